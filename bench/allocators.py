@@ -1,0 +1,160 @@
+"""The allocators that are compared: where their libraries are, how a program is run under them, and the proof that it
+really was."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+THP_SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+# Peers by the name that the dynamic loader knows, and the Debian package that has it.
+PEERS = {
+    "jemalloc": ("libjemalloc.so.2", "libjemalloc2"),
+    "tcmalloc": ("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
+    "mimalloc": ("libmimalloc.so.2", "libmimalloc2.0"),
+    "tbb": ("libtbbmalloc_proxy.so.2", "libtbbmalloc2"),
+}
+OURS = {"coffer": "lib/libcoffer.so", "nocheck": "lib/variants/libcoffer_nocheck.so"}
+NAMES = ["glibc", *PEERS, *OURS]
+
+
+class BenchError(Exception):
+    """Something that makes the figures worthless: the message says what."""
+
+
+@dataclass(frozen=True)
+class Allocator:
+    name: str
+    library: Path | None  # None: the C library's own
+
+    def environment(self) -> dict[str, str]:
+        """A small one, so that nothing set for the caller's shell changes an allocator. COFFER_CONF is let through:
+        options are there to be measured."""
+        keep = {name: os.environ[name] for name in ("PATH", "COFFER_CONF") if name in os.environ}
+        if self.library:
+            keep["LD_PRELOAD"] = str(self.library)
+        return keep
+
+
+def loader_libraries() -> dict[str, Path]:
+    """Every library that the dynamic loader finds by name; the first of each name is the one it takes."""
+    command = next((path for path in ("/sbin/ldconfig", "/usr/sbin/ldconfig") if Path(path).exists()), "ldconfig")
+    listing = subprocess.run([command, "-p"], capture_output=True, text=True, check=True).stdout
+    found: dict[str, Path] = {}
+    for match in re.finditer(r"^\s+(\S+) \((.*)\) => (\S+)$", listing, re.MULTILINE):
+        if "64" in match[2] or "AArch64" in match[2]:
+            found.setdefault(match[1], Path(match[3]))
+    return found
+
+
+def find(names: list[str], build_dir: Path) -> list[Allocator]:
+    """The allocators of these names. One that is missing is an error, never a gap in a table."""
+    libraries = loader_libraries()
+    result = []
+    for name in names:
+        if name == "glibc":
+            result.append(Allocator(name, None))
+        elif name in PEERS:
+            library, package = PEERS[name]
+            if library not in libraries:
+                raise BenchError(f"{library} is missing; Debian and Ubuntu have it in the package {package}")
+            result.append(Allocator(name, libraries[library]))
+        elif name in OURS:
+            library = build_dir.resolve() / OURS[name]
+            if not library.exists():
+                raise BenchError(f"{library} is missing: build it first")
+            result.append(Allocator(name, library))
+        else:
+            raise BenchError(f"no allocator is called {name}; there are: {' '.join(NAMES)}")
+    return result
+
+
+def parse_line(line: str) -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in line.split() if "=" in pair)
+
+
+def verify_library(allocator: Allocator, reported: str) -> None:
+    """The workload says which file its malloc came from. A library that could not be preloaded is only a warning to
+    the loader; here it is an error."""
+    real = Path(reported).resolve()
+    if allocator.library is None:
+        if not re.match(r"libc[.-]", real.name):
+            raise BenchError(f"glibc was to be measured, but malloc came from {real}")
+    elif real != allocator.library.resolve():
+        raise BenchError(f"{allocator.name} was not loaded: malloc came from {real}, not {allocator.library}")
+
+
+def run(allocator: Allocator, command: list[str], preload: bool = True, timeout: float = 60.0) -> dict[str, str]:
+    """Runs a workload under the allocator and returns its line of results. preload=False: the program itself runs
+    under the C library's allocator, and starts others under the one given."""
+    environment = allocator.environment()
+    if not preload:
+        environment.pop("LD_PRELOAD", None)
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        raise BenchError(f"{' '.join(command)} under {allocator.name}: not done in {timeout:.0f} s") from error
+    if done.returncode != 0:
+        raise BenchError(f"{' '.join(command)} under {allocator.name}: status {done.returncode}: {done.stderr.strip()}")
+    result = parse_line(done.stdout)
+    verify_library(allocator, result.pop("library", "nothing"))
+    return result
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def first_match(pattern: str, text: str) -> str:
+    match = re.search(pattern, text, re.MULTILINE)
+    return match[1].strip() if match else "unknown"
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def machine_facts(allocators: list[Allocator]) -> dict[str, object]:
+    """What another person needs to judge the figures."""
+    commit = subprocess.run(["git", "-C", str(TOP), "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "processor": first_match(r"^model name\s*:(.*)$", read(Path("/proc/cpuinfo"))),
+        "processors": len(os.sched_getaffinity(0)),
+        "memory_kib": int(first_match(r"^MemTotal:\s*(\d+)", read(Path("/proc/meminfo")))),
+        "kernel": platform.release(),
+        "libc": " ".join(platform.libc_ver()),
+        "system": first_match(r'^PRETTY_NAME="(.*)"$', read(Path("/etc/os-release"))),
+        "huge_pages": huge_pages(),
+        "load": os.getloadavg()[0],
+        "commit": commit.stdout.strip() or "none",
+        "coffer_conf": os.environ.get("COFFER_CONF", ""),
+        "libraries": {
+            allocator.name: {"file": allocator.library.resolve().name, "sha256": sha256(allocator.library)}
+            for allocator in allocators
+            if allocator.library
+        },
+    }
+
+
+def huge_pages() -> str:
+    """The system's setting: always, madvise or never."""
+    return first_match(r"\[(\w+)\]", read(THP_SETTING))
+
+
+def describe(facts: dict[str, object]) -> str:
+    return (
+        f"{facts['processor']}, {facts['processors']} processors, {facts['system']}, Linux {facts['kernel']}, "
+        f"{facts['libc']}, huge pages {facts['huge_pages']}, load {facts['load']:.2f}"
+    )

@@ -1,0 +1,85 @@
+"""Instructions counted by callgrind: of a whole run, and of each address of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from allocators import Allocator, BenchError, parse_line, verify_library
+
+Address = tuple[str, int]  # file, address in it
+
+
+def require_tools() -> None:
+    for tool, package in (("valgrind", "valgrind"), ("objdump", "binutils")):
+        if shutil.which(tool) is None:
+            raise BenchError(f"{tool} is missing; Debian and Ubuntu have it in the package {package}")
+
+
+def run_callgrind(allocator: Allocator, command: list[str], options: list[str]) -> str:
+    """The profile of a run, as text."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile = Path(folder) / "profile"
+        valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", *options]
+        done = subprocess.run([*valgrind, *command], env=allocator.environment(), capture_output=True, text=True)
+        if done.returncode != 0:
+            raise BenchError(f"{' '.join(command)} under {allocator.name} and valgrind: status {done.returncode}: "
+                             f"{done.stderr.strip()}")
+        verify_library(allocator, parse_line(done.stdout).get("library", "nothing"))
+        return profile.read_text()
+
+
+def count_all(allocator: Allocator, command: list[str]) -> int:
+    """Instructions of the whole run, all threads."""
+    return int(re.search(r"^summary: (\d+)", run_callgrind(allocator, command, []), re.MULTILINE)[1])
+
+
+def count_by_address(allocator: Allocator, command: list[str]) -> Counter[Address]:
+    """How often each instruction ran."""
+    return parse_profile(run_callgrind(allocator, command, ["--dump-instr=yes", "--compress-pos=no",
+                                                            "--compress-strings=no"]))
+
+
+def parse_profile(text: str) -> Counter[Address]:
+    """Counts of a profile whose positions are addresses, by file and address."""
+    counts: Counter[Address] = Counter()
+    file = ""
+    skip = False
+    for line in text.splitlines():
+        if line.startswith("ob="):
+            file = line[3:]
+        elif line.startswith("calls="):
+            skip = True  # the next line is what the called function cost
+        elif line.startswith("0x"):
+            if not skip:
+                address, _, count = line.split()
+                counts[file, int(address, 16)] += int(count)
+            skip = False
+    return counts
+
+
+def disassemble(file: str) -> dict[int, str]:
+    """The text of each instruction of a library, by address."""
+    listing = subprocess.run(["objdump", "-d", "-w", "--no-show-raw-insn", file], capture_output=True, text=True)
+    if listing.returncode != 0:
+        raise BenchError(f"objdump {file}: {listing.stderr.strip()}")
+    lines: dict[int, str] = {}
+    for match in re.finditer(r"^\s+([0-9a-f]+):\s+(.*\S)", listing.stdout, re.MULTILINE):
+        lines[int(match[1], 16)] = match[2].replace("\t", " ")
+    return lines
+
+
+def function_length(file: Path, symbol: str) -> int:
+    """Instructions of a function that has no branches, its ret included."""
+    listing = subprocess.run(["objdump", "-d", f"--disassemble={symbol}", "--no-show-raw-insn", str(file)],
+                             capture_output=True, text=True, check=True).stdout
+    body = re.search(rf"<{symbol}>:\n((?:\s+[0-9a-f]+:.*\n?)+)", listing)
+    instructions = body[1].splitlines() if body else []
+    for number, instruction in enumerate(instructions):
+        if re.search(r"\sret\b", instruction):
+            return number + 1
+    raise BenchError(f"{symbol} in {file} has no ret")

@@ -1,0 +1,135 @@
+"""Tests of the tools that make the figures: a wrong table would be believed."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import allocators
+import callgrind
+import fast_path
+import instructions
+import report
+import startup
+from rows import ROWS, Row
+
+PROGRAMS = Path(os.environ.get("BENCH_PROGRAMS", allocators.TOP / "build" / "bench"))
+ROW = Row("a row", "pairs", 100, memory=True)
+
+
+def samples(**by_allocator: list[float]) -> report.Samples:
+    return {ROW.name: {name: [{"ns": value} for value in values] for name, values in by_allocator.items()}}
+
+
+def test_ratios_are_of_medians() -> None:
+    taken = samples(coffer=[1, 9, 2], glibc=[4, 4, 100])
+    assert report.ratios_to_best(report.medians(taken, ROW, "ns")) == {"coffer": 1.0, "glibc": 2.0}
+
+
+def test_geometric_mean() -> None:
+    assert report.geometric_mean([1, 4]) == pytest.approx(2)
+    assert math.isnan(report.geometric_mean([]))
+
+
+def test_a_loss_is_named_with_its_winner() -> None:
+    text = report.losses(samples(coffer=[3], glibc=[2], tbb=[5]), [ROW], "ns", "Time")
+    assert "behind the best other in 1 rows" in text
+    assert "a row: 1.50 times glibc" in text
+
+
+def test_a_small_difference_is_no_loss() -> None:
+    text = report.losses(samples(coffer=[1.04], glibc=[1]), [ROW], "ns", "Time")
+    assert "in 0 rows, within 5% in 1, ahead in 0" in text
+
+
+def test_a_failed_allocator_is_shown() -> None:
+    table = report.figure_table(samples(coffer=[], glibc=[2]), [ROW], ["coffer", "glibc"], "ns", "ns")
+    assert "failed" in table.splitlines()[1]
+
+
+def test_builds_are_compared_round_by_round() -> None:
+    taken = samples(this=[2, 20, 4], other=[1, 10, 2])
+    assert "slower" in report.comparison_table(taken, [ROW], "ns")
+    taken = samples(this=[1, 3, 2], other=[2, 1, 2])
+    assert "slower" not in report.comparison_table(taken, [ROW], "ns")
+
+
+def test_rows_have_different_names_and_programs_that_exist() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    for row in ROWS:
+        assert (Path(__file__).parent / "workloads" / f"{row.program}.cpp").exists()
+
+
+def test_a_library_that_is_not_loaded_is_an_error(tmp_path: Path) -> None:
+    missing = allocators.Allocator("tbb", tmp_path / "libnothing.so")
+    with pytest.raises(allocators.BenchError, match="was not loaded"):
+        allocators.run(missing, [str(PROGRAMS / "nothing")])
+
+
+def test_a_crash_is_an_error() -> None:
+    with pytest.raises(allocators.BenchError, match="status 1: workload: unknown argument"):
+        allocators.run(allocators.Allocator("glibc", None), [str(PROGRAMS / "nothing"), "typo=1"])
+
+
+def test_a_missing_allocator_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(allocators.BenchError, match="build it first"):
+        allocators.find(["coffer"], tmp_path)
+    with pytest.raises(allocators.BenchError, match="no allocator is called"):
+        allocators.find(["cofer"], tmp_path)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.program != "launch"], ids=lambda row: row.name)
+def test_every_program_reports_every_figure(row: Row) -> None:
+    result = allocators.run(allocators.Allocator("glibc", None), row.command(str(PROGRAMS), 0.01))
+    assert set(result) == {"ns_per_op", "cpu_ns_per_op", "operations", "peak_kib", "end_kib"}
+    assert float(result["ns_per_op"]) > 0
+    assert 500 < int(result["peak_kib"]) < 500_000
+
+
+def test_profile_counts_instructions_and_not_calls() -> None:
+    profile = "ob=/lib/x.so\nfn=f\n0x10 1 5\ncob=/lib/y.so\ncfn=g\ncalls=5 0x20 2\n0x14 1 700\n0x18 1 5\n"
+    assert callgrind.parse_profile(profile) == {("/lib/x.so", 0x10): 5, ("/lib/x.so", 0x18): 5}
+
+
+def test_stubs_have_a_known_length() -> None:
+    assert callgrind.function_length(PROGRAMS / "libbench_stub.so", "bench_stub_free") in (1, 2)
+    with pytest.raises(allocators.BenchError, match="has no ret"):
+        callgrind.function_length(PROGRAMS / "libbench_stub.so", "no_such_function")
+
+
+def test_the_stub_itself_counts_as_its_own_length() -> None:
+    """What is left when the allocator is a stub: nothing of the loop, nothing of the calls."""
+    if subprocess.run(["which", "valgrind"], capture_output=True).returncode != 0:
+        pytest.skip("valgrind is missing")
+    glibc = allocators.Allocator("glibc", None)
+    for case in instructions.CASES:
+        command = [str(PROGRAMS / "instructions_stub"), *case.arguments]
+        runs = [callgrind.count_all(glibc, [*command, f"rounds={rounds}"]) for rounds in (8000, 16000, 24000)]
+        assert runs[1] - runs[0] == pytest.approx(runs[2] - runs[1], abs=800), case.name
+
+
+@pytest.mark.parametrize("text", ["lock cmpxchg %rdx,(%rcx)", "xchg %rax,0x8(%rdi)", "mfence"])
+def test_atomic_instructions_are_seen(text: str) -> None:
+    assert fast_path.ATOMIC.search(text)
+
+
+@pytest.mark.parametrize("text", ["xchg %ax,%ax", "mov (%rax),%rdx", "call 1234 <lock>", "cmpxchg %rdx,(%rcx)"])
+def test_other_instructions_are_not(text: str) -> None:
+    assert not fast_path.ATOMIC.search(text)
+
+
+def test_budgets() -> None:
+    case = "malloc(64) + free"
+    assert instructions.over_budget({(case, "coffer"): 42.04, (case, "glibc"): 200}) == []
+    assert len(instructions.over_budget({(case, "coffer"): 42.1})) == 1
+    figures = {"glibc": {"peak_kib": 1000.0}, "coffer": {"peak_kib": 1200.0}}
+    assert startup.over_budget(figures, "madvise") == []
+    figures["coffer"]["peak_kib"] += 1
+    assert len(startup.over_budget(figures, "madvise")) == 1

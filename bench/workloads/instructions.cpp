@@ -1,0 +1,148 @@
+// The same calls over and over, for counting instructions: two runs that differ only in their number of rounds differ
+// by what the rounds cost. Built twice: once calling malloc, calloc and free, once calling stubs of known length
+// (instructions_stub.cpp) in the same way; what remains of the difference is the allocator's alone, without the loop,
+// the calls and the writes.
+#include <semaphore.h>
+
+#include "bench.hpp"
+
+#ifdef BENCH_STUB
+#define BENCH_SYMBOL(name) __asm__("bench_stub_" name)
+#else
+#define BENCH_SYMBOL(name) __asm__(name)
+#endif
+
+// Declared here, so that the compiler knows nothing about them in either build.
+extern "C" {
+void* test_malloc(size_t size) BENCH_SYMBOL("malloc");
+void* test_calloc(size_t count, size_t size) BENCH_SYMBOL("calloc");
+void test_free(void* block) BENCH_SYMBOL("free");
+}
+
+namespace {
+
+constexpr size_t kBatch = 1000;
+constexpr size_t kWindow = 100;
+constexpr size_t kOrders = 16;
+
+void* blocks[kBatch];
+uint32_t orders[kOrders][kBatch];
+
+void* allocate(size_t size) {
+  void* block = test_malloc(size);
+  *static_cast<volatile char*>(block) = 1;
+  return block;
+}
+
+void run_pair(size_t rounds, size_t size) {
+  for (size_t i = 0; i < rounds; ++i) test_free(allocate(size));
+}
+
+void run_mixed(size_t rounds, const bench::Sizes& sizes) {
+  for (size_t i = 0; i < rounds; ++i) test_free(allocate(sizes[i]));
+}
+
+void run_calloc(size_t rounds, size_t size) {
+  for (size_t i = 0; i < rounds; ++i) {
+    void* block = test_calloc(1, size);
+    *static_cast<volatile char*>(block) = 1;
+    test_free(block);
+  }
+}
+
+void run_window(size_t rounds, size_t size) {
+  for (size_t done = 0; done < rounds; done += kWindow) {
+    for (size_t i = 0; i < kWindow; ++i) {
+      test_free(blocks[i]);
+      blocks[i] = allocate(size);
+    }
+  }
+}
+
+void run_batch(size_t rounds, size_t size) {
+  for (size_t done = 0, batch = 0; done < rounds; done += kBatch, ++batch) {
+    for (size_t i = 0; i < kBatch; ++i) blocks[i] = allocate(size);
+    const uint32_t* order = orders[batch % kOrders];
+    for (size_t i = 0; i < kBatch; ++i) test_free(blocks[order[i]]);
+  }
+}
+
+// Random replacement in a working set of kBatch blocks of random sizes.
+void run_replace(size_t rounds, const bench::Sizes& sizes) {
+  for (size_t i = 0; i < rounds; ++i) {
+    size_t slot = orders[(i / kBatch) % kOrders][i % kBatch];
+    test_free(blocks[slot]);
+    blocks[slot] = allocate(sizes[i]);
+  }
+}
+
+sem_t filled, drained;
+
+void* free_all(void*) {
+  for (;;) {
+    sem_wait(&filled);
+    if (blocks[0] == nullptr) return nullptr;
+    for (size_t i = 0; i < kBatch; ++i) test_free(blocks[i]);
+    sem_post(&drained);
+  }
+}
+
+// One thread allocates a batch, the other frees it; they take turns, so that nobody spins.
+void run_remote(size_t rounds, size_t size) {
+  pthread_t thread;
+  sem_init(&filled, 0, 0);
+  sem_init(&drained, 0, 0);
+  bench::require(pthread_create(&thread, nullptr, free_all, nullptr) == 0, "cannot start a thread");
+  for (size_t done = 0; done < rounds; done += kBatch) {
+    for (size_t i = 0; i < kBatch; ++i) blocks[i] = allocate(size);
+    sem_post(&filled);
+    sem_wait(&drained);
+  }
+  blocks[0] = nullptr;
+  sem_post(&filled);
+  pthread_join(thread, nullptr);
+}
+
+void shuffle_orders() {
+  bench::Random random(23);
+  for (auto& order : orders) {
+    for (size_t i = 0; i < kBatch; ++i) order[i] = static_cast<uint32_t>(i);
+    for (size_t i = kBatch; i > 1; --i) {
+      size_t j = random.below(i);
+      uint32_t other = order[j];
+      order[j] = order[i - 1];
+      order[i - 1] = other;
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Arguments arguments(argc, argv);
+  const char* what = arguments.text("what", "pair");
+  size_t size = arguments.number("size", 64);
+  size_t rounds = arguments.number("rounds", 20000);
+  arguments.done();
+
+  shuffle_orders();
+  bench::Sizes sizes(16, 512, false, 29);
+  auto is = [what](const char* name) { return strcmp(what, name) == 0; };
+  if (is("pair"))
+    run_pair(rounds, size);
+  else if (is("mixed"))
+    run_mixed(rounds, sizes);
+  else if (is("calloc"))
+    run_calloc(rounds, size);
+  else if (is("window"))
+    run_window(rounds, size);
+  else if (is("batch"))
+    run_batch(rounds, size);
+  else if (is("replace"))
+    run_replace(rounds, sizes);
+  else if (is("remote"))
+    run_remote(rounds, size);
+  else
+    bench::fail("what is not known");
+  bench::Measurement::print(0, 0, rounds, 0, 0);
+}

@@ -1,0 +1,103 @@
+# What is built from src/:
+#   coffer_objects   everything but api/, compiled once
+#   coffer_core      lib/libcoffer_core.a: the coffer_ names only, replaces nothing; tests link it
+#   coffer_shared    lib/libcoffer.so
+#   coffer_static    lib/libcoffer.a
+#   coffer_variants  lib/variants/*.so: for the benchmarks, never installed
+# api/ is compiled once for each library. It decides by these macros what it defines:
+#   COFFER_PREFIX_ONLY     libcoffer_core.a
+#   COFFER_STATIC_LIBRARY  libcoffer.a
+#   neither                libcoffer.so
+set(coffer_source_dir ${CMAKE_CURRENT_SOURCE_DIR}/src)
+set(coffer_folders base cpu os/linux config harden observe size_class arena pool span large heap)
+set(coffer_sources "")
+foreach(folder IN LISTS coffer_folders)
+  file(GLOB files CONFIGURE_DEPENDS ${coffer_source_dir}/${folder}/*.cpp)
+  list(APPEND coffer_sources ${files})
+endforeach()
+file(GLOB coffer_api_sources CONFIGURE_DEPENDS ${coffer_source_dir}/api/*.cpp)
+
+# Objects of the layers below api/ (`sources`) or of api/ itself, with the library's flags.
+function(coffer_add_objects target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEFINITIONS")
+  add_library(${target} OBJECT ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE coffer_flags)
+  target_include_directories(${target} PRIVATE ${coffer_source_dir} ${PROJECT_SOURCE_DIR}/include)
+  target_compile_definitions(${target} PRIVATE COFFER_ALLOCATOR_HEADER="heap/allocator.hpp" ${arg_DEFINITIONS})
+  # operator new throws, and its nothrow forms catch what a new-handler throws; this file alone knows of exceptions.
+  # (Here and not once for all: the property holds for the folder whose CMakeLists.txt calls.)
+  set_source_files_properties(${coffer_source_dir}/api/new_handler.cpp PROPERTIES COMPILE_OPTIONS -fexceptions)
+endfunction()
+
+# A shared library that replaces malloc, from object libraries. Linked as C: it needs libc and nothing else.
+function(coffer_add_shared target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "OBJECTS")
+  list(TRANSFORM arg_OBJECTS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+  add_library(${target} SHARED ${arg_OBJECTS})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${arg_OUTPUT_NAME} LINKER_LANGUAGE C
+    LINK_DEPENDS ${coffer_source_dir}/api/libcoffer.map)
+  target_link_options(${target} PRIVATE
+    # nodelete: blocks outlive a dlclose. exclude-libs: nothing of libgcc.a is exported.
+    LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack LINKER:-z,nodelete
+    LINKER:--no-undefined LINKER:--exclude-libs,ALL
+    LINKER:--version-script=${coffer_source_dir}/api/libcoffer.map)
+endfunction()
+
+# Linking C++ objects as C, CMake would add libstdc++ by itself.
+set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
+
+coffer_add_objects(coffer_objects SOURCES ${coffer_sources})
+coffer_add_objects(coffer_api_core SOURCES ${coffer_api_sources} DEFINITIONS COFFER_PREFIX_ONLY)
+
+add_library(coffer_core STATIC $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_core>)
+add_library(coffer::core ALIAS coffer_core)
+# Unit tests include internal headers, so they see src/ and the macros that the objects were compiled with.
+target_include_directories(coffer_core INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${coffer_source_dir}>)
+target_compile_features(coffer_core INTERFACE $<BUILD_INTERFACE:cxx_std_20>)
+target_compile_definitions(coffer_core INTERFACE $<BUILD_INTERFACE:$<$<CONFIG:Debug>:COFFER_DEBUG>>
+  $<BUILD_INTERFACE:COFFER_ALLOCATOR_HEADER="heap/allocator.hpp">)
+set_target_properties(coffer_core PROPERTIES EXPORT_NAME core)
+
+if(COFFER_SANITIZE)
+  add_custom_target(coffer_libraries DEPENDS coffer_core)
+  return()  # the sanitizers' own malloc must stay in place
+endif()
+
+coffer_add_objects(coffer_api_shared SOURCES ${coffer_api_sources})
+coffer_add_shared(coffer_shared OUTPUT_NAME coffer OBJECTS coffer_objects coffer_api_shared)
+set_target_properties(coffer_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  EXPORT_NAME coffer)
+target_include_directories(coffer_shared INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
+add_library(coffer::coffer ALIAS coffer_shared)
+
+# libcoffer.a holds one object. A linker that needs any of its functions then takes all of them: malloc from here and
+# free from libc cannot happen, whatever the order of archives. Hidden names become local to it, so that a program may
+# use the same ones; comdat groups are dissolved first, since a group that loses against the program's own copy would
+# take local names with it.
+coffer_add_objects(coffer_api_static SOURCES ${coffer_api_sources} DEFINITIONS COFFER_STATIC_LIBRARY)
+set(coffer_joined ${CMAKE_CURRENT_BINARY_DIR}/coffer_joined.o)
+add_custom_command(OUTPUT ${coffer_joined}
+  COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${coffer_joined}
+    $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_static>
+  COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${coffer_joined}
+  DEPENDS $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_static>
+  COMMAND_EXPAND_LISTS VERBATIM COMMENT "Joining the objects of libcoffer.a")
+set_source_files_properties(${coffer_joined} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+add_library(coffer_static STATIC ${coffer_joined})
+set_target_properties(coffer_static PROPERTIES OUTPUT_NAME coffer LINKER_LANGUAGE C EXPORT_NAME static)
+target_include_directories(coffer_static INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
+add_library(coffer::static ALIAS coffer_static)
+
+# A program that calls no malloc itself, though its libraries do, would otherwise be linked without Coffer.
+target_link_options(coffer_shared INTERFACE LINKER:--no-as-needed)
+target_link_options(coffer_static INTERFACE LINKER:--undefined=malloc)
+
+# What the misuse checks cost is measured, not guessed: the same library without them.
+coffer_add_objects(coffer_nocheck_objects SOURCES ${coffer_sources} DEFINITIONS COFFER_NO_CHECKS)
+coffer_add_objects(coffer_nocheck_api SOURCES ${coffer_api_sources} DEFINITIONS COFFER_NO_CHECKS)
+coffer_add_shared(coffer_nocheck OUTPUT_NAME coffer_nocheck OBJECTS coffer_nocheck_objects coffer_nocheck_api)
+set_target_properties(coffer_nocheck PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/variants)
+
+add_custom_target(coffer_variants DEPENDS coffer_nocheck)
+add_custom_target(coffer_libraries DEPENDS coffer_shared coffer_static coffer_core)

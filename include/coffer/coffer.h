@@ -1,0 +1,101 @@
+/* The C interface of Coffer.
+ *
+ * Two libraries carry it: libcoffer.so and libcoffer.a also define malloc, free and the rest of the C and C++
+ * allocation functions; libcoffer_core.a defines only the coffer_ names below and replaces nothing.
+ *
+ * Unless a comment says otherwise: sizes and alignments are in bytes; every function may be called from any thread at
+ * any time after the C library started, none from a signal handler that interrupted an allocation function; a failed
+ * allocation returns NULL with errno ENOMEM; a size over PTRDIFF_MAX fails; size 0 gives a unique block.
+ */
+#ifndef COFFER_COFFER_H
+#define COFFER_COFFER_H
+
+#include <malloc.h> /* struct mallinfo, struct mallinfo2 */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define COFFER_VERSION_MAJOR 0
+#define COFFER_VERSION_MINOR 1
+#define COFFER_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define COFFER_EXPORT __attribute__((visibility("default")))
+#else
+#define COFFER_EXPORT
+#endif
+
+#ifdef __cplusplus
+#define COFFER_NOEXCEPT noexcept
+extern "C" {
+#else
+#define COFFER_NOEXCEPT
+#endif
+
+/* As the functions of <stdlib.h> and <malloc.h> that they are named after. */
+COFFER_EXPORT void *coffer_malloc(size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT void coffer_free(void *block) COFFER_NOEXCEPT;
+COFFER_EXPORT void *coffer_calloc(size_t count, size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT void *coffer_realloc(void *block, size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT void *coffer_aligned_alloc(size_t alignment, size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT int coffer_posix_memalign(void **result, size_t alignment, size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT void *coffer_memalign(size_t alignment, size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT void *coffer_valloc(size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT void *coffer_pvalloc(size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT size_t coffer_malloc_usable_size(void *block) COFFER_NOEXCEPT;
+COFFER_EXPORT void coffer_free_sized(void *block, size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT void coffer_free_aligned_sized(void *block, size_t alignment, size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT int coffer_malloc_trim(size_t pad) COFFER_NOEXCEPT;
+COFFER_EXPORT struct mallinfo coffer_mallinfo(void) COFFER_NOEXCEPT;
+COFFER_EXPORT struct mallinfo2 coffer_mallinfo2(void) COFFER_NOEXCEPT;
+COFFER_EXPORT int coffer_malloc_info(int options, FILE *stream) COFFER_NOEXCEPT;
+COFFER_EXPORT void coffer_malloc_stats(void) COFFER_NOEXCEPT;
+COFFER_EXPORT int coffer_mallopt(int parameter, int value) COFFER_NOEXCEPT;
+
+/* Figures of the whole process, in bytes unless said. Read without stopping other threads, so that figures taken
+ * while others allocate may differ by what those do meanwhile. */
+struct coffer_stats {
+  size_t live;          /* usable bytes of blocks that the program holds; blocks on the free lists of other threads'
+                           hot spans count as live, since only their owner may read those lists */
+  size_t held;          /* bytes of the spans and large blocks that heaps hold, live or not */
+  size_t resident;      /* bytes of blocks' memory that may be backed by physical memory, an upper estimate */
+  size_t free_resident; /* the part of resident that belongs to no span and no large block */
+  size_t committed;     /* bytes of the arenas made writable, metadata not counted */
+  size_t reserved;      /* bytes of address space reserved, metadata counted */
+  size_t metadata;      /* bytes of metadata made writable */
+  size_t large;         /* bytes of live blocks over 32 KiB */
+  size_t heaps;         /* heaps that threads use now */
+  size_t heaps_ever;    /* heap records ever made; they are reused, never unmapped */
+  size_t spans;         /* spans now in use */
+  size_t chunks;        /* chunks ever committed */
+  size_t system_calls;  /* calls to the kernel for memory (map, protect, advise, remap) since the start */
+};
+
+/* Fills *stats; size is sizeof(struct coffer_stats) of the caller, so that later versions may add fields at the end.
+ * Returns 0, or EINVAL if stats is NULL or size is 0. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* struct and function share a name, as stat(2)'s do */
+#endif
+COFFER_EXPORT int coffer_stats(struct coffer_stats *stats, size_t size) COFFER_NOEXCEPT;
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+/* Walks all metadata and verifies its invariants. For tests and debuggers: other threads must not be inside Coffer.
+ * Returns 0, or the number of violations found, each reported as one line on stderr. */
+COFFER_EXPORT size_t coffer_check(void) COFFER_NOEXCEPT;
+
+/* "MAJOR.MINOR.PATCH", static storage. */
+COFFER_EXPORT const char *coffer_version(void) COFFER_NOEXCEPT;
+
+/* The value that an option of COFFER_CONF has now, as text, written to text (at most size bytes, with its final 0).
+ * Returns the length of the full text without its 0 (as snprintf does), or -1 with errno ENOENT if there is no such
+ * option. name NULL: all options as "key:value,key:value". */
+COFFER_EXPORT int coffer_conf(const char *name, char *text, size_t size) COFFER_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,43 @@
+// What the API shim asks of an allocator. The shim (this folder) is written once, against this concept; it is compiled
+// with the allocator named by COFFER_ALLOCATOR_HEADER, which must define coffer::Allocator.
+//
+// The allocator knows nothing of errno, of PTRDIFF_MAX or of argument checks: the shim does. Every function is static,
+// noexcept by compilation, and thread safe.
+#pragma once
+
+#include <concepts>
+
+#include "base/base.hpp"
+
+namespace coffer {
+
+struct Statistics;  // observe/statistics.hpp
+
+template <class A>
+concept AllocatorConcept = requires(void* block, usize n, Statistics& statistics) {
+  // Fast path only: a block of at least n bytes, or nullptr when the fast path cannot serve (n may be anything).
+  { A::allocate_fast(n) } -> std::same_as<void*>;
+  // A block of at least n bytes (n <= PTRDIFF_MAX), aligned to 16; nullptr when memory is exhausted.
+  { A::allocate(n) } -> std::same_as<void*>;
+  // The same, all n bytes zero.
+  { A::allocate_zeroed(n) } -> std::same_as<void*>;
+  // allocate_aligned(size, alignment): alignment a power of two, any size of it.
+  { A::allocate_aligned(n, n) } -> std::same_as<void*>;
+  // block may be nullptr. Aborts with a report on a bad pointer.
+  { A::deallocate(block) } -> std::same_as<void>;
+  // block not nullptr, n > 0; nullptr leaves the block as it was.
+  { A::reallocate(block, n) } -> std::same_as<void*>;
+  // Bytes the caller may use; block not nullptr. Aborts with a report on a bad pointer.
+  { A::usable_size(block) } -> std::same_as<usize>;
+  // Gives back all physical memory that can go, except about `n` bytes; true if any went.
+  { A::trim(n) } -> std::same_as<bool>;
+  { A::statistics(statistics) } -> std::same_as<void>;
+  // Verifies every invariant; number of violations. Other threads must be outside.
+  { A::check() } -> std::same_as<usize>;
+  // fork: prepare takes every lock, in the allocator's order; parent and child release them.
+  { A::fork_prepare() } -> std::same_as<void>;
+  { A::fork_parent() } -> std::same_as<void>;
+  { A::fork_child() } -> std::same_as<void>;
+};
+
+}  // namespace coffer

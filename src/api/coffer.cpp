@@ -1,0 +1,73 @@
+// Coffer's own functions, those without a counterpart in libc.
+#include "coffer/coffer.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "api/shim.hpp"
+#include "config/config.hpp"
+#include "observe/statistics.hpp"
+
+namespace coffer::api {
+
+namespace {
+
+#define COFFER_TO_TEXT(x) #x
+#define COFFER_VERSION_TEXT(major, minor, patch) \
+  COFFER_TO_TEXT(major) "." COFFER_TO_TEXT(minor) "." COFFER_TO_TEXT(patch)
+
+constexpr char kVersion[] = COFFER_VERSION_TEXT(COFFER_VERSION_MAJOR, COFFER_VERSION_MINOR, COFFER_VERSION_PATCH);
+
+}  // namespace
+
+extern "C" {
+
+COFFER_VISIBLE int coffer_stats(struct coffer_stats* stats, size_t size) noexcept {
+  if (stats == nullptr || size == 0) return EINVAL;
+  Statistics now;
+  Allocator::statistics(now);
+  struct coffer_stats all = {};
+  all.live = now.live;
+  all.held = now.held;
+  all.resident = now.resident;
+  all.free_resident = now.free_resident;
+  all.committed = now.committed;
+  all.reserved = now.reserved;
+  all.metadata = now.metadata;
+  all.large = now.large;
+  all.heaps = now.heaps;
+  all.heaps_ever = now.heaps_ever;
+  all.spans = now.spans;
+  all.chunks = now.chunks;
+  all.system_calls = now.system_calls;
+  // A program built for a later version knows more fields than there are here: those read 0.
+  memset(stats, 0, size);
+  memcpy(stats, &all, size < sizeof all ? size : sizeof all);
+  return 0;
+}
+
+COFFER_VISIBLE size_t coffer_check(void) noexcept { return Allocator::check(); }
+
+COFFER_VISIBLE const char* coffer_version(void) noexcept { return kVersion; }
+
+COFFER_VISIBLE int coffer_conf(const char* name, char* text, size_t size) noexcept {
+  config::load();
+  Text out(text, text != nullptr ? size : 0);
+  if (name == nullptr) {
+    config::print_all(config::options(), out);
+  } else {
+    const config::Option* option = config::find_option(name, strlen(name));
+    if (option == nullptr) {
+      errno = ENOENT;
+      return -1;
+    }
+    config::print_value(*option, option->get(config::options()), out);
+  }
+  out.terminate();
+  return static_cast<int>(out.length());
+}
+
+}  // extern "C"
+
+}  // namespace coffer::api

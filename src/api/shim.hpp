@@ -1,0 +1,43 @@
+// What the files of this folder share: the allocator they stand on, the macros for visible names, and the argument
+// checks that more than one of them needs.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/allocator.hpp"
+#include "base/base.hpp"
+#include "base/bits.hpp"
+#include COFFER_ALLOCATOR_HEADER
+#include "harden/report.hpp"
+
+// Everything is hidden but what carries this.
+#define COFFER_VISIBLE __attribute__((visibility("default")))
+// A second name for a function of the same file: the same instructions, not a jump to them.
+#define COFFER_ALIAS(target) COFFER_VISIBLE __attribute__((alias(#target)))
+
+namespace coffer::api {
+
+static_assert(AllocatorConcept<Allocator>);
+
+// No object may be larger (pointer differences would overflow), so no request may be.
+inline constexpr usize kMaxSize = PTRDIFF_MAX;
+
+// What every block is aligned to.
+inline constexpr usize kBlockAlignment = 16;
+
+// A block aligned to `alignment`, a power of two; nullptr when there is none to be had. Leaves errno alone.
+COFFER_INLINE void* allocate_aligned(usize alignment, usize size) {
+  if (alignment <= kBlockAlignment) return size <= kMaxSize ? Allocator::allocate(size) : nullptr;
+  if (alignment > kMaxSize || size > kMaxSize - alignment) return nullptr;
+  return Allocator::allocate_aligned(size, alignment);
+}
+
+// Ends the program if a block cannot have been allocated with `size` bytes: sized deallocation is a claim, and a false
+// one means that the program took the block for something else.
+COFFER_INLINE void check_size(void* block, usize size) {
+  const usize usable = Allocator::usable_size(block);
+  if (COFFER_UNLIKELY(size > usable)) harden::bad_size(block, size, usable);
+}
+
+}  // namespace coffer::api

@@ -1,0 +1,377 @@
+#include "arena/arena.hpp"
+
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+
+namespace coffer {
+
+ArenaTable g_arenas;
+
+namespace {
+
+constexpr usize kSmallestArena = 4 * kChunkBytes;
+constexpr usize kMetadataAlignment = 64 * 1024;  // the largest page size
+constexpr u32 kSlotsPerGroup = kSlotsPerChunk * kChunksPerGroup;
+
+struct MetadataSizes {
+  usize spans, chunks, groups, summary;
+  usize total() const { return spans + chunks + groups + summary; }
+};
+
+u32 group_count(u32 chunk_count) { return static_cast<u32>(divide_up(chunk_count, kChunksPerGroup)); }
+
+MetadataSizes metadata_sizes(u32 chunk_count) {
+  const usize groups = group_count(chunk_count);
+  return {round_up(groups * kSlotsPerGroup * sizeof(Span), kMetadataAlignment),
+          round_up(groups * kChunksPerGroup * sizeof(Chunk), kMetadataAlignment),
+          round_up(groups * sizeof(Group), kMetadataAlignment),
+          round_up(divide_up(groups, kSummaryRatio) * kOrders * sizeof(u64), kMetadataAlignment)};
+}
+
+// Commits the part of a metadata array that belongs to bytes [from, to) of it, rounded out to pages.
+bool commit_part(const void* array, usize from, usize to) {
+  const usize page = os::page_size();
+  const uptr start = round_down(reinterpret_cast<uptr>(array) + from, page);
+  const uptr end = round_up(reinterpret_cast<uptr>(array) + to, page);
+  if (!os::commit(reinterpret_cast<void*>(start), end - start)) return false;
+  counters().metadata.fetch_add(end - start, relaxed);  // relaxed: a statistic
+  return true;
+}
+
+bool set_up_arena(Arena* arena, void* memory, usize bytes) {
+  const u32 chunk_count = static_cast<u32>(bytes / kChunkBytes);
+  const MetadataSizes sizes = metadata_sizes(chunk_count);
+  const uptr start = reinterpret_cast<uptr>(memory);
+  uptr at = start + bytes;
+  arena->spans = reinterpret_cast<Span*>(at);
+  at += sizes.spans;
+  arena->chunks = reinterpret_cast<Chunk*>(at);
+  at += sizes.chunks;
+  arena->groups = reinterpret_cast<Group*>(at);
+  at += sizes.groups;
+  arena->summary = reinterpret_cast<Atomic<u64>*>(at);
+  if (!commit_part(arena->summary, 0, divide_up(group_count(chunk_count), kSummaryRatio) * kOrders * sizeof(u64))) {
+    return false;
+  }
+  os::advise_huge_pages(memory, bytes + sizes.total(), os::HugePages::forbid);
+  os::name_mapping(memory, bytes, "coffer arena");
+  os::name_mapping(reinterpret_cast<void*>(start + bytes), sizes.total(), "coffer metadata");
+  arena->base = start;
+  arena->bytes = bytes;
+  arena->reserved = bytes + sizes.total();
+  arena->chunk_count = chunk_count;
+  counters().reserved.fetch_add(arena->reserved, relaxed);  // relaxed: a statistic
+  return true;
+}
+
+// Reserves and describes one arena of at most `wanted` bytes, halving until the kernel agrees, but not below `least`.
+bool make_arena(usize wanted, usize least) {
+  // relaxed: under the growth lock, or before any second thread.
+  const u32 index = g_arenas.count.load(relaxed);
+  if (index >= kMaxArenas) return false;
+  u32 first_slot_number = 0;
+  if (index > 0) {
+    const Arena& before = g_arenas.arenas[index - 1];
+    first_slot_number = before.first_slot_number + before.chunk_count * kSlotsPerChunk;
+  }
+  const usize limit = os::reservation_limit(wanted);
+  for (usize bytes = round_down(limit, kChunkBytes); bytes >= least; bytes = round_down(bytes / 2, kChunkBytes)) {
+    const u64 slots = u64{first_slot_number} + bytes / kSlotBytes;
+    if (slots >= ~u32{0}) continue;  // span numbers are 32 bits
+    const usize total = bytes + metadata_sizes(static_cast<u32>(bytes / kChunkBytes)).total();
+    void* memory = os::reserve(total, kChunkBytes);
+    if (memory == nullptr) continue;
+    Arena* arena = &g_arenas.arenas[index];
+    arena->first_slot_number = first_slot_number;
+    if (!set_up_arena(arena, memory, bytes)) {
+      os::release(memory, total);
+      return false;
+    }
+    // release: pairs with the acquire loads of count in arena_of_slow, take_chunks and the numbering functions.
+    g_arenas.count.store(index + 1, release);
+    return true;
+  }
+  return false;
+}
+
+// Makes the metadata of all chunks before `end` usable. Under the arena's lock. A system call under a lock, but once
+// in 128 MiB, and the frontier must not be passed by anyone before the records behind it can be read.
+bool advance_frontier(Arena* arena, u32 end) {
+  const u32 from = static_cast<u32>(arena->frontier.load(relaxed) / kChunkBytes);  // relaxed: under the lock
+  if (end <= from) return true;
+  const u32 to = static_cast<u32>(round_up(end, kChunksPerGroup));
+  const u32 to_chunk = to < arena->chunk_count ? to : arena->chunk_count;
+  const usize first_slot = usize{from} * kSlotsPerChunk;
+  const usize last_slot = usize{to_chunk} * kSlotsPerChunk;
+  if (!commit_part(arena->spans, first_slot * sizeof(Span), last_slot * sizeof(Span)) ||
+      !commit_part(arena->chunks, from * sizeof(Chunk), to_chunk * sizeof(Chunk)) ||
+      !commit_part(arena->groups, from / kChunksPerGroup * sizeof(Group), group_count(to_chunk) * sizeof(Group))) {
+    return false;
+  }
+  // release: pairs with the load in arena_of_slow; whoever sees the new frontier can read the records behind it.
+  arena->frontier.store(usize{to_chunk} * kChunkBytes, release);
+  return true;
+}
+
+bool range_is_free(const Arena* arena, u32 index, u32 count) {
+  for (u32 chunk = index; chunk < index + count;) {
+    if (usize{chunk} * kChunkBytes >= arena->frontier.load(relaxed)) return true;  // relaxed: under the lock
+    const u32 bit = chunk % kChunksPerGroup;
+    const u32 here = kChunksPerGroup - bit < index + count - chunk ? kChunksPerGroup - bit : index + count - chunk;
+    if (arena->groups[chunk / kChunksPerGroup].taken.get() & (low_mask(here) << bit)) return false;
+    chunk += here;
+  }
+  return true;
+}
+
+// Sets or clears the taken bits of a range; returns whether all of it was committed before.
+bool mark_range(Arena* arena, u32 index, u32 count, bool taken) {
+  bool committed = true;
+  for (u32 chunk = index; chunk < index + count;) {
+    Group& group = arena->groups[chunk / kChunksPerGroup];
+    const u32 bit = chunk % kChunksPerGroup;
+    const u32 here = kChunksPerGroup - bit < index + count - chunk ? kChunksPerGroup - bit : index + count - chunk;
+    const u64 mask = low_mask(here) << bit;
+    committed = committed && (group.committed.get() & mask) == mask;
+    group.taken.set(taken ? group.taken.get() | mask : group.taken.get() & ~mask);
+    chunk += here;
+  }
+  return committed;
+}
+
+void mark_committed(Arena* arena, u32 index, u32 count) {
+  usize added = 0;
+  for (u32 chunk = index; chunk < index + count; ++chunk) {
+    Group& group = arena->groups[chunk / kChunksPerGroup];
+    const u64 bit = u64{1} << (chunk % kChunksPerGroup);
+    if ((group.committed.get() & bit) == 0) added += 1;
+    group.committed.set(group.committed.get() | bit);
+  }
+  counters().committed.fetch_add(added * kChunkBytes, relaxed);  // relaxed: statistics
+  counters().chunks.fetch_add(added, relaxed);
+}
+
+// First fit from the lowest group that can have a free chunk. Under the lock. chunk_count if there is none.
+u32 find_range(Arena* arena, u32 count, u32 alignment_chunks) {
+  const u32 base_chunk = static_cast<u32>(arena->base / kChunkBytes % alignment_chunks);
+  const auto align = [&](u32 chunk) {
+    return static_cast<u32>(round_up(u64{chunk} + base_chunk, alignment_chunks) - base_chunk);
+  };
+  u32 chunk = align(arena->lowest_free_group * kChunksPerGroup);
+  while (u64{chunk} + count <= arena->chunk_count) {
+    if (range_is_free(arena, chunk, count)) return chunk;
+    // Past the first taken chunk of the range that was tried.
+    u32 next = chunk;
+    for (;;) {
+      const u32 group = next / kChunksPerGroup;
+      const u64 taken = arena->groups[group].taken.get() >> (next % kChunksPerGroup);
+      if (taken == 0) {
+        next = (group + 1) * kChunksPerGroup;
+        continue;
+      }
+      next += lowest_bit(taken);
+      // Shifted in from above are zeros: only a group that is full from its first chunk has no gap.
+      const u64 gap = ~(arena->groups[next / kChunksPerGroup].taken.get() >> (next % kChunksPerGroup));
+      next += gap != 0 ? lowest_bit(gap) : kChunksPerGroup;
+      break;
+    }
+    chunk = align(next > chunk ? next : chunk + 1);
+  }
+  return arena->chunk_count;
+}
+
+// The lowest free chunk among those with index % modulus == residue (modulus a power of two up to 64), else the lowest
+// of all. Under the lock.
+u32 find_chunk(Arena* arena, u32 residue, u32 modulus) {
+  const u64 wanted = aligned_positions(modulus) << residue;
+  u32 any = arena->chunk_count;
+  for (u32 group = arena->lowest_free_group; group * kChunksPerGroup < arena->chunk_count; ++group) {
+    const u32 start = group * kChunksPerGroup;
+    const bool known = usize{start} * kChunkBytes < arena->frontier.load(relaxed);  // relaxed: under the lock
+    u64 free = known ? ~arena->groups[group].taken.get() : ~u64{0};
+    if (arena->chunk_count - start < kChunksPerGroup) free &= low_mask(arena->chunk_count - start);
+    if (free != 0 && any == arena->chunk_count) any = start + lowest_bit(free);
+    if ((free & wanted) != 0) return start + lowest_bit(free & wanted);
+    if (!known) break;
+  }
+  return any;
+}
+
+void raise_lowest_group(Arena* arena) {
+  while (usize{arena->lowest_free_group} * kChunksPerGroup * kChunkBytes < arena->frontier.load(relaxed) &&
+         arena->groups[arena->lowest_free_group].taken.get() == ~u64{0}) {
+    arena->lowest_free_group += 1;
+  }
+}
+
+bool claim_range(Arena* arena, u32 index, u32 count, bool* committed) {
+  if (!advance_frontier(arena, index + count)) return false;
+  *committed = mark_range(arena, index, count, true);
+  raise_lowest_group(arena);
+  // relaxed: written under the lock; walks read it without and may miss the newest chunk.
+  if (index + count > arena->highest_chunk.load(relaxed)) arena->highest_chunk.store(index + count, relaxed);
+  return true;
+}
+
+void unclaim_range(Arena* arena, u32 index, u32 count) {
+  LockGuard guard(arena->lock);
+  mark_range(arena, index, count, false);
+  if (index / kChunksPerGroup < arena->lowest_free_group) arena->lowest_free_group = index / kChunksPerGroup;
+}
+
+// Whether a claimed range is zero, and the end of its time as free memory: its dirty bytes are no longer free ones.
+bool absorb_dirty(Arena* arena, u32 index, u32 count) {
+  bool fresh = true;
+  for (u32 chunk = index; chunk < index + count; ++chunk) {
+    // relaxed: the range was claimed under the lock that its last holder released.
+    if (arena->chunks[chunk].dirty.load(relaxed) != 0) {
+      arena->chunks[chunk].dirty.store(0, relaxed);
+      counters().dirty.fetch_sub(kChunkBytes, relaxed);  // relaxed: a statistic and a limit that may be late
+      fresh = false;
+    }
+  }
+  return fresh;
+}
+
+// The claimed range is made writable outside the lock: no other thread can have it.
+bool commit_range(Arena* arena, u32 index, u32 count, bool committed, bool* fresh) {
+  if (!committed) {
+    if (!os::commit(reinterpret_cast<void*>(chunk_address(arena, index)), usize{count} * kChunkBytes)) {
+      unclaim_range(arena, index, count);
+      return false;
+    }
+    LockGuard guard(arena->lock);
+    mark_committed(arena, index, count);
+  }
+  *fresh = absorb_dirty(arena, index, count);
+  return true;
+}
+
+// What a caller of take_chunks wants; modulus 0: a run by alignment, else one chunk by residue.
+struct ChunkWish {
+  u32 count, alignment, residue, modulus;
+};
+
+// no_memory: the address space was there, the kernel gave no memory; another arena would not help.
+enum class Taken : u8 { got, no_space, no_memory };
+
+Taken take_in_arena(Arena* arena, const ChunkWish& wish, ChunkRun* run) {
+  const u32 count = wish.count;
+  u32 index = 0;
+  bool committed = false;
+  {
+    LockGuard guard(arena->lock);
+    index = wish.modulus != 0 ? find_chunk(arena, wish.residue, wish.modulus)
+                              : find_range(arena, count, wish.alignment);
+    if (index >= arena->chunk_count) return Taken::no_space;
+    if (!claim_range(arena, index, count, &committed)) return Taken::no_memory;
+  }
+  *run = {arena, index, count, true};
+  return commit_range(arena, index, count, committed, &run->fresh) ? Taken::got : Taken::no_memory;
+}
+
+}  // namespace
+
+bool arenas_start(usize wanted) {
+  LockGuard guard(g_arenas.growth);
+  return make_arena(wanted, kSmallestArena);
+}
+
+namespace {
+
+bool take(const ChunkWish& wish, ChunkRun* run) {
+  // Ends: every round either returns or has found one arena more than the last, and their number is limited.
+  u32 tried = 0;
+  for (;;) {
+    // acquire: pairs with the release in make_arena.
+    const u32 arenas = g_arenas.count.load(acquire);
+    for (u32 i = tried; i < arenas; ++i) {
+      const Taken taken = take_in_arena(&g_arenas.arenas[i], wish, run);
+      if (taken != Taken::no_space) return taken == Taken::got;
+    }
+    tried = arenas;
+    LockGuard guard(g_arenas.growth);
+    if (g_arenas.count.load(relaxed) != arenas) continue;  // relaxed: under the lock. Someone else made one
+    // As large as the first, and large enough; smaller ones only if the kernel refuses.
+    usize least = 0;
+    if (!checked_multiply(u64{wish.count} + wish.alignment, kChunkBytes, &least)) return false;
+    const usize like_first = arenas > 0 ? g_arenas.arenas[0].bytes : kSmallestArena;
+    if (!make_arena(like_first > least ? like_first : least, least > kSmallestArena ? least : kSmallestArena)) {
+      return false;
+    }
+  }
+}
+
+}  // namespace
+
+bool take_chunks(u32 count, u32 alignment_chunks, ChunkRun* run) { return take({count, alignment_chunks, 0, 0}, run); }
+
+bool take_chunk(u32 residue, u32 modulus, ChunkRun* run) { return take({1, 1, residue, modulus}, run); }
+
+bool take_chunks_at(Arena* arena, u32 index, u32 count, bool* fresh) {
+  bool committed = false;
+  if (u64{index} + count > arena->chunk_count) return false;
+  {
+    LockGuard guard(arena->lock);
+    if (!range_is_free(arena, index, count) || !claim_range(arena, index, count, &committed)) return false;
+  }
+  return commit_range(arena, index, count, committed, fresh);
+}
+
+void return_chunks(Arena* arena, u32 index, u32 count, bool resident) {
+  for (u32 chunk = index; chunk < index + count; ++chunk) {
+    Chunk& record = arena->chunks[chunk];
+    // relaxed, all three: published to the next holder by the arena's lock, which unclaim_range takes.
+    record.use.store(ChunkUse::none, relaxed);
+    record.free.store(0, relaxed);
+    record.dirty.store(resident ? ~u64{0} : 0, relaxed);
+  }
+  if (resident) counters().dirty.fetch_add(usize{count} * kChunkBytes, relaxed);  // relaxed: see absorb_dirty
+  unclaim_range(arena, index, count);
+}
+
+Arena* arena_of_slow(uptr address) {
+  // acquire, twice: pair with the releases in make_arena and advance_frontier.
+  const u32 arenas = g_arenas.count.load(acquire);
+  for (u32 i = 0; i < arenas; ++i) {
+    Arena* arena = &g_arenas.arenas[i];
+    if (address - arena->base < arena->frontier.load(acquire)) return arena;
+  }
+  return nullptr;
+}
+
+Arena* arena_of_span(const Span* span) {
+  Arena* first = &g_arenas.arenas[0];
+  if (COFFER_LIKELY(span >= first->spans && span < first->spans + usize{first->chunk_count} * kSlotsPerChunk)) {
+    return first;
+  }
+  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
+  for (u32 i = 1; i < arenas; ++i) {
+    Arena* arena = &g_arenas.arenas[i];
+    if (span >= arena->spans && span < arena->spans + usize{arena->chunk_count} * kSlotsPerChunk) return arena;
+  }
+  COFFER_ASSERT(!"a span belongs to an arena");
+  return nullptr;
+}
+
+SpanNumber span_number(const Span* span) {
+  const Arena* arena = arena_of_span(span);
+  return arena->first_slot_number + static_cast<u32>(span - arena->spans) + 1;
+}
+
+Span* span_at(SpanNumber number) {
+  const u32 slot = number - 1;
+  Arena* arena = &g_arenas.arenas[0];
+  if (COFFER_LIKELY(slot < arena->chunk_count * kSlotsPerChunk)) return arena->spans + slot;
+  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
+  for (u32 i = 1; i < arenas; ++i) {
+    arena = &g_arenas.arenas[i];
+    if (slot - arena->first_slot_number < arena->chunk_count * kSlotsPerChunk) {
+      return arena->spans + (slot - arena->first_slot_number);
+    }
+  }
+  COFFER_ASSERT(!"a span number belongs to an arena");
+  return nullptr;
+}
+
+}  // namespace coffer

@@ -1,0 +1,85 @@
+// Address space: one large reservation made at start, its metadata, and the hand-out of chunks. scalloc's arena (paper
+// 2, section 3.1): address space costs nothing, physical memory comes on demand, and whether a pointer is ours is one
+// subtraction and one compare.
+//
+// Where the first arena cannot be large (RLIMIT_AS, RLIMIT_MEMLOCK, valgrind), further ones are made when it is full;
+// they are found through a small table, off the fast path.
+#pragma once
+
+#include "arena/descriptor.hpp"
+#include "os/spin_lock.hpp"
+
+namespace coffer {
+
+inline constexpr u32 kMaxArenas = 64;
+inline constexpr u32 kSummaryRatio = 64;  // groups a bit-word of the room summary stands for
+
+struct Arena {
+  uptr base = 0;                // first byte of chunk 0
+  Atomic<usize> frontier;       // bytes from base whose metadata is committed; grows only
+  Span* spans = nullptr;        // by slot
+  Chunk* chunks = nullptr;      // by chunk
+  Group* groups = nullptr;      // by group
+  Atomic<u64>* summary = nullptr;  // kOrders words for each kSummaryRatio groups: which groups have room
+  usize bytes = 0;              // of the arena proper
+  usize reserved = 0;           // with metadata
+  u32 chunk_count = 0;
+  u32 first_slot_number = 0;    // of slot 0, over all arenas
+  SpinLock lock;                // groups' taken and committed words, the hints below, and growth of the frontier
+  u32 lowest_free_group = 0;    // no group before it has a free chunk
+  Atomic<u32> highest_chunk;    // 1 + the highest chunk ever taken: walks end here
+};
+
+// All arenas; [0] is the one the fast path knows. Entries are filled once and never change place.
+struct ArenaTable {
+  Arena arenas[kMaxArenas];
+  Atomic<u32> count;
+  SpinLock growth;  // making a new arena
+};
+
+extern ArenaTable g_arenas __attribute__((visibility("hidden")));
+
+// Makes the first arena, of at most `wanted` bytes. false: not even a small one could be had.
+bool arenas_start(usize wanted);
+
+// Takes `count` consecutive chunks whose first is a multiple of `alignment_chunks` (a power of two; counted in
+// addresses, not from the base), commits them, and returns the first one's arena and index. `fresh` tells that every
+// page of them is zero. false: no address space or no memory.
+struct ChunkRun {
+  Arena* arena;
+  u32 index;
+  u32 count;
+  bool fresh;
+};
+bool take_chunks(u32 count, u32 alignment_chunks, ChunkRun* run);
+// Takes one chunk, by preference one whose index is `residue` modulo `modulus` (a power of two up to 64).
+bool take_chunk(u32 residue, u32 modulus, ChunkRun* run);
+// Takes the chunk run [index, index + count) if it is free (growth in place).
+bool take_chunks_at(Arena* arena, u32 index, u32 count, bool* fresh);
+// Gives chunks back. They stay committed; `resident` tells whether their pages may hold data.
+void return_chunks(Arena* arena, u32 index, u32 count, bool resident);
+
+// --- Address, slot, chunk: all in constant time. ---
+
+// The arena that holds an address among those whose metadata can be read; null for a foreign address.
+Arena* arena_of_slow(uptr address);
+COFFER_INLINE Arena* arena_of(uptr address) {
+  // relaxed: the frontier grows only; a program that got a block from another thread got the frontier with it.
+  if (COFFER_LIKELY(address - g_arenas.arenas[0].base < g_arenas.arenas[0].frontier.load(relaxed))) {
+    return &g_arenas.arenas[0];
+  }
+  return arena_of_slow(address);
+}
+
+COFFER_INLINE Span* slot_record(Arena* arena, uptr address) { return arena->spans + (address - arena->base) / kSlotBytes; }
+COFFER_INLINE uptr slot_address(const Arena* arena, const Span* span) {
+  return arena->base + static_cast<uptr>(span - arena->spans) * kSlotBytes;
+}
+COFFER_INLINE uptr chunk_address(const Arena* arena, u32 index) { return arena->base + uptr{index} * kChunkBytes; }
+
+// The arena whose record this is, and numbers in place of pointers.
+Arena* arena_of_span(const Span* span);
+SpanNumber span_number(const Span* span);
+Span* span_at(SpanNumber number);
+
+}  // namespace coffer

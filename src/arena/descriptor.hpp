@@ -1,0 +1,90 @@
+// The records that the arena keeps for its memory: one Span for each slot, one Chunk for each chunk, one Group for 64
+// chunks. They lie outside the blocks, at a place computed from the address, so that a program that overruns a block
+// cannot reach them. Zero bytes are each record's initial state: "nothing here".
+//
+//   arena:  | chunk 0 (64 slots of 32 KiB)            | chunk 1 ...
+//   spans:  | Span 0 | Span 1 | ... | Span 63 |        128 bytes a slot; a span of several slots uses its first
+//   chunks: | Chunk 0 | Chunk 1 | ...                  64 bytes a chunk
+//   groups: | Group 0 (chunks 0..63) | ...             64 bytes a group
+#pragma once
+
+#include "base/atomic.hpp"
+#include "cpu/cpu.hpp"
+#include "size_class/placement.hpp"
+
+namespace coffer {
+
+struct Heap;  // heap/heap.hpp: here only a name for an owner
+
+// A free block. Its first word links it to the next one of its list; the rest is whatever the program left there.
+struct Block {
+  Block* next;
+};
+
+using SpanNumber = u32;  // 1 + index of a slot, counted over all arenas; 0 is none
+
+// What the record of a slot describes. The states of a span in use are in its remote word (span/remote_word.hpp).
+enum class SlotUse : u8 {
+  none = 0,       // free, or never used
+  span = 1,       // first slot of a span of a size class
+  span_rest = 2,  // a later slot of one: `first_distance` slots after its first
+  large = 3,      // first slot of a large block made of slots, or of whole chunks
+  large_rest = 4,
+};
+
+struct alignas(kCacheLine) Span {
+  // --- The owner's line: everything a local free reads or writes. ---
+  Atomic<Heap*> owner;       // heap the span is private to; null: shared, free, or not a first slot
+  Owned<Block*> local_free;  // blocks freed by the owner's thread, last first
+  Owned<i32> countdown;      // local frees left until something must happen
+  Owned<i32> countdown_sum;  // blocks on local_free + countdown: so the count costs no instruction of its own
+  Owned<uptr> first_block;   // address of block 0
+  Owned<u64> multiplier;     // BlockTest of the class; limit 0 rejects every pointer (free spans)
+  Owned<u64> limit;
+  Owned<u64> absent;  // bit i: page i is not cut into blocks; what starts there is free and on no list
+  Owned<SpanNumber> next, previous;  // the one list the span is on: floating, reusable (owner) or partial (pool lock)
+
+  // --- The shared line: what others write. ---
+  Atomic<u64> remote;                 // RemoteWord: first remotely freed block, count, state, tag
+  Atomic<SpanNumber> mail_next;       // link while in an owner's mailbox
+  Owned<u32> block_bytes;             // usable bytes of a block; large blocks: see large_bytes
+  Owned<u32> capacity;                // blocks in the span
+  Owned<u32> cut;                     // blocks cut so far; capacity - cut lie in absent pages
+  Owned<u32> shared_base;             // of the count of a shared span: what is not on the remote list
+  Owned<u8> size_class;
+  Owned<u8> slots;                    // slots of the span
+  Owned<u8> shard;                    // shard of the partial pool; fixed while the span lives
+  Owned<u8> listed;                   // PartialPool's duty flags, under its lock
+  Atomic<SlotUse> use;
+  Owned<u8> first_distance;           // span_rest, large_rest: slots back to the first
+  Owned<u8> pages_zero;               // absent pages are known to be zero
+  Owned<u8> moved;                    // large: mapping was moved here and does not merge
+  Owned<usize> large_bytes;           // large: usable bytes
+  Owned<u32> large_chunks;            // large: chunks it takes; 0: it is made of slots
+  Owned<u32> dirty_slots_at_start;    // slots that held old data when the span was made
+};
+static_assert(sizeof(Span) == 2 * kCacheLine);
+
+enum class ChunkUse : u8 { none = 0, spans = 1, large = 2 };  // of the first chunk only, for a large block
+
+struct alignas(kCacheLine) Chunk {
+  Atomic<u64> free;   // bit i: slot i is free. Claiming is one CAS, releasing one fetch_or
+  Atomic<u64> dirty;  // bit i: slot i is free and resident (holds old data)
+  Atomic<ChunkUse> use;
+  Owned<u8> huge;            // huge pages are allowed here
+  Owned<u32> large_chunks;  // large: chunks of the block, this one first
+};
+static_assert(sizeof(Chunk) == kCacheLine);
+
+inline constexpr u32 kOrders = 6;  // runs of 1, 2, 4 ... 32 slots
+inline constexpr u32 kChunksPerGroup = 64;
+
+// For 64 chunks: which have room (a hint, kept by pool/room_map), which are taken, which are writable.
+struct alignas(kCacheLine) Group {
+  Atomic<u64> room[kOrders];  // bit i: chunk i may have an aligned free run of 1 << order slots
+  Owned<u64> taken;           // under the arena's lock
+  Owned<u64> committed;       // under the arena's lock
+};
+static_assert(sizeof(Group) == kCacheLine);
+
+}  // namespace coffer

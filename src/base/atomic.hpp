@@ -1,0 +1,78 @@
+// The two kinds of shared memory cell. All atomics and all fields that only an owner writes go through these types, so
+// that another build can put a recorder or a scheduler in their place; here they are the machine's own instructions.
+//
+// Every call names its memory order. Next to each use a comment names the partner it pairs with.
+#pragma once
+
+#include <atomic>
+
+#include "base/base.hpp"
+
+namespace coffer {
+
+inline constexpr std::memory_order relaxed = std::memory_order_relaxed;
+inline constexpr std::memory_order acquire = std::memory_order_acquire;
+inline constexpr std::memory_order release = std::memory_order_release;
+inline constexpr std::memory_order acq_rel = std::memory_order_acq_rel;
+inline constexpr std::memory_order seq_cst = std::memory_order_seq_cst;
+
+// A cell that several threads write. Zero bytes are a valid initial state: most cells live in mapped memory that no
+// constructor ever ran over.
+template <class T>
+class Atomic {
+ public:
+  constexpr Atomic() = default;
+  constexpr explicit Atomic(T value) : value_(value) {}
+
+  COFFER_INLINE T load(std::memory_order order) const { return value_.load(order); }
+  COFFER_INLINE void store(T value, std::memory_order order) { value_.store(value, order); }
+  COFFER_INLINE T exchange(T value, std::memory_order order) { return value_.exchange(value, order); }
+  // On failure `expected` holds what was found.
+  COFFER_INLINE bool compare_exchange(T& expected, T desired, std::memory_order success, std::memory_order failure) {
+    return value_.compare_exchange_weak(expected, desired, success, failure);
+  }
+  COFFER_INLINE T fetch_or(T bits, std::memory_order order) { return value_.fetch_or(bits, order); }
+  COFFER_INLINE T fetch_and(T bits, std::memory_order order) { return value_.fetch_and(bits, order); }
+  COFFER_INLINE T fetch_add(T amount, std::memory_order order) { return value_.fetch_add(amount, order); }
+  COFFER_INLINE T fetch_sub(T amount, std::memory_order order) { return value_.fetch_sub(amount, order); }
+
+ private:
+  std::atomic<T> value_{};
+  static_assert(std::atomic<T>::is_always_lock_free);
+};
+
+// A cell that one thread at a time writes: its owner, or whoever holds the lock or the state that stands for
+// ownership. Others may look (statistics), and then see some value that was there: hence relaxed, which costs nothing.
+template <class T>
+class Owned {
+ public:
+  constexpr Owned() = default;
+  constexpr explicit Owned(T value) : value_(value) {}
+
+  COFFER_INLINE T get() const { return value_.load(std::memory_order_relaxed); }
+  COFFER_INLINE void set(T value) { value_.store(value, std::memory_order_relaxed); }
+
+  // Subtracts one; true when that made it zero. One instruction on x86-64, where the compiler would make three of a
+  // relaxed load and store.
+  COFFER_INLINE bool decrement() {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
+    if constexpr (sizeof(T) == 4) {
+      bool zero;
+      __asm__ volatile("decl %0" : "+m"(value_), "=@ccz"(zero));
+      return zero;
+    }
+#endif
+    const T next = get() - 1;
+    set(next);
+    return next == 0;
+  }
+
+ private:
+  std::atomic<T> value_{};
+};
+
+// Keeps the compiler, not the processor, from moving accesses across: what a fork child or a barrier issued on this
+// thread's behalf (membarrier) sees is then a prefix of the program's order.
+COFFER_INLINE void compiler_fence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+}  // namespace coffer

@@ -1,0 +1,134 @@
+#include "config/config.hpp"
+
+#include <stdlib.h>
+
+#include "base/atomic.hpp"
+#include "base/text.hpp"
+#include "config/environment.hpp"
+#include "os/os.hpp"
+
+// A program may define it: `const char *coffer_conf_string = "slack:32K";`
+extern "C" __attribute__((weak, visibility("default"))) const char* coffer_conf_string;
+
+namespace coffer::config {
+
+namespace {
+
+enum class Phase : u32 { unread, reading, read };
+
+constinit Settings current;
+constinit Atomic<Phase> phase{Phase::unread};
+
+void write_line(Text& line) {
+  line.add('\n');
+  os::write_error(line.data(), line.stored());
+}
+
+void complain(const Text& complaint, void*) {
+  TextBuffer<400> line;
+  line.add("coffer: ").add(complaint.data(), complaint.stored());
+  write_line(line);
+}
+
+constexpr Complaints kComplaints = {&complain, nullptr};
+
+bool starts_with(const char* text, const char* start) {
+  while (*start != 0) {
+    if (*text++ != *start++) return false;
+  }
+  return true;
+}
+
+bool contains(const char* text, const char* part) {
+  for (; *text != 0; ++text) {
+    if (starts_with(text, part)) return true;
+  }
+  return false;
+}
+
+// Variables by which people tune glibc's malloc and others: they would wonder why nothing changes.
+void name_foreign_variables() {
+  char** variables = environment();
+  if (variables == nullptr) return;
+  for (; *variables != nullptr; ++variables) {
+    const char* variable = *variables;
+    const bool tunables = starts_with(variable, "GLIBC_TUNABLES=") && contains(variable, "glibc.malloc.");
+    if (!tunables && !starts_with(variable, "MALLOC_")) continue;
+    TextBuffer<160> line;
+    line.add("coffer: ");
+    for (usize i = 0; variable[i] != 0 && variable[i] != '=' && i < 64; ++i) line.add(variable[i]);
+    line.add(" has no meaning for Coffer's malloc");
+    write_line(line);
+  }
+}
+
+void print_confirmation() {
+  for (usize i = 0; i < kOptionCount; ++i) {
+    const Option& option = kOptions[i];
+    TextBuffer<160> line;
+    line.add("coffer: ").add(option.name).add(':');
+    print_value(option, option.get(current.values), line);
+    line.add(" (").add(source_name(current.sources[i])).add(')');
+    write_line(line);
+  }
+  name_foreign_variables();
+}
+
+void print_help() {
+  constexpr char kHead[] = "coffer: the options of COFFER_CONF=\"key:value,key:value\"\n";
+  os::write_error(kHead, sizeof kHead - 1);
+  for (const Option& option : kOptions) {
+    TextBuffer<240> line;
+    line.add("  ").add(option.name).pad(0, 14);
+    if (option.type == Type::size || option.type == Type::unsigned_number) {
+      print_value(option, option.least, line);
+      line.add("..");
+      print_value(option, option.greatest, line);
+    } else {
+      line.add(option.words);
+    }
+    line.pad(0, 33).add("default ");
+    print_value(option, option.standard, line);
+    line.pad(0, 48).add(option.help);
+    write_line(line);
+  }
+}
+
+// false if something was not understood and that shall end the program.
+bool read_all() {
+  bool good = true;
+  if (&coffer_conf_string != nullptr && coffer_conf_string != nullptr) {
+    good &= parse(coffer_conf_string, Source::program, current, kComplaints);
+  }
+  const char* variable = os::elevated() ? nullptr : find_variable("COFFER_CONF");
+  if (variable != nullptr) good &= parse(variable, Source::environment, current, kComplaints);
+  if (current.values.help) print_help();
+  if (current.values.confirm) print_confirmation();
+  return good || !current.values.strict;
+}
+
+}  // namespace
+
+void load() {
+  // Pairs with the release store below.
+  if (phase.load(acquire) == Phase::read) return;
+  Phase expected = Phase::unread;
+  while (!phase.compare_exchange(expected, Phase::reading, acquire, acquire)) {
+    if (expected == Phase::read) return;
+    if (expected == Phase::reading) os::yield();
+    expected = Phase::unread;
+  }
+  const bool acceptable = read_all();
+  phase.store(Phase::read, release);
+  if (acceptable) return;
+  // Only now: a handler of SIGABRT may allocate, and come here again.
+  constexpr char kStop[] = "coffer: stopped, since strict:true is set\n";
+  os::write_error(kStop, sizeof kStop - 1);
+  abort();
+}
+
+const Options& options() { return current.values; }
+
+const Settings& settings() { return current; }
+
+}  // namespace coffer::config

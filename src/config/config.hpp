@@ -1,0 +1,23 @@
+// The options of this process.
+//
+// They are read once, from two places: the string `coffer_conf_string`, which the program may define, and then the
+// environment variable COFFER_CONF, which overrides it. A process with raised privileges (setuid) reads only its own
+// string.
+#pragma once
+
+#include "config/options.hpp"
+#include "config/parse.hpp"
+
+namespace coffer::config {
+
+// Reads the options; the first call does, later ones return at once. May run before any constructor and before libc's
+// own start; does not allocate. Says what it could not understand, one line each on stderr.
+void load();
+
+// The values. Defaults before load().
+const Options& options();
+
+// The values with their sources.
+const Settings& settings();
+
+}  // namespace coffer::config

@@ -1,0 +1,114 @@
+#include "heap/allocator.hpp"
+
+#include <string.h>
+
+#include "heap/ownership.hpp"
+#include "heap/refill.hpp"
+#include "heap/registry.hpp"
+#include "heap/walk.hpp"
+#include "large/large.hpp"
+#include "observe/counters.hpp"
+#include "pool/slot_pool.hpp"
+
+namespace coffer {
+
+namespace {
+
+// The record that answers for a block; reports what is not a block's start.
+Span* record_of(const char* call, void* block) {
+  const uptr address = reinterpret_cast<uptr>(block);
+  Arena* arena = arena_of(address);
+  if (COFFER_UNLIKELY(arena == nullptr)) report_bad_pointer(call, block);
+  Span* span = first_record(slot_record(arena, address));
+  if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
+  const bool start = is_large(span) ? address == slot_address(arena, span) : is_block_start(span, address);
+  if (COFFER_UNLIKELY(!start)) report_bad_pointer(call, block);
+  return span;
+}
+
+// A block that shrinks below half of what it has moves to a smaller one.
+bool fits_in_place(usize have, usize want) { return want <= have && want >= have / 2; }
+
+void* move_block(void* block, usize have, usize want) {
+  void* moved = allocate_fast(want);
+  if (moved == nullptr) moved = allocate_any(want);
+  if (moved == nullptr) return nullptr;
+  memcpy(moved, block, have < want ? have : want);
+  deallocate(block);
+  return moved;
+}
+
+}  // namespace
+
+void* Allocator::allocate_zeroed(usize size) {
+  bool zero = false;
+  if (size > kLargestSmall) {
+    settle_fork();
+    if (!start_process()) return nullptr;
+    void* block = allocate_large(size, kSlotBytes, &zero);
+    if (block != nullptr && !zero) zero_large(block, size);
+    return block;
+  }
+  const ClassIndex size_class = class_of(size);
+  Heap* heap = t_heap;
+  Block* block = heap->blocks[size_class].get();
+  if (COFFER_LIKELY(block != nullptr)) {
+    zero = heap->zero[size_class].get() != 0;
+    heap->blocks[size_class].set(block->next);
+  } else {
+    block = allocate_of_class(size_class, &zero);
+    if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
+  }
+  if (zero) {
+    block->next = nullptr;  // all the rest is zero already
+  } else {
+    memset(static_cast<void*>(block), 0, size);
+  }
+  return block;
+}
+
+void* Allocator::allocate_aligned(usize size, usize alignment) {
+  bool zero = false;
+  const ClassIndex size_class = aligned_class(size, alignment);
+  if (COFFER_LIKELY(size_class < kClasses)) return allocate_of_class(size_class, &zero);
+  settle_fork();
+  return start_process() ? allocate_large(size, alignment, &zero) : nullptr;
+}
+
+void* Allocator::reallocate(void* block, usize size) {
+  Span* span = record_of("realloc", block);
+  if (!is_large(span)) {
+    const usize have = span->block_bytes.get();
+    return fits_in_place(have, size) ? block : move_block(block, have, size);
+  }
+  const usize have = span->large_bytes.get();
+  if (size > kLargestSmall) {
+    settle_fork();
+    if (void* resized = resize_large(block, span, size)) return resized;
+  }
+  void* moved = move_block(block, have, size);
+  // A block that shrinks can always stay as it is.
+  return moved == nullptr && size <= have ? block : moved;
+}
+
+usize Allocator::usable_size(void* block) {
+  const Span* span = record_of("malloc_usable_size", block);
+  return is_large(span) ? span->large_bytes.get() : span->block_bytes.get();
+}
+
+bool Allocator::trim(usize keep) {
+  if (!start_process()) return false;
+  settle_fork();
+  if (Heap* heap = own_heap()) release_idle(heap);
+  // relaxed: a figure.
+  const usize dirty = counters().dirty.load(relaxed);
+  return dirty > keep && purge_free(dirty - keep) != 0;
+}
+
+void Allocator::statistics(Statistics& statistics) { collect_statistics(statistics); }
+usize Allocator::check() { return check_everything(); }
+void Allocator::fork_prepare() { coffer::fork_prepare(); }
+void Allocator::fork_parent() { coffer::fork_parent(); }
+void Allocator::fork_child() { coffer::fork_child(); }
+
+}  // namespace coffer

@@ -1,0 +1,27 @@
+// Coffer as the API shim sees it (api/allocator.hpp).
+#pragma once
+
+#include "heap/heap.hpp"
+
+namespace coffer {
+
+struct Statistics;
+
+struct Allocator {
+  static COFFER_INLINE void* allocate_fast(usize size) { return coffer::allocate_fast(size); }
+  static COFFER_INLINE void deallocate(void* block) { coffer::deallocate(block); }
+
+  static void* allocate(usize size) { return allocate_any(size); }
+  static void* allocate_zeroed(usize size);
+  static void* allocate_aligned(usize size, usize alignment);
+  static void* reallocate(void* block, usize size);
+  static usize usable_size(void* block);
+  static bool trim(usize keep);
+  static void statistics(Statistics& statistics);
+  static usize check();
+  static void fork_prepare();
+  static void fork_parent();
+  static void fork_child();
+};
+
+}  // namespace coffer

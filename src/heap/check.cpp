@@ -1,0 +1,188 @@
+// coffer_check: every invariant that a walk can see. Other threads must be outside Coffer meanwhile.
+#include "heap/registry.hpp"
+#include "heap/walk.hpp"
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+#include "pool/partial_pool.hpp"
+
+namespace coffer {
+
+namespace {
+
+class Checker {
+ public:
+  usize violations() const { return violations_; }
+
+  void check_heaps();
+  void check_chunk(Arena* arena, u32 index, ChunkUse use);
+  void check_partial_pool();
+  void check_sums();
+
+ private:
+  void expect(bool holds, const char* line) {
+    if (holds) return;
+    ++violations_;
+    usize length = 0;
+    while (line[length] != 0) ++length;
+    os::write_error("coffer: check: ", 15);
+    os::write_error(line, length);
+    os::write_error("\n", 1);
+  }
+
+  // Walks a list of the span's free blocks; returns its length.
+  u32 walk(const Span* span, const Block* list);
+  void check_span(Span* span);
+  void check_list(const Heap* heap, SpanNumber number, SpanState state, SpanState other);
+
+  usize violations_ = 0;
+  usize held_ = 0;
+  usize dirty_ = 0;
+};
+
+u32 Checker::walk(const Span* span, const Block* list) {
+  u32 count = 0;
+  for (; list != nullptr && count <= span->capacity.get(); list = list->next) {
+    const uptr address = reinterpret_cast<uptr>(list);
+    if (!is_block_start(span, address)) {
+      expect(false, "a free list holds an address that is no block of its span");
+      return count;
+    }
+    const u64 page = (address - span_start(span)) / kCarvePage;
+    expect(((span->absent.get() >> page) & 1) == 0, "a block of an absent page is on a list");
+    ++count;
+  }
+  expect(count <= span->capacity.get(), "a free list has a cycle");
+  return count;
+}
+
+void Checker::check_span(Span* span) {
+  const RemoteWord word = load_word(span, acquire);  // acquire: pairs with make_span
+  const Heap* owner = span->owner.load(relaxed);     // relaxed, all here: no other thread is inside
+  const u32 local = walk(span, span->local_free.get());
+  const Block* first = word.first() == 0
+                           ? nullptr
+                           : reinterpret_cast<Block*>(span_start(span) + uptr{word.first() - 1} * kQuantum);
+  const u32 remote = walk(span, first);
+  expect(local == local_count(span), "the local list is not as long as the countdown says");
+  expect(count_absent_blocks(span) == absent_count(span), "absent pages do not hold the blocks that are not cut");
+  expect(word.state() != SpanState::free && word.state() != SpanState::returning, "a span in use is in a passing state");
+  if (is_private(word.state())) {
+    expect(owner != nullptr, "a private span has no owner");
+    expect(owner == nullptr || owner->attached.get() != 0, "a span's owner has no thread");
+    expect(word.count() == remote, "the remote list is not as long as its count");
+    expect(local + remote + absent_count(span) <= span->capacity.get(), "a span has more free blocks than blocks");
+  } else {
+    expect(owner == nullptr, "a shared span has an owner");
+    expect(word.count() == remote + span->shared_base.get(), "a shared span's count is wrong");
+    expect(span->shared_base.get() == local + absent_count(span), "a shared span's base is wrong");
+    expect(word.count() < span->capacity.get(), "an empty shared span was not given back");
+    expect((word.state() == SpanState::listed) == PartialPool::is_linked(span), "listed and linked differ");
+  }
+  expect(owner == nullptr || (word.state() == SpanState::hot) == (owner->hot[span->size_class.get()].get() == span),
+         "hot spans and the heap's table differ");
+}
+
+void Checker::check_list(const Heap* heap, SpanNumber number, SpanState state, SpanState other) {
+  SpanNumber previous = 0;
+  while (number != 0) {
+    const Span* span = span_at(number);
+    const SpanState is = load_word(span, relaxed).state();
+    expect(is == state || is == other, "a span on a heap's list is in another state");
+    expect(span->owner.load(relaxed) == heap, "a span on a heap's list belongs to another");
+    expect(span->previous.get() == previous, "a heap's list is broken");
+    if (span->previous.get() != previous) return;
+    previous = number;
+    number = span->next.get();
+  }
+}
+
+void Checker::check_heaps() {
+  for (u32 i = 0; i < heaps_ever(); ++i) {
+    if (i == 0 && !fallback_heap_used()) continue;
+    const Heap* heap = heap_by_index(i);
+    if (heap->attached.get() == 0) continue;
+    usize slack = 0;
+    check_list(heap, heap->floating.get(), SpanState::floating, SpanState::claimed);
+    for (ClassIndex c = 0; c < kClasses; ++c) {
+      check_list(heap, heap->reusable[c].get(), SpanState::reusable, SpanState::reusable);
+      for (SpanNumber n = heap->reusable[c].get(); n != 0; n = span_at(n)->next.get()) slack += span_bytes(span_at(n));
+      const Span* hot = heap->hot[c].get();
+      expect(heap->blocks[c].get() == nullptr || hot != nullptr, "a heap has blocks without a hot span");
+      if (hot != nullptr) {
+        const u32 listed = walk(hot, heap->blocks[c].get());
+        expect(listed + known_free_blocks(hot) <= hot->capacity.get(), "a hot span has more free blocks than blocks");
+      }
+    }
+    expect(slack == heap->slack.get(), "a heap's slack is wrong");
+  }
+}
+
+void Checker::check_chunk(Arena* arena, u32 index, ChunkUse use) {
+  const Chunk& chunk = arena->chunks[index];
+  const u64 free = chunk.free.load(acquire);
+  const u64 dirty = chunk.dirty.load(relaxed);
+  expect(use != ChunkUse::none, "a chunk is taken and not described");
+  if (use == ChunkUse::large) {
+    held_ += arena->spans[usize{index} * kSlotsPerChunk].large_bytes.get();
+    return;
+  }
+  expect((dirty & ~free) == 0, "a slot in use counts as free memory");
+  dirty_ += count_bits(dirty) * kSlotBytes;
+  held_ += count_bits(~free) * kSlotBytes;
+  for (u32 i = 0; i < kSlotsPerChunk;) {
+    Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
+    const SlotUse slot_use = record->use.load(relaxed);
+    if ((free >> i) & 1) {
+      expect(slot_use == SlotUse::none, "a free slot is described");
+      ++i;
+      continue;
+    }
+    expect(slot_use == SlotUse::span || slot_use == SlotUse::large, "a slot is lost");
+    if (slot_use != SlotUse::span && slot_use != SlotUse::large) {
+      ++i;
+      continue;
+    }
+    if (slot_use == SlotUse::span) check_span(record);
+    const SlotUse rest = slot_use == SlotUse::span ? SlotUse::span_rest : SlotUse::large_rest;
+    const u32 slots = record->slots.get();
+    for (u32 j = 1; j < slots && i + j < kSlotsPerChunk; ++j) {
+      expect(record[j].use.load(relaxed) == rest && record[j].first_distance.get() == j, "a later slot is wrong");
+      expect(((free >> (i + j)) & 1) == 0, "a slot of a span is free");
+    }
+    i += slots;
+  }
+}
+
+void Checker::check_partial_pool() {
+  g_partial_pool.for_each([&](Span* span) {
+    expect(load_word(span, relaxed).state() == SpanState::listed, "a span of the partial pool is not listed");
+  });
+}
+
+void Checker::check_sums() {
+  const u32 arenas = g_arenas.count.load(acquire);
+  for (u32 a = 0; a < arenas; ++a) {
+    Arena& arena = g_arenas.arenas[a];
+    for (u32 i = 0; i < arena.highest_chunk.load(relaxed); ++i) {
+      const bool taken = (arena.groups[i / kChunksPerGroup].taken.get() >> (i % kChunksPerGroup)) & 1;
+      if (!taken && arena.chunks[i].dirty.load(relaxed) != 0) dirty_ += kChunkBytes;
+    }
+  }
+  expect(held_ == counters().held.load(relaxed), "the bytes held are not what the counter says");
+  expect(dirty_ == counters().dirty.load(relaxed), "the free resident bytes are not what the counter says");
+}
+
+}  // namespace
+
+usize check_everything() {
+  if (!start_process()) return 0;
+  settle_fork();
+  Checker checker;
+  checker.check_heaps();
+  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) { checker.check_chunk(arena, index, use); });
+  checker.check_partial_pool();
+  checker.check_sums();
+  return checker.violations();
+}
+
+}  // namespace coffer

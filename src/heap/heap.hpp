@@ -1,0 +1,117 @@
+// A heap: the front end that one thread owns. This file holds the record and the fast paths of malloc and free; what
+// they cannot do goes on in refill.cpp (allocate), release.cpp (free) and registry.cpp (threads).
+//
+// allocate(size):                                 free(block):
+//   size over 32 KiB ........ large/                address outside the first arena .. free_elsewhere
+//   class by one table load                         bracket := span
+//   heap->blocks[class] empty .. refill             span's owner is not this heap .... free_not_local
+//   pop, return                                     not the start of a block ......... report
+//                                                   push on the span's local list
+//                                                   countdown reaches zero ........... local_event
+//                                                   bracket := none
+//
+// In the hot span of a class, blocks move in a circle: the heap's list (to allocate from) is refilled from the span's
+// local list (what the owner freed), then from its remote list, then by cutting an absent page.
+#pragma once
+
+#include "harden/report.hpp"
+#include "span/span.hpp"
+
+namespace coffer {
+
+inline constexpr bool kMisuseChecks =
+#ifdef COFFER_NO_CHECKS
+    false;
+#else
+    true;
+#endif
+
+inline constexpr u32 kMaxChain = 16;  // frees for one span of others that a heap may hold back, to push them at once
+
+struct alignas(kCacheLine) Heap {
+  // --- What malloc touches. Owner only. ---
+  Owned<Block*> blocks[kClasses];  // free blocks of the hot span of the class
+
+  // --- What free touches. ---
+  Atomic<Span*> bracket;  // span whose owner's line this thread may be writing; read by whoever takes spans (3.4)
+  Owned<Span*> chain_span;  // open chain of remote frees: all of this span, last freed first
+  Owned<Block*> chain_first;
+  Owned<Block*> chain_last;
+  Owned<u32> chain_count;
+
+  // --- Slow paths. Owner only, but for the mailbox. ---
+  Owned<u32> index;             // in the registry
+  Owned<usize> slack;           // bytes of spans on the reusable lists
+  Owned<SpanNumber> floating;   // list of spans without room, all classes
+  Owned<u32> shed_class;        // where shedding surplus reusable spans goes on
+  Owned<u32> generation;        // fork generation of the thread that uses the heap (registry.cpp)
+  Owned<u8> attached;           // a thread uses it
+  Owned<u32> next_unused;       // registry's list
+  Owned<Span*> hot[kClasses];
+  Owned<SpanNumber> reusable[kClasses];  // lists of spans with room, one a class
+  Owned<u8> zero[kClasses];              // the blocks of the class are zero but for their links
+
+  alignas(kCacheLine) Atomic<SpanNumber> mailbox;  // stack of claimed spans; kMailboxClosed: the thread ended
+};
+
+inline constexpr SpanNumber kMailboxClosed = ~SpanNumber{0};
+
+// The heap of the calling thread. Threads without one (new, or past their end) have the null heap: it has no blocks and
+// owns no span, so that both fast paths fall through without a test of their own.
+extern Heap g_null_heap __attribute__((visibility("hidden")));
+extern __thread Heap* t_heap __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+// --- Slow paths. ---
+
+void* allocate_any(usize size);
+void free_elsewhere(void* block);
+void free_not_local(void* block, Span* slot);
+void local_event(Span* span, Heap* heap);
+[[noreturn]] void report_bad_free(void* block);
+// Says what is wrong with a pointer that `call` was given, and aborts.
+[[noreturn]] void report_bad_pointer(const char* call, void* block);
+
+// --- Fast paths. ---
+
+// malloc's own: nullptr when the slow path has to serve.
+COFFER_INLINE void* allocate_fast(usize size) {
+  if (COFFER_UNLIKELY(size > kLargestSmall)) return nullptr;
+  Owned<Block*>& head = t_heap->blocks[class_of(size)];
+  Block* block = head.get();
+  if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
+  head.set(block->next);
+  return block;
+}
+
+// Pushes a block on the local list of a span that `heap` owns; the bracket is set. True: the countdown is over.
+COFFER_INLINE bool push_local(Span* span, Block* block, Block* head) {
+  block->next = head;
+  compiler_fence();  // a fork child must not see the list before the link
+  span->local_free.set(block);
+  return span->countdown.decrement();
+}
+
+COFFER_INLINE void deallocate(void* block) {
+  Arena& arena = g_arenas.arenas[0];
+  const usize offset = reinterpret_cast<uptr>(block) - arena.base;
+  // relaxed: see arena_of. A null pointer is outside, too.
+  if (COFFER_UNLIKELY(offset >= arena.frontier.load(relaxed))) return free_elsewhere(block);
+  Span* span = arena.spans + offset / kSlotBytes;
+  Heap* heap = t_heap;
+  // The bracket: whoever takes this span away issues a barrier on this processor (membarrier) and then looks for the
+  // span's name here. relaxed and a compiler fence suffice on this side because the barrier is the taker's.
+  heap->bracket.store(span, relaxed);
+  compiler_fence();
+  // relaxed: equal only if this thread itself wrote it.
+  if (COFFER_UNLIKELY(span->owner.load(relaxed) != heap)) return free_not_local(block, span);
+  Block* head = span->local_free.get();
+  if constexpr (kMisuseChecks) {
+    if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) report_bad_free(block);
+    if (COFFER_UNLIKELY(head == block)) report_bad_free(block);
+  }
+  if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);
+  // release: pairs with the taker's acquire load; what this free wrote is there before the name is gone.
+  heap->bracket.store(nullptr, release);
+}
+
+}  // namespace coffer

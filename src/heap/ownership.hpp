@@ -1,0 +1,36 @@
+// The owner's side of spans: the lists of a heap, its mailbox, and handing spans on. Everything here is called by the
+// thread that uses `heap` (or holds the fallback lock), unless said.
+#pragma once
+
+#include "heap/heap.hpp"
+
+namespace coffer {
+
+void push_floating(Heap* heap, Span* span);
+void unlink_floating(Heap* heap, Span* span);
+void push_reusable(Heap* heap, Span* span);
+Span* pop_reusable(Heap* heap, ClassIndex size_class);
+void unlink_reusable(Heap* heap, Span* span);
+
+// A span in state reusable, on no list: keeps it, hands it to the partial pool, or gives it back, as emptiness and
+// slack say.
+void place_reusable(Heap* heap, Span* span);
+// A span in state reusable, on no list: makes it nobody's.
+void share(Span* span);
+
+// Takes the spans that remote frees claimed for this heap.
+void take_mail(Heap* heap);
+// Pushes the open chain of remote frees.
+void close_chain(Heap* heap);
+// Hands on some of the spans that exceed the slack, a bounded number a call.
+void shed_surplus(Heap* heap);
+
+// Gives back what the heap keeps only for speed: empty reusable spans (for malloc_trim).
+void release_idle(Heap* heap);
+
+// Any thread: does what a push left to do. `heap` is the caller's; may be the null heap.
+void do_duty(Heap* heap, Span* span, PushDuty duty);
+// Any thread: a claimed span whose owner is none: makes it shared.
+void share_orphan(Span* span);
+
+}  // namespace coffer

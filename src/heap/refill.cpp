@@ -1,0 +1,117 @@
+// malloc's slow path: a hot span for the class, and blocks from it. In this order, so that what is resident already is
+// used first: what the owner freed, what others freed, a page never cut; then a reusable span of this heap, a partly
+// used one that is nobody's, and a new one.
+#include "heap/ownership.hpp"
+#include "heap/refill.hpp"
+#include "heap/registry.hpp"
+#include "large/large.hpp"
+#include "pool/partial_pool.hpp"
+#include "span/emptiness.hpp"
+
+namespace coffer {
+
+namespace {
+
+// Refills heap->blocks from the hot span; false: it has no free block.
+bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
+  Block* list = span->local_free.get();
+  if (list != nullptr) {
+    // In this order, so that a fork child finds the list in one place or, the same head, in both.
+    heap->zero[size_class].set(0);
+    heap->blocks[size_class].set(list);
+    compiler_fence();
+    span->local_free.set(nullptr);
+    set_countdown(span, 0, kNever);
+    return true;
+  }
+  u32 count = 0;
+  list = take_remote(span, &count);
+  if (list != nullptr) {
+    heap->zero[size_class].set(0);
+    heap->blocks[size_class].set(list);
+    return true;
+  }
+  bool zero = false;
+  list = cut_page(span, &zero);
+  if (list != nullptr) {
+    heap->zero[size_class].set(zero ? 1 : 0);
+    heap->blocks[size_class].set(list);
+    return true;
+  }
+  return false;
+}
+
+// The hot span is exhausted: it floats, unless remote frees came in meanwhile.
+bool retire_hot(Heap* heap, ClassIndex size_class, Span* span) {
+  set_countdown(span, 0, reuse_threshold(span->capacity.get()));
+  push_floating(heap, span);
+  if (!mark_floating(span)) {
+    unlink_floating(heap, span);
+    set_countdown(span, 0, kNever);
+    return false;
+  }
+  heap->hot[size_class].set(nullptr);
+  return true;
+}
+
+Span* next_hot(Heap* heap, ClassIndex size_class) {
+  if (Span* span = pop_reusable(heap, size_class)) {
+    mark_hot(span);
+    set_countdown(span, local_count(span), kNever);
+    return span;
+  }
+  if (Span* span = g_partial_pool.adopt(size_class, current_shard(), mark_adopted)) {
+    span->owner.store(heap, relaxed);  // relaxed: a thread compares it with its own heap only
+    set_countdown(span, local_count(span), kNever);
+    return span;
+  }
+  return make_span(size_class, heap);
+}
+
+bool refill(Heap* heap, ClassIndex size_class) {
+  Span* span = heap->hot[size_class].get();
+  if (COFFER_LIKELY(span != nullptr) && COFFER_LIKELY(span->local_free.get() != nullptr)) {
+    return refill_from(heap, size_class, span);
+  }
+  close_chain(heap);
+  take_mail(heap);
+  shed_surplus(heap);
+  for (;;) {
+    span = heap->hot[size_class].get();
+    if (span != nullptr) {
+      if (refill_from(heap, size_class, span)) return true;
+      if (!retire_hot(heap, size_class, span)) continue;
+    }
+    span = next_hot(heap, size_class);
+    if (span == nullptr) return false;
+    heap->hot[size_class].set(span);
+  }
+}
+
+}  // namespace
+
+Block* allocate_block(Heap* heap, ClassIndex size_class, bool* zero) {
+  Owned<Block*>& head = heap->blocks[size_class];
+  if (head.get() == nullptr && !refill(heap, size_class)) return nullptr;
+  Block* block = head.get();
+  *zero = heap->zero[size_class].get() != 0;
+  head.set(block->next);
+  return block;
+}
+
+Block* allocate_of_class(ClassIndex size_class, bool* zero) {
+  settle_fork();
+  Heap* heap = own_heap();
+  if (COFFER_LIKELY(heap != nullptr)) return allocate_block(heap, size_class, zero);
+  FallbackHeap fallback;
+  return fallback.get() != nullptr ? allocate_block(fallback.get(), size_class, zero) : nullptr;
+}
+
+void* allocate_any(usize size) {
+  bool zero = false;
+  if (size <= kLargestSmall) return allocate_of_class(class_of(size), &zero);
+  settle_fork();
+  return start_process() ? allocate_large(size, kSlotBytes, &zero) : nullptr;
+}
+
+}  // namespace coffer

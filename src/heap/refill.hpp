@@ -1,0 +1,14 @@
+// Allocation by size class, for callers off malloc's fast path.
+#pragma once
+
+#include "heap/heap.hpp"
+
+namespace coffer {
+
+// A block of the class from `heap`, which the caller may use; nullptr: no memory. *zero: the block is zero but for its
+// first word.
+Block* allocate_block(Heap* heap, ClassIndex size_class, bool* zero);
+// The same from the calling thread's heap, or the fallback heap.
+Block* allocate_of_class(ClassIndex size_class, bool* zero);
+
+}  // namespace coffer

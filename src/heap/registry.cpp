@@ -1,0 +1,305 @@
+#include "heap/registry.hpp"
+
+#include <pthread.h>
+
+#include "config/config.hpp"
+#include "heap/ownership.hpp"
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+#include "pool/partial_pool.hpp"
+#include "pool/slot_pool.hpp"
+
+namespace coffer {
+
+Heap g_null_heap;
+__thread Heap* t_heap = &g_null_heap;
+__thread char t_lock_identity;
+Atomic<u32> g_vanished_pending;
+
+namespace {
+
+// The calling thread gave its heap back; what it allocates from now on comes from the fallback heap. A destructor of
+// thread-specific data that allocates would otherwise attach a heap that no later destructor gives back.
+__thread bool t_ended;
+
+constexpr usize kCommitStep = 64 * 1024;
+constexpr u32 kMostHeaps = 1u << 20;
+constexpr u32 kFewestHeaps = 1024;
+
+enum class Start : u32 { no = 0, running = 1, done = 2 };
+
+struct Registry {
+  Atomic<Start> start;
+  SpinLock lock;           // everything below, and the fields of heaps that no thread uses
+  Heap* heaps = nullptr;   // records, by index; 0 is the fallback heap
+  u32 capacity = 0;
+  usize committed = 0;     // bytes of the records' memory
+  Atomic<u32> made;        // records in use or waiting
+  u32 unused = 0;          // list of records that wait for a thread, by index; 0: none
+  Atomic<u32> attached;    // heaps that threads use
+  Atomic<u32> generation;  // grows in each fork child: heaps of an older one lost their thread
+  pthread_key_t key = 0;
+  bool has_key = false;
+  SpinLock fallback;       // outermost of all locks: the fallback heap is used under it
+};
+
+Registry g_registry;
+
+void thread_ended(void* heap);
+
+bool start_registry() {
+  Registry& registry = g_registry;
+  // As many heaps as a process of this address space could have threads, so that the records' share of it stays small.
+  const usize by_space = g_arenas.arenas[0].bytes / (256 * 1024);
+  registry.capacity = by_space > kMostHeaps ? kMostHeaps : static_cast<u32>(by_space);
+  if (registry.capacity < kFewestHeaps) registry.capacity = kFewestHeaps;
+  const usize bytes = round_up(registry.capacity * sizeof(Heap), kCommitStep);
+  void* memory = os::reserve(bytes, kCommitStep);
+  if (memory == nullptr) return false;
+  os::advise_huge_pages(memory, bytes, os::HugePages::forbid);
+  os::name_mapping(memory, bytes, "coffer heaps");
+  counters().reserved.fetch_add(bytes, relaxed);  // relaxed: a statistic
+  registry.heaps = static_cast<Heap*>(memory);
+  registry.made.store(1, relaxed);  // relaxed, here and below: under the lock; walks may miss the newest
+  registry.has_key = pthread_key_create(&registry.key, &thread_ended) == 0;
+  return true;
+}
+
+// Makes the record of an index readable. Under the lock.
+bool commit_record(u32 index) {
+  Registry& registry = g_registry;
+  const usize end = (usize{index} + 1) * sizeof(Heap);
+  while (registry.committed < end) {
+    void* at = reinterpret_cast<char*>(registry.heaps) + registry.committed;
+    if (!os::commit(at, kCommitStep)) return false;
+    registry.committed += kCommitStep;
+    counters().metadata.fetch_add(kCommitStep, relaxed);  // relaxed: a statistic
+  }
+  return true;
+}
+
+// A record for a thread: one that waits, else a new one. Under the lock.
+Heap* take_record() {
+  Registry& registry = g_registry;
+  if (registry.unused != 0) {
+    Heap* heap = &registry.heaps[registry.unused];
+    registry.unused = heap->next_unused.get();
+    return heap;
+  }
+  const u32 index = registry.made.load(relaxed);
+  if (index >= registry.capacity || !commit_record(index)) return nullptr;
+  registry.made.store(index + 1, relaxed);
+  registry.heaps[index].index.set(index);
+  return &registry.heaps[index];
+}
+
+void open_heap(Heap* heap) {
+  heap->generation.set(g_registry.generation.load(relaxed));
+  heap->attached.set(1);
+  // release: pairs with the acquire of a claimant that mails.
+  heap->mailbox.store(0, release);
+}
+
+// Puts the blocks of the heap's list back on the hot span's local list: the only place where a list is walked.
+void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span) {
+  Block* list = heap->blocks[size_class].get();
+  heap->blocks[size_class].set(nullptr);
+  heap->zero[size_class].set(0);
+  if (list == nullptr || list == span->local_free.get()) return;
+  u32 count = 1;
+  Block* last = list;
+  for (; last->next != nullptr; last = last->next) ++count;
+  last->next = span->local_free.get();
+  const u32 before = local_count(span);
+  span->local_free.set(list);
+  set_countdown(span, before + count, kNever);
+}
+
+// Hands on every span of a heap whose thread ends. Afterwards its lists are empty and its mailbox is closed.
+void abandon_spans(Heap* heap) {
+  close_chain(heap);
+  take_mail(heap);
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    if (Span* span = heap->hot[c].get()) {
+      merge_heap_list(heap, c, span);
+      heap->hot[c].set(nullptr);
+      mark_reusable(span);
+      share(span);
+    }
+    while (Span* span = pop_reusable(heap, c)) share(span);
+  }
+  while (const SpanNumber number = heap->floating.get()) {
+    Span* span = span_at(number);
+    unlink_floating(heap, span);
+    if (mark_reusable(span)) {
+      share(span);
+    } else {
+      // Claimed: its claimant mails it, or finds no owner, or a closed mailbox. release: pairs with the acquire in
+      // do_duty, for what this thread wrote to the span.
+      span->owner.store(nullptr, release);
+    }
+  }
+  // Only now: a claimant that finds the box closed takes the span, and this thread must be through with it.
+  // acq_rel: release for that claimant, acquire for what is in the box.
+  SpanNumber number = heap->mailbox.exchange(kMailboxClosed, acq_rel);
+  while (number != 0) {
+    Span* span = span_at(number);
+    number = span->mail_next.load(relaxed);  // relaxed: acquired with the box
+    share_orphan(span);
+  }
+}
+
+void return_record(Heap* heap) {
+  Registry& registry = g_registry;
+  LockGuard guard(registry.lock);
+  heap->attached.set(0);
+  heap->next_unused.set(registry.unused);
+  registry.unused = heap->index.get();
+  registry.attached.fetch_sub(1, relaxed);  // relaxed: a hint for the slack
+}
+
+// The destructor of the thread's key.
+void thread_ended(void* value) {
+  Heap* heap = static_cast<Heap*>(value);
+  if (t_heap != heap) return;
+  settle_fork();
+  abandon_spans(heap);
+  t_heap = &g_null_heap;
+  t_ended = true;
+  return_record(heap);
+}
+
+// Attaches a heap to the calling thread. nullptr: there is none.
+Heap* attach() {
+  Registry& registry = g_registry;
+  Heap* heap = nullptr;
+  {
+    LockGuard guard(registry.lock);
+    heap = take_record();
+    if (heap == nullptr) return nullptr;
+    open_heap(heap);
+    registry.attached.fetch_add(1, relaxed);  // relaxed: a hint for the slack
+  }
+  t_heap = heap;
+  // The heap is in place first: pthread_setspecific may allocate. If it fails the heap is kept until the process ends.
+  if (registry.has_key) pthread_setspecific(registry.key, heap);
+  return heap;
+}
+
+}  // namespace
+
+bool start_process() {
+  Registry& registry = g_registry;
+  for (;;) {
+    Start seen = Start::no;
+    // acquire: pairs with the release below.
+    if (COFFER_LIKELY(registry.start.load(acquire) == Start::done)) return true;
+    if (registry.start.compare_exchange(seen, Start::running, acquire, relaxed)) break;
+    if (seen == Start::running) os::yield();
+  }
+  config::load();
+  // The arena may stand already, if an earlier start failed after it.
+  bool ready = g_arenas.count.load(relaxed) != 0 || arenas_start(config::options().arena);
+  if (ready) {
+    const u32 wanted = config::options().shards;
+    slot_pool_start(wanted != 0 ? wanted : os::processors());
+    ready = start_registry();
+  }
+  registry.start.store(ready ? Start::done : Start::no, release);  // release: pairs with the acquire above
+  return ready;
+}
+
+Heap* own_heap_slow() {
+  if (t_ended || !start_process()) return nullptr;
+  return attach();
+}
+
+u32 attached_heaps() { return g_registry.attached.load(relaxed); }  // relaxed: a hint
+u32 heaps_ever() { return g_registry.made.load(relaxed); }          // relaxed: see start_registry
+Heap* heap_by_index(u32 index) { return &g_registry.heaps[index]; }
+
+bool fallback_heap_used() { return g_registry.committed != 0; }
+
+FallbackHeap::FallbackHeap() : heap_(nullptr) {
+  if (!start_process()) return;
+  Registry& registry = g_registry;
+  registry.fallback.lock();
+  LockGuard guard(registry.lock);
+  if (!commit_record(0)) return;
+  heap_ = &registry.heaps[0];
+  if (heap_->attached.get() == 0) open_heap(heap_);
+}
+
+FallbackHeap::~FallbackHeap() {
+  // relaxed: this thread took the lock, or the process never started.
+  if (g_registry.start.load(relaxed) == Start::done) g_registry.fallback.unlock();
+}
+
+// --- fork. ---
+
+void fork_prepare() {
+  // From the outermost lock to the innermost.
+  g_registry.fallback.lock_for_fork();
+  g_registry.lock.lock_for_fork();
+  g_partial_pool.lock_for_fork();
+  g_arenas.growth.lock_for_fork();
+  for (Arena& arena : g_arenas.arenas) arena.lock.lock_for_fork();
+}
+
+void fork_parent() {
+  for (Arena& arena : g_arenas.arenas) arena.lock.unlock_after_fork();
+  g_arenas.growth.unlock_after_fork();
+  g_partial_pool.unlock_after_fork();
+  g_registry.lock.unlock_after_fork();
+  g_registry.fallback.unlock_after_fork();
+}
+
+void fork_child() {
+  Registry& registry = g_registry;
+  // relaxed, all here: the child has one thread.
+  const u32 generation = registry.generation.load(relaxed) + 1;
+  registry.generation.store(generation, relaxed);
+  const u32 own = t_heap != &g_null_heap ? 1 : 0;
+  if (own != 0) t_heap->generation.set(generation);
+  if (registry.start.load(relaxed) == Start::done) {
+    if (registry.committed != 0) registry.heaps[0].generation.set(generation);
+    // Other threads are gone, and whatever they held with them. Resolved at the first slow call, for most children
+    // exec before that.
+    if (registry.attached.load(relaxed) > own) g_vanished_pending.store(1, relaxed);
+  }
+  fork_parent();
+}
+
+SpinLock& registry_lock() { return g_registry.lock; }
+
+void reclaim_vanished_records() {
+  Registry& registry = g_registry;
+  const u32 generation = registry.generation.load(relaxed);  // relaxed: grows in fork only
+  for (u32 i = 1; i < registry.made.load(relaxed); ++i) {
+    Heap* heap = &registry.heaps[i];
+    if (heap->attached.get() == 0 || heap->generation.get() == generation) continue;
+    for (ClassIndex c = 0; c < kClasses; ++c) {
+      heap->blocks[c].set(nullptr);
+      heap->hot[c].set(nullptr);
+      heap->reusable[c].set(0);
+      heap->zero[c].set(0);
+    }
+    heap->floating.set(0);
+    heap->slack.set(0);
+    heap->chain_count.set(0);
+    heap->chain_span.set(nullptr);
+    heap->bracket.store(nullptr, relaxed);  // relaxed, both: their thread is gone
+    heap->mailbox.store(kMailboxClosed, relaxed);
+    heap->attached.set(0);
+    heap->next_unused.set(registry.unused);
+    registry.unused = i;
+    registry.attached.fetch_sub(1, relaxed);  // relaxed: a hint
+  }
+}
+
+bool has_vanished(const Heap* heap) {
+  // relaxed: see reclaim_vanished_records.
+  return heap->attached.get() != 0 && heap->generation.get() != g_registry.generation.load(relaxed);
+}
+
+}  // namespace coffer

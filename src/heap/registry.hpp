@@ -1,0 +1,58 @@
+// Which heap belongs to which thread: start of the process, start and end of threads, fork.
+//
+// Heap records are numbered, reused by new threads, and never unmapped: a name in a bracket or an owner field can always
+// be looked at. A thread whose heap was given back at its end, and one for which no record is left, allocates from the
+// fallback heap under a lock and frees as any stranger does.
+#pragma once
+
+#include "heap/heap.hpp"
+
+namespace coffer {
+
+// The calling thread's heap; attached now if it is the thread's first allocation. nullptr: use the fallback heap.
+Heap* own_heap_slow();
+COFFER_INLINE Heap* own_heap() {
+  Heap* heap = t_heap;
+  return COFFER_LIKELY(heap != &g_null_heap) ? heap : own_heap_slow();
+}
+
+// Everything that must be ready before the first allocation; safe to call often. false: no memory at all.
+bool start_process();
+
+// Heaps that threads use now. With one, no heap can starve another, and the slack has no limit but for empty spans.
+u32 attached_heaps();
+u32 heaps_ever();
+Heap* heap_by_index(u32 index);
+bool fallback_heap_used();  // record 0 exists
+
+// The heap of threads without one, locked while this object lives.
+class FallbackHeap {
+ public:
+  FallbackHeap();
+  ~FallbackHeap();
+  FallbackHeap(const FallbackHeap&) = delete;
+  FallbackHeap& operator=(const FallbackHeap&) = delete;
+  Heap* get() const { return heap_; }  // nullptr: no memory even for it
+
+ private:
+  Heap* heap_;
+};
+
+// Called first in every slow path: in a fork child, resolves what the threads that it does not have left behind.
+extern Atomic<u32> g_vanished_pending __attribute__((visibility("hidden")));
+void resolve_vanished();
+COFFER_INLINE void settle_fork() {
+  // acquire: pairs with the release in resolve_vanished; relaxed would do for the thread that forked.
+  if (COFFER_UNLIKELY(g_vanished_pending.load(acquire) != 0)) resolve_vanished();
+}
+
+// For vanished.cpp, under registry_lock.
+SpinLock& registry_lock();
+bool has_vanished(const Heap* heap);  // its thread was not taken along by fork
+void reclaim_vanished_records();      // makes such heaps empty and ready for new threads
+
+void fork_prepare();
+void fork_parent();
+void fork_child();
+
+}  // namespace coffer

@@ -1,0 +1,122 @@
+// free's slow paths: countdown events of the owner, blocks of other heaps, blocks elsewhere, and what is not a block.
+#include "heap/ownership.hpp"
+#include "heap/registry.hpp"
+#include "large/large.hpp"
+#include "span/emptiness.hpp"
+
+namespace coffer {
+
+namespace {
+
+using harden::BadPointer;
+
+void clear_bracket(Heap* heap) {
+  heap->bracket.store(nullptr, release);  // release: as at the end of deallocate
+}
+
+void free_remote(Heap* heap, Span* span, Block* block) {
+  if (heap == &g_null_heap) {
+    // A thread without a heap has nowhere to keep a chain.
+    const PushDuty duty = push_remote(span, block, block, 1);
+    if (duty == PushDuty::double_free) report_bad_free(block);
+    do_duty(heap, span, duty);
+    return;
+  }
+  const u32 count = heap->chain_count.get();
+  if (count != 0 && heap->chain_span.get() == span && count < kMaxChain) {
+    if (heap->chain_first.get() == block) report_bad_free(block);
+    block->next = heap->chain_first.get();
+    heap->chain_first.set(block);
+    heap->chain_count.set(count + 1);
+    return;
+  }
+  if (count != 0) close_chain(heap);
+  // relaxed: a look for the commonest mistake.
+  const RemoteWord word = load_word(span, relaxed);
+  if (word.first() != 0 && span_start(span) + uptr{word.first() - 1} * kQuantum == reinterpret_cast<uptr>(block)) {
+    report_bad_free(block);
+  }
+  heap->chain_span.set(span);
+  heap->chain_first.set(block);
+  heap->chain_last.set(block);
+  heap->chain_count.set(1);
+}
+
+}  // namespace
+
+void report_bad_pointer(const char* call, void* block) {
+  const uptr address = reinterpret_cast<uptr>(block);
+  Arena* arena = arena_of(address);
+  if (arena == nullptr) harden::bad_pointer(call, block, BadPointer::foreign, 0);
+  Span* span = first_record(slot_record(arena, address));
+  if (span == nullptr) {
+    // relaxed: words for a person. A pointer to memory that never held anything is foreign, not freed.
+    const bool used = slot_record(arena, address)->remote.load(relaxed) != 0 ||
+                      slot_record(arena, address)->large_bytes.get() != 0 ||
+                      slot_record(arena, address)->first_distance.get() != 0;
+    harden::bad_pointer(call, block, used ? BadPointer::free_span : BadPointer::foreign, 0);
+  }
+  if (is_large(span)) {
+    harden::bad_pointer(call, block, BadPointer::not_a_start, span->large_bytes.get());
+  }
+  const BadPointer what = is_block_start(span, address) ? BadPointer::already_free : BadPointer::not_a_start;
+  harden::bad_pointer(call, block, what, span->block_bytes.get());
+}
+
+void report_bad_free(void* block) { report_bad_pointer("free", block); }
+
+void local_event(Span* span, Heap* heap) {
+  // relaxed: the owner acts on states that only it changes, except floating, where mark_reusable decides.
+  switch (load_word(span, relaxed).state()) {
+    case SpanState::floating:
+      if (mark_reusable(span)) {
+        unlink_floating(heap, span);
+        place_reusable(heap, span);
+      } else {
+        set_countdown(span, local_count(span), kNever);  // claimed: it comes by mail
+      }
+      break;
+    case SpanState::reusable:
+      unlink_reusable(heap, span);
+      place_reusable(heap, span);
+      break;
+    default:
+      set_countdown(span, local_count(span), kNever);
+      break;
+  }
+  clear_bracket(heap);
+}
+
+void free_not_local(void* block, Span* slot) {
+  settle_fork();
+  Heap* heap = t_heap;
+  Span* span = first_record(slot);
+  if (COFFER_UNLIKELY(span == nullptr)) report_bad_free(block);
+  const uptr address = reinterpret_cast<uptr>(block);
+  if (is_large(span)) {
+    clear_bracket(heap);
+    if (!free_large(block, span)) report_bad_free(block);
+    return;
+  }
+  if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) report_bad_free(block);
+  heap->bracket.store(span, relaxed);  // the span's name is that of its first slot
+  compiler_fence();
+  if (span->owner.load(relaxed) == heap) {  // a later slot of a span of our own
+    Block* head = span->local_free.get();
+    if (kMisuseChecks && COFFER_UNLIKELY(head == block)) report_bad_free(block);
+    if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);
+    clear_bracket(heap);
+    return;
+  }
+  clear_bracket(heap);
+  free_remote(heap, span, static_cast<Block*>(block));
+}
+
+void free_elsewhere(void* block) {
+  if (block == nullptr) return;
+  Arena* arena = arena_of(reinterpret_cast<uptr>(block));
+  if (arena == nullptr) report_bad_free(block);
+  free_not_local(block, slot_record(arena, reinterpret_cast<uptr>(block)));
+}
+
+}  // namespace coffer

@@ -1,0 +1,126 @@
+// A fork child has one thread. The others vanished wherever they were, some in the middle of a call. What they held is
+// made whole here, by one walk over the arena, at the child's first slow call (most children exec and never come here).
+//
+// Why a walk can do it. fork holds every lock, so locked structures are whole. What remains are single stores and CASes
+// of the vanished threads, each thread's a prefix of its program order. No thread of the child is inside the pool while
+// the walk runs: slow paths start by waiting for it. Therefore:
+//   a slot neither free nor described ....... its holder vanished between claim and use (or use and release): free it
+//   a span owned by a vanished heap ......... count its lists anew and make it nobody's
+//   a listed span that is not linked ........ its inserter vanished: link it
+//   a returning span ........................ its returner vanished: end it
+// What cannot be known: blocks on their way between a list and the caller, or in the open chain. They stay taken: at
+// most one span's list, one chain and one block a vanished thread.
+#include "heap/ownership.hpp"
+#include "heap/registry.hpp"
+#include "heap/walk.hpp"
+#include "pool/partial_pool.hpp"
+#include "pool/slot_pool.hpp"
+
+namespace coffer {
+
+namespace {
+
+// Length of a list of the span's blocks; a list that leads out of the span (a link half written) is cut there.
+u32 measure(Span* span, Block** head) {
+  u32 count = 0;
+  Block** link = head;
+  while (*link != nullptr && count < span->capacity.get()) {
+    if (!is_block_start(span, reinterpret_cast<uptr>(*link))) {
+      *link = nullptr;
+      break;
+    }
+    ++count;
+    link = &(*link)->next;
+  }
+  return count;
+}
+
+void adopt_orphan(Span* span, Heap* heap) {
+  const ClassIndex size_class = span->size_class.get();
+  Block* local = span->local_free.get();
+  u32 count = measure(span, &local);
+  if (heap->hot[size_class].get() == span) {
+    Block* list = heap->blocks[size_class].get();
+    if (list != nullptr && list != local) {
+      const u32 listed = measure(span, &list);
+      Block* last = list;
+      for (u32 i = 1; i < listed; ++i) last = last->next;
+      if (listed != 0) {
+        last->next = local;
+        local = list;
+        count += listed;
+      }
+    }
+  }
+  span->local_free.set(local);
+  set_countdown(span, count, kNever);
+  // Between taking a page from the absent ones and counting its blocks, a thread may have vanished.
+  span->cut.set(span->capacity.get() - count_absent_blocks(span));
+  span->next.set(0);
+  span->previous.set(0);
+  receive_claimed(span);
+  share(span);
+}
+
+void resolve_span(Span* span) {
+  Heap* owner = span->owner.load(relaxed);  // relaxed, all here: the writers are gone
+  const SpanState state = load_word(span, relaxed).state();
+  if (owner != nullptr) {
+    if (has_vanished(owner)) adopt_orphan(span, owner);
+    return;
+  }
+  switch (state) {
+    case SpanState::listed:
+      if (!PartialPool::is_linked(span) && !g_partial_pool.insert(span)) end_span(span);
+      return;
+    case SpanState::returning:
+      if (!PartialPool::is_linked(span) || g_partial_pool.remove(span)) end_span(span);
+      return;
+    case SpanState::shared:
+      return;
+    default:
+      // A private state without an owner: its new owner vanished before it signed, or a claimant before it shared.
+      receive_claimed(span);
+      share(span);
+      return;
+  }
+}
+
+void resolve_chunk(Arena* arena, u32 index) {
+  Chunk& chunk = arena->chunks[index];
+  const u64 free = chunk.free.load(relaxed);  // relaxed: as above
+  for (u32 i = 0; i < kSlotsPerChunk; ++i) {
+    if ((free >> i) & 1) continue;
+    Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
+    switch (record->use.load(relaxed)) {
+      case SlotUse::none:
+        release_slots(arena, index * kSlotsPerChunk + i, 1, 1);
+        break;
+      case SlotUse::span: {
+        const u32 slots = record->slots.get();
+        resolve_span(record);
+        i += slots - 1;
+        break;
+      }
+      default:
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+void resolve_vanished() {
+  LockGuard guard(registry_lock());
+  if (g_vanished_pending.load(relaxed) == 0) return;  // relaxed: under the lock
+  for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
+    if (use == ChunkUse::spans) resolve_chunk(arena, index);
+    // A chunk that was taken but not yet described.
+    if (use == ChunkUse::none) return_chunks(arena, index, 1, true);
+  });
+  reclaim_vanished_records();
+  // release: pairs with the acquire in settle_fork.
+  g_vanished_pending.store(0, release);
+}
+
+}  // namespace coffer

@@ -1,0 +1,95 @@
+#include "heap/walk.hpp"
+
+#include "heap/registry.hpp"
+#include "observe/counters.hpp"
+#include "observe/statistics.hpp"
+#include "os/os.hpp"
+
+namespace coffer {
+
+namespace {
+
+u32 list_length(const Block* list, u32 most) {
+  u32 count = 0;
+  for (; list != nullptr && count < most; list = list->next) ++count;
+  return count;
+}
+
+// Blocks of the span that the calling thread keeps outside the span: its heap's list, its open chain.
+u32 kept_by_caller(const Span* span) {
+  const Heap* heap = t_heap;
+  u32 count = 0;
+  const ClassIndex size_class = span->size_class.get();
+  if (heap->hot[size_class].get() == span) {
+    count += list_length(heap->blocks[size_class].get(), span->capacity.get());
+  }
+  if (heap->chain_span.get() == span) count += heap->chain_count.get();
+  return count;
+}
+
+void count_span(Statistics& statistics, const Span* span) {
+  ClassStatistics& entry = statistics.by_class[span->size_class.get()];
+  const u32 capacity = span->capacity.get();
+  const u32 free = known_free_blocks(span) + kept_by_caller(span);
+  const usize live = usize{free < capacity ? capacity - free : 0} * span->block_bytes.get();
+  entry.spans += 1;
+  entry.held += span_bytes(span);
+  entry.live += live;
+  statistics.spans += 1;
+  statistics.live += live;
+}
+
+}  // namespace
+
+u32 count_absent_blocks(const Span* span) {
+  const usize first = span->first_block.get() % kSlotBytes;
+  const usize bytes = span->block_bytes.get();
+  u32 count = 0;
+  for (u64 absent = span->absent.get(); absent != 0; absent &= absent - 1) {
+    const usize start = lowest_bit(absent) * kCarvePage;
+    const usize end = start + kCarvePage;
+    const usize from = start <= first ? 0 : divide_up(start - first, bytes);
+    usize to = end <= first ? 0 : divide_up(end - first, bytes);
+    if (to > span->capacity.get()) to = span->capacity.get();
+    if (from < to) count += static_cast<u32>(to - from);
+  }
+  return count;
+}
+
+u32 known_free_blocks(const Span* span) {
+  const RemoteWord word = load_word(span, acquire);  // acquire: pairs with make_span; the fields are those of its life
+  if (is_shared(word.state())) return word.count();
+  return local_count(span) + absent_count(span) + word.count();
+}
+
+void collect_statistics(Statistics& statistics) {
+  statistics = {};
+  if (!start_process()) return;
+  settle_fork();
+  const Counters& counts = counters();
+  // relaxed, all: figures, each right for itself.
+  statistics.reserved = counts.reserved.load(relaxed);
+  statistics.metadata = counts.metadata.load(relaxed);
+  statistics.committed = counts.committed.load(relaxed);
+  statistics.chunks = counts.chunks.load(relaxed);
+  statistics.held = counts.held.load(relaxed);
+  statistics.free_resident = counts.dirty.load(relaxed);
+  statistics.large = counts.large.load(relaxed);
+  statistics.large_blocks = counts.large_blocks.load(relaxed);
+  statistics.peak_held = counts.peak.load(relaxed);
+  statistics.system_calls = os::call_count();
+  statistics.heaps = attached_heaps();
+  statistics.heaps_ever = heaps_ever();
+  statistics.classes = kClasses;
+  for (ClassIndex c = 0; c < kClasses; ++c) statistics.by_class[c].block_bytes = kLayout[c].block_bytes;
+  statistics.live = statistics.large;
+  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans) return;
+    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
+      if (slot_use == SlotUse::span) count_span(statistics, span);
+    });
+  });
+  statistics.resident = statistics.held + statistics.free_resident;
+}
+
+}  // namespace coffer

@@ -1,0 +1,208 @@
+#include "large/large.hpp"
+
+#include <string.h>
+
+#include "config/config.hpp"
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+#include "pool/slot_pool.hpp"
+
+namespace coffer {
+
+namespace {
+
+// Shrinking by less than this keeps the pages.
+constexpr usize kPurgeOnShrink = 64 * 1024;
+
+u32 chunks_for(usize size) { return static_cast<u32>(divide_up(size, kChunkBytes)); }
+u32 slots_for(usize size) { return static_cast<u32>(divide_up(size, kSlotBytes)); }
+
+void count_large(usize bytes, usize blocks) {
+  counters().large.fetch_add(bytes, relaxed);  // relaxed, both: statistics
+  counters().large_blocks.fetch_add(blocks, relaxed);
+}
+
+void describe(Span* span, usize bytes, u32 slots, u32 chunks) {
+  span->owner.store(nullptr, relaxed);  // relaxed, here and below: see describe_slots in span.cpp
+  span->limit.set(0);
+  span->large_bytes.set(bytes);
+  span->large_chunks.set(chunks);
+  span->slots.set(static_cast<u8>(slots));
+  span->moved.set(0);
+  for (u32 i = 1; i < slots; ++i) {
+    span[i].first_distance.set(static_cast<u8>(i));
+    span[i].use.store(SlotUse::large_rest, relaxed);
+  }
+  span->use.store(SlotUse::large, release);  // release: pairs with the CAS in free_large
+  count_large(bytes, 1);
+}
+
+void* allocate_slot_run(usize size, usize alignment, bool* zero) {
+  const u32 slots = slots_for(size);
+  const SlotRun run = acquire_slots(slots, static_cast<u32>(alignment / kSlotBytes), current_shard());
+  if (run.count == 0) return nullptr;
+  *zero = run.dirty == 0;
+  describe(run.arena->spans + run.slot, slots * kSlotBytes, slots, 0);
+  return reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes);
+}
+
+Span* describe_chunks(const ChunkRun& run, usize size) {
+  Chunk& chunk = run.arena->chunks[run.index];
+  chunk.large_chunks.set(run.count);
+  chunk.use.store(ChunkUse::large, release);  // release: pairs with the acquire of walks
+  Span* span = run.arena->spans + usize{run.index} * kSlotsPerChunk;
+  const usize bytes = round_up(size, kCarvePage);
+  describe(span, bytes, 1, run.count);
+  counters().held.fetch_add(bytes, relaxed);  // relaxed: a statistic and a limit
+  return span;
+}
+
+void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
+  if (size > ~u32{0} * kChunkBytes) return nullptr;
+  const usize alignment_chunks = alignment > kChunkBytes ? alignment / kChunkBytes : 1;
+  if (alignment_chunks > ~u32{0} / 2) return nullptr;
+  ChunkRun run;
+  if (!take_chunks(chunks_for(size), static_cast<u32>(alignment_chunks), &run)) return nullptr;
+  *zero = run.fresh;
+  describe_chunks(run, size);
+  return reinterpret_cast<void*>(chunk_address(run.arena, run.index));
+}
+
+// Gives a run of chunks back, with its pages when free memory would pass its limit otherwise.
+void return_run(Arena* arena, u32 index, u32 count, usize bytes, bool moved) {
+  void* address = reinterpret_cast<void*>(chunk_address(arena, index));
+  const usize length = usize{count} * kChunkBytes;
+  bool resident = true;
+  if (moved && os::remap(address, length)) {
+    os::advise_huge_pages(address, length, os::HugePages::forbid);
+    resident = false;
+  } else {
+    // relaxed: a limit that may be late.
+    const usize limit = config::options().free_limit + counters().held.load(relaxed) / 8;
+    if (counters().dirty.load(relaxed) + bytes > limit) resident = !os::purge(address, length);
+  }
+  return_chunks(arena, index, count, resident);
+}
+
+void* resize_slot_run(void* block, Span* span, usize size) {
+  const u32 have = span->slots.get();
+  const u32 want = slots_for(size);
+  if (size > kLargestSlotRun) return nullptr;
+  Arena* arena = arena_of_span(span);
+  const u32 slot = static_cast<u32>(span - arena->spans);
+  if (want > have) {
+    u64 dirty = 0;
+    if (!acquire_slots_at(arena, slot + have, want - have, &dirty)) return nullptr;
+  }
+  for (u32 i = have < want ? have : want; i < (have > want ? have : want); ++i) {
+    span[i].first_distance.set(static_cast<u8>(i));
+    span[i].use.store(i < want ? SlotUse::large_rest : SlotUse::none, relaxed);  // relaxed: see describe
+  }
+  count_large((usize{want} - have) * kSlotBytes, 0);
+  span->slots.set(static_cast<u8>(want));
+  span->large_bytes.set(want * kSlotBytes);
+  if (want < have) release_slots(arena, slot + want, have - want, low_mask(have - want));
+  return block;
+}
+
+void set_chunk_run_size(Span* span, Chunk& chunk, usize size, u32 chunks) {
+  const usize bytes = round_up(size, kCarvePage);
+  counters().held.fetch_add(bytes - span->large_bytes.get(), relaxed);  // relaxed: a statistic and a limit
+  count_large(bytes - span->large_bytes.get(), 0);
+  span->large_bytes.set(bytes);
+  span->large_chunks.set(chunks);
+  chunk.large_chunks.set(chunks);
+}
+
+void* shrink_chunk_run(void* block, Span* span, Arena* arena, u32 index, usize size) {
+  const u32 have = span->large_chunks.get();
+  const u32 want = chunks_for(size);
+  const usize page = os::page_size();
+  const uptr end = reinterpret_cast<uptr>(block) + round_up(span->large_bytes.get(), page);
+  const uptr keep = reinterpret_cast<uptr>(block) + round_up(size, page);
+  const bool purged =
+      end <= keep || end - keep < kPurgeOnShrink || os::purge(reinterpret_cast<void*>(keep), end - keep);
+  set_chunk_run_size(span, arena->chunks[index], size, want);
+  // Chunks that go back are zero beyond doubt only if the purge was made.
+  if (want < have) return_chunks(arena, index + want, have - want, !purged || end - keep < kPurgeOnShrink);
+  return block;
+}
+
+// Moves the pages of a block that cannot grow where it is to a run of chunks that is long enough.
+void* move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
+  const u32 have = span->large_chunks.get();
+  ChunkRun run;
+  if (!take_chunks(chunks_for(size), 1, &run)) return nullptr;
+  void* from = reinterpret_cast<void*>(chunk_address(arena, index));
+  void* to = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
+  if (!os::move_pages(from, to, usize{have} * kChunkBytes)) {
+    return_chunks(run.arena, run.index, run.count, !run.fresh);
+    return nullptr;
+  }
+  const usize old_bytes = span->large_bytes.get();
+  const bool old_moved = span->moved.get() != 0;
+  span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
+  count_large(usize{0} - old_bytes, ~usize{0});
+  counters().held.fetch_sub(old_bytes, relaxed);  // relaxed: a statistic and a limit
+  describe_chunks(run, size)->moved.set(1);
+  // The old range is empty; if pages had been moved there before, it is made to merge with its neighbours again.
+  if (old_moved && os::remap(from, usize{have} * kChunkBytes)) {
+    os::advise_huge_pages(from, usize{have} * kChunkBytes, os::HugePages::forbid);
+  }
+  return_chunks(arena, index, have, false);
+  return to;
+}
+
+void* resize_chunk_run(void* block, Span* span, usize size) {
+  if (size <= kLargestSlotRun || size > ~u32{0} * kChunkBytes) return nullptr;
+  Arena* arena = arena_of_span(span);
+  const u32 index = static_cast<u32>(span - arena->spans) / kSlotsPerChunk;
+  const u32 have = span->large_chunks.get();
+  const u32 want = chunks_for(size);
+  if (size <= span->large_bytes.get()) return shrink_chunk_run(block, span, arena, index, size);
+  bool fresh = false;
+  if (want == have || take_chunks_at(arena, index + have, want - have, &fresh)) {
+    set_chunk_run_size(span, arena->chunks[index], size, want);
+    return block;
+  }
+  return move_chunk_run(span, arena, index, size);
+}
+
+}  // namespace
+
+void* allocate_large(usize size, usize alignment, bool* zero) {
+  if (alignment < kSlotBytes) alignment = kSlotBytes;
+  if (size <= kLargestSlotRun && alignment <= kLargestSlotRun) return allocate_slot_run(size, alignment, zero);
+  return allocate_chunk_run(size, alignment, zero);
+}
+
+bool free_large(void* block, Span* span) {
+  Arena* arena = arena_of_span(span);
+  if (reinterpret_cast<uptr>(block) != slot_address(arena, span)) return false;
+  SlotUse use = SlotUse::large;
+  // acquire: pairs with the release in describe. Of two threads that free the block, one fails here.
+  while (!span->use.compare_exchange(use, SlotUse::none, acquire, relaxed)) {
+    if (use != SlotUse::large) return false;
+  }
+  const usize bytes = span->large_bytes.get();
+  const u32 chunks = span->large_chunks.get();
+  const u32 slot = static_cast<u32>(span - arena->spans);
+  count_large(usize{0} - bytes, ~usize{0});
+  if (chunks != 0) {
+    counters().held.fetch_sub(bytes, relaxed);  // relaxed: a statistic and a limit
+    return_run(arena, slot / kSlotsPerChunk, chunks, bytes, span->moved.get() != 0);
+    return true;
+  }
+  const u32 slots = span->slots.get();
+  for (u32 i = 1; i < slots; ++i) span[i].use.store(SlotUse::none, relaxed);  // relaxed: see describe
+  release_slots(arena, slot, slots, low_mask(slots));
+  return true;
+}
+
+void* resize_large(void* block, Span* span, usize size) {
+  return span->large_chunks.get() != 0 ? resize_chunk_run(block, span, size) : resize_slot_run(block, span, size);
+}
+
+void zero_large(void* block, usize size) { memset(block, 0, size); }
+
+}  // namespace coffer

@@ -1,0 +1,22 @@
+// Blocks over 32 KiB: runs of slots inside one chunk up to 1 MiB, whole chunks of address space above. Only the pages
+// that the program touches cost memory. A large block is known by the record of its first slot.
+#pragma once
+
+#include "span/span.hpp"
+
+namespace coffer {
+
+inline constexpr usize kLargestSlotRun = 1024 * 1024;
+
+// A block of at least `size` bytes whose address is a multiple of `alignment` (a power of two of any size).
+// nullptr: no memory. *zero: all of it is zero.
+void* allocate_large(usize size, usize alignment, bool* zero);
+// false: `block` is not the start of the live large block that `span` describes; nothing was done.
+bool free_large(void* block, Span* span);
+// Grows or shrinks in place, or moves the pages; the block's new address, or nullptr: neither can be done (the block is
+// as it was; copying may still work). `size` is over 32 KiB.
+void* resize_large(void* block, Span* span, usize size);
+// Zeroes what of a large block just allocated may hold old data.
+void zero_large(void* block, usize size);
+
+}  // namespace coffer

@@ -1,0 +1,36 @@
+// The figures an allocator reports, for coffer_stats, mallinfo2, malloc_info and malloc_stats. Bytes unless said; the
+// meaning of each is documented at struct coffer_stats in include/coffer/coffer.h, whose order this follows.
+#pragma once
+
+#include "base/base.hpp"
+
+namespace coffer {
+
+struct ClassStatistics {
+  usize block_bytes;  // bytes of a block
+  usize spans;        // spans of the class in use
+  usize held;         // bytes of those spans
+  usize live;         // bytes of blocks in use (see coffer_stats::live)
+};
+
+struct Statistics {
+  usize live = 0;
+  usize held = 0;
+  usize resident = 0;
+  usize free_resident = 0;
+  usize committed = 0;
+  usize reserved = 0;
+  usize metadata = 0;
+  usize large = 0;
+  usize heaps = 0;
+  usize heaps_ever = 0;
+  usize spans = 0;
+  usize chunks = 0;
+  usize system_calls = 0;
+  usize large_blocks = 0;         // number of live blocks over 32 KiB
+  usize peak_held = 0;            // highest sum of held + free_resident seen
+  usize classes = 0;              // entries used in by_class
+  ClassStatistics by_class[128];  // one a size class
+};
+
+}  // namespace coffer

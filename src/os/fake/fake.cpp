@@ -1,0 +1,178 @@
+#include "os/fake/fake.hpp"
+
+#include "base/atomic.hpp"
+#include "base/bits.hpp"
+
+// What os/linux defines when it is compiled with COFFER_OS_NAMESPACE=os_linux.
+namespace coffer::os_linux {
+
+usize page_size();
+u32 processors();
+u32 current_processor();
+usize reservation_limit(usize wanted);
+void* reserve(usize length, usize alignment);
+void release(void* address, usize length);
+bool commit(void* address, usize length);
+bool purge(void* address, usize length);
+bool decommit(void* address, usize length);
+bool move_pages(void* from, void* to, usize length);
+bool remap(void* address, usize length);
+void advise_huge_pages(void* address, usize length, os::HugePages advice);
+void name_mapping(void* address, usize length, const char* name);
+void write_error(const char* text, usize length);
+u64 random_seed();
+u64 monotonic_ns();
+void yield();
+bool elevated();
+u64 call_count();
+
+}  // namespace coffer::os_linux
+
+namespace coffer::os {
+
+namespace {
+
+// All cells are atomic because any thread makes calls while another may change the faults; seq_cst because a test
+// reads counts after the calls it caused, and speed is no matter here.
+Atomic<u64> g_nth, g_counted, g_failed, g_clock;
+Atomic<u32> g_kinds, g_persistent, g_torn;
+Atomic<u64> g_calls_of[fake::kKinds];
+Atomic<u64> g_address_space, g_reserved;
+Atomic<u32> g_processors{fake::kReal}, g_current{fake::kReal};
+
+// Counts a call; true when it has to fail.
+bool refuse(fake::Kind kind) {
+  g_calls_of[lowest_bit(kind)].fetch_add(1, seq_cst);
+  if ((g_kinds.load(seq_cst) & kind) == 0) return false;
+  const u64 number = g_counted.fetch_add(1, seq_cst) + 1;
+  const u64 nth = g_nth.load(seq_cst);
+  if (nth == 0 || number < nth || (number > nth && g_persistent.load(seq_cst) == 0)) return false;
+  g_failed.fetch_add(1, seq_cst);
+  return true;
+}
+
+usize first_half(usize length) { return round_down(length / 2, os_linux::page_size()); }
+
+bool torn() { return g_torn.load(seq_cst) != 0; }
+
+// Takes `length` from the address space that the test grants.
+bool take_address_space(usize length) {
+  const u64 limit = g_address_space.load(seq_cst);
+  if (g_reserved.fetch_add(length, seq_cst) + length <= limit || limit == 0) return true;
+  g_reserved.fetch_sub(length, seq_cst);
+  return false;
+}
+
+}  // namespace
+
+void* reserve(usize length, usize alignment) {
+  if (refuse(fake::kReserve)) return nullptr;
+  if (!take_address_space(length)) return nullptr;
+  void* const got = os_linux::reserve(length, alignment);
+  if (got == nullptr) g_reserved.fetch_sub(length, seq_cst);
+  return got;
+}
+
+void release(void* address, usize length) {
+  os_linux::release(address, length);
+  g_reserved.fetch_sub(length, seq_cst);
+}
+
+bool commit(void* address, usize length) {
+  if (!refuse(fake::kCommit)) return os_linux::commit(address, length);
+  if (torn() && first_half(length) > 0) os_linux::commit(address, first_half(length));
+  return false;
+}
+
+bool purge(void* address, usize length) {
+  if (!refuse(fake::kPurge)) return os_linux::purge(address, length);
+  if (torn() && first_half(length) > 0) os_linux::purge(address, first_half(length));
+  return false;
+}
+
+bool decommit(void* address, usize length) {
+  return !refuse(fake::kDecommit) && os_linux::decommit(address, length);
+}
+
+bool move_pages(void* from, void* to, usize length) {
+  return !refuse(fake::kMovePages) && os_linux::move_pages(from, to, length);
+}
+
+bool remap(void* address, usize length) { return !refuse(fake::kRemap) && os_linux::remap(address, length); }
+
+usize reservation_limit(usize wanted) {
+  const usize limit = os_linux::reservation_limit(wanted);
+  const u64 granted = g_address_space.load(seq_cst);
+  if (granted == 0) return limit;
+  const u64 reserved = g_reserved.load(seq_cst);
+  const u64 left = granted > reserved ? granted - reserved : 0;
+  return left < limit ? left : limit;
+}
+
+u64 monotonic_ns() {
+  const u64 set = g_clock.load(seq_cst);
+  return set != 0 ? set : os_linux::monotonic_ns();
+}
+
+u32 processors() {
+  const u32 set = g_processors.load(seq_cst);
+  return set != fake::kReal ? set : os_linux::processors();
+}
+
+u32 current_processor() {
+  const u32 set = g_current.load(seq_cst);
+  return set != fake::kReal ? set : os_linux::current_processor();
+}
+
+usize page_size() { return os_linux::page_size(); }
+void advise_huge_pages(void* address, usize length, HugePages advice) {
+  os_linux::advise_huge_pages(address, length, advice);
+}
+void name_mapping(void* address, usize length, const char* name) { os_linux::name_mapping(address, length, name); }
+void write_error(const char* text, usize length) { os_linux::write_error(text, length); }
+u64 random_seed() { return os_linux::random_seed(); }
+void yield() { os_linux::yield(); }
+bool elevated() { return os_linux::elevated(); }
+u64 call_count() { return os_linux::call_count(); }
+
+}  // namespace coffer::os
+
+namespace coffer::os::fake {
+
+const char* kind_name(u32 kind) {
+  switch (kind) {
+    case kReserve: return "reserve";
+    case kCommit: return "commit";
+    case kPurge: return "purge";
+    case kDecommit: return "decommit";
+    case kMovePages: return "move_pages";
+    case kRemap: return "remap";
+    case kAllKinds: return "all";
+    default: return "several";
+  }
+}
+
+void set_faults(const Faults& faults) {
+  g_nth.store(0, seq_cst);
+  g_persistent.store(faults.duration == Duration::from_then_on, seq_cst);
+  g_torn.store(faults.damage == Damage::torn, seq_cst);
+  g_kinds.store(faults.kinds, seq_cst);
+  g_counted.store(0, seq_cst);
+  g_failed.store(0, seq_cst);
+  g_nth.store(faults.nth, seq_cst);
+}
+
+void stop_faults() { g_nth.store(0, seq_cst); }
+
+u64 counted_calls() { return g_counted.load(seq_cst); }
+u64 failed_calls() { return g_failed.load(seq_cst); }
+u64 calls_of(Kind kind) { return g_calls_of[lowest_bit(kind)].load(seq_cst); }
+
+void set_address_space(usize bytes) { g_address_space.store(bytes, seq_cst); }
+usize reserved_bytes() { return g_reserved.load(seq_cst); }
+
+void set_clock(u64 nanoseconds) { g_clock.store(nanoseconds, seq_cst); }
+void set_processors(u32 count) { g_processors.store(count, seq_cst); }
+void set_current_processor(u32 number) { g_current.store(number, seq_cst); }
+
+}  // namespace coffer::os::fake

@@ -1,0 +1,65 @@
+// An operating system that refuses on demand, for tests. It stands before os/linux: every call that is not refused goes
+// there. The linux files are compiled with COFFER_OS_NAMESPACE=os_linux for it (see os/linux/namespace.hpp), so that the
+// allocator above needs no change.
+//
+// Everything here is of the whole process and may be changed at any time, by any thread.
+#pragma once
+
+#include "os/os.hpp"
+
+namespace coffer::os::fake {
+
+// The calls that can fail, as bits of a mask.
+enum Kind : u32 {
+  kReserve = 1,
+  kCommit = 2,
+  kPurge = 4,
+  kDecommit = 8,
+  kMovePages = 16,
+  kRemap = 32,
+};
+inline constexpr u32 kKinds = 6;
+inline constexpr u32 kAllKinds = (1u << kKinds) - 1;
+
+// "reserve", "commit" ...; kind is one bit.
+const char* kind_name(u32 kind);
+
+enum class Duration : u8 { once, from_then_on };
+
+// torn: a commit or purge that fails has done its work on the first half of the range, as the kernel's can when the
+// range consists of several mappings. Both leave a state that the contract allows the caller to see: committed memory
+// that it believes reserved, and pages that read as zero though the purge failed.
+enum class Damage : u8 { none, torn };
+
+struct Faults {
+  u64 nth = 0;  // the n-th call of `kinds` from now fails; 0: none does
+  Duration duration = Duration::once;
+  u32 kinds = kAllKinds;
+  Damage damage = Damage::none;
+};
+
+// Sets which calls fail, and starts counting from 0.
+void set_faults(const Faults& faults);
+// From now on nothing fails; counts stay.
+void stop_faults();
+
+// Calls of the kinds that set_faults named since then, and how many of them were made to fail.
+u64 counted_calls();
+u64 failed_calls();
+// Calls of one kind since the process started, whether or not they failed.
+u64 calls_of(Kind kind);
+
+// Bytes that may be reserved at a time in all; a reservation beyond is refused (and counts neither as a call nor as a
+// fault). 0: no limit. reservation_limit() keeps to it too.
+void set_address_space(usize bytes);
+usize reserved_bytes();
+
+// The time that monotonic_ns() gives from now on; 0: the real one.
+void set_clock(u64 nanoseconds);
+
+// What processors() and current_processor() give from now on; kReal: the real ones.
+inline constexpr u32 kReal = ~u32{0};
+void set_processors(u32 count);
+void set_current_processor(u32 number);
+
+}  // namespace coffer::os::fake

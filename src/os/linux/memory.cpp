@@ -1,0 +1,189 @@
+// Address space and physical memory on Linux. Every function restores errno: free must not change it.
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/atomic.hpp"
+#include "base/bits.hpp"
+#include "os/linux/namespace.hpp"
+#include "os/os.hpp"
+
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
+
+namespace coffer {
+namespace COFFER_OS_NAMESPACE {
+
+using os::HugePages;
+
+namespace {
+
+Atomic<u64> g_calls;
+
+class KeepErrno {
+ public:
+  KeepErrno() : saved_(errno) {
+    // relaxed: a statistic.
+    g_calls.fetch_add(1, relaxed);
+  }
+  ~KeepErrno() { errno = saved_; }
+
+ private:
+  int saved_;
+};
+
+constexpr usize kSmallestLockWish = usize{64} << 20;
+
+bool may_lock_without_limit() {
+  struct {
+    u32 version;
+    i32 pid;
+  } header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct {
+    u32 effective, permitted, inheritable;
+  } data[2] = {};
+  if (syscall(SYS_capget, &header, data) != 0) return false;
+  return (data[0].effective >> CAP_IPC_LOCK) & 1;
+}
+
+// Bytes of address space in use, from /proc/self/statm; 0 if unknown.
+usize address_space_in_use(usize page) {
+  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  char text[32] = {};
+  const ssize_t got = read(file, text, sizeof text - 1);
+  close(file);
+  usize pages = 0;
+  for (ssize_t i = 0; i < got && text[i] >= '0' && text[i] <= '9'; ++i) {
+    pages = pages * 10 + static_cast<usize>(text[i] - '0');
+  }
+  return pages * page;
+}
+
+// How new memory is to be locked: the kernel has no question for it, but a fresh page answers: one that is locked
+// refuses MADV_DONTNEED.
+bool new_memory_is_locked(usize page) {
+  void* probe = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // A probe that fails for want of lockable memory (EAGAIN) is an answer too.
+  if (probe == MAP_FAILED) return errno == EAGAIN;
+  const bool locked = madvise(probe, page, MADV_DONTNEED) != 0 && errno == EINVAL;
+  munmap(probe, page);
+  return locked;
+}
+
+}  // namespace
+
+usize page_size() {
+  static Owned<usize> cached;
+  if (cached.get() == 0) {
+    KeepErrno keep;
+    const long got = sysconf(_SC_PAGESIZE);
+    cached.set(got > 0 ? static_cast<usize>(got) : 4096);
+  }
+  return cached.get();
+}
+
+usize reservation_limit(usize wanted) {
+  KeepErrno keep;
+  usize limit = wanted;
+  struct rlimit space;
+  if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) {
+    const usize used = address_space_in_use(page_size());
+    const usize left = space.rlim_cur > used ? space.rlim_cur - used : 0;
+    limit = left / 4 < limit ? left / 4 : limit;
+  }
+  struct rlimit lockable;
+  if (getrlimit(RLIMIT_MEMLOCK, &lockable) == 0 && lockable.rlim_cur != RLIM_INFINITY &&
+      lockable.rlim_cur >= kSmallestLockWish && !may_lock_without_limit()) {
+    // mlockall(MCL_CURRENT) compares all address space with the limit: leave half for everything else.
+    const usize half = lockable.rlim_cur / 2;
+    limit = half < limit ? half : limit;
+  }
+  return limit;
+}
+
+void* reserve(usize length, usize alignment) {
+  KeepErrno keep;
+  const usize page = page_size();
+  usize padded = 0;
+  const usize extra = alignment > page ? alignment - page : 0;
+  if (!checked_add(length, extra, &padded)) return nullptr;
+  void* got = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) return nullptr;
+  const uptr start = reinterpret_cast<uptr>(got);
+  const uptr aligned = round_up(start, alignment > page ? alignment : page);
+  if (aligned > start) munmap(got, aligned - start);
+  const uptr end = start + padded;
+  if (end > aligned + length) munmap(reinterpret_cast<void*>(aligned + length), end - aligned - length);
+  return reinterpret_cast<void*>(aligned);
+}
+
+void release(void* address, usize length) {
+  KeepErrno keep;
+  munmap(address, length);
+}
+
+bool commit(void* address, usize length) {
+  KeepErrno keep;
+  if (mprotect(address, length, PROT_READ | PROT_WRITE) != 0) return false;
+  // Memory that becomes writable is locked by the kernel only if its mapping was locked already (MCL_CURRENT); under
+  // MCL_FUTURE alone a new mapping would be, so what is new to the program is locked here.
+  // On failure the range stays writable: some of it may have been so before, and holds data.
+  return !new_memory_is_locked(page_size()) || mlock(address, length) == 0;
+}
+
+bool purge(void* address, usize length) {
+  KeepErrno keep;
+  if (madvise(address, length, MADV_DONTNEED) == 0) return true;
+  return errno == EINVAL && madvise(address, length, MADV_DONTNEED_LOCKED) == 0;
+}
+
+bool decommit(void* address, usize length) {
+  KeepErrno keep;
+  if (mprotect(address, length, PROT_NONE) != 0) return false;
+  if (madvise(address, length, MADV_DONTNEED) != 0) madvise(address, length, MADV_DONTNEED_LOCKED);
+  return true;
+}
+
+bool move_pages(void* from, void* to, usize length) {
+  KeepErrno keep;
+  // A plain move leaves a hole that another thread's mmap could take before it is filled again.
+  return mremap(from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
+}
+
+bool remap(void* address, usize length) {
+  KeepErrno keep;
+  return mmap(address, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+              0) != MAP_FAILED;
+}
+
+void advise_huge_pages(void* address, usize length, HugePages advice) {
+  KeepErrno keep;
+  madvise(address, length, advice == HugePages::allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+void name_mapping(void* address, usize length, const char* name) {
+  KeepErrno keep;
+  prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, address, length, name);
+}
+
+u64 call_count() {
+  // relaxed: a statistic.
+  return g_calls.load(relaxed);
+}
+
+}  // namespace COFFER_OS_NAMESPACE
+}  // namespace coffer

@@ -1,0 +1,103 @@
+// The process's surroundings on Linux: processors, time, randomness, messages.
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.hpp"
+#include "os/linux/namespace.hpp"
+#include "os/os.hpp"
+
+namespace coffer {
+namespace COFFER_OS_NAMESPACE {
+
+u32 processors() {
+  static Owned<u32> cached;
+  if (cached.get() == 0) {
+    const int saved = errno;
+    cpu_set_t set;
+    u32 count = 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+      const int in_set = CPU_COUNT(&set);
+      count = in_set > 0 ? static_cast<u32>(in_set) : 1;
+    }
+    errno = saved;
+    cached.set(count);
+  }
+  return cached.get();
+}
+
+u32 current_processor() {
+  const int saved = errno;
+  const int got = sched_getcpu();
+  errno = saved;
+  return got >= 0 ? static_cast<u32>(got) : 0;
+}
+
+void write_error(const char* text, usize length) {
+  const int saved = errno;
+  while (length > 0) {
+    const ssize_t written = ::write(STDERR_FILENO, text, length);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    text += written;
+    length -= static_cast<usize>(written);
+  }
+  errno = saved;
+}
+
+u64 random_seed() {
+  const int saved = errno;
+  u64 seed = 0;
+  if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof seed)) {
+    // Early boot: the address of a local and the clock still differ from process to process.
+    seed = reinterpret_cast<uptr>(&seed) ^ (os::monotonic_ns() * 0x9e3779b97f4a7c15u);
+  }
+  errno = saved;
+  return seed;
+}
+
+u64 monotonic_ns() {
+  struct timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<u64>(now.tv_sec) * 1'000'000'000u + static_cast<u64>(now.tv_nsec);
+}
+
+void yield() {
+  const int saved = errno;
+  sched_yield();
+  errno = saved;
+}
+
+bool elevated() { return getauxval(AT_SECURE) != 0; }
+
+}  // namespace COFFER_OS_NAMESPACE
+
+void assertion_failed(const char* file, int line, const char* what) {
+  char text[512];
+  usize length = 0;
+  const auto append = [&](const char* part) {
+    while (*part != 0 && length < sizeof text - 24) text[length++] = *part++;
+  };
+  append("coffer: assertion failed: ");
+  append(what);
+  append(" at ");
+  append(file);
+  append(":");
+  char digits[12];
+  usize count = 0;
+  u32 rest = static_cast<u32>(line);
+  do {
+    digits[count++] = static_cast<char>('0' + rest % 10);
+    rest /= 10;
+  } while (rest != 0);
+  while (count > 0) text[length++] = digits[--count];
+  text[length++] = '\n';
+  os::write_error(text, length);
+  abort();
+}
+
+}  // namespace coffer

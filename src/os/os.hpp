@@ -1,0 +1,74 @@
+// The contract with the operating system. Everything Coffer asks of the kernel goes through these functions; one
+// implementation lies in os/linux, a second, which makes calls fail on demand, in os/fake (it wraps the first).
+//
+// Common to all: no function allocates, throws, or changes errno; addresses and lengths are multiples of page_size()
+// unless said; a function that can fail returns false or nullptr and has then changed nothing.
+#pragma once
+
+#include "base/base.hpp"
+
+namespace coffer::os {
+
+// Size of a page in bytes, a power of two, 4096 to 64 KiB; read from the kernel at the first call.
+usize page_size();
+
+// Processors this process may run on (at least 1), read once, and the one that runs the caller now (a hint: may be
+// any number, reduce it modulo the number of shards).
+u32 processors();
+u32 current_processor();
+
+// Largest reservation the process's limits allow now: what is left of RLIMIT_AS / 4 if that is finite; less than
+// RLIMIT_MEMLOCK if that is finite, at least 64 MiB (smaller ones are distributions' defaults, not a wish to lock
+// everything) and the process lacks the privilege; else `wanted`. Never more than `wanted`.
+usize reservation_limit(usize wanted);
+
+// Reserves `length` bytes of address space at an address that is a multiple of `alignment` (a power of two), without
+// access and without memory. nullptr when the kernel refuses.
+void* reserve(usize length, usize alignment);
+// Gives a reservation (or part of it) back.
+void release(void* address, usize length);
+
+// Makes reserved memory readable and writable, zero where it was not so before; memory that was committed keeps its
+// content (committing twice is harmless). Under mlockall(MCL_FUTURE) the memory is locked as the process asked.
+bool commit(void* address, usize length);
+// Gives the physical pages back; the memory stays committed and reads as zero afterwards. Works on locked memory.
+// false: the kernel refused; content is unchanged or zero, page by page.
+bool purge(void* address, usize length);
+// Makes memory inaccessible again and gives its pages back; the address space stays reserved. Fails under a full
+// mapping table.
+bool decommit(void* address, usize length);
+
+// Moves the pages of [from, from + length) to [to, to + length), both inside reservations and committed; `from` stays
+// committed and reads as zero. false: the kernel cannot; nothing moved.
+bool move_pages(void* from, void* to, usize length);
+
+// Replaces [address, address + length) by a fresh committed mapping that merges with its neighbours (after
+// move_pages, whose mapping remembers its old place). Content is lost. false: nothing changed.
+bool remap(void* address, usize length);
+
+// Asks for huge pages in the range, or forbids them. Advice: failure is ignored.
+enum class HugePages : u8 { forbid, allow };
+void advise_huge_pages(void* address, usize length, HugePages advice);
+
+// Names a range for /proc/self/maps where the kernel can; `name` must be a literal. Advice.
+void name_mapping(void* address, usize length, const char* name);
+
+// Writes to stderr, whole, retrying short writes. Any length.
+void write_error(const char* text, usize length);
+
+// Random bytes for seeds; falls back to address and time entropy when the kernel has none to give.
+u64 random_seed();
+
+// Nanoseconds of a clock that never steps back.
+u64 monotonic_ns();
+
+// Lets another thread run (spin locks).
+void yield();
+
+// True in a process whose privileges were raised at exec (setuid): the environment is not to be trusted.
+bool elevated();
+
+// Bytes the kernel was asked for or advised about: calls made since the start (statistics).
+u64 call_count();
+
+}  // namespace coffer::os

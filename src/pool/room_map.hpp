@@ -1,0 +1,27 @@
+// Which chunks may have room: a two-level bitmap for each order (runs of 1, 2, 4 ... 32 aligned free slots). It is a
+// hint: the truth is the chunk's own free word. Bits may be set for a chunk without room (a search clears them); a chunk
+// with room has its bits set, or somebody is about to set them.
+//
+// Why no room is ever forgotten: whoever frees slots first sets the free bits, then reads the room bit; whoever clears
+// a room bit first clears it, then reads the free bits again, and sets the bit back if there is room. All four are
+// sequentially consistent, so at least one of the two sees the other. The same holds between a group's word and the
+// summary.
+#pragma once
+
+#include "arena/arena.hpp"
+
+namespace coffer {
+
+// The order that serves a run of `slots` slots.
+constexpr u32 order_of(u32 slots) { return ceil_log2(slots); }
+
+// Sets the bits of every order for which `free`, the chunk's free word, has an aligned run.
+void note_room(Arena* arena, u32 chunk, u64 free);
+// The chunk had no aligned run of the order: clears its bit (unless there is one now).
+void note_no_room(Arena* arena, u32 chunk, u32 order);
+
+// The lowest chunk at or after `from` whose bit of the order is set and whose index modulo 64 is in `residues`;
+// chunk_count if there is none.
+u32 next_with_room(Arena* arena, u32 order, u64 residues, u32 from);
+
+}  // namespace coffer

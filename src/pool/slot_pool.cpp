@@ -1,0 +1,161 @@
+#include "pool/slot_pool.hpp"
+
+#include "config/config.hpp"
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+#include "pool/room_map.hpp"
+
+namespace coffer {
+
+namespace {
+
+u32 g_shards = 1;
+
+// A process that holds this much is large enough that a new chunk will fill: it may use a huge page.
+constexpr usize kHugePageThreshold = usize{32} << 20;
+
+// How a claim ended: a lost race means that others work on the same chunk.
+enum class Claim : u8 { got, none, lost };
+
+u64 residue_mask(u32 shard) { return aligned_positions(g_shards) << (shard & (g_shards - 1)); }
+
+// Takes the dirty bits of claimed slots: they are free memory no longer.
+u64 take_dirty(Chunk& chunk, u64 mask) {
+  // relaxed: the releaser set dirty before its release of free, which the claim acquired.
+  const u64 dirty = chunk.dirty.load(relaxed) & mask;
+  if (dirty != 0) {
+    chunk.dirty.fetch_and(~mask, relaxed);
+    counters().dirty.fetch_sub(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
+  }
+  return dirty;
+}
+
+Claim claim_in_chunk(Arena* arena, u32 index, u32 count, u32 alignment, SlotRun* run) {
+  Chunk& chunk = arena->chunks[index];
+  const u64 positions = aligned_positions(alignment);
+  u64 free = chunk.free.load(relaxed);  // relaxed: the CAS below checks it
+  for (int lost = 0;; ++lost) {
+    // Slots that are resident already come first: they cost no page fault and leave others unbacked.
+    u64 starts = run_starts(free & chunk.dirty.load(relaxed), count) & positions;
+    if (starts == 0) starts = run_starts(free, count) & positions;
+    if (starts == 0) return Claim::none;
+    const u32 bit = lowest_bit(starts);
+    const u64 mask = low_mask(count) << bit;
+    // acquire: pairs with the release in put_back, by whoever used these slots before.
+    if (chunk.free.compare_exchange(free, free & ~mask, acquire, relaxed)) {
+      *run = {arena, index * kSlotsPerChunk + bit, count, take_dirty(chunk, mask) >> bit};
+      return Claim::got;
+    }
+    if (lost >= 2) return Claim::lost;
+  }
+}
+
+void put_back(Arena* arena, u32 index, u64 mask, u64 dirty) {
+  Chunk& chunk = arena->chunks[index];
+  if (dirty != 0) {
+    chunk.dirty.fetch_or(dirty, relaxed);  // relaxed: published by the release below
+    counters().dirty.fetch_add(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
+  }
+  // release: pairs with the acquire in claim_in_chunk. seq_cst: also the first half of room_map's argument.
+  const u64 before = chunk.free.fetch_or(mask, seq_cst);
+  note_room(arena, index, before | mask);
+}
+
+bool search(u32 count, u32 alignment, u64 residues, SlotRun* run, bool* contended) {
+  const u32 order = order_of(count > alignment ? count : alignment);
+  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
+  for (u32 i = 0; i < arenas; ++i) {
+    Arena* arena = &g_arenas.arenas[i];
+    for (u32 chunk = next_with_room(arena, order, residues, 0); chunk < arena->chunk_count;
+         chunk = next_with_room(arena, order, residues, chunk + 1)) {
+      const Claim claim = claim_in_chunk(arena, chunk, count, alignment, run);
+      if (claim == Claim::got) return true;
+      if (claim == Claim::none) {
+        note_no_room(arena, chunk, order);
+      } else {
+        *contended = true;
+        return false;
+      }
+    }
+  }
+  return false;
+}
+
+void advise_new_chunk(Arena* arena, u32 index) {
+  const auto wish = config::options().huge;
+  Chunk& chunk = arena->chunks[index];
+  // relaxed: a threshold that may be late.
+  const bool allow = wish == config::HugePolicy::always ||
+                     (wish == config::HugePolicy::automatic && counters().held.load(relaxed) >= kHugePageThreshold);
+  if (allow && chunk.huge.get() == 0) {
+    os::advise_huge_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, os::HugePages::allow);
+    chunk.huge.set(1);
+  }
+}
+
+// A new chunk for slots; the run is taken from it before others can see it.
+bool claim_new_chunk(u32 count, u32 shard, SlotRun* run) {
+  ChunkRun got;
+  if (!take_chunk(shard & (g_shards - 1), g_shards, &got)) return false;
+  Chunk& chunk = got.arena->chunks[got.index];
+  advise_new_chunk(got.arena, got.index);
+  const u64 mask = low_mask(count);
+  chunk.use.store(ChunkUse::spans, relaxed);  // relaxed: published by the free word
+  *run = {got.arena, got.index * kSlotsPerChunk, count, got.fresh ? 0 : mask};
+  put_back(got.arena, got.index, ~mask, got.fresh ? 0 : ~mask);
+  return true;
+}
+
+}  // namespace
+
+void slot_pool_start(u32 shards) {
+  g_shards = 1;
+  while (g_shards < shards && g_shards < kMaxShards) g_shards *= 2;
+}
+
+u32 shard_count() { return g_shards; }
+
+u32 current_shard() { return g_shards == 1 ? 0 : os::current_processor() & (g_shards - 1); }
+
+SlotRun acquire_slots(u32 count, u32 alignment, u32 shard) {
+  SlotRun run;
+  bool contended = false;
+  const bool found = search(count, alignment, residue_mask(shard), &run, &contended) ||
+                     (!contended && search(count, alignment, ~residue_mask(shard), &run, &contended)) ||
+                     claim_new_chunk(count, shard, &run) ||
+                     // No new chunk can be had: contention is no reason to fail. Lost races end: each is another's win.
+                     [&] {
+                       do {
+                         contended = false;
+                         if (search(count, alignment, ~u64{0}, &run, &contended)) return true;
+                       } while (contended);
+                       return false;
+                     }();
+  if (!found) return {};
+  counters().held.fetch_add(run.count * kSlotBytes, relaxed);  // relaxed: a statistic and a limit
+  return run;
+}
+
+bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty) {
+  const u32 bit = slot % kSlotsPerChunk;
+  if (bit == 0 || bit + count > kSlotsPerChunk) return false;
+  Chunk& chunk = arena->chunks[slot / kSlotsPerChunk];
+  const u64 mask = low_mask(count) << bit;
+  u64 free = chunk.free.load(relaxed);  // relaxed: the CAS below checks it
+  do {
+    if ((free & mask) != mask) return false;
+    // acquire: pairs with the release in put_back.
+  } while (!chunk.free.compare_exchange(free, free & ~mask, acquire, relaxed));
+  *dirty = take_dirty(chunk, mask) >> bit;
+  counters().held.fetch_add(count * kSlotBytes, relaxed);  // relaxed: a statistic and a limit
+  return true;
+}
+
+void release_slots(Arena* arena, u32 slot, u32 count, u64 dirty) {
+  const u32 bit = slot % kSlotsPerChunk;
+  counters().held.fetch_sub(count * kSlotBytes, relaxed);  // relaxed: a statistic and a limit
+  put_back(arena, slot / kSlotsPerChunk, low_mask(count) << bit, dirty << bit);
+  purge_after_free(count * kSlotBytes);
+}
+
+}  // namespace coffer

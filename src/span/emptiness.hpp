@@ -1,0 +1,31 @@
+// When a span counts as usable again, and how much of it a heap may keep: Hoard's f and K (paper 1, section 3.2), as
+// pure functions. Each formula stands here once.
+//
+//   f      empty fraction: 1/4. A span is f-empty when at least a quarter of its blocks are free.
+//   slack  bytes of reusable spans that a heap may keep (Hoard's K * S, here one byte budget for all classes).
+//
+// The owner counts local frees, the remote word counts remote ones, and each can stay just short of its threshold:
+// hence each side's threshold is f / 2.
+#pragma once
+
+#include "base/base.hpp"
+
+namespace coffer {
+
+inline constexpr u32 kEmptyFractionDivisor = 4;  // f = 1 / 4
+
+// Free blocks, on one side alone, from which on a span is reusable. At least one, at most all.
+constexpr u32 reuse_threshold(u32 capacity) {
+  const u32 blocks = (capacity + 2 * kEmptyFractionDivisor - 1) / (2 * kEmptyFractionDivisor);
+  return blocks == 0 ? 1 : blocks;
+}
+
+// Whether a heap that keeps `kept` bytes of reusable spans may keep `more`. Written without a difference, which would
+// wrap.
+constexpr bool within_slack(usize kept, usize more, usize budget) { return kept <= budget && more <= budget - kept; }
+
+static_assert(reuse_threshold(8) == 1 && reuse_threshold(9) == 2 && reuse_threshold(2048) == 256);
+static_assert(reuse_threshold(1) == 1);
+static_assert(within_slack(0, 64, 64) && !within_slack(1, 64, 64) && !within_slack(65, 0, 64));
+
+}  // namespace coffer

@@ -1,0 +1,71 @@
+// The remote word of a span: one atomic 64-bit word that every thread but the owner works on. A push and the decision
+// that follows from it are one CAS (a push first and a decision later lets two threads take one span).
+//
+//   63        42 41    38 37            20 19                0
+//   | tag (22)  | state  | count (18)     | first (20)        |
+//
+//   first  block at the head of the remote list: 1 + its offset from the span's start in 16-byte units; 0 is none
+//   count  private states: blocks on the remote list
+//          shared states: all free blocks of the span (shared_base of the record + blocks on the remote list)
+//   state  SpanState
+//   tag    grows whenever the record begins a new life, so that a stale word never matches
+//
+// No pointer, so that the word is one CAS wide; lists end by link, not by count.
+#pragma once
+
+#include "arena/descriptor.hpp"
+
+namespace coffer {
+
+// Who may change what in which state, and all transitions: see the table in span/span.hpp.
+enum class SpanState : u8 {
+  free = 0,
+  hot = 1,
+  floating = 2,
+  reusable = 3,
+  claimed = 4,
+  shared = 5,
+  listed = 6,
+  returning = 7,
+};
+
+constexpr bool is_private(SpanState state) { return state >= SpanState::hot && state <= SpanState::claimed; }
+constexpr bool is_shared(SpanState state) { return state >= SpanState::shared; }
+
+class RemoteWord {
+ public:
+  static constexpr u32 kFirstBits = 20, kCountBits = 18, kStateBits = 4;
+  static constexpr u32 kMaxCount = (1u << kCountBits) - 1;
+
+  constexpr explicit RemoteWord(u64 bits) : bits_(bits) {}
+  static constexpr RemoteWord make(u32 tag, SpanState state, u32 count, u32 first) {
+    return RemoteWord((u64{tag} << (kFirstBits + kCountBits + kStateBits)) |
+                      (u64{static_cast<u8>(state)} << (kFirstBits + kCountBits)) | (u64{count} << kFirstBits) | first);
+  }
+
+  constexpr u64 bits() const { return bits_; }
+  constexpr u32 first() const { return static_cast<u32>(bits_ & low(kFirstBits)); }
+  constexpr u32 count() const { return static_cast<u32>((bits_ >> kFirstBits) & low(kCountBits)); }
+  constexpr SpanState state() const {
+    return static_cast<SpanState>((bits_ >> (kFirstBits + kCountBits)) & low(kStateBits));
+  }
+  constexpr u32 tag() const { return static_cast<u32>(bits_ >> (kFirstBits + kCountBits + kStateBits)); }
+
+  constexpr RemoteWord with(SpanState state, u32 count, u32 first) const { return make(tag(), state, count, first); }
+  constexpr RemoteWord with_state(SpanState state) const { return with(state, count(), first()); }
+  // The word of the record's next life.
+  constexpr RemoteWord next_life(SpanState state) const {
+    return make((tag() + 1) & ((1u << (64 - kFirstBits - kCountBits - kStateBits)) - 1), state, 0, 0);
+  }
+
+ private:
+  static constexpr u64 low(u32 bits) { return (u64{1} << bits) - 1; }
+  u64 bits_;
+};
+
+static_assert(kMaxSpanSlots * kSlotBytes / kQuantum < (1u << RemoteWord::kFirstBits));
+static_assert(kMaxSpanSlots * kSlotBytes / kQuantum <= RemoteWord::kMaxCount);
+static_assert(RemoteWord::make(7, SpanState::listed, 123, 456).with_state(SpanState::hot).bits() ==
+              RemoteWord::make(7, SpanState::hot, 123, 456).bits());
+
+}  // namespace coffer

@@ -1,0 +1,225 @@
+#include "span/span.hpp"
+
+#include "pool/slot_pool.hpp"
+#include "span/emptiness.hpp"
+
+namespace coffer {
+
+namespace {
+
+// The slots of a span that may be resident when it ends: those that were so when it began, and all up to the last byte
+// that a block could have touched. Pages are cut in address order, so the absent ones are a suffix.
+u64 dirty_slots(const Span* span) {
+  const u32 slots = span->slots.get();
+  u64 dirty = span->dirty_slots_at_start.get();
+  const u64 cut_pages = ~span->absent.get() & low_mask(slots * kPagesPerSlot);
+  if (span->cut.get() == 0) return dirty;
+  const usize touched = (highest_bit(cut_pages) + 1) * kCarvePage + span->block_bytes.get();
+  const usize touched_slots = divide_up(touched, kSlotBytes);
+  return dirty | low_mask(touched_slots < slots ? static_cast<u32>(touched_slots) : slots);
+}
+
+void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
+  // relaxed: `use` tells a free that is not local what it met; a block reaches another thread only through the
+  // program's own synchronisation, which carries these with it.
+  for (u32 i = 1; i < slots; ++i) {
+    span[i].first_distance.set(static_cast<u8>(i));
+    span[i].use.store(rest, relaxed);
+  }
+  span->use.store(first, relaxed);
+}
+
+Block* block_at(const Span* span, u32 index) {
+  return reinterpret_cast<Block*>(span->first_block.get() + uptr{index} * span->block_bytes.get());
+}
+
+}  // namespace
+
+Span* make_span(ClassIndex size_class, Heap* owner) {
+  const ClassLayout& layout = kLayout[size_class];
+  const u32 slots = 1u << layout.slots_log2;
+  const u32 shard = current_shard();
+  const SlotRun run = acquire_slots(slots, slots, shard);
+  if (run.count == 0) return nullptr;
+  Span* span = run.arena->spans + run.slot;
+  span->local_free.set(nullptr);
+  set_countdown(span, 0, kNever);
+  span->first_block.set(run.arena->base + uptr{run.slot} * kSlotBytes + layout.first);
+  span->multiplier.set(layout.test.multiplier);
+  span->limit.set(layout.test.limit);
+  span->absent.set(low_mask(slots * kPagesPerSlot));
+  span->next.set(0);
+  span->previous.set(0);
+  span->block_bytes.set(layout.block_bytes);
+  span->capacity.set(layout.capacity);
+  span->cut.set(0);
+  span->shared_base.set(0);
+  span->size_class.set(static_cast<u8>(size_class));
+  span->slots.set(static_cast<u8>(slots));
+  span->shard.set(static_cast<u8>(shard));
+  span->listed.set(0);
+  span->pages_zero.set(run.dirty == 0 ? 1 : 0);
+  span->dirty_slots_at_start.set(static_cast<u32>(run.dirty));
+  describe_slots(span, slots, SlotUse::span, SlotUse::span_rest);
+  // release: pairs with the acquire in push_remote and in walks; who sees the new life sees its fields.
+  span->remote.store(load_word(span, relaxed).next_life(SpanState::hot).bits(), release);
+  span->owner.store(owner, relaxed);  // relaxed: a thread compares it with its own heap only; claimants use the word
+  return span;
+}
+
+void end_span(Span* span) {
+  const u32 slots = span->slots.get();
+  const u64 dirty = dirty_slots(span);
+  span->owner.store(nullptr, relaxed);
+  span->limit.set(0);  // from now on no pointer passes for a block of it
+  describe_slots(span, slots, SlotUse::none, SlotUse::none);
+  // relaxed: published by the release of the slots.
+  span->remote.store(load_word(span, relaxed).next_life(SpanState::free).bits(), relaxed);
+  Arena* arena = arena_of_span(span);
+  release_slots(arena, static_cast<u32>(span - arena->spans), slots, dirty);
+}
+
+Block* cut_page(Span* span, bool* zero) {
+  const uptr first_block = span->first_block.get();
+  const usize first = first_block % kSlotBytes;  // spans start on slots, so this is the layout's `first`
+  const u32 bytes = span->block_bytes.get();
+  const u32 capacity = span->capacity.get();
+  u64 absent = span->absent.get();
+  while (absent != 0) {
+    const u32 page = lowest_bit(absent);
+    absent &= absent - 1;
+    const usize start = page * kCarvePage;
+    const u32 from = start <= first ? 0 : static_cast<u32>((start - first + bytes - 1) / bytes);
+    const usize end = start + kCarvePage;
+    u32 to = end <= first ? 0 : static_cast<u32>((end - first + bytes - 1) / bytes);
+    if (to > capacity) to = capacity;
+    if (from >= to) continue;  // no block starts in this page
+    Block* head = block_at(span, from);
+    Block* block = head;
+    for (u32 i = from + 1; i < to; ++i) {
+      Block* next = reinterpret_cast<Block*>(reinterpret_cast<uptr>(block) + bytes);
+      block->next = next;
+      block = next;
+    }
+    block->next = nullptr;
+    span->absent.set(absent);
+    span->cut.set(span->cut.get() + (to - from));
+    *zero = span->pages_zero.get() != 0;
+    return head;
+  }
+  span->absent.set(0);
+  return nullptr;
+}
+
+PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
+  const uptr start = span_start(span);
+  const u32 unit = static_cast<u32>((reinterpret_cast<uptr>(first) - start) / kQuantum) + 1;
+  const u32 capacity = span->capacity.get();
+  const u32 threshold = reuse_threshold(capacity);
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  for (;;) {
+    const RemoteWord word(seen);
+    const u32 total = word.count() + count;
+    if (total > capacity || word.first() == unit || word.state() == SpanState::free) return PushDuty::double_free;
+    last->next = word.first() == 0 ? nullptr : reinterpret_cast<Block*>(start + uptr{word.first() - 1} * kQuantum);
+    SpanState state = word.state();
+    PushDuty duty = PushDuty::none;
+    if (state == SpanState::floating && total >= threshold) {
+      state = SpanState::claimed;
+      duty = PushDuty::mail;
+    } else if (is_shared(state) && total == capacity) {
+      duty = state == SpanState::listed ? PushDuty::take_off : PushDuty::give_back;
+      state = SpanState::returning;
+    } else if (state == SpanState::shared && total >= threshold) {
+      state = SpanState::listed;
+      duty = PushDuty::list;
+    }
+    // release: pairs with the acquire in take_remote and mark_adopted, for the blocks' links and what the program wrote
+    // before its free. acquire: a duty reads what the owner wrote before it made the span floating or shared.
+    if (span->remote.compare_exchange(seen, word.with(state, total, unit).bits(), acq_rel, relaxed)) return duty;
+  }
+}
+
+Block* take_remote(Span* span, u32* count) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  RemoteWord word(seen);
+  do {
+    word = RemoteWord(seen);
+    if (word.first() == 0) {
+      *count = 0;
+      return nullptr;
+    }
+    // acquire: pairs with the release in push_remote.
+  } while (!span->remote.compare_exchange(seen, word.with(word.state(), 0, 0).bits(), acquire, relaxed));
+  *count = word.count();
+  return reinterpret_cast<Block*>(span_start(span) + uptr{word.first() - 1} * kQuantum);
+}
+
+bool mark_floating(Span* span) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  do {
+    if (RemoteWord(seen).count() != 0) return false;
+    // release: pairs with the acquire in push_remote; the claimant reads owner.
+  } while (!span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::floating).bits(), release,
+                                          relaxed));
+  return true;
+}
+
+bool mark_reusable(Span* span) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  do {
+    if (RemoteWord(seen).state() == SpanState::claimed) return false;
+    // relaxed: nothing is published, and what remote pushes published is acquired when their blocks are taken.
+  } while (!span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::reusable).bits(), relaxed,
+                                          relaxed));
+  return true;
+}
+
+void mark_hot(Span* span) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  // relaxed: reusable and hot are the same to everyone but the owner.
+  while (!span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::hot).bits(), relaxed, relaxed)) {
+  }
+}
+
+void receive_claimed(Span* span) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  // relaxed: the mailbox, or the closed mailbox, carried the span's fields to the caller.
+  while (
+      !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::reusable).bits(), relaxed, relaxed)) {
+  }
+}
+
+ShareResult mark_shared(Span* span) {
+  const u32 capacity = span->capacity.get();
+  const u32 base = local_count(span) + absent_count(span);
+  span->shared_base.set(base);
+  u64 seen = span->remote.load(acquire);  // acquire: pairs with push_remote, if the span turns out empty
+  for (;;) {
+    const RemoteWord word(seen);
+    const u32 total = base + word.count();
+    if (total >= capacity) return ShareResult::empty;
+    const SpanState state = total >= reuse_threshold(capacity) ? SpanState::listed : SpanState::shared;
+    // relaxed: published by the CAS. Set before it, for afterwards others may act on the span.
+    span->owner.store(nullptr, relaxed);
+    // release: pairs with the acquire in push_remote (a duty) and mark_adopted: the owner's line goes with the span.
+    if (span->remote.compare_exchange(seen, word.with(state, total, word.first()).bits(), acq_rel, acquire)) {
+      return state == SpanState::listed ? ShareResult::listed : ShareResult::shared;
+    }
+  }
+}
+
+bool mark_adopted(Span* span) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  for (;;) {
+    const RemoteWord word(seen);
+    if (word.state() != SpanState::listed) return false;
+    const u32 remote = word.count() - span->shared_base.get();
+    // acquire: pairs with the release in mark_shared (the owner's line) and in push_remote (the remote list).
+    if (span->remote.compare_exchange(seen, word.with(SpanState::hot, remote, word.first()).bits(), acquire, relaxed)) {
+      return true;
+    }
+  }
+}
+
+}  // namespace coffer

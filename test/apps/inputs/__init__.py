@@ -1,0 +1,1 @@
+"""What the programs are given: generators, and scripts of their own languages."""

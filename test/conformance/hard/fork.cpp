@@ -1,0 +1,219 @@
+// fork, vfork and posix_spawn while other threads are inside malloc and free.
+#include <malloc.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "hard/hammer.hpp"
+#include "harness.hpp"
+
+using namespace conformance;
+
+namespace {
+
+constexpr unsigned kChildSeconds = 20;
+
+// Runs `work` in a child; the child must end by itself with status 0.
+template <class Work>
+void in_child(int round, Work work) {
+  const pid_t child = fork();
+  CHECK(child >= 0, "fork number %d", round);
+  if (child == 0) {
+    alarm(kChildSeconds);
+    work();
+    _exit(0);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(!(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM), "child %d hangs", round);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %d: status %#x", round, status);
+}
+
+void* exercise_in_thread(void* seed) {
+  exercise(200, reinterpret_cast<unsigned long>(seed));
+  return nullptr;
+}
+
+void start_threads(unsigned long seed) {
+  pthread_t threads[2];
+  for (pthread_t& thread : threads) thread = start_thread(exercise_in_thread, reinterpret_cast<void*>(seed++));
+  for (pthread_t thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
+}
+
+struct Held {
+  static constexpr int kCount = 500;
+  void* blocks[kCount];
+  std::size_t sizes[kCount];
+
+  void allocate(unsigned long seed) {
+    Random random(seed);
+    for (int i = 0; i < kCount; ++i) {
+      sizes[i] = random.size();
+      blocks[i] = malloc(sizes[i]);
+      fill(blocks[i], sizes[i], static_cast<std::uint64_t>(i));
+    }
+  }
+  void free_some(int step) {
+    for (int i = 0; i < kCount; i += step) {
+      CHECK(holds_pattern(blocks[i], sizes[i], static_cast<std::uint64_t>(i)), "block %d of %zu bytes", i, sizes[i]);
+      free(blocks[i]);
+    }
+  }
+};
+Held held;
+
+}  // namespace
+
+CASE(fork_while_threads_allocate) {
+  const int forks = argument_number(0) == 0 ? 2000 : static_cast<int>(argument_number(0));
+  held.allocate(1);
+  Hammer hammer(3, 300'000);
+  for (int round = 0; round < forks; ++round) {
+    in_child(round, [round] {
+      exercise(100, static_cast<unsigned long>(round));
+      held.free_some(1 + round % 7);
+      if (round % 10 == 0) start_threads(static_cast<unsigned long>(round));
+      if (round % 40 == 0) in_child(round, [round] { exercise(100, static_cast<unsigned long>(round) + 7); });
+      if (round % 100 == 0) check_metadata();
+      exercise(50, static_cast<unsigned long>(round) + 13);
+    });
+    if (round % 50 == 0) exercise(100, static_cast<unsigned long>(round));
+  }
+  hammer.stop();
+  held.free_some(1);
+  check_metadata();
+}
+
+// The forking thread is itself one of many that fork.
+CASE(fork_from_many_threads) {
+  Hammer hammer(1, 100'000);
+  pthread_t threads[4];
+  for (pthread_t& thread : threads) {
+    thread = start_thread(
+        [](void*) -> void* {
+          for (int round = 0; round < 100; ++round) {
+            exercise(20, static_cast<unsigned long>(round));
+            in_child(round, [round] { exercise(50, static_cast<unsigned long>(round)); });
+          }
+          return nullptr;
+        },
+        nullptr);
+  }
+  for (pthread_t thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
+}
+
+// A child that outlives its parent's threads and goes on for long, as a server's worker does: everything it allocates
+// and frees, threads included, must leave the metadata in order, and memory must not grow.
+CASE(child_goes_on_for_long) {
+  held.allocate(2);
+  Hammer hammer(3, 300'000);
+  for (int round = 0; round < 5; ++round) {
+    in_child(round, [] {
+      held.free_some(1);
+      for (unsigned long i = 0; i < 20; ++i) {
+        exercise(1000, i, 3'000'000);
+        start_threads(i);
+      }
+      check_metadata();
+      malloc_trim(0);
+      check_metadata();
+    });
+  }
+}
+
+CASE(chain_of_children) {
+  struct Chain {
+    static void link(int depth) {
+      exercise(100, static_cast<unsigned long>(depth));
+      if (depth == 8) return;
+      Hammer hammer(2, 100'000);
+      in_child(depth, [depth] { link(depth + 1); });
+    }
+  };
+  Chain::link(0);
+}
+
+// glibc runs atfork handlers in the reverse order of registration before a fork: handlers of the program run both
+// before and after the allocator's, and may allocate.
+CASE(fork_handlers_that_allocate) {
+  static void* kept = nullptr;
+  const auto before = [] { kept = realloc(kept, 5000); };
+  const auto after = [] { exercise(20, 3); };
+  CHECK(pthread_atfork(before, after, after) == 0);
+  Hammer hammer(3, 100'000);
+  for (int round = 0; round < 200; ++round) in_child(round, [] { free(kept); });
+}
+
+CASE(spawn_while_threads_allocate) {
+  Hammer hammer(3, 300'000);
+  char name[] = "/bin/true";
+  char* arguments[] = {name, nullptr};
+  char* environment[] = {nullptr};
+  for (int round = 0; round < 400; ++round) {
+    pid_t child = 0;
+    CHECK(posix_spawn(&child, name, nullptr, nullptr, arguments, environment) == 0);
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "spawn %d", round);
+  }
+}
+
+// Between vfork and exec the child runs in the parent's memory. Strictly it may call nothing there; programs do call
+// malloc, and it must neither hang nor harm the parent.
+CASE(vfork_while_threads_allocate) {
+  Hammer hammer(3, 300'000);
+  char name[] = "/bin/true";
+  char* arguments[] = {name, nullptr};
+  char* environment[] = {nullptr};
+  for (int round = 0; round < 1000; ++round) {
+    void* volatile block = nullptr;
+    const pid_t child = vfork();
+    if (child == 0) {
+      block = malloc(100);
+      if (round % 4 == 0) execve(name, arguments, environment);
+      _exit(0);
+    }
+    CHECK(child > 0);
+    free(block);
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "vfork %d", round);
+    exercise(10, static_cast<unsigned long>(round));
+  }
+  hammer.stop();
+  check_metadata();
+}
+
+// glibc promises that fork works in a signal handler; a shell or an interpreter may do it, and the signal may have
+// interrupted malloc.
+CASE(fork_in_a_signal_handler) {
+  static volatile int forks = 0;
+  struct sigaction action = {};
+  action.sa_handler = [](int) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) _exit(9);
+    forks = forks + 1;
+  };
+  CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
+  static pthread_t target;
+  static std::atomic<bool> stopping{false};
+  target = pthread_self();
+  const pthread_t sender = start_thread(
+      [](void*) -> void* {
+        while (!stopping) {
+          pthread_kill(target, SIGUSR1);
+          usleep(1000);
+        }
+        return nullptr;
+      },
+      nullptr);
+  Hammer hammer(1, 100'000);
+  unsigned long seed = 1;
+  while (forks < 300) exercise(1000, seed++, 3'000'000);
+  stopping = true;
+  pthread_join(sender, nullptr);
+}

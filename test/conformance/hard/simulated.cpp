@@ -1,0 +1,35 @@
+// A short program with threads for runs under valgrind, where large reservations fail and one thread runs at a time.
+#include <malloc.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "hard/hammer.hpp"
+#include "harness.hpp"
+
+using namespace conformance;
+
+CASE(threads_allocate) {
+  pthread_t threads[4];
+  for (std::size_t i = 0; i < 4; ++i) {
+    threads[i] = start_thread(
+        [](void* seed) -> void* {
+          exercise(400, reinterpret_cast<unsigned long>(seed), 100'000);
+          return nullptr;
+        },
+        reinterpret_cast<void*>(i));
+  }
+  exercise(400, 9, 3'000'000);
+  for (pthread_t thread : threads) pthread_join(thread, nullptr);
+  void* block = malloc(5'000'000);
+  memset(block, 1, 5'000'000);
+  block = realloc(block, 9'000'000);
+  CHECK(block != nullptr);
+  free(block);
+  void* zeroed = calloc(1000, 100);
+  CHECK(all_zero(zeroed, 100'000));
+  free(zeroed);
+  free(aligned_alloc(4096, 10'000));
+  malloc_trim(0);
+  check_metadata();
+}

@@ -1,0 +1,113 @@
+// os/fake itself: it refuses what it is told to refuse and nothing else.
+#include "os/fake/fake.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace coffer::os::fake {
+namespace {
+
+class Fake : public testing::Test {
+ protected:
+  void SetUp() override {
+    set_faults({});
+    memory_ = static_cast<unsigned char*>(reserve(kLength, page_size()));
+    ASSERT_NE(memory_, nullptr);
+  }
+  void TearDown() override {
+    set_faults({});
+    set_address_space(0);
+    set_clock(0);
+    set_processors(kReal);
+    set_current_processor(kReal);
+    release(memory_, kLength);
+  }
+
+  const usize kLength = 8 * page_size();
+  unsigned char* memory_ = nullptr;
+};
+
+TEST_F(Fake, FailsTheNthCallOnce) {
+  set_faults({3, Duration::once, kAllKinds, Damage::none});
+  EXPECT_TRUE(commit(memory_, kLength));
+  EXPECT_TRUE(purge(memory_, kLength));
+  EXPECT_FALSE(commit(memory_, kLength));
+  EXPECT_TRUE(commit(memory_, kLength));
+  EXPECT_EQ(counted_calls(), 4u);
+  EXPECT_EQ(failed_calls(), 1u);
+}
+
+TEST_F(Fake, FailsFromThenOnUntilStopped) {
+  set_faults({2, Duration::from_then_on, kAllKinds, Damage::none});
+  EXPECT_TRUE(commit(memory_, kLength));
+  EXPECT_FALSE(purge(memory_, kLength));
+  EXPECT_FALSE(decommit(memory_, kLength));
+  EXPECT_EQ(reserve(kLength, page_size()), nullptr);
+  stop_faults();
+  EXPECT_TRUE(decommit(memory_, kLength));
+  EXPECT_EQ(failed_calls(), 3u);
+}
+
+TEST_F(Fake, CountsOnlyTheKindsNamed) {
+  set_faults({1, Duration::from_then_on, kPurge | kRemap, Damage::none});
+  EXPECT_TRUE(commit(memory_, kLength));
+  EXPECT_EQ(counted_calls(), 0u);
+  EXPECT_FALSE(purge(memory_, kLength));
+  EXPECT_FALSE(remap(memory_, kLength));
+  EXPECT_EQ(counted_calls(), 2u);
+}
+
+TEST_F(Fake, ARefusedCallChangesNothing) {
+  ASSERT_TRUE(commit(memory_, kLength));
+  std::memset(memory_, 7, kLength);
+  set_faults({1, Duration::from_then_on, kAllKinds, Damage::none});
+  EXPECT_FALSE(purge(memory_, kLength));
+  EXPECT_FALSE(decommit(memory_, kLength));
+  EXPECT_FALSE(remap(memory_, kLength));
+  EXPECT_FALSE(move_pages(memory_, memory_ + kLength / 2, kLength / 2));
+  for (usize i = 0; i < kLength; ++i) ASSERT_EQ(memory_[i], 7);
+}
+
+TEST_F(Fake, ATornPurgeClearsTheFirstHalf) {
+  ASSERT_TRUE(commit(memory_, kLength));
+  std::memset(memory_, 7, kLength);
+  set_faults({1, Duration::once, kPurge, Damage::torn});
+  EXPECT_FALSE(purge(memory_, kLength));
+  EXPECT_EQ(memory_[0], 0);
+  EXPECT_EQ(memory_[kLength / 2 - 1], 0);
+  EXPECT_EQ(memory_[kLength / 2], 7);
+}
+
+TEST_F(Fake, AddressSpaceIsLimited) {
+  const usize before = reserved_bytes();
+  set_address_space(before + 2 * kLength);
+  EXPECT_EQ(reservation_limit(usize{1} << 40), 2 * kLength);
+  EXPECT_EQ(reserve(3 * kLength, page_size()), nullptr);
+  void* const got = reserve(2 * kLength, page_size());
+  ASSERT_NE(got, nullptr);
+  EXPECT_EQ(reserve(page_size(), page_size()), nullptr);
+  release(got, 2 * kLength);
+  EXPECT_EQ(reserved_bytes(), before);
+}
+
+TEST_F(Fake, ClockAndProcessors) {
+  set_clock(42);
+  EXPECT_EQ(monotonic_ns(), 42u);
+  set_clock(0);
+  EXPECT_GT(monotonic_ns(), 42u);
+  set_processors(64);
+  set_current_processor(63);
+  EXPECT_EQ(processors(), 64u);
+  EXPECT_EQ(current_processor(), 63u);
+}
+
+TEST_F(Fake, CountsEachKind) {
+  const u64 before = calls_of(kCommit);
+  commit(memory_, kLength);
+  commit(memory_, kLength);
+  EXPECT_EQ(calls_of(kCommit), before + 2);
+}
+
+}  // namespace
+}  // namespace coffer::os::fake

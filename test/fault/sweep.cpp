@@ -1,0 +1,152 @@
+// Makes the n-th call to the operating system fail, for every n in a run, once and from then on; for all kinds of calls
+// together and for each kind alone.
+//
+//   sweep [--kinds MASK]                         every n
+//   sweep --nth N --kinds MASK [--from-then-on] [--torn]   this one, in this process, for a debugger
+//
+// Each run has a process of its own, forked from one that never used the allocator: the first faults hit its start.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "fault/workload.hpp"
+#include "os/fake/fake.hpp"
+#include "support/arguments.hpp"
+
+namespace coffer::test {
+namespace {
+
+namespace fake = os::fake;
+
+constexpr unsigned kSecondsOfRun = 60;
+constexpr int kMostReports = 10;
+
+struct Shared {
+  volatile std::uint64_t counted, failed, refused;
+};
+
+void run_once(const fake::Faults& faults, Shared* result) {
+  fake::set_faults(faults);
+  Workload faulty(true);
+  faulty.run();
+  result->counted = fake::counted_calls();
+  result->failed = fake::failed_calls();
+  result->refused = faulty.failures();
+  // Whatever failed must leave nothing behind: now all must go well.
+  fake::stop_faults();
+  Workload(false).run();
+}
+
+void print_case(const fake::Faults& faults) {
+  std::printf("--nth %" PRIu64 " --kinds %u%s%s (%s)", faults.nth, faults.kinds,
+              faults.duration == fake::Duration::from_then_on ? " --from-then-on" : "",
+              faults.damage == fake::Damage::torn ? " --torn" : "", fake::kind_name(faults.kinds));
+}
+
+class Sweep {
+ public:
+  explicit Sweep(Shared* shared) : shared_(shared) {}
+
+  // Every n until a run makes fewer than n calls.
+  void run(fake::Faults faults) {
+    std::uint64_t runs = 0, refused = 0;
+    for (faults.nth = 1; reports_ < kMostReports; ++faults.nth) {
+      ++runs;
+      *shared_ = {};
+      const int status = run_child(faults);
+      if (status != 0) report(faults, status);
+      // A run that died did not count; the next n may tell.
+      if (status == 0 && shared_->failed == 0) break;
+      refused += shared_->refused;
+      if (runs > 100'000) break;
+    }
+    runs_ += runs;
+    faults.nth = 0;
+    std::printf("  %" PRIu64 " runs, %" PRIu64 " allocations refused: ", runs, refused);
+    print_case(faults);
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+
+  std::uint64_t runs() const { return runs_; }
+  int reports() const { return reports_; }
+
+ private:
+  int run_child(const fake::Faults& faults) {
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    REQUIRE(child >= 0, "fork failed");
+    if (child == 0) {
+      alarm(kSecondsOfRun);
+      run_once(faults, shared_);
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child, "waitpid failed");
+    return status;
+  }
+
+  void report(const fake::Faults& faults, int status) {
+    ++reports_;
+    std::printf("FAILED: ");
+    print_case(faults);
+    if (WIFSIGNALED(status)) {
+      std::printf(": %s\n", WTERMSIG(status) == SIGALRM ? "took too long" : strsignal(WTERMSIG(status)));
+    } else {
+      std::printf(": exit status %d\n", WEXITSTATUS(status));
+    }
+  }
+
+  Shared* shared_;
+  std::uint64_t runs_ = 0;
+  int reports_ = 0;
+};
+
+int sweep_all(Shared* shared, std::uint32_t only) {
+  REQUIRE(fake::calls_of(fake::kReserve) == 0, "the allocator started before main: faults at its start are not tested");
+  Sweep sweep(shared);
+  const auto both = [&](fake::Faults faults) {
+    if (only != 0 && faults.kinds != only) return;
+    sweep.run(faults);
+    faults.duration = fake::Duration::from_then_on;
+    sweep.run(faults);
+  };
+  fake::Faults faults;
+  both(faults);
+  for (std::uint32_t kind = 1; kind < fake::kAllKinds; kind *= 2) {
+    faults.kinds = kind;
+    faults.damage = fake::Damage::none;
+    both(faults);
+    faults.damage = fake::Damage::torn;
+    if (kind == fake::kCommit || kind == fake::kPurge) both(faults);
+  }
+  std::printf("%" PRIu64 " runs, %d failed\n", sweep.runs(), sweep.reports());
+  return sweep.reports() == 0 ? 0 : 1;
+}
+
+int sweep_main(const Arguments& arguments) {
+  void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED, "no memory to share with children");
+  Shared* const shared = static_cast<Shared*>(memory);
+  const auto kinds = static_cast<std::uint32_t>(arguments.number("--kinds", 0));
+  if (!arguments.given("--nth")) return sweep_all(shared, kinds);
+  fake::Faults faults;
+  faults.nth = arguments.number("--nth", 0);
+  if (kinds != 0) faults.kinds = kinds;
+  if (arguments.given("--from-then-on")) faults.duration = fake::Duration::from_then_on;
+  if (arguments.given("--torn")) faults.damage = fake::Damage::torn;
+  run_once(faults, shared);
+  std::printf("%" PRIu64 " calls, %" PRIu64 " failed, %" PRIu64 " allocations refused\n", shared->counted, shared->failed,
+              shared->refused);
+  return 0;
+}
+
+}  // namespace
+}  // namespace coffer::test
+
+int main(int argc, char** argv) { return coffer::test::sweep_main(coffer::test::Arguments(argc, argv)); }

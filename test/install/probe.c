@@ -1,0 +1,3 @@
+#include "probe.h"
+
+int main(void) { return probe_report(probe_counts(malloc, free)); }

@@ -1,0 +1,169 @@
+"""`make install`, then programs built and run against the installed tree: preloaded, linked, static, by pkg-config and
+by CMake. Each must find Coffer's malloc under itself.
+
+COFFER_BUILD_DIR is the build to install from; CC and CXX are the compilers.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+BUILD_DIR = Path(os.environ["COFFER_BUILD_DIR"])
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CC = os.environ.get("CC", "cc")
+CXX = os.environ.get("CXX", "c++")
+OURS = "malloc is coffer, counted yes\n"
+
+
+def run(*command: str | Path, environment: dict[str, str] | None = None) -> str:
+    """Standard output of a command that must succeed and say nothing to standard error."""
+    inherited = {key: value for key, value in os.environ.items() if key not in {"DESTDIR", "MAKEFLAGS", "LD_PRELOAD"}}
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=240,
+                          env=inherited | (environment or {}))
+    assert done.returncode == 0 and done.stderr == "", f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    destination = tmp_path_factory.mktemp("destination")
+    run("cmake", "--install", BUILD_DIR, "--prefix", "/opt/coffer", environment={"DESTDIR": str(destination)})
+    assert [path.name for path in destination.iterdir()] == ["opt"], "DESTDIR was not respected"
+    return destination / "opt/coffer"
+
+
+@pytest.fixture(scope="session")
+def lib(prefix: Path) -> Path:
+    return next(prefix.rglob("libcoffer.so")).parent
+
+
+def build(folder: Path, compiler: str, source: str, *flags: str | Path) -> Path:
+    program = folder / "program"
+    run(compiler, "-O2", HERE / source, "-o", program, *flags, "-pthread")
+    return program
+
+
+def needed(program: Path) -> str:
+    return run("readelf", "--dynamic", "--wide", program)
+
+
+PROBES = [(CC, "probe.c"), (CXX, "probe.cpp")]
+languages = pytest.mark.parametrize("compiler,source", PROBES, ids=["c", "c++"])
+
+
+def test_installed_files(prefix: Path) -> None:
+    names = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
+    for wanted in ("bin/coffer-run", "include/coffer/coffer.h"):
+        assert wanted in names
+    for wanted in ("libcoffer.so", "libcoffer.so.0", "libcoffer.a", "libcoffer_core.a", "pkgconfig/coffer.pc",
+                   "cmake/Coffer/CofferConfig.cmake"):
+        assert any(name.endswith("/" + wanted) for name in names), wanted
+    assert not any("nocheck" in name or name.endswith((".cpp", ".hpp.in")) for name in names)
+    assert not any(Path(name).name.startswith(".") for name in names)
+
+
+def test_installed_text_has_no_build_paths(prefix: Path) -> None:
+    for path in prefix.rglob("*"):
+        if path.is_file() and path.suffix in {".cmake", ".pc", ".h", ""}:
+            text = path.read_text()
+            assert str(ROOT) not in text and str(BUILD_DIR) not in text, path
+
+
+@languages
+def test_foreign_malloc_is_told_apart(tmp_path: Path, compiler: str, source: str) -> None:
+    assert run(build(tmp_path, compiler, source)).startswith("malloc is foreign")
+
+
+@languages
+def test_preload(tmp_path: Path, prefix: Path, lib: Path, compiler: str, source: str) -> None:
+    program = build(tmp_path, compiler, source)
+    assert run(program, environment={"LD_PRELOAD": str(lib / "libcoffer.so")}) == OURS
+    assert run(prefix / "bin/coffer-run", program) == OURS
+
+
+@languages
+def test_shared(tmp_path: Path, prefix: Path, lib: Path, compiler: str, source: str) -> None:
+    program = build(tmp_path, compiler, source, f"-I{prefix}/include", f"-L{lib}", "-lcoffer", f"-Wl,-rpath,{lib}")
+    assert "libcoffer.so.0" in needed(program)
+    assert run(program) == OURS
+
+
+@languages
+def test_static_library_in_a_dynamic_program(tmp_path: Path, lib: Path, compiler: str, source: str) -> None:
+    program = build(tmp_path, compiler, source, lib / "libcoffer.a")
+    assert "libcoffer" not in needed(program)
+    assert run(program) == OURS
+
+
+@languages
+def test_fully_static_program(tmp_path: Path, lib: Path, compiler: str, source: str) -> None:
+    program = build(tmp_path, compiler, source, "-static", f"-L{lib}", "-lcoffer")
+    assert "no dynamic section" in needed(program)
+    assert run(program) == OURS
+
+
+@languages
+def test_pkg_config(tmp_path: Path, lib: Path, compiler: str, source: str) -> None:
+    where = {"PKG_CONFIG_PATH": str(lib / "pkgconfig")}
+    version = run("pkg-config", "--modversion", "coffer", environment=where).strip()
+    assert f"libcoffer.so.{version}" in {path.name for path in lib.iterdir()}
+    flags = run("pkg-config", "--cflags", "--libs", "coffer", environment=where).split()
+    program = build(tmp_path, compiler, source, *flags, "-Wl,--as-needed", f"-Wl,-rpath,{lib}")
+    assert run(program) == OURS
+    static = build(tmp_path, compiler, source, "-static", *flags)
+    assert run(static) == OURS
+
+
+def test_program_that_only_its_libraries_make_allocate(tmp_path: Path, lib: Path) -> None:
+    """The flags of pkg-config link Coffer even if the program itself never calls malloc, under --as-needed too."""
+    flags = run("pkg-config", "--libs", "coffer", environment={"PKG_CONFIG_PATH": str(lib / "pkgconfig")}).split()
+    source = tmp_path / "quiet.c"
+    source.write_text("int main(void) { return 0; }\n")
+    run(CC, "-Wl,--as-needed", source, "-o", tmp_path / "quiet", *flags)
+    assert "libcoffer.so.0" in needed(tmp_path / "quiet")
+
+
+def test_moved_tree(tmp_path: Path, prefix: Path, lib: Path) -> None:
+    """Nothing that is installed knows where it was installed."""
+    moved = tmp_path / "moved"
+    run("cp", "-a", prefix, moved)
+    assert run(moved / "bin/coffer-run", build(tmp_path, CC, "probe.c")) == OURS
+    place = moved / lib.relative_to(prefix) / "pkgconfig"
+    flags = run("pkg-config", "--cflags", "coffer", environment={"PKG_CONFIG_PATH": str(place)})
+    assert str(moved.resolve()) in os.path.realpath(flags.strip().removeprefix("-I"))
+
+
+def test_place_that_cannot_be_preloaded(tmp_path: Path, prefix: Path) -> None:
+    """The dynamic linker splits LD_PRELOAD at spaces and colons; nothing can quote them."""
+    odd = tmp_path / "a place"
+    run("cp", "-a", prefix, odd)
+    done = subprocess.run([odd / "bin/coffer-run", "true"], capture_output=True, text=True)
+    assert done.returncode == 127 and "space or a colon" in done.stderr
+
+
+def test_coffer_run_reports(prefix: Path) -> None:
+    done = subprocess.run([prefix / "bin/coffer-run"], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout.startswith("usage: coffer-run")
+    assert run(prefix / "bin/coffer-run", "--help").startswith("usage: coffer-run")
+
+
+def cmake_example(prefix: Path, folder: Path, *options: str) -> Sequence[Path]:
+    run("cmake", "-S", ROOT / "examples/cmake", "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}",
+        f"-DCMAKE_C_COMPILER={CC}", f"-DCMAKE_CXX_COMPILER={CXX}", *options)
+    run("cmake", "--build", folder)
+    return [folder / f"example_{kind}" for kind in ("shared", "static", "core")]
+
+
+def test_cmake_package(tmp_path: Path, prefix: Path) -> None:
+    shared, static, core = cmake_example(prefix, tmp_path / "build")
+    assert "libcoffer.so.0" in needed(shared)
+    assert "libcoffer" not in needed(static) and "libcoffer" not in needed(core)
+    for program in (shared, static):
+        assert "bytes for 10000 strings" in run(program)
+    assert "from coffer_malloc, from malloc" in run(core)

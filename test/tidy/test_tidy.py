@@ -1,0 +1,140 @@
+"""The tidy test tested: a clean tree passes, and one seeded violation of each rule is found, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import cpp_text
+import tidy
+
+CLEAN = {
+    "src/base/base.hpp": "#pragma once\n#define COFFER_LIKELY(x) __builtin_expect(!!(x), 1)\n",
+    "src/os/os.hpp": '#pragma once\n\n#include "base/base.hpp"\n\nvoid name(const char* text);  // printf(3) is not used\n',
+    "src/pool/pool.hpp": """#pragma once
+
+#include "base/base.hpp"
+#include "os/os.hpp"
+
+namespace coffer {
+
+class Pool {
+ public:
+  Pool(const Pool&) = delete;
+  // acquire: pairs with the release in put.
+  int get() const { return head_.load(acquire); }
+  void put(int value) {
+    head_.store(value,
+                release);  // pairs with get
+  }
+
+ private:
+  Atomic<int> head_{0};
+};
+
+}  // namespace coffer
+""",
+    "src/pool/pool.cpp": """#include "pool/pool.hpp"
+
+namespace coffer {
+
+#ifdef COFFER_DEBUG
+int g_checks = 0;
+#endif
+
+template <class T, bool (*F)(T)>
+int pool_size(Pool& pool) {
+  // relaxed, throughout: figures for people; a chunk's free() and malloc() in comments and "new (text" are no calls.
+  int sum = 0;
+  for (int i = 0; i < 10; ++i) {
+    pool.free(i);
+    sum += pool.head.load(relaxed);
+  }
+  const auto more = [&](int x) { return x + pool.tail.load(relaxed); };
+  name("free() {");
+  return more(sum);
+}
+
+}  // namespace coffer
+""",
+    "src/api/malloc.cpp": '#include "coffer/coffer.h"\n#include "pool/pool.hpp"\n\nvoid f() { free(nullptr); }\n',
+    "test/unit/test_pool.py": 'def test_pool() -> None:\n    assert len("pool") == 4\n',
+}
+
+# rule -> path, text to replace there ("" appends), replacement
+LONG_FUNCTION = "void long_one() {\n" + "  step();\n" * 85 + "}\n"
+LONG_PYTHON = "def long_one() -> None:\n" + "    pass\n" * 85
+SEEDS = [
+    ("layering", "src/os/os.hpp", '"base/base.hpp"', '"pool/pool.hpp"'),
+    ("layering", "src/os/os.hpp", '"base/base.hpp"', '"base.hpp"'),
+    ("layering", "src/pool/pool.cpp", '#include "pool/pool.hpp"', '#include "pool/pool.hpp"\n#include "coffer/coffer.h"'),
+    ("layering", "src/odd/odd.cpp", "", "int x;\n"),
+    ("file-length", "src/pool/pool.cpp", "", "int x;\n" * 501),
+    ("function-length", "src/pool/pool.cpp", "", LONG_FUNCTION),
+    ("function-length", "test/unit/test_pool.py", "", LONG_PYTHON),
+    ("banned-call", "src/pool/pool.cpp", "pool.free(i)", "free(pool)"),
+    ("banned-call", "src/pool/pool.cpp", "pool.free(i)", "::malloc(1)"),
+    ("banned-call", "src/pool/pool.cpp", "pool.free(i)", "std::free(pool)"),
+    ("banned-call", "src/pool/pool.cpp", "pool.free(i)", "pool.p = new int"),
+    ("banned-call", "src/pool/pool.cpp", "pool.free(i)", "delete pool.p"),
+    ("banned-call", "src/pool/pool.cpp", "pool.free(i)", 'fprintf(stderr, "x")'),
+    ("banned-call", "src/pool/pool.cpp", "pool.free(i)", "name(strerror(i))"),
+    ("banned-call", "src/pool/pool.cpp", "int sum = 0;", "std::string sum;"),
+    ("banned-call", "src/pool/pool.cpp", '#include "pool/pool.hpp"', '#include "pool/pool.hpp"\n#include <iostream>'),
+    ("environment", "src/pool/pool.cpp", "pool.free(i)", 'secure_getenv("COFFER_CONF")'),
+    ("atomic-order", "src/pool/pool.hpp", "head_.load(acquire)", "head_.load()"),
+    ("atomic-order", "src/pool/pool.hpp", "  // acquire: pairs with the release in put.\n", ""),
+    ("atomic-order", "src/pool/pool.cpp", "// relaxed, throughout", "// yes"),
+    ("atomic-order", "src/pool/pool.hpp", "Atomic<int>", "std::atomic<int>"),
+    ("condition", "src/pool/pool.cpp", "    pool.free(i);\n", "#ifdef COFFER_DEBUG\n    pool.free(i);\n#endif\n"),
+    ("unfinished", "src/pool/pool.cpp", "figures for people", "TO" "DO: figures"),
+    ("machine-path", "test/unit/test_pool.py", '"pool"', '"/ro' 'ot/pool"'),
+    ("machine-path", "test/unit/test_pool.py", '"pool"', '"/wo' 'rk/pool"'),
+    ("layout", "src/pool/pool.cpp", "int sum = 0;", "int sum = 0; "),
+    ("layout", "src/pool/pool.cpp", "int sum = 0;", "int sum = 0;" + " " * 110 + "f();"),
+    ("layout", "src/os/os.hpp", "#pragma once\n", ""),
+    ("dead-header", "src/pool/dead.hpp", "", "#pragma once\n"),
+]
+
+
+def write_tree(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_clean_tree_passes(tmp_path: Path) -> None:
+    assert tidy.check_tree(write_tree(tmp_path, CLEAN))[0] == []
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"{seed[0]}-{seed[1]}-{seed[3][:20].strip()}")
+def test_seeded_violation_is_found(tmp_path: Path, seed: tuple[str, str, str, str]) -> None:
+    rule, path, old, new = seed
+    before = CLEAN.get(path, "")
+    assert old in before
+    after = before.replace(old, new, 1) if old else before + new
+    violations = tidy.check_tree(write_tree(tmp_path, CLEAN | {path: after}))[0]
+    assert {violation.rule for violation in violations} == {rule}
+    assert {violation.path for violation in violations} == {path}
+
+
+def test_every_rule_has_a_seed() -> None:
+    assert set(tidy.RULES) | {"dead-header"} == {seed[0] for seed in SEEDS}
+
+
+def test_empty_gate_fails(tmp_path: Path) -> None:
+    violations = tidy.check_tree(tmp_path)[0]
+    assert {violation.rule for violation in violations} == set(tidy.RULES)
+
+
+def test_functions_are_found() -> None:
+    source = cpp_text.parse(CLEAN["src/pool/pool.cpp"])
+    assert [(function.name, function.first) for function in cpp_text.functions(source)] == [("pool_size", 9)]
+    source = cpp_text.parse("struct [[nodiscard]] A {\n  int x = f({1});\n  A() : x{1}, y(2) {}\n"
+                            "  bool operator==(const A& o) const { return x == o.x; }\n};\n"
+                            'extern "C" {\nvoid* f(size_t n) noexcept {\n  return g(n);\n}\n}\n'
+                            'extern "C" int h(int a = 3) { return a; }\n')
+    assert [function.first for function in cpp_text.functions(source)] == [3, 4, 7, 11]

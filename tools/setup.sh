@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# tools/setup.sh SET...: installs what is missing of the package sets build, test and lint, on Debian 12 and
+# Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service running and no database behind. When
+# nothing is missing it is silent and touches neither the network nor the system.
+set -euo pipefail
+
+# Names that differ between the distributions are alternatives, a|b: the first one that is there is taken.
+packages_build=(g++ cmake ninja-build make pkgconf binutils)
+packages_test=(
+  libgtest-dev python3 python3-pytest valgrind clang-19
+  # The real programs of test/apps.
+  redis-server redis-tools sqlite3 'postgresql-15|postgresql-16' ghostscript z3 lua5.4 perl git time
+  'libpython3.11-testsuite|libpython3.12-testsuite'
+  # The allocators that bench/ compares with.
+  libjemalloc2 'libtcmalloc-minimal4t64|libtcmalloc-minimal4' libmimalloc2.0 libtbbmalloc2
+)
+packages_lint=(clang-format-19 clang-tidy-19)
+
+fail() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || fail "usage: tools/setup.sh build|test|lint..."
+
+wanted=()
+for set_name in "$@"; do
+  case $set_name in
+    build) wanted+=("${packages_build[@]}") ;;
+    test) wanted+=("${packages_test[@]}") ;;
+    lint) wanted+=("${packages_lint[@]}") ;;
+    *) fail "no package set '$set_name'" ;;
+  esac
+done
+
+# The stamp is good as long as neither this script nor the system's package database is newer.
+stamp=build/stamps/setup-$(IFS=-; echo "$*")
+if [ "$stamp" -nt "$0" ] && [ "$stamp" -nt /var/lib/dpkg/status ]; then
+  exit 0
+fi
+write_stamp() {
+  mkdir -p "$(dirname "$stamp")"
+  : >"$stamp"
+}
+
+if ! command -v dpkg-query apt-get >/dev/null; then
+  echo "setup: not a Debian or Ubuntu system; please see that these are installed: ${wanted[*]}" >&2
+  write_stamp
+  exit 0
+fi
+
+installed() { # NAME
+  [ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing=()
+for alternatives in "${wanted[@]}"; do
+  found=
+  for name in ${alternatives//|/ }; do
+    if installed "$name"; then found=1; fi
+  done
+  [ "$found" ] || missing+=("$alternatives")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  write_stamp
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || fail "neither root nor sudo; please install: ${missing[*]}"
+  as_root=(sudo)
+fi
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@"
+}
+
+# Servers that are installed for the tests must not start, now or at boot, and PostgreSQL must not make a database.
+# All three settings are files of their own, removed in the end, and none is touched that the user has made.
+policy=/usr/sbin/policy-rc.d
+cluster_conf=/etc/postgresql-common/createcluster.d/coffer-setup.conf
+made=()
+restore() {
+  if [ ${#made[@]} -gt 0 ]; then "${as_root[@]}" rm -f "${made[@]}"; fi
+}
+trap restore EXIT
+make_file() { # PATH MODE TEXT
+  [ ! -e "$1" ] || return 0
+  "${as_root[@]}" mkdir -p "$(dirname "$1")"
+  made+=("$1")
+  printf '%s\n' "$3" | "${as_root[@]}" tee "$1" >/dev/null
+  "${as_root[@]}" chmod "$2" "$1"
+}
+
+echo "setup: missing: ${missing[*]}"
+# A foreign source that fails must not stop us: if ours are there, the installation will tell.
+apt update || echo "setup: apt-get update failed in part; trying with what is there" >&2
+
+chosen=()
+for alternatives in "${missing[@]}"; do
+  pick=
+  for name in ${alternatives//|/ }; do
+    candidate=$(apt-cache policy "$name" 2>/dev/null | sed -n 's/^ *Candidate: //p')
+    if [ -n "$candidate" ] && [ "$candidate" != "(none)" ]; then
+      pick=$name
+      break
+    fi
+  done
+  [ -n "$pick" ] || fail "no package $alternatives in the sources of apt"
+  chosen+=("$pick")
+done
+
+redis_is_new=
+case " ${chosen[*]} " in *" redis-server "*) redis_is_new=1 ;; esac
+
+echo "setup: installing ${chosen[*]}"
+make_file "$policy" 755 $'#!/bin/sh\nexit 101'
+case " ${chosen[*]} " in
+  *" postgresql-1"*) make_file "$cluster_conf" 644 "create_main_cluster = false" ;;
+esac
+apt install --yes --no-install-recommends "${chosen[@]}"
+if [ "$redis_is_new" ] && [ -d /run/systemd/system ]; then
+  "${as_root[@]}" systemctl --quiet disable redis-server || true
+fi
+
+write_stamp
