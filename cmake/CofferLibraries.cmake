@@ -37,6 +37,8 @@ function(coffer_add_shared target)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${arg_OUTPUT_NAME} LINKER_LANGUAGE C
     LINK_DEPENDS ${coffer_source_dir}/api/libcoffer.map)
   target_link_options(${target} PRIVATE
+    # initfirst: the fork handlers come before those of any other library (api/fork.cpp).
+    LINKER:-z,initfirst
     # nodelete: blocks outlive a dlclose. exclude-libs: nothing of libgcc.a is exported.
     LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack LINKER:-z,nodelete
     LINKER:--no-undefined LINKER:--exclude-libs,ALL

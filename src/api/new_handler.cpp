@@ -46,24 +46,31 @@ extern const char runtime_bad_alloc_destructor COFFER_FROM_RUNTIME("_ZNSt9bad_al
 
 namespace {
 
+// Whether a weak reference found something. Through a register, since a compiler that itself refers to the name (the
+// personality routine) believes that it cannot be null.
+template <class T>
+bool present(T* reference) {
+  __asm__("" : "+r"(reference));
+  return reference != nullptr;
+}
+
 // A function of a C++ runtime that was not there when Coffer was loaded; nullptr if there is none now either.
 #ifdef COFFER_STATIC_LIBRARY
 // What a program opens later binds to its own runtime's operators, not to those inside the program. And a static
 // program that refers to dlopen is warned of by the linker.
 void* find_late_symbol(const char*) { return nullptr; }
 #else
+// Asked for by library: most are opened with RTLD_LOCAL, for a plug-in, and not in the global scope.
 void* find_late_symbol(const char* name) {
   constexpr const char* kRuntimes[] = {"libstdc++.so.6", "libc++.so.1", "libc++abi.so.1"};
-  void* found = dlsym(RTLD_DEFAULT, name);
-  // A library opened with RTLD_LOCAL (every plug-in's) keeps its runtime out of the global scope.
   for (const char* runtime : kRuntimes) {
-    if (found != nullptr) break;
     void* handle = dlopen(runtime, RTLD_LAZY | RTLD_NOLOAD);
     if (handle == nullptr) continue;
-    found = dlsym(handle, name);
+    void* found = dlsym(handle, name);
     dlclose(handle);  // whoever called operator new keeps the library loaded
+    if (found != nullptr) return found;
   }
-  return found;
+  return nullptr;
 }
 #endif
 
@@ -73,7 +80,7 @@ Function* find_late(const char* name) {
 }
 
 std::new_handler current_handler() {
-  if (&runtime_get_new_handler != nullptr) return runtime_get_new_handler();
+  if (present(&runtime_get_new_handler)) return runtime_get_new_handler();
   auto* late = find_late<std::new_handler()>("_ZSt15get_new_handlerv");
   return late != nullptr ? late() : nullptr;
 }
@@ -81,8 +88,8 @@ std::new_handler current_handler() {
 // Throws std::bad_alloc by the C++ ABI's own functions. A throw expression would bring its type_info into this object,
 // and with that references to the runtime that cannot be weak. Returns where something of it is missing.
 COFFER_COLD void throw_by_hand() {
-  if (&runtime_allocate_exception == nullptr || &runtime_throw == nullptr || &runtime_bad_alloc_type == nullptr ||
-      runtime_bad_alloc_table == nullptr || &runtime_bad_alloc_destructor == nullptr) {
+  if (!present(&runtime_allocate_exception) || !present(&runtime_throw) || !present(&runtime_bad_alloc_type) ||
+      !present(runtime_bad_alloc_table) || !present(&runtime_bad_alloc_destructor)) {
     return;
   }
   auto* object = static_cast<const uptr**>(runtime_allocate_exception(sizeof(std::bad_alloc)));
@@ -92,7 +99,7 @@ COFFER_COLD void throw_by_hand() {
 }
 
 [[noreturn]] COFFER_COLD void throw_bad_alloc() {
-  if (&runtime_throw_bad_alloc != nullptr) runtime_throw_bad_alloc();
+  if (present(&runtime_throw_bad_alloc)) runtime_throw_bad_alloc();
   auto* late = find_late<void()>("_ZSt17__throw_bad_allocv");
   if (late != nullptr) late();
   // A static program has of its runtime only what it refers to; that need not include the function above.
@@ -148,7 +155,7 @@ void* new_slow_nothrow(usize size, usize alignment) noexcept {
   void* block = allocate(size, alignment);
   if (COFFER_LIKELY(block != nullptr)) return block;
   if (current_handler() == nullptr) return nullptr;
-  if (&runtime_personality == nullptr) return late_new_nothrow(size, alignment);
+  if (!present(&runtime_personality)) return late_new_nothrow(size, alignment);
   try {
     return allocate_with_handler(size, alignment);
   } catch (...) {

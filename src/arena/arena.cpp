@@ -250,6 +250,7 @@ bool commit_range(Arena* arena, u32 index, u32 count, bool committed, bool* fres
 // What a caller of take_chunks wants; modulus 0: a run by alignment, else one chunk by residue.
 struct ChunkWish {
   u32 count, alignment, residue, modulus;
+  bool may_grow;
 };
 
 // no_memory: the address space was there, the kernel gave no memory; another arena would not help.
@@ -290,6 +291,7 @@ bool take(const ChunkWish& wish, ChunkRun* run) {
       if (taken != Taken::no_space) return taken == Taken::got;
     }
     tried = arenas;
+    if (!wish.may_grow) return false;
     LockGuard guard(g_arenas.growth);
     if (g_arenas.count.load(relaxed) != arenas) continue;  // relaxed: under the lock. Someone else made one
     // As large as the first, and large enough; smaller ones only if the kernel refuses.
@@ -304,9 +306,11 @@ bool take(const ChunkWish& wish, ChunkRun* run) {
 
 }  // namespace
 
-bool take_chunks(u32 count, u32 alignment_chunks, ChunkRun* run) { return take({count, alignment_chunks, 0, 0}, run); }
+bool take_chunks(u32 count, u32 alignment_chunks, bool may_grow, ChunkRun* run) {
+  return take({count, alignment_chunks, 0, 0, may_grow}, run);
+}
 
-bool take_chunk(u32 residue, u32 modulus, ChunkRun* run) { return take({1, 1, residue, modulus}, run); }
+bool take_chunk(u32 residue, u32 modulus, ChunkRun* run) { return take({1, 1, residue, modulus, true}, run); }
 
 bool take_chunks_at(Arena* arena, u32 index, u32 count, bool* fresh) {
   bool committed = false;

@@ -51,7 +51,8 @@ struct ChunkRun {
   u32 count;
   bool fresh;
 };
-bool take_chunks(u32 count, u32 alignment_chunks, ChunkRun* run);
+// `may_grow`: a further arena may be made for it.
+bool take_chunks(u32 count, u32 alignment_chunks, bool may_grow, ChunkRun* run);
 // Takes one chunk, by preference one whose index is `residue` modulo `modulus` (a power of two up to 64).
 bool take_chunk(u32 residue, u32 modulus, ChunkRun* run);
 // Takes the chunk run [index, index + count) if it is free (growth in place).

@@ -38,9 +38,10 @@ struct alignas(kCacheLine) Span {
   Owned<Block*> local_free;  // blocks freed by the owner's thread, last first
   Owned<i32> countdown;      // local frees left until something must happen
   Owned<i32> countdown_sum;  // blocks on local_free + countdown: so the count costs no instruction of its own
-  Owned<uptr> first_block;   // address of block 0
-  Owned<u64> multiplier;     // BlockTest of the class; limit 0 rejects every pointer (free spans)
-  Owned<u64> limit;
+  // Plain: written while no block of the span exists, read by whoever holds one.
+  uptr first_block;  // address of block 0
+  u64 multiplier;    // BlockTest of the class; limit 0 rejects every pointer (free spans)
+  u64 limit;
   Owned<u64> absent;  // bit i: page i is not cut into blocks; what starts there is free and on no list
   Owned<SpanNumber> next, previous;  // the one list the span is on: floating, reusable (owner) or partial (pool lock)
 

@@ -16,6 +16,12 @@ inline constexpr std::memory_order release = std::memory_order_release;
 inline constexpr std::memory_order acq_rel = std::memory_order_acq_rel;
 inline constexpr std::memory_order seq_cst = std::memory_order_seq_cst;
 
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
+#define COFFER_COMPARE_IN_MEMORY 1
+#else
+#define COFFER_COMPARE_IN_MEMORY 0
+#endif
+
 // A cell that several threads write. Zero bytes are a valid initial state: most cells live in mapped memory that no
 // constructor ever ran over.
 template <class T>
@@ -25,6 +31,29 @@ class Atomic {
   constexpr explicit Atomic(T value) : value_(value) {}
 
   COFFER_INLINE T load(std::memory_order order) const { return value_.load(order); }
+
+  // Relaxed comparisons with the cell, for the fast paths: one instruction on x86-64, where the compiler makes a load and
+  // a compare of an atomic.
+  COFFER_INLINE bool is(T value) const {
+#if COFFER_COMPARE_IN_MEMORY
+    if constexpr (sizeof(T) == 8) {
+      bool equal;
+      __asm__("cmpq %2, %1" : "=@cce"(equal) : "r"(value), "m"(value_));
+      return equal;
+    }
+#endif
+    return value_.load(std::memory_order_relaxed) == value;
+  }
+  COFFER_INLINE bool is_above(T value) const {
+#if COFFER_COMPARE_IN_MEMORY
+    if constexpr (sizeof(T) == 8) {
+      bool below;
+      __asm__("cmpq %2, %1" : "=@ccb"(below) : "r"(value), "m"(value_));
+      return below;
+    }
+#endif
+    return value < value_.load(std::memory_order_relaxed);
+  }
   COFFER_INLINE void store(T value, std::memory_order order) { value_.store(value, order); }
   COFFER_INLINE T exchange(T value, std::memory_order order) { return value_.exchange(value, order); }
   // On failure `expected` holds what was found.
@@ -55,7 +84,7 @@ class Owned {
   // Subtracts one; true when that made it zero. One instruction on x86-64, where the compiler would make three of a
   // relaxed load and store.
   COFFER_INLINE bool decrement() {
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
+#if COFFER_COMPARE_IN_MEMORY
     if constexpr (sizeof(T) == 4) {
       bool zero;
       __asm__ volatile("decl %0" : "+m"(value_), "=@ccz"(zero));

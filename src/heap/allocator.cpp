@@ -21,7 +21,8 @@ Span* record_of(const char* call, void* block) {
   if (COFFER_UNLIKELY(arena == nullptr)) report_bad_pointer(call, block);
   Span* span = first_record(slot_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
-  const bool start = is_large(span) ? address == slot_address(arena, span) : is_block_start(span, address);
+  const bool start = is_large(span) ? address == slot_address(arena, span)
+                                    : is_block_start(span, address) && span->local_free.get() != block;
   if (COFFER_UNLIKELY(!start)) report_bad_pointer(call, block);
   return span;
 }
@@ -57,6 +58,7 @@ void* Allocator::allocate_zeroed(usize size) {
     heap->blocks[size_class].set(block->next);
   } else {
     block = allocate_of_class(size_class, &zero);
+    if (COFFER_UNLIKELY(block == nullptr)) block = allocate_from_larger(size_class, &zero);
     if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
   }
   if (zero) {

@@ -95,7 +95,7 @@ COFFER_INLINE void deallocate(void* block) {
   Arena& arena = g_arenas.arenas[0];
   const usize offset = reinterpret_cast<uptr>(block) - arena.base;
   // relaxed: see arena_of. A null pointer is outside, too.
-  if (COFFER_UNLIKELY(offset >= arena.frontier.load(relaxed))) return free_elsewhere(block);
+  if (COFFER_UNLIKELY(!arena.frontier.is_above(offset))) return free_elsewhere(block);
   Span* span = arena.spans + offset / kSlotBytes;
   Heap* heap = t_heap;
   // The bracket: whoever takes this span away issues a barrier on this processor (membarrier) and then looks for the
@@ -103,7 +103,7 @@ COFFER_INLINE void deallocate(void* block) {
   heap->bracket.store(span, relaxed);
   compiler_fence();
   // relaxed: equal only if this thread itself wrote it.
-  if (COFFER_UNLIKELY(span->owner.load(relaxed) != heap)) return free_not_local(block, span);
+  if (COFFER_UNLIKELY(!span->owner.is(heap))) return free_not_local(block, span);
   Block* head = span->local_free.get();
   if constexpr (kMisuseChecks) {
     if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) report_bad_free(block);

@@ -143,10 +143,31 @@ void shed_surplus(Heap* heap) {
   }
 }
 
+void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span) {
+  Block* list = heap->blocks[size_class].get();
+  heap->blocks[size_class].set(nullptr);
+  heap->zero[size_class].set(0);
+  if (list == nullptr || list == span->local_free.get()) return;
+  u32 count = 1;
+  Block* last = list;
+  for (; last->next != nullptr; last = last->next) ++count;
+  last->next = span->local_free.get();
+  const u32 before = local_count(span);
+  span->local_free.set(list);
+  set_countdown(span, before + count, kNever);
+}
+
 void release_idle(Heap* heap) {
   close_chain(heap);
   take_mail(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {
+    Span* hot = heap->hot[c].get();
+    if (hot != nullptr) merge_heap_list(heap, c, hot);
+    if (hot != nullptr && free_blocks(hot) == hot->capacity.get()) {
+      heap->hot[c].set(nullptr);
+      mark_reusable(hot);
+      end_span(hot);
+    }
     for (SpanNumber number = heap->reusable[c].get(); number != 0;) {
       Span* span = span_at(number);
       number = span->next.get();

@@ -25,7 +25,9 @@ void close_chain(Heap* heap);
 // Hands on some of the spans that exceed the slack, a bounded number a call.
 void shed_surplus(Heap* heap);
 
-// Gives back what the heap keeps only for speed: empty reusable spans (for malloc_trim).
+// Puts the blocks of the heap's list back on the hot span's local list. It walks that list: for rare occasions.
+void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span);
+// Gives back what the heap keeps only for speed: spans without a live block, hot or reusable (for malloc_trim).
 void release_idle(Heap* heap);
 
 // Any thread: does what a push left to do. `heap` is the caller's; may be the null heap.

@@ -4,6 +4,7 @@
 #include "heap/ownership.hpp"
 #include "heap/refill.hpp"
 #include "heap/registry.hpp"
+#include "heap/walk.hpp"
 #include "large/large.hpp"
 #include "pool/partial_pool.hpp"
 #include "span/emptiness.hpp"
@@ -68,6 +69,38 @@ Span* next_hot(Heap* heap, ClassIndex size_class) {
   return make_span(size_class, heap);
 }
 
+// Memory is exhausted: blocks that are free but do not make their span reusable are looked for. A full walk over this
+// heap's floating spans, then over all shared ones; it runs before every NULL, not before.
+Span* scavenge(Heap* heap, ClassIndex size_class) {
+  for (SpanNumber number = heap->floating.get(); number != 0; number = span_at(number)->next.get()) {
+    Span* span = span_at(number);
+    // relaxed: only whether to try.
+    if (span->size_class.get() != size_class) continue;
+    if (local_count(span) == 0 && load_word(span, relaxed).count() == 0) continue;
+    if (!mark_reusable(span)) continue;
+    unlink_floating(heap, span);
+    mark_hot(span);
+    set_countdown(span, local_count(span), kNever);
+    return span;
+  }
+  bool listed = false;
+  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans || listed) return;
+    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
+      if (slot_use == SlotUse::span && span->size_class.get() == size_class && list_early(span)) {
+        do_duty(heap, span, PushDuty::list);
+        listed = true;
+      }
+    });
+  });
+  Span* span = listed ? g_partial_pool.adopt(size_class, current_shard(), mark_adopted) : nullptr;
+  if (span != nullptr) {
+    span->owner.store(heap, relaxed);  // relaxed: as in next_hot
+    set_countdown(span, local_count(span), kNever);
+  }
+  return span;
+}
+
 bool refill(Heap* heap, ClassIndex size_class) {
   Span* span = heap->hot[size_class].get();
   if (COFFER_LIKELY(span != nullptr) && COFFER_LIKELY(span->local_free.get() != nullptr)) {
@@ -83,6 +116,7 @@ bool refill(Heap* heap, ClassIndex size_class) {
       if (!retire_hot(heap, size_class, span)) continue;
     }
     span = next_hot(heap, size_class);
+    if (span == nullptr) span = scavenge(heap, size_class);
     if (span == nullptr) return false;
     heap->hot[size_class].set(span);
   }
@@ -107,9 +141,20 @@ Block* allocate_of_class(ClassIndex size_class, bool* zero) {
   return fallback.get() != nullptr ? allocate_block(fallback.get(), size_class, zero) : nullptr;
 }
 
+Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
+  for (ClassIndex c = size_class + 1; c < kClasses; ++c) {
+    if (Block* block = allocate_of_class(c, zero)) return block;
+  }
+  return static_cast<Block*>(start_process() ? allocate_large(kSlotBytes, kSlotBytes, zero) : nullptr);
+}
+
 void* allocate_any(usize size) {
   bool zero = false;
-  if (size <= kLargestSmall) return allocate_of_class(class_of(size), &zero);
+  if (size <= kLargestSmall) {
+    const ClassIndex size_class = class_of(size);
+    Block* block = allocate_of_class(size_class, &zero);
+    return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
+  }
   settle_fork();
   return start_process() ? allocate_large(size, kSlotBytes, &zero) : nullptr;
 }

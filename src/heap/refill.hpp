@@ -11,4 +11,8 @@ Block* allocate_block(Heap* heap, ClassIndex size_class, bool* zero);
 // The same from the calling thread's heap, or the fallback heap.
 Block* allocate_of_class(ClassIndex size_class, bool* zero);
 
+// When memory is exhausted for a class whose spans need several slots, a larger class may still have room, or a single
+// slot be left.
+Block* allocate_from_larger(ClassIndex size_class, bool* zero);
+
 }  // namespace coffer

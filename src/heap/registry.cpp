@@ -25,6 +25,7 @@ __thread bool t_ended;
 constexpr usize kCommitStep = 64 * 1024;
 constexpr u32 kMostHeaps = 1u << 20;
 constexpr u32 kFewestHeaps = 1024;
+constexpr u32 kTooFewHeaps = 16;
 
 enum class Start : u32 { no = 0, running = 1, done = 2 };
 
@@ -50,11 +51,16 @@ void thread_ended(void* heap);
 bool start_registry() {
   Registry& registry = g_registry;
   // As many heaps as a process of this address space could have threads, so that the records' share of it stays small.
-  const usize by_space = g_arenas.arenas[0].bytes / (256 * 1024);
-  registry.capacity = by_space > kMostHeaps ? kMostHeaps : static_cast<u32>(by_space);
-  if (registry.capacity < kFewestHeaps) registry.capacity = kFewestHeaps;
-  const usize bytes = round_up(registry.capacity * sizeof(Heap), kCommitStep);
-  void* memory = os::reserve(bytes, kCommitStep);
+  const usize by_space = os::reservation_limit(config::options().arena) / (256 * 1024);
+  u32 capacity = by_space > kMostHeaps ? kMostHeaps : static_cast<u32>(by_space);
+  if (capacity < kFewestHeaps) capacity = kFewestHeaps;
+  usize bytes = 0;
+  void* memory = nullptr;
+  for (; memory == nullptr && capacity >= kTooFewHeaps; capacity /= 2) {
+    bytes = round_up(capacity * sizeof(Heap), kCommitStep);
+    memory = os::reserve(bytes, kCommitStep);
+    registry.capacity = capacity;
+  }
   if (memory == nullptr) return false;
   os::advise_huge_pages(memory, bytes, os::HugePages::forbid);
   os::name_mapping(memory, bytes, "coffer heaps");
@@ -98,21 +104,6 @@ void open_heap(Heap* heap) {
   heap->attached.set(1);
   // release: pairs with the acquire of a claimant that mails.
   heap->mailbox.store(0, release);
-}
-
-// Puts the blocks of the heap's list back on the hot span's local list: the only place where a list is walked.
-void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span) {
-  Block* list = heap->blocks[size_class].get();
-  heap->blocks[size_class].set(nullptr);
-  heap->zero[size_class].set(0);
-  if (list == nullptr || list == span->local_free.get()) return;
-  u32 count = 1;
-  Block* last = list;
-  for (; last->next != nullptr; last = last->next) ++count;
-  last->next = span->local_free.get();
-  const u32 before = local_count(span);
-  span->local_free.set(list);
-  set_countdown(span, before + count, kNever);
 }
 
 // Hands on every span of a heap whose thread ends. Afterwards its lists are empty and its mailbox is closed.
@@ -198,13 +189,11 @@ bool start_process() {
     if (seen == Start::running) os::yield();
   }
   config::load();
-  // The arena may stand already, if an earlier start failed after it.
-  bool ready = g_arenas.count.load(relaxed) != 0 || arenas_start(config::options().arena);
-  if (ready) {
-    const u32 wanted = config::options().shards;
-    slot_pool_start(wanted != 0 ? wanted : os::processors());
-    ready = start_registry();
-  }
+  const u32 wanted = config::options().shards;
+  slot_pool_start(wanted != 0 ? wanted : os::processors());
+  // The heap table may stand already, if an earlier start failed after it.
+  const bool ready =
+      (registry.heaps != nullptr || start_registry()) && arenas_start(config::options().arena);
   registry.start.store(ready ? Start::done : Start::no, release);  // release: pairs with the acquire above
   return ready;
 }

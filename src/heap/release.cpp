@@ -1,6 +1,7 @@
 // free's slow paths: countdown events of the owner, blocks of other heaps, blocks elsewhere, and what is not a block.
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
+#include "heap/walk.hpp"
 #include "large/large.hpp"
 #include "span/emptiness.hpp"
 
@@ -12,6 +13,19 @@ using harden::BadPointer;
 
 void clear_bracket(Heap* heap) {
   heap->bracket.store(nullptr, release);  // release: as at the end of deallocate
+}
+
+// The large block of several chunks that an address lies in. Only a large block's first chunk is marked, so this looks
+// at all of them: good enough for last words.
+Span* large_around(const Arena* arena, uptr address) {
+  Span* found = nullptr;
+  for_each_chunk([&](Arena* in, u32 index, ChunkUse use) {
+    if (in != arena || use != ChunkUse::large) return;
+    if (address - chunk_address(in, index) < usize{in->chunks[index].large_chunks.get()} * kChunkBytes) {
+      found = in->spans + usize{index} * kSlotsPerChunk;
+    }
+  });
+  return found;
 }
 
 void free_remote(Heap* heap, Span* span, Block* block) {
@@ -49,6 +63,7 @@ void report_bad_pointer(const char* call, void* block) {
   Arena* arena = arena_of(address);
   if (arena == nullptr) harden::bad_pointer(call, block, BadPointer::foreign, 0);
   Span* span = first_record(slot_record(arena, address));
+  if (span == nullptr) span = large_around(arena, address);
   if (span == nullptr) {
     // relaxed: words for a person. A pointer to memory that never held anything is foreign, not freed.
     const bool used = slot_record(arena, address)->remote.load(relaxed) != 0 ||

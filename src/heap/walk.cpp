@@ -42,7 +42,7 @@ void count_span(Statistics& statistics, const Span* span) {
 }  // namespace
 
 u32 count_absent_blocks(const Span* span) {
-  const usize first = span->first_block.get() % kSlotBytes;
+  const usize first = span->first_block % kSlotBytes;
   const usize bytes = span->block_bytes.get();
   u32 count = 0;
   for (u64 absent = span->absent.get(); absent != 0; absent &= absent - 1) {

@@ -24,7 +24,7 @@ void count_large(usize bytes, usize blocks) {
 
 void describe(Span* span, usize bytes, u32 slots, u32 chunks) {
   span->owner.store(nullptr, relaxed);  // relaxed, here and below: see describe_slots in span.cpp
-  span->limit.set(0);
+  span->limit = 0;
   span->large_bytes.set(bytes);
   span->large_chunks.set(chunks);
   span->slots.set(static_cast<u8>(slots));
@@ -54,7 +54,16 @@ Span* describe_chunks(const ChunkRun& run, usize size) {
   const usize bytes = round_up(size, kCarvePage);
   describe(span, bytes, 1, run.count);
   counters().held.fetch_add(bytes, relaxed);  // relaxed: a statistic and a limit
+  note_peak();
   return span;
+}
+
+// Chunks that hold only free slots are joined to runs here, when a request wants one and finds none (delayed
+// recombination); a further arena is the last resort.
+bool take_run(u32 chunks, u32 alignment_chunks, ChunkRun* run) {
+  if (take_chunks(chunks, alignment_chunks, false, run)) return true;
+  return_empty_chunks();
+  return take_chunks(chunks, alignment_chunks, true, run);
 }
 
 void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
@@ -62,10 +71,12 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   const usize alignment_chunks = alignment > kChunkBytes ? alignment / kChunkBytes : 1;
   if (alignment_chunks > ~u32{0} / 2) return nullptr;
   ChunkRun run;
-  if (!take_chunks(chunks_for(size), static_cast<u32>(alignment_chunks), &run)) return nullptr;
+  if (!take_run(chunks_for(size), static_cast<u32>(alignment_chunks), &run)) return nullptr;
   *zero = run.fresh;
   describe_chunks(run, size);
-  return reinterpret_cast<void*>(chunk_address(run.arena, run.index));
+  void* block = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
+  if (run.fresh) os::keep_locked(block, round_up(size, os::page_size()));
+  return block;
 }
 
 // Gives a run of chunks back, with its pages when free memory would pass its limit otherwise.
@@ -132,7 +143,7 @@ void* shrink_chunk_run(void* block, Span* span, Arena* arena, u32 index, usize s
 void* move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   const u32 have = span->large_chunks.get();
   ChunkRun run;
-  if (!take_chunks(chunks_for(size), 1, &run)) return nullptr;
+  if (!take_run(chunks_for(size), 1, &run)) return nullptr;
   void* from = reinterpret_cast<void*>(chunk_address(arena, index));
   void* to = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
   if (!os::move_pages(from, to, usize{have} * kChunkBytes)) {
@@ -153,25 +164,37 @@ void* move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   return to;
 }
 
+// What a block has grown by may have been purged before.
+void keep_growth_locked(void* block, usize before, usize after) {
+  const usize page = os::page_size();
+  const uptr from = round_down(reinterpret_cast<uptr>(block) + before, page);
+  const uptr to = round_up(reinterpret_cast<uptr>(block) + after, page);
+  if (to > from) os::keep_locked(reinterpret_cast<void*>(from), to - from);
+}
+
 void* resize_chunk_run(void* block, Span* span, usize size) {
   if (size <= kLargestSlotRun || size > ~u32{0} * kChunkBytes) return nullptr;
   Arena* arena = arena_of_span(span);
   const u32 index = static_cast<u32>(span - arena->spans) / kSlotsPerChunk;
   const u32 have = span->large_chunks.get();
   const u32 want = chunks_for(size);
-  if (size <= span->large_bytes.get()) return shrink_chunk_run(block, span, arena, index, size);
+  const usize before = span->large_bytes.get();
+  if (size <= before) return shrink_chunk_run(block, span, arena, index, size);
   bool fresh = false;
   if (want == have || take_chunks_at(arena, index + have, want - have, &fresh)) {
     set_chunk_run_size(span, arena->chunks[index], size, want);
-    return block;
+  } else {
+    block = move_chunk_run(span, arena, index, size);
   }
-  return move_chunk_run(span, arena, index, size);
+  if (block != nullptr) keep_growth_locked(block, before, size);
+  return block;
 }
 
 }  // namespace
 
 void* allocate_large(usize size, usize alignment, bool* zero) {
   if (alignment < kSlotBytes) alignment = kSlotBytes;
+  if (size <= kLargestSmall) size = kLargestSmall + 1;  // here for its alignment: it counts as large all the same
   if (size <= kLargestSlotRun && alignment <= kLargestSlotRun) return allocate_slot_run(size, alignment, zero);
   return allocate_chunk_run(size, alignment, zero);
 }

@@ -23,4 +23,13 @@ inline Counters& counters() {
   return instance;
 }
 
+// Called when memory grew by a chunk: the peak is as fine as that.
+inline void note_peak() {
+  Counters& c = counters();
+  const usize now = c.held.load(relaxed) + c.dirty.load(relaxed);  // relaxed, all: a statistic
+  usize peak = c.peak.load(relaxed);
+  while (now > peak && !c.peak.compare_exchange(peak, now, relaxed, relaxed)) {
+  }
+}
+
 }  // namespace coffer

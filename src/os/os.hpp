@@ -31,6 +31,9 @@ void release(void* address, usize length);
 // Makes reserved memory readable and writable, zero where it was not so before; memory that was committed keeps its
 // content (committing twice is harmless). Under mlockall(MCL_FUTURE) the memory is locked as the process asked.
 bool commit(void* address, usize length);
+// For memory that was committed before and may have been purged since: if the process locks its memory, its pages are
+// made resident again. Free of cost otherwise.
+void keep_locked(void* address, usize length);
 // Gives the physical pages back; the memory stays committed and reads as zero afterwards. Works on locked memory.
 // false: the kernel refused; content is unchanged or zero, page by page.
 bool purge(void* address, usize length);

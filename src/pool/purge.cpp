@@ -52,17 +52,18 @@ usize purge_slots_of(Arena* arena, u32 index, usize bytes) {
   u64 free = chunk.free.load(relaxed);  // relaxed: the CAS below checks it
   u64 claim = 0;
   do {
-    claim = lowest_bits(free & chunk.dirty.load(relaxed), divide_up(bytes, kSlotBytes));
+    // A huge page brings in slots that nobody ever used.
+    const u64 resident = chunk.huge.get() != 0 ? ~u64{0} : chunk.dirty.load(relaxed);
+    claim = lowest_bits(free & resident, divide_up(bytes, kSlotBytes));
     if (claim == 0) return 0;
     // acquire: pairs with the release in slot_pool's put_back, as every claim does.
   } while (!chunk.free.compare_exchange(free, free & ~claim, acquire, relaxed));
   forbid_huge(arena, index);
   const u64 refused = purge_runs(arena, index, claim);
   const u64 clean = claim & ~refused;
-  if (clean != 0) {
-    chunk.dirty.fetch_and(~clean, relaxed);  // relaxed: published by the release below
-    counters().dirty.fetch_sub(count_bits(clean) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
-  }
+  // relaxed: published by the release below, and counted for a limit that may be late.
+  const u64 were_dirty = chunk.dirty.fetch_and(~clean, relaxed) & clean;
+  counters().dirty.fetch_sub(count_bits(were_dirty) * kSlotBytes, relaxed);
   // release: pairs with the acquire of later claims; seq_cst for room_map.
   const u64 before = chunk.free.fetch_or(claim, seq_cst);
   note_room(arena, index, before | claim);

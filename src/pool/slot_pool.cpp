@@ -81,12 +81,31 @@ bool search(u32 count, u32 alignment, u64 residues, SlotRun* run, bool* contende
   return false;
 }
 
+// Whether nearly all pages of the chunk are in use: at least 15 of 16.
+bool is_dense(Arena* arena, u32 index) {
+  const Chunk& chunk = arena->chunks[index];
+  // relaxed, all: a guess about what others are doing.
+  if (chunk.use.load(relaxed) != ChunkUse::spans) return false;
+  u32 absent = count_bits(chunk.free.load(relaxed)) * kPagesPerSlot;
+  for (u32 i = 0; i < kSlotsPerChunk; ++i) {
+    const Span& record = arena->spans[usize{index} * kSlotsPerChunk + i];
+    if (record.use.load(relaxed) == SlotUse::span) absent += count_bits(record.absent.get());
+  }
+  return absent <= kSlotsPerChunk * kPagesPerSlot / 16;
+}
+
+// A new chunk may use a huge page when the process is large and the last chunks of this shard filled up: then this one
+// will, too. (A process of many threads holds many spans and touches a page of each.)
+bool will_be_dense(Arena* arena, u32 index) {
+  return counters().held.load(relaxed) >= kHugePageThreshold && index >= 2 * g_shards &&
+         is_dense(arena, index - g_shards) && is_dense(arena, index - 2 * g_shards);
+}
+
 void advise_new_chunk(Arena* arena, u32 index) {
   const auto wish = config::options().huge;
   Chunk& chunk = arena->chunks[index];
-  // relaxed: a threshold that may be late.
   const bool allow = wish == config::HugePolicy::always ||
-                     (wish == config::HugePolicy::automatic && counters().held.load(relaxed) >= kHugePageThreshold);
+                     (wish == config::HugePolicy::automatic && will_be_dense(arena, index));
   if (allow && chunk.huge.get() == 0) {
     os::advise_huge_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, os::HugePages::allow);
     chunk.huge.set(1);
@@ -99,6 +118,7 @@ bool claim_new_chunk(u32 count, u32 shard, SlotRun* run) {
   if (!take_chunk(shard & (g_shards - 1), g_shards, &got)) return false;
   Chunk& chunk = got.arena->chunks[got.index];
   advise_new_chunk(got.arena, got.index);
+  note_peak();
   const u64 mask = low_mask(count);
   chunk.use.store(ChunkUse::spans, relaxed);  // relaxed: published by the free word
   *run = {got.arena, got.index * kSlotsPerChunk, count, got.fresh ? 0 : mask};
@@ -107,6 +127,22 @@ bool claim_new_chunk(u32 count, u32 shard, SlotRun* run) {
 }
 
 }  // namespace
+
+void return_empty_chunks() {
+  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
+  for (u32 i = 0; i < arenas; ++i) {
+    Arena* arena = &g_arenas.arenas[i];
+    // relaxed, here and below: a chunk that is missed is no loss, and the claim decides.
+    for (u32 index = 0; index < arena->highest_chunk.load(relaxed); ++index) {
+      Chunk& chunk = arena->chunks[index];
+      u64 free = ~u64{0};
+      // acquire: pairs with the release in put_back; from here on nobody else can use the chunk.
+      if (chunk.use.load(relaxed) != ChunkUse::spans || !chunk.free.compare_exchange(free, 0, acquire, relaxed)) continue;
+      const bool resident = take_dirty(chunk, ~u64{0}) != 0 || chunk.huge.get() != 0;
+      return_chunks(arena, index, 1, resident);
+    }
+  }
+}
 
 void slot_pool_start(u32 shards) {
   g_shards = 1;
@@ -132,6 +168,9 @@ SlotRun acquire_slots(u32 count, u32 alignment, u32 shard) {
                        return false;
                      }();
   if (!found) return {};
+  if (run.dirty != low_mask(count)) {
+    os::keep_locked(reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes), count * kSlotBytes);
+  }
   counters().held.fetch_add(run.count * kSlotBytes, relaxed);  // relaxed: a statistic and a limit
   return run;
 }

@@ -35,6 +35,9 @@ bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty);
 // Gives slots back; bit i of `dirty` tells that slot i of the run may be resident.
 void release_slots(Arena* arena, u32 slot, u32 count, u64 dirty);
 
+// Gives chunks whose slots are all free back to their arenas, for large blocks. A rare, full walk.
+void return_empty_chunks();
+
 // Gives back the physical memory of free slots and chunks, about `bytes` of it at most, starting at a place that moves
 // on from call to call. Returns the bytes given back. No lock is held across the system call.
 usize purge_free(usize bytes);

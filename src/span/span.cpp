@@ -30,7 +30,7 @@ void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
 }
 
 Block* block_at(const Span* span, u32 index) {
-  return reinterpret_cast<Block*>(span->first_block.get() + uptr{index} * span->block_bytes.get());
+  return reinterpret_cast<Block*>(span->first_block + uptr{index} * span->block_bytes.get());
 }
 
 }  // namespace
@@ -44,9 +44,9 @@ Span* make_span(ClassIndex size_class, Heap* owner) {
   Span* span = run.arena->spans + run.slot;
   span->local_free.set(nullptr);
   set_countdown(span, 0, kNever);
-  span->first_block.set(run.arena->base + uptr{run.slot} * kSlotBytes + layout.first);
-  span->multiplier.set(layout.test.multiplier);
-  span->limit.set(layout.test.limit);
+  span->first_block = run.arena->base + uptr{run.slot} * kSlotBytes + layout.first;
+  span->multiplier = layout.test.multiplier;
+  span->limit = layout.test.limit;
   span->absent.set(low_mask(slots * kPagesPerSlot));
   span->next.set(0);
   span->previous.set(0);
@@ -71,7 +71,7 @@ void end_span(Span* span) {
   const u32 slots = span->slots.get();
   const u64 dirty = dirty_slots(span);
   span->owner.store(nullptr, relaxed);
-  span->limit.set(0);  // from now on no pointer passes for a block of it
+  span->limit = 0;  // from now on no pointer passes for a block of it
   describe_slots(span, slots, SlotUse::none, SlotUse::none);
   // relaxed: published by the release of the slots.
   span->remote.store(load_word(span, relaxed).next_life(SpanState::free).bits(), relaxed);
@@ -80,7 +80,7 @@ void end_span(Span* span) {
 }
 
 Block* cut_page(Span* span, bool* zero) {
-  const uptr first_block = span->first_block.get();
+  const uptr first_block = span->first_block;
   const usize first = first_block % kSlotBytes;  // spans start on slots, so this is the layout's `first`
   const u32 bytes = span->block_bytes.get();
   const u32 capacity = span->capacity.get();
@@ -206,6 +206,16 @@ ShareResult mark_shared(Span* span) {
     if (span->remote.compare_exchange(seen, word.with(state, total, word.first()).bits(), acq_rel, acquire)) {
       return state == SpanState::listed ? ShareResult::listed : ShareResult::shared;
     }
+  }
+}
+
+bool list_early(Span* span) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  for (;;) {
+    const RemoteWord word(seen);
+    if (word.state() != SpanState::shared || word.count() == 0) return false;
+    // acq_rel: as a push that lists a span.
+    if (span->remote.compare_exchange(seen, word.with_state(SpanState::listed).bits(), acq_rel, relaxed)) return true;
   }
 }
 

@@ -48,7 +48,7 @@ inline bool is_large(const Span* span) { return span->use.load(relaxed) == SlotU
 
 // True just when `address` is the start of one of the span's blocks (placement.hpp: BlockTest).
 COFFER_INLINE bool is_block_start(const Span* span, uptr address) {
-  return (address - span->first_block.get()) * span->multiplier.get() < span->limit.get();
+  return (address - span->first_block) * span->multiplier < span->limit;
 }
 
 // Blocks on the local list; exact for the owner, a snapshot for others.
@@ -107,6 +107,9 @@ void receive_claimed(Span* span);                 // claimed -> reusable: by the
 // partial pool.
 enum class ShareResult : u8 { shared, listed, empty };
 ShareResult mark_shared(Span* span);
+// shared -> listed although it has less than the threshold, but at least one free block: when memory is exhausted. The
+// caller has to put it into the partial pool.
+bool list_early(Span* span);
 // listed -> hot, for an adopter under the pool's lock; false: it is returning.
 bool mark_adopted(Span* span);
 

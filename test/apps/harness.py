@@ -86,11 +86,12 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
-    status: int = 0,
+    status: int | None = 0,
     bindings: bool = True,
 ) -> Outcome:
     """Runs a program to its end, in its own session so that a hang takes no child along unseen. Checks the exit
-    status, that no allocator report was printed, and (with `bindings`) that every process used the allocator."""
+    status (`status` None: any but death by a signal), that no allocator report was printed, and (with `bindings`) that
+    every process used the allocator."""
     arguments = [str(word) for word in command]
     full = environment(allocator, home, env)
     trace = home / f"bindings.{allocator.name}"
@@ -116,8 +117,8 @@ def run(
         raise AssertionError(f"{arguments[0]} under {allocator.name} hangs\n{stacks}") from None
     outcome = Outcome(process.returncode, stdout, stderr)
     check_quiet(allocator, stdout, stderr)
-    assert outcome.status == status, (
-        f"{' '.join(arguments)[:500]}\nunder {allocator.name}: {describe_status(outcome.status)}, expected {status}\n"
+    assert outcome.status == status or (status is None and outcome.status >= 0), (
+        f"{' '.join(arguments)[:500]}\nunder {allocator.name}: {describe_status(outcome.status)}, expected {status or 0}\n"
         f"{tail(stdout)}\n{tail(stderr)}"
     )
     if bindings:

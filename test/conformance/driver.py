@@ -19,6 +19,7 @@ from pathlib import Path
 SKIPPED = 77
 PR_CAPBSET_DROP = 24
 CAP_IPC_LOCK = 14
+CAP_SYS_RESOURCE = 24
 
 
 class Skip(Exception):
@@ -30,8 +31,7 @@ class Limits:
     """What is set between fork and exec, in bytes."""
 
     address_space: int | None = None
-    locked_memory: int | None = None
-    drop_ipc_lock: bool = False
+    locked_memory: int | None = None  # also takes CAP_IPC_LOCK away, which would lift the limit
 
 
 @dataclass
@@ -54,18 +54,23 @@ def library_under_test(default: str | None) -> str | None:
     return str(path)
 
 
+def can_limit_locked_memory(wanted: int) -> bool:
+    """Whether this process may set that limit for a child: lowering is free, raising needs CAP_SYS_RESOURCE."""
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    if hard == resource.RLIM_INFINITY or hard >= wanted:
+        return True
+    status = Path("/proc/self/status").read_text()
+    effective = int(next(line for line in status.splitlines() if line.startswith("CapEff:")).split()[1], 16)
+    return bool(effective >> CAP_SYS_RESOURCE & 1)
+
+
 def child_setup(limits: Limits) -> Callable[[], None]:
-    if limits.locked_memory is not None:
-        hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
-        if hard != resource.RLIM_INFINITY and hard < limits.locked_memory and os.geteuid() != 0:
-            raise Skip("the limit on locked memory cannot be raised here")
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def setup() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if limits.locked_memory is not None:
             resource.setrlimit(resource.RLIMIT_MEMLOCK, (limits.locked_memory, limits.locked_memory))
-        if limits.drop_ipc_lock:
             # Out of the bounding set: root loses it at exec. Others do not have it.
             prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0)
         if limits.address_space is not None:

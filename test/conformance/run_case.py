@@ -29,8 +29,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--no-preload", action="store_true", help="hand the library's path over in COFFER_LIB only")
     parser.add_argument("--limit-as", type=size, metavar="BYTES", help="as ulimit -v")
-    parser.add_argument("--limit-memlock", type=size, metavar="BYTES")
-    parser.add_argument("--drop-ipc-lock", action="store_true", help="run without CAP_IPC_LOCK")
+    parser.add_argument("--limit-memlock", type=size, metavar="BYTES", help="as ulimit -l, without CAP_IPC_LOCK")
+    parser.add_argument("--limit-shim", help="library that pretends so where the limit cannot be set")
     parser.add_argument("--conf", help="value of COFFER_CONF")
     parser.add_argument("--overcommit", choices=("0", "1", "2"), help="mode of the whole machine meanwhile")
     parser.add_argument("--huge-pages", choices=("always", "madvise", "never"), help="of the whole machine meanwhile")
@@ -90,7 +90,12 @@ def run(options: argparse.Namespace) -> int:
     environment = {"COFFER_LIB": library or ""} if options.no_preload else {}
     if options.conf is not None:
         environment["COFFER_CONF"] = options.conf
-    limits = driver.Limits(options.limit_as, options.limit_memlock, options.drop_ipc_lock)
+    limits = driver.Limits(options.limit_as, options.limit_memlock)
+    preload = None if options.no_preload else library
+    if options.limit_memlock is not None and not driver.can_limit_locked_memory(options.limit_memlock):
+        print("the limit on locked memory cannot be raised here: it is pretended")
+        limits.locked_memory = None
+        preload = options.limit_shim if preload is None else f"{options.limit_shim}:{preload}"
     command = list(options.command)
     if options.valgrind is not None:
         command = valgrind_command(options.valgrind) + command
@@ -100,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
             stack.enter_context(machine.changed(settings))
         result = driver.run(
             command,
-            preload=None if options.no_preload else library,
+            preload=preload,
             timeout=options.timeout,
             environment=environment,
             limits=limits,

@@ -141,8 +141,8 @@ int sweep_main(const Arguments& arguments) {
   if (arguments.given("--from-then-on")) faults.duration = fake::Duration::from_then_on;
   if (arguments.given("--torn")) faults.damage = fake::Damage::torn;
   run_once(faults, shared);
-  std::printf("%" PRIu64 " calls, %" PRIu64 " failed, %" PRIu64 " allocations refused\n", shared->counted, shared->failed,
-              shared->refused);
+  std::printf("%" PRIu64 " calls, %" PRIu64 " failed, %" PRIu64 " allocations refused\n", shared->counted,
+              shared->failed, shared->refused);
   return 0;
 }
 

@@ -126,9 +126,9 @@ void Workload::growing_blocks() {
   // Through all kinds of blocks and back; two side by side, so that neither always finds room behind it.
   HeldBlock one = take(coffer_malloc(10), 10);
   HeldBlock two = take(coffer_malloc(10), 10);
-  static constexpr std::size_t kSizes[] = {
-      20,        100,  700,      3000,     20000,     40 * kKiB, 70 * kKiB, 300 * kKiB, kMiB,  2 * kMiB + 1,
-      5 * kMiB,  9 * kMiB, 20 * kMiB, 12 * kMiB, 3 * kMiB,  kMiB,      200 * kKiB, 30000,  500,   10};
+  static constexpr std::size_t kSizes[] = {20,         100,  700,          3000,     20000,    40 * kKiB, 70 * kKiB,
+                                           300 * kKiB, kMiB, 2 * kMiB + 1, 5 * kMiB, 9 * kMiB, 20 * kMiB, 12 * kMiB,
+                                           3 * kMiB,   kMiB, 200 * kKiB,   30000,    500,      10};
   for (const std::size_t size : kSizes) {
     grow(one, size);
     grow(two, size);

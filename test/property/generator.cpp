@@ -43,14 +43,22 @@ void Generator::start_phase() {
 
 std::uint64_t Generator::pick_size() {
   switch (phase_.sizes) {
-    case Sizes::mixed: return mixed_size(random_);
-    case Sizes::one_class: return phase_.class_size[0];
-    case Sizes::two_classes: return phase_.class_size[random_.below(2)];
-    case Sizes::borders: return border_size(random_);
-    case Sizes::tiny: return random_.below(65);
-    case Sizes::multi_slot: return random_.between(4 * kKiB, 32 * kKiB + 1);
-    case Sizes::slot_runs: return slot_run_size(random_);
-    case Sizes::chunks: return chunk_size(random_);
+    case Sizes::mixed:
+      return mixed_size(random_);
+    case Sizes::one_class:
+      return phase_.class_size[0];
+    case Sizes::two_classes:
+      return phase_.class_size[random_.below(2)];
+    case Sizes::borders:
+      return border_size(random_);
+    case Sizes::tiny:
+      return random_.below(65);
+    case Sizes::multi_slot:
+      return random_.between(4 * kKiB, 32 * kKiB + 1);
+    case Sizes::slot_runs:
+      return slot_run_size(random_);
+    case Sizes::chunks:
+      return chunk_size(random_);
   }
   return 0;
 }
@@ -58,9 +66,12 @@ std::uint64_t Generator::pick_size() {
 std::uint32_t Generator::pick_slot() {
   const std::uint32_t step = phase_.cursor++ % phase_.count;
   switch (phase_.order) {
-    case Order::upward: return phase_.first + step;
-    case Order::downward: return phase_.first + phase_.count - 1 - step;
-    case Order::random: break;
+    case Order::upward:
+      return phase_.first + step;
+    case Order::downward:
+      return phase_.first + phase_.count - 1 - step;
+    case Order::random:
+      break;
   }
   return phase_.first + static_cast<std::uint32_t>(random_.below(phase_.count));
 }

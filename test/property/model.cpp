@@ -54,6 +54,9 @@ void Model::verify(const Block& block, std::size_t kept, const char* when) const
           damage, when);
 }
 
+// Large blocks are those that no size class serves: for their size, or for their alignment alone.
+bool Model::is_large(const Block& block) { return block.usable > kLargestSmall || block.alignment > kLargestSmall; }
+
 void Model::enter(Block& block, void* at, std::size_t size, std::size_t alignment) {
   const auto start = reinterpret_cast<std::uintptr_t>(at);
   const std::size_t expected = alignment > kQuantum ? alignment : kQuantum;
@@ -73,13 +76,13 @@ void Model::enter(Block& block, void* at, std::size_t size, std::size_t alignmen
   block = {static_cast<unsigned char*>(at), size, size, usable, alignment, next_seed_++ * 0x9e3779b97f4a7c15u};
   fill_pattern(at, size, block.seed);
   usable_ += usable;
-  if (usable > kLargestSmall) usable_large_ += usable;
+  if (is_large(block)) usable_large_ += usable;
 }
 
 void Model::leave(const Block& block) {
   ranges_.erase(reinterpret_cast<std::uintptr_t>(block.at));
   usable_ -= block.usable;
-  if (block.usable > kLargestSmall) usable_large_ -= block.usable;
+  if (is_large(block)) usable_large_ -= block.usable;
 }
 
 void Model::allocate(Block& block, const Operation& operation) {
@@ -96,17 +99,29 @@ void Model::allocate(Block& block, const Operation& operation) {
       at = coffer_calloc(count, size / count);
       break;
     }
-    case Kind::aligned_alloc: at = coffer_aligned_alloc(promised = alignment, size); break;
+    case Kind::aligned_alloc:
+      at = coffer_aligned_alloc(promised = alignment, size);
+      break;
     case Kind::posix_memalign: {
       const int error = coffer_posix_memalign(&at, promised = alignment, size);
       REQUIRE(error == 0, "posix_memalign(%zu, %zu) = %d", alignment, size, error);
       break;
     }
-    case Kind::memalign: at = coffer_memalign(promised = alignment, size); break;
-    case Kind::valloc: at = coffer_valloc(size); break;
-    case Kind::pvalloc: at = coffer_pvalloc(size); break;
-    case Kind::realloc_null: at = coffer_realloc(nullptr, size); break;
-    default: at = coffer_malloc(size); break;
+    case Kind::memalign:
+      at = coffer_memalign(promised = alignment, size);
+      break;
+    case Kind::valloc:
+      at = coffer_valloc(size);
+      break;
+    case Kind::pvalloc:
+      at = coffer_pvalloc(size);
+      break;
+    case Kind::realloc_null:
+      at = coffer_realloc(nullptr, size);
+      break;
+    default:
+      at = coffer_malloc(size);
+      break;
   }
   REQUIRE(at != nullptr, "%s failed, errno %d", to_text(operation).c_str(), errno);
   if (operation.kind == Kind::calloc) {
@@ -165,24 +180,38 @@ void Model::apply(const Operation& operation) {
   }
   if (operation.kind <= kLastOfSlot && block.at == nullptr) return;
   switch (operation.kind) {
-    case Kind::realloc: reallocate(block, operation.size); break;
-    case Kind::verify: verify(block, block.filled, "when looked at"); break;
+    case Kind::realloc:
+      reallocate(block, operation.size);
+      break;
+    case Kind::verify:
+      verify(block, block.filled, "when looked at");
+      break;
     case Kind::use_all:
       verify(block, block.filled, "when looked at");
       REQUIRE(coffer_malloc_usable_size(block.at) == block.usable, "the usable size of block %p changed", block.at);
       block.filled = block.usable;
       fill_pattern(block.at, block.filled, block.seed);
       break;
-    case Kind::free_null: coffer_free(nullptr); break;
-    case Kind::refused: check_refusals(); break;
-    case Kind::trim: coffer_malloc_trim(0); break;
-    case Kind::stats: check_stats(); break;
+    case Kind::free_null:
+      coffer_free(nullptr);
+      break;
+    case Kind::refused:
+      check_refusals();
+      break;
+    case Kind::trim:
+      coffer_malloc_trim(0);
+      break;
+    case Kind::stats:
+      check_stats();
+      break;
     case Kind::check: {
       const std::size_t violations = coffer_check();
       REQUIRE(violations == 0, "coffer_check: %zu violations", violations);
       break;
     }
-    default: release(block, operation.kind); break;
+    default:
+      release(block, operation.kind);
+      break;
   }
 }
 

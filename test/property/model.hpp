@@ -40,13 +40,14 @@ class Model {
   // Checks a fresh block and enters it.
   void enter(Block& block, void* at, std::size_t size, std::size_t alignment);
   void leave(const Block& block);
+  static bool is_large(const Block& block);
   void verify(const Block& block, std::size_t kept, const char* when) const;
   void check_stats() const;
 
   std::vector<Block> blocks_;
   std::map<std::uintptr_t, std::uintptr_t> ranges_;  // start -> end of every block's usable bytes
   std::size_t usable_ = 0;                           // of all blocks
-  std::size_t usable_large_ = 0;                     // of those over 32 KiB
+  std::size_t usable_large_ = 0;                     // of the large ones
   std::uint64_t next_seed_ = 1;
 };
 

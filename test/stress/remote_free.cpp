@@ -160,7 +160,8 @@ void asymmetric(const Load& load) {
     const auto free_share = [&](unsigned number) {
       // Some free what lies side by side, others every third block.
       const std::size_t share = blocks.size() / kFreers;
-      for (std::size_t i = 0; i < share; ++i) release(blocks[round % 2 == 0 ? number * share + i : i * kFreers + number]);
+      for (std::size_t i = 0; i < share; ++i)
+        release(blocks[round % 2 == 0 ? number * share + i : i * kFreers + number]);
     };
     std::vector<std::thread> freers;
     for (unsigned i = 0; i < kFreers; ++i) freers.emplace_back(free_share, i);

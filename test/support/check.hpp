@@ -16,7 +16,7 @@ inline constexpr std::size_t kFailureTextBytes = 512;
 inline char* g_failure_text = nullptr;
 
 [[noreturn]] [[gnu::format(printf, 3, 4), gnu::cold, gnu::noinline]] inline void fail(const char* file, int line,
-                                                                                     const char* format, ...) {
+                                                                                      const char* format, ...) {
   char text[kFailureTextBytes];
   const char* slash = std::strrchr(file, '/');
   const int head = std::snprintf(text, sizeof text, "%s:%d: ", slash != nullptr ? slash + 1 : file, line);

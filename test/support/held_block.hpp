@@ -35,9 +35,7 @@ inline void verify(const HeldBlock& block, const char* when) {
           static_cast<void*>(block.at), block.size, damage, when);
 }
 
-inline HeldBlock allocate(Random& random, std::size_t size) {
-  return hold(coffer_malloc(size), size, random.next());
-}
+inline HeldBlock allocate(Random& random, std::size_t size) { return hold(coffer_malloc(size), size, random.next()); }
 
 // From a call that random picks: malloc, calloc, an aligned one or realloc.
 inline HeldBlock allocate_any(Random& random, std::size_t size) {

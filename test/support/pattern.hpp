@@ -21,9 +21,7 @@ inline constexpr std::size_t kEdge = 128;
 inline std::size_t step_of(std::size_t size) { return size <= (std::size_t{1} << 20) ? 4096 : 16384; }
 
 // Unaligned on purpose: the last word of a block ends where the block ends.
-inline std::uint64_t word_at(std::uint64_t seed, std::size_t offset) {
-  return (seed + offset) * 0x9e3779b97f4a7c15u;
-}
+inline std::uint64_t word_at(std::uint64_t seed, std::size_t offset) { return (seed + offset) * 0x9e3779b97f4a7c15u; }
 
 // Where the sampled word of a step lies: spread over the step's pages and cache lines.
 inline std::size_t sample_in_step(std::size_t number, std::size_t step) {

@@ -11,7 +11,7 @@ import tidy
 
 CLEAN = {
     "src/base/base.hpp": "#pragma once\n#define COFFER_LIKELY(x) __builtin_expect(!!(x), 1)\n",
-    "src/os/os.hpp": '#pragma once\n\n#include "base/base.hpp"\n\nvoid name(const char* text);  // printf(3) is not used\n',
+    "src/os/os.hpp": '#pragma once\n\n#include "base/base.hpp"\n\nvoid name(const char* text);  // no printf(3)\n',
     "src/pool/pool.hpp": """#pragma once
 
 #include "base/base.hpp"
@@ -58,6 +58,18 @@ int pool_size(Pool& pool) {
 
 }  // namespace coffer
 """,
+    "src/span/span.cpp": """// relaxed, in this file: a walk without other threads.
+
+#include "pool/pool.hpp"
+
+// acquire, twice: pairs with put.
+int walk(Pool& pool) {
+  const int one = pool.one.load(acquire);
+
+  const int two = pool.two.load(acquire);
+  return one + two + pool.three.load(relaxed);
+}
+""",
     "src/api/malloc.cpp": '#include "coffer/coffer.h"\n#include "pool/pool.hpp"\n\nvoid f() { free(nullptr); }\n',
     "test/unit/test_pool.py": 'def test_pool() -> None:\n    assert len("pool") == 4\n',
 }
@@ -68,7 +80,7 @@ LONG_PYTHON = "def long_one() -> None:\n" + "    pass\n" * 85
 SEEDS = [
     ("layering", "src/os/os.hpp", '"base/base.hpp"', '"pool/pool.hpp"'),
     ("layering", "src/os/os.hpp", '"base/base.hpp"', '"base.hpp"'),
-    ("layering", "src/pool/pool.cpp", '#include "pool/pool.hpp"', '#include "pool/pool.hpp"\n#include "coffer/coffer.h"'),
+    ("layering", "src/pool/pool.cpp", '#include "pool/', '#include "coffer/coffer.h"\n#include "pool/'),
     ("layering", "src/odd/odd.cpp", "", "int x;\n"),
     ("file-length", "src/pool/pool.cpp", "", "int x;\n" * 501),
     ("function-length", "src/pool/pool.cpp", "", LONG_FUNCTION),
@@ -86,6 +98,8 @@ SEEDS = [
     ("atomic-order", "src/pool/pool.hpp", "head_.load(acquire)", "head_.load()"),
     ("atomic-order", "src/pool/pool.hpp", "  // acquire: pairs with the release in put.\n", ""),
     ("atomic-order", "src/pool/pool.cpp", "// relaxed, throughout", "// yes"),
+    ("atomic-order", "src/span/span.cpp", "in this file", "in that file"),
+    ("atomic-order", "src/span/span.cpp", "// acquire, twice", "// twice"),
     ("atomic-order", "src/pool/pool.hpp", "Atomic<int>", "std::atomic<int>"),
     ("condition", "src/pool/pool.cpp", "    pool.free(i);\n", "#ifdef COFFER_DEBUG\n    pool.free(i);\n#endif\n"),
     ("unfinished", "src/pool/pool.cpp", "figures for people", "TO" "DO: figures"),

@@ -181,12 +181,16 @@ _ORDER = re.compile(r"\b(?:std::)?(?:memory_order_?)?(relaxed|acquire|release|ac
 
 
 def is_explained(source: cpp_text.Source, function_first: int, first: int, last: int, orders: set[str]) -> bool:
-    """A comment beside or right above the operation, or one earlier in the function that speaks of its order."""
+    """A comment beside or right above the operation; or one that speaks of its order and stands earlier in the
+    function, right above the function, or anywhere if it says "this file"."""
     if any(cpp_text.has_comment(source, line) for line in range(first - 1, last + 1)):
         return True
-    above = " ".join(source.raw[line - 1] for line in range(function_first, last + 1)
-                     if cpp_text.has_comment(source, line) and "//" in source.raw[line - 1])
-    return any(re.search(rf"//.*\b{order}\b", above) for order in orders)
+    while function_first > 1 and source.raw[function_first - 2].lstrip().startswith("//"):
+        function_first -= 1
+    comments = [(number, line[line.index("//"):]) for number, line in enumerate(source.raw, 1)
+                if "//" in line and cpp_text.has_comment(source, number)]
+    return any(re.search(rf"\b{order}\b", text) and (function_first <= number <= last or "this file" in text)
+               for number, text in comments for order in orders)
 
 
 @rule("atomic-order", is_library)

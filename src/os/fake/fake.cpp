@@ -13,6 +13,7 @@ usize reservation_limit(usize wanted);
 void* reserve(usize length, usize alignment);
 void release(void* address, usize length);
 bool commit(void* address, usize length);
+void keep_locked(void* address, usize length);
 bool purge(void* address, usize length);
 bool decommit(void* address, usize length);
 bool move_pages(void* from, void* to, usize length);
@@ -32,34 +33,45 @@ namespace coffer::os {
 
 namespace {
 
-// All cells are atomic because any thread makes calls while another may change the faults; seq_cst because a test
-// reads counts after the calls it caused, and speed is no matter here.
-Atomic<u64> g_nth, g_counted, g_failed, g_clock;
-Atomic<u32> g_kinds, g_persistent, g_torn;
-Atomic<u64> g_calls_of[fake::kKinds];
-Atomic<u64> g_address_space, g_reserved;
-Atomic<u32> g_processors{fake::kReal}, g_current{fake::kReal};
+// A number that any thread may read and change at any time.
+class Cell {
+ public:
+  constexpr explicit Cell(u64 value = 0) : value_(value) {}
+  // seq_cst, all: pair with each other. Speed is no matter here, and a test that reads a count wants the newest.
+  u64 get() const { return value_.load(seq_cst); }
+  void set(u64 value) { value_.store(value, seq_cst); }                       // seq_cst: as get
+  u64 add(u64 amount) { return value_.fetch_add(amount, seq_cst) + amount; }  // seq_cst: as get
+  void subtract(u64 amount) { value_.fetch_sub(amount, seq_cst); }            // seq_cst: as get
+
+ private:
+  Atomic<u64> value_;
+};
+
+Cell g_nth, g_counted, g_failed, g_kinds, g_persistent, g_torn;
+Cell g_calls_of[fake::kKinds];
+Cell g_address_space, g_reserved, g_clock;
+Cell g_processors(fake::kReal), g_current(fake::kReal);
 
 // Counts a call; true when it has to fail.
 bool refuse(fake::Kind kind) {
-  g_calls_of[lowest_bit(kind)].fetch_add(1, seq_cst);
-  if ((g_kinds.load(seq_cst) & kind) == 0) return false;
-  const u64 number = g_counted.fetch_add(1, seq_cst) + 1;
-  const u64 nth = g_nth.load(seq_cst);
-  if (nth == 0 || number < nth || (number > nth && g_persistent.load(seq_cst) == 0)) return false;
-  g_failed.fetch_add(1, seq_cst);
+  g_calls_of[lowest_bit(kind)].add(1);
+  if ((g_kinds.get() & kind) == 0) return false;
+  const u64 number = g_counted.add(1);
+  const u64 nth = g_nth.get();
+  if (nth == 0 || number < nth || (number > nth && g_persistent.get() == 0)) return false;
+  g_failed.add(1);
   return true;
 }
 
 usize first_half(usize length) { return round_down(length / 2, os_linux::page_size()); }
 
-bool torn() { return g_torn.load(seq_cst) != 0; }
+bool torn() { return g_torn.get() != 0; }
 
 // Takes `length` from the address space that the test grants.
 bool take_address_space(usize length) {
-  const u64 limit = g_address_space.load(seq_cst);
-  if (g_reserved.fetch_add(length, seq_cst) + length <= limit || limit == 0) return true;
-  g_reserved.fetch_sub(length, seq_cst);
+  const u64 limit = g_address_space.get();
+  if (g_reserved.add(length) <= limit || limit == 0) return true;
+  g_reserved.subtract(length);
   return false;
 }
 
@@ -69,13 +81,13 @@ void* reserve(usize length, usize alignment) {
   if (refuse(fake::kReserve)) return nullptr;
   if (!take_address_space(length)) return nullptr;
   void* const got = os_linux::reserve(length, alignment);
-  if (got == nullptr) g_reserved.fetch_sub(length, seq_cst);
+  if (got == nullptr) g_reserved.subtract(length);
   return got;
 }
 
 void release(void* address, usize length) {
   os_linux::release(address, length);
-  g_reserved.fetch_sub(length, seq_cst);
+  g_reserved.subtract(length);
 }
 
 bool commit(void* address, usize length) {
@@ -90,9 +102,9 @@ bool purge(void* address, usize length) {
   return false;
 }
 
-bool decommit(void* address, usize length) {
-  return !refuse(fake::kDecommit) && os_linux::decommit(address, length);
-}
+void keep_locked(void* address, usize length) { os_linux::keep_locked(address, length); }
+
+bool decommit(void* address, usize length) { return !refuse(fake::kDecommit) && os_linux::decommit(address, length); }
 
 bool move_pages(void* from, void* to, usize length) {
   return !refuse(fake::kMovePages) && os_linux::move_pages(from, to, length);
@@ -102,26 +114,26 @@ bool remap(void* address, usize length) { return !refuse(fake::kRemap) && os_lin
 
 usize reservation_limit(usize wanted) {
   const usize limit = os_linux::reservation_limit(wanted);
-  const u64 granted = g_address_space.load(seq_cst);
+  const u64 granted = g_address_space.get();
   if (granted == 0) return limit;
-  const u64 reserved = g_reserved.load(seq_cst);
+  const u64 reserved = g_reserved.get();
   const u64 left = granted > reserved ? granted - reserved : 0;
   return left < limit ? left : limit;
 }
 
 u64 monotonic_ns() {
-  const u64 set = g_clock.load(seq_cst);
+  const u64 set = g_clock.get();
   return set != 0 ? set : os_linux::monotonic_ns();
 }
 
 u32 processors() {
-  const u32 set = g_processors.load(seq_cst);
-  return set != fake::kReal ? set : os_linux::processors();
+  const u64 set = g_processors.get();
+  return set != fake::kReal ? static_cast<u32>(set) : os_linux::processors();
 }
 
 u32 current_processor() {
-  const u32 set = g_current.load(seq_cst);
-  return set != fake::kReal ? set : os_linux::current_processor();
+  const u64 set = g_current.get();
+  return set != fake::kReal ? static_cast<u32>(set) : os_linux::current_processor();
 }
 
 usize page_size() { return os_linux::page_size(); }
@@ -141,38 +153,46 @@ namespace coffer::os::fake {
 
 const char* kind_name(u32 kind) {
   switch (kind) {
-    case kReserve: return "reserve";
-    case kCommit: return "commit";
-    case kPurge: return "purge";
-    case kDecommit: return "decommit";
-    case kMovePages: return "move_pages";
-    case kRemap: return "remap";
-    case kAllKinds: return "all";
-    default: return "several";
+    case kReserve:
+      return "reserve";
+    case kCommit:
+      return "commit";
+    case kPurge:
+      return "purge";
+    case kDecommit:
+      return "decommit";
+    case kMovePages:
+      return "move_pages";
+    case kRemap:
+      return "remap";
+    case kAllKinds:
+      return "all";
+    default:
+      return "several";
   }
 }
 
 void set_faults(const Faults& faults) {
-  g_nth.store(0, seq_cst);
-  g_persistent.store(faults.duration == Duration::from_then_on, seq_cst);
-  g_torn.store(faults.damage == Damage::torn, seq_cst);
-  g_kinds.store(faults.kinds, seq_cst);
-  g_counted.store(0, seq_cst);
-  g_failed.store(0, seq_cst);
-  g_nth.store(faults.nth, seq_cst);
+  g_nth.set(0);
+  g_persistent.set(faults.duration == Duration::from_then_on);
+  g_torn.set(faults.damage == Damage::torn);
+  g_kinds.set(faults.kinds);
+  g_counted.set(0);
+  g_failed.set(0);
+  g_nth.set(faults.nth);
 }
 
-void stop_faults() { g_nth.store(0, seq_cst); }
+void stop_faults() { g_nth.set(0); }
 
-u64 counted_calls() { return g_counted.load(seq_cst); }
-u64 failed_calls() { return g_failed.load(seq_cst); }
-u64 calls_of(Kind kind) { return g_calls_of[lowest_bit(kind)].load(seq_cst); }
+u64 counted_calls() { return g_counted.get(); }
+u64 failed_calls() { return g_failed.get(); }
+u64 calls_of(Kind kind) { return g_calls_of[lowest_bit(kind)].get(); }
 
-void set_address_space(usize bytes) { g_address_space.store(bytes, seq_cst); }
-usize reserved_bytes() { return g_reserved.load(seq_cst); }
+void set_address_space(usize bytes) { g_address_space.set(bytes); }
+usize reserved_bytes() { return g_reserved.get(); }
 
-void set_clock(u64 nanoseconds) { g_clock.store(nanoseconds, seq_cst); }
-void set_processors(u32 count) { g_processors.store(count, seq_cst); }
-void set_current_processor(u32 number) { g_current.store(number, seq_cst); }
+void set_clock(u64 nanoseconds) { g_clock.set(nanoseconds); }
+void set_processors(u32 count) { g_processors.set(count); }
+void set_current_processor(u32 number) { g_current.set(number); }
 
 }  // namespace coffer::os::fake

@@ -1,5 +1,5 @@
 // An operating system that refuses on demand, for tests. It stands before os/linux: every call that is not refused goes
-// there. The linux files are compiled with COFFER_OS_NAMESPACE=os_linux for it (see os/linux/namespace.hpp), so that the
+// there. For it the linux files are compiled with COFFER_OS_NAMESPACE=os_linux (see os/linux/namespace.hpp), and the
 // allocator above needs no change.
 //
 // Everything here is of the whole process and may be changed at any time, by any thread.

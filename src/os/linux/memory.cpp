@@ -32,6 +32,7 @@ using os::HugePages;
 namespace {
 
 Atomic<u64> g_calls;
+Atomic<u32> g_locks;  // the process locks its memory (mlockall): seen when memory was committed or purged
 
 class KeepErrno {
  public:
@@ -141,14 +142,25 @@ bool commit(void* address, usize length) {
   if (mprotect(address, length, PROT_READ | PROT_WRITE) != 0) return false;
   // Memory that becomes writable is locked by the kernel only if its mapping was locked already (MCL_CURRENT); under
   // MCL_FUTURE alone a new mapping would be, so what is new to the program is locked here.
+  if (!new_memory_is_locked(page_size())) return true;
+  g_locks.store(1, relaxed);  // relaxed: once set, for ever
   // On failure the range stays writable: some of it may have been so before, and holds data.
-  return !new_memory_is_locked(page_size()) || mlock(address, length) == 0;
+  return mlock(address, length) == 0;
+}
+
+void keep_locked(void* address, usize length) {
+  if (g_locks.load(relaxed) == 0) return;  // relaxed: see commit
+  KeepErrno keep;
+  // Locking what is locked brings its pages in.
+  mlock(address, length);
 }
 
 bool purge(void* address, usize length) {
   KeepErrno keep;
   if (madvise(address, length, MADV_DONTNEED) == 0) return true;
-  return errno == EINVAL && madvise(address, length, MADV_DONTNEED_LOCKED) == 0;
+  if (errno != EINVAL) return false;
+  g_locks.store(1, relaxed);  // relaxed: see commit
+  return madvise(address, length, MADV_DONTNEED_LOCKED) == 0;
 }
 
 bool decommit(void* address, usize length) {

@@ -187,7 +187,7 @@ CASE(realloc_keeps_content_large) {
                                310'004'096, 120'000'000, 50'000'000, 9'000'000, 2'200'000,   1'000'000,  500'000,
                                100'000,    32'768,     10'000,     100,         20'000'000,  60'000,     105'000'000};
   void* between[64] = {};
-  std::size_t used = 0;
+  std::size_t count = 0;
   std::size_t held = 8;
   void* block = malloc(held);
   fill(block, held, 0);
@@ -199,12 +199,13 @@ CASE(realloc_keeps_content_large) {
     block = moved;
     held = size;
     fill(block, held, ++seed);
-    between[used] = malloc(size < 4'000'000 ? size : 4'000'000);
-    memset(between[used++], 0xee, 100);
+    const std::size_t beside = size < 4'000'000 ? size : 4'000'000;
+    between[count] = malloc(beside);
+    memset(between[count++], 0xee, beside);
   }
   CHECK(holds_pattern(block, held, seed));
   free(block);
-  for (std::size_t i = 0; i < used; ++i) free(between[i]);
+  for (std::size_t i = 0; i < count; ++i) free(between[i]);
   check_metadata();
 }
 

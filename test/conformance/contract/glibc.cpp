@@ -148,7 +148,8 @@ CASE(malloc_trim_gives_memory_back) {
   CHECK(again == 0 || again == 1, "%d", again);
   const std::size_t after = resident_kib();
   note("resident before %zu KiB, after trim %zu KiB", before, after);
-  if (is_coffer()) CHECK(after < before + 2'000, "from %zu to %zu KiB", before, after);
+  // What may stay is metadata, under 2 % of the 150 MB.
+  if (is_coffer()) CHECK(after < before + 3'000, "from %zu to %zu KiB", before, after);
   check_metadata();
 }
 

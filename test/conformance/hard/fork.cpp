@@ -45,14 +45,14 @@ void start_threads(unsigned long seed) {
 }
 
 struct Held {
-  static constexpr int kCount = 500;
+  static constexpr int kCount = 300;
   void* blocks[kCount];
   std::size_t sizes[kCount];
 
   void allocate(unsigned long seed) {
     Random random(seed);
     for (int i = 0; i < kCount; ++i) {
-      sizes[i] = random.size();
+      sizes[i] = i % 100 == 0 ? 1'000'000 : random.below(4000);
       blocks[i] = malloc(sizes[i]);
       fill(blocks[i], sizes[i], static_cast<std::uint64_t>(i));
     }
@@ -71,15 +71,15 @@ Held held;
 CASE(fork_while_threads_allocate) {
   const int forks = argument_number(0) == 0 ? 2000 : static_cast<int>(argument_number(0));
   held.allocate(1);
-  Hammer hammer(3, 300'000);
+  Hammer hammer(3, 100'000, 40);
   for (int round = 0; round < forks; ++round) {
     in_child(round, [round] {
-      exercise(100, static_cast<unsigned long>(round));
+      exercise(60, static_cast<unsigned long>(round), 50'000);
       held.free_some(1 + round % 7);
       if (round % 10 == 0) start_threads(static_cast<unsigned long>(round));
       if (round % 40 == 0) in_child(round, [round] { exercise(100, static_cast<unsigned long>(round) + 7); });
       if (round % 100 == 0) check_metadata();
-      exercise(50, static_cast<unsigned long>(round) + 13);
+      exercise(30, static_cast<unsigned long>(round) + 13, 50'000);
     });
     if (round % 50 == 0) exercise(100, static_cast<unsigned long>(round));
   }
@@ -186,7 +186,7 @@ CASE(vfork_while_threads_allocate) {
   check_metadata();
 }
 
-// glibc promises that fork works in a signal handler; a shell or an interpreter may do it, and the signal may have
+// A program of one thread may fork in a signal handler, and glibc sees to it that this works even when the signal
 // interrupted malloc.
 CASE(fork_in_a_signal_handler) {
   static volatile int forks = 0;
@@ -199,21 +199,14 @@ CASE(fork_in_a_signal_handler) {
     forks = forks + 1;
   };
   CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
-  static pthread_t target;
-  static std::atomic<bool> stopping{false};
-  target = pthread_self();
-  const pthread_t sender = start_thread(
-      [](void*) -> void* {
-        while (!stopping) {
-          pthread_kill(target, SIGUSR1);
-          usleep(1000);
-        }
-        return nullptr;
-      },
-      nullptr);
-  Hammer hammer(1, 100'000);
-  unsigned long seed = 1;
-  while (forks < 300) exercise(1000, seed++, 3'000'000);
-  stopping = true;
-  pthread_join(sender, nullptr);
+  const pid_t parent = getpid();
+  const pid_t sender = fork();
+  if (sender == 0) {
+    alarm(kChildSeconds);
+    while (kill(parent, SIGUSR1) == 0) usleep(1000);
+    _exit(0);
+  }
+  for (unsigned long seed = 1; forks < 1000; ++seed) exercise(1000, seed, 3'000'000);
+  kill(sender, SIGKILL);
+  check_metadata();
 }

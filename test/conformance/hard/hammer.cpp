@@ -8,7 +8,8 @@
 
 namespace conformance {
 
-Hammer::Hammer(int threads, std::size_t largest) : count_(threads), largest_(largest) {
+Hammer::Hammer(int threads, std::size_t largest, std::size_t held) : count_(threads), largest_(largest), held_(held) {
+  CHECK(threads <= kMost && held <= kMostHeld);
   for (int i = 0; i < count_; ++i) threads_[i] = start_thread(&Hammer::run, this);
 }
 
@@ -25,12 +26,11 @@ void* Hammer::run(void* self) {
 }
 
 void Hammer::work(unsigned long seed) {
-  constexpr int kSlots = 256;
   Random random(seed);
-  void* blocks[kSlots] = {};
-  std::size_t sizes[kSlots] = {};
+  void* blocks[kMostHeld] = {};
+  std::size_t sizes[kMostHeld] = {};
   while (!stopping_.load(std::memory_order_relaxed)) {
-    const std::size_t i = random.below(kSlots);
+    const std::size_t i = random.below(held_);
     std::size_t size = random.size();
     if (size > largest_) size = largest_;
     if (blocks[i] == nullptr) {

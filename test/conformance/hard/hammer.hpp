@@ -10,8 +10,9 @@ namespace conformance {
 
 class Hammer {
  public:
-  // Blocks of up to `largest` bytes. The threads also hand blocks to one another.
-  explicit Hammer(int threads, std::size_t largest = 3'000'000);
+  // Each thread holds up to `held` blocks of up to `largest` bytes. The threads also hand blocks to one another. Beside
+  // forks few and small blocks are better: after each fork every page that is written is copied first.
+  explicit Hammer(int threads, std::size_t largest = 3'000'000, std::size_t held = 256);
   ~Hammer() { stop(); }
   Hammer(const Hammer&) = delete;
   Hammer& operator=(const Hammer&) = delete;
@@ -22,6 +23,7 @@ class Hammer {
 
  private:
   static constexpr int kMost = 64;
+  static constexpr std::size_t kMostHeld = 256;
   static constexpr int kExchange = 64;
   static void* run(void* self);
   void work(unsigned long seed);
@@ -29,6 +31,7 @@ class Hammer {
   pthread_t threads_[kMost];
   int count_;
   std::size_t largest_;
+  std::size_t held_;
   std::atomic<bool> stopping_{false};
   std::atomic<unsigned long> rounds_{0};
   std::atomic<unsigned long> seeds_{0};

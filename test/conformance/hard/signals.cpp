@@ -53,7 +53,7 @@ void* interrupted_thread(void* seed) {
 CASE(signals_interrupt_malloc) {
   start_timer(SIGALRM, 1'000'000, false);
   Hammer hammer(2);
-  for (unsigned long round = 0; interruptions.load() < 2000 || round < 20; ++round) exercise(1000, round, 3'000'000);
+  for (unsigned long round = 0; interruptions.load() < 1500 || round < 20; ++round) exercise(1000, round, 3'000'000);
   hammer.stop();
   note("%lu interruptions", interruptions.load());
   check_metadata();

@@ -1,0 +1,120 @@
+// What the kernel says about memory, for the tests of os/.
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/base.hpp"
+
+#if defined(__has_feature)
+#define COFFER_HAS_FEATURE(x) __has_feature(x)
+#else
+#define COFFER_HAS_FEATURE(x) 0
+#endif
+
+namespace coffer::test {
+
+// Sanitizers turn mlock into nothing and take most of the address space for themselves.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || COFFER_HAS_FEATURE(thread_sanitizer) || \
+    COFFER_HAS_FEATURE(address_sanitizer)
+inline constexpr bool kSanitizer = true;
+#else
+inline constexpr bool kSanitizer = false;
+#endif
+
+#undef COFFER_HAS_FEATURE
+
+// One mapping of /proc/self/maps.
+struct Mapping {
+  uptr start, end;
+  std::string access;  // "rw-p"
+  std::string name;
+};
+
+// The mappings that touch a range, cut to it.
+inline std::vector<Mapping> mappings_of(const void* address, usize length) {
+  std::vector<Mapping> found;
+  const uptr from = reinterpret_cast<uptr>(address), to = from + length;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uptr start = 0, end = 0;
+    char access[8] = {};
+    int name_at = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %7s %*s %*s %*s %n", &start, &end, access, &name_at) < 3) {
+      continue;
+    }
+    if (end <= from || start >= to) continue;
+    found.push_back(
+        {start < from ? from : start, end > to ? to : end, access, line.substr(static_cast<usize>(name_at))});
+  }
+  return found;
+}
+
+// Whether a range consists of mappings with this access, without holes.
+inline bool has_access(const void* address, usize length, const char* access) {
+  uptr at = reinterpret_cast<uptr>(address);
+  for (const Mapping& mapping : mappings_of(address, length)) {
+    if (mapping.start != at || mapping.access != access) return false;
+    at = mapping.end;
+  }
+  return at == reinterpret_cast<uptr>(address) + length;
+}
+
+inline usize resident_pages(void* address, usize length) {
+  const usize page = static_cast<usize>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> in_core(length / page);
+  if (mincore(address, length, in_core.data()) != 0) return ~usize{0};
+  usize count = 0;
+  for (unsigned char bits : in_core) count += bits & 1;
+  return count;
+}
+
+// "VmLck" and the like of /proc/self/status, in bytes.
+inline usize status_bytes(const char* field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(std::string(field) + ":", 0) == 0) {
+      return std::strtoull(line.c_str() + std::strlen(field) + 1, nullptr, 10) * 1024;
+    }
+  }
+  return ~usize{0};
+}
+
+inline bool all_bytes(const void* address, usize length, unsigned char value) {
+  const unsigned char* const bytes = static_cast<const unsigned char*>(address);
+  for (usize i = 0; i < length; ++i) {
+    if (bytes[i] != value) return false;
+  }
+  return true;
+}
+
+// Runs a function in a child of its own (limits and locks are of the process); what it returns, or -1 if it died.
+template <class Body>
+int in_child(Body body) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+}  // namespace coffer::test
+
+// In a child: ends it with the number of the line that did not hold (modulo 200, so that it fits an exit status).
+#define EXPECT_IN_CHILD(condition)                                                                    \
+  do {                                                                                                \
+    if (!(condition)) {                                                                               \
+      std::fprintf(stderr, "%s:%d: %s does not hold in the child\n", __FILE__, __LINE__, #condition); \
+      return __LINE__ % 200 + 1;                                                                      \
+    }                                                                                                 \
+  } while (false)
