@@ -14,13 +14,15 @@ import sys
 import time
 from pathlib import Path
 
+import instructions
 import report
-from allocators import NAMES, TOP, Allocator, BenchError, describe, find, machine_facts, run
+from allocators import NAMES, OURS, TOP, Allocator, BenchError, describe, find, machine_facts, run
+from callgrind import require_tools
 from rows import ROWS, Row
 
 # A busy machine takes longer: after LEAST_ROUNDS no further one begins that would end later than this.
 LEAST_ROUNDS = 5
-LIMIT_SECONDS = 175
+LIMIT_SECONDS = 165
 DEFAULT_NAMES = [name for name in NAMES if name != "nocheck"]
 
 
@@ -113,6 +115,21 @@ def print_peers(samples: report.Samples, rows: list[Row], names: list[str], time
     print(report.figure_table(samples, memory_rows, names, "end_kib", "least KiB"))
 
 
+def print_instructions(names: list[str], build_dir: Path) -> None:
+    """The pair and the batch by callgrind, with Coffer's build without checks beside it if there is one."""
+    if "coffer" in names and (build_dir / OURS["nocheck"]).exists():
+        names = [*names, "nocheck"]
+    cases = [case for case in instructions.CASES if case.name.startswith(("malloc(64) + free", "batch"))]
+    try:
+        require_tools()
+        counts = instructions.count_cases(cases, find(names, build_dir), build_dir.resolve() / "bench", 2)
+    except BenchError as error:
+        print(f"\nNo instructions counted: {error}")
+        return
+    print("\nInstructions inside malloc and free (more: bench/instructions.py)")
+    instructions.print_table(counts, cases, names)
+
+
 def write_json(path: Path, samples: report.Samples, facts: dict[str, object], rows: list[Row], scale: float) -> None:
     content = {
         "machine": facts,
@@ -142,7 +159,10 @@ def main() -> int:
             return 1
         print(report.comparison_table(samples, rows, time_figure))
     else:
-        print_peers(samples, rows, [allocator.name for allocator in allocators], time_figure)
+        names = [allocator.name for allocator in allocators]
+        print_peers(samples, rows, names, time_figure)
+        if not arguments.only and not failures:
+            print_instructions(names, arguments.build_dir)
     taken = time.monotonic() - started
     rounds = max(len(runs) for by_allocator in samples.values() for runs in by_allocator.values())
     print(f"\n{rounds} rounds in {taken:.0f} s. +-: half the distance of the quartiles, of the worst column.")

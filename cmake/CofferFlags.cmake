@@ -28,6 +28,9 @@ target_compile_options(coffer_flags INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Clang does so by default.
   target_compile_options(coffer_flags INTERFACE -fno-semantic-interposition)
+else()
+  # COFFER_ASSERT(!"what happened") means what it says.
+  target_compile_options(coffer_flags INTERFACE -Wno-string-conversion)
 endif()
 
 if(COFFER_SANITIZE)

@@ -61,7 +61,9 @@ namespace api = coffer::api;
 
 COFFER_OPERATOR void* operator new[](std::size_t size) { return api::allocate(size); }
 
-COFFER_OPERATOR void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return api::allocate_nothrow(size); }
+COFFER_OPERATOR void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return api::allocate_nothrow(size);
+}
 
 COFFER_OPERATOR void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
   return api::allocate_nothrow(size);

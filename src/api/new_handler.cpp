@@ -138,8 +138,7 @@ COFFER_COLD void* late_new_nothrow(usize size, usize alignment) {
     auto* late = find_late<void*(usize, const std::nothrow_t&)>("_ZnwmRKSt9nothrow_t");
     return late != nullptr ? late(size, std::nothrow_t{}) : nullptr;
   }
-  auto* late =
-      find_late<void*(usize, std::align_val_t, const std::nothrow_t&)>("_ZnwmSt11align_val_tRKSt9nothrow_t");
+  auto* late = find_late<void*(usize, std::align_val_t, const std::nothrow_t&)>("_ZnwmSt11align_val_tRKSt9nothrow_t");
   return late != nullptr ? late(size, std::align_val_t{alignment}, std::nothrow_t{}) : nullptr;
 }
 

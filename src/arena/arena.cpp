@@ -74,7 +74,9 @@ bool make_arena(usize wanted, usize least) {
     const Arena& before = g_arenas.arenas[index - 1];
     first_slot_number = before.first_slot_number + before.chunk_count * kSlotsPerChunk;
   }
-  const usize limit = os::reservation_limit(wanted);
+  // A further arena is wanted now, not perhaps: it may take half of what is left where the first takes a quarter.
+  usize limit = os::reservation_limit(wanted);
+  if (index > 0 && limit < wanted) limit = limit < wanted / 2 ? 2 * limit : wanted;
   for (usize bytes = round_down(limit, kChunkBytes); bytes >= least; bytes = round_down(bytes / 2, kChunkBytes)) {
     const u64 slots = u64{first_slot_number} + bytes / kSlotBytes;
     if (slots >= ~u32{0}) continue;  // span numbers are 32 bits
@@ -233,15 +235,32 @@ bool absorb_dirty(Arena* arena, u32 index, u32 count) {
   return fresh;
 }
 
+bool commit_chunks(Arena* arena, u32 index, u32 count) {
+  if (!os::commit(reinterpret_cast<void*>(chunk_address(arena, index)), usize{count} * kChunkBytes)) return false;
+  LockGuard guard(arena->lock);
+  mark_committed(arena, index, count);
+  return true;
+}
+
+// A single chunk is committed together with its neighbours in an aligned window that grows with the arena, up to 1/8 of
+// it and to a group: fewer calls, and fewer mappings. Neighbours that are backed before they are one mapping stay
+// separate for ever, and the kernel allows 65,530. Committing what is committed, or another's, does no harm.
+bool commit_window(Arena* arena, u32 index) {
+  // relaxed: a rule of thumb.
+  usize window = counters().committed.load(relaxed) / kChunkBytes / 8;
+  if (window < 2 || os::locks_memory()) return false;
+  window = window > kChunksPerGroup ? kChunksPerGroup : usize{1} << highest_bit(window);
+  const u32 from = static_cast<u32>(round_down(index, window));
+  const u32 left = arena->chunk_count - from;
+  return commit_chunks(arena, from, left < window ? left : static_cast<u32>(window));
+}
+
 // The claimed range is made writable outside the lock: no other thread can have it.
 bool commit_range(Arena* arena, u32 index, u32 count, bool committed, bool* fresh) {
-  if (!committed) {
-    if (!os::commit(reinterpret_cast<void*>(chunk_address(arena, index)), usize{count} * kChunkBytes)) {
-      unclaim_range(arena, index, count);
-      return false;
-    }
-    LockGuard guard(arena->lock);
-    mark_committed(arena, index, count);
+  const bool done = committed || (count == 1 && commit_window(arena, index)) || commit_chunks(arena, index, count);
+  if (!done) {
+    unclaim_range(arena, index, count);
+    return false;
   }
   *fresh = absorb_dirty(arena, index, count);
   return true;

@@ -67,14 +67,14 @@ constexpr u64 count_words(const char* words) {
 }
 
 inline constexpr Option kOptions[] = {
-#define COFFER_ACCESS(name)                                             \
+#define COFFER_ACCESS(name)                                              \
   [](const Options& options) { return static_cast<u64>(options.name); }, \
       [](Options& options, u64 value) { options.name = static_cast<decltype(options.name)>(value); }
 #define COFFER_ROW_SIZE(name, standard, least, greatest, help) \
   {#name, Type::size, standard, least, greatest, "", help, COFFER_ACCESS(name)},
 #define COFFER_ROW_UNSIGNED(name, standard, least, greatest, help) \
   {#name, Type::unsigned_number, standard, least, greatest, "", help, COFFER_ACCESS(name)},
-#define COFFER_ROW_CHOICE(name, type, standard, words, help)                                                   \
+#define COFFER_ROW_CHOICE(name, type, standard, words, help) \
   {#name, Type::choice, static_cast<u64>(standard), 0, count_words(words) - 1, words, help, COFFER_ACCESS(name)},
 #define COFFER_ROW_BOOLEAN(name, standard, help) \
   {#name, Type::boolean, standard, 0, 1, "false|true", help, COFFER_ACCESS(name)},

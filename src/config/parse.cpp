@@ -27,11 +27,24 @@ bool parse_word(const char* words, const char* text, usize length, u64& value) {
 // The power of two that a suffix stands for; false if it is none.
 bool suffix_shift(char suffix, u32& shift) {
   switch (suffix) {
-    case 'K': case 'k': shift = 10; return true;
-    case 'M': case 'm': shift = 20; return true;
-    case 'G': case 'g': shift = 30; return true;
-    case 'T': case 't': shift = 40; return true;
-    default: return false;
+    case 'K':
+    case 'k':
+      shift = 10;
+      return true;
+    case 'M':
+    case 'm':
+      shift = 20;
+      return true;
+    case 'G':
+    case 'g':
+      shift = 30;
+      return true;
+    case 'T':
+    case 't':
+      shift = 40;
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -104,9 +117,12 @@ bool parse_item(const char* item, usize length, Source source, Settings& setting
 
 const char* source_name(Source source) {
   switch (source) {
-    case Source::standard: return "default";
-    case Source::program: return "coffer_conf_string";
-    case Source::environment: return "COFFER_CONF";
+    case Source::standard:
+      return "default";
+    case Source::program:
+      return "coffer_conf_string";
+    case Source::environment:
+      return "COFFER_CONF";
   }
   return "";
 }

@@ -35,8 +35,6 @@ class Checker {
   void check_list(const Heap* heap, SpanNumber number, SpanState state, SpanState other);
 
   usize violations_ = 0;
-  usize held_ = 0;
-  usize dirty_ = 0;
 };
 
 u32 Checker::walk(const Span* span, const Block* list) {
@@ -122,13 +120,8 @@ void Checker::check_chunk(Arena* arena, u32 index, ChunkUse use) {
   const u64 free = chunk.free.load(acquire);
   const u64 dirty = chunk.dirty.load(relaxed);
   expect(use != ChunkUse::none, "a chunk is taken and not described");
-  if (use == ChunkUse::large) {
-    held_ += arena->spans[usize{index} * kSlotsPerChunk].large_bytes.get();
-    return;
-  }
+  if (use != ChunkUse::spans) return;
   expect((dirty & ~free) == 0, "a slot in use counts as free memory");
-  dirty_ += count_bits(dirty) * kSlotBytes;
-  held_ += count_bits(~free) * kSlotBytes;
   for (u32 i = 0; i < kSlotsPerChunk;) {
     Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
     const SlotUse slot_use = record->use.load(relaxed);
@@ -160,16 +153,13 @@ void Checker::check_partial_pool() {
 }
 
 void Checker::check_sums() {
-  const u32 arenas = g_arenas.count.load(acquire);
-  for (u32 a = 0; a < arenas; ++a) {
-    Arena& arena = g_arenas.arenas[a];
-    for (u32 i = 0; i < arena.highest_chunk.load(relaxed); ++i) {
-      const bool taken = (arena.groups[i / kChunksPerGroup].taken.get() >> (i % kChunksPerGroup)) & 1;
-      if (!taken && arena.chunks[i].dirty.load(relaxed) != 0) dirty_ += kChunkBytes;
-    }
-  }
-  expect(held_ == counters().held.load(relaxed), "the bytes held are not what the counter says");
-  expect(dirty_ == counters().dirty.load(relaxed), "the free resident bytes are not what the counter says");
+  const Sums sums = sum_chunks();
+  const Counters& counts = counters();
+  // relaxed, all: no other thread is inside.
+  expect(sums.held == counts.held.load(relaxed), "the bytes held are not what the counter says");
+  expect(sums.dirty == counts.dirty.load(relaxed), "the free resident bytes are not what the counter says");
+  expect(sums.large == counts.large.load(relaxed), "the bytes in large blocks are not what the counter says");
+  expect(sums.large_blocks == counts.large_blocks.load(relaxed), "the large blocks are not as many as counted");
 }
 
 }  // namespace

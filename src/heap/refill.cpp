@@ -69,9 +69,12 @@ Span* next_hot(Heap* heap, ClassIndex size_class) {
   return make_span(size_class, heap);
 }
 
-// Memory is exhausted: blocks that are free but do not make their span reusable are looked for. A full walk over this
-// heap's floating spans, then over all shared ones; it runs before every NULL, not before.
+// Memory is exhausted: what this heap keeps for speed is given up, then blocks that are free but do not make their span
+// reusable are looked for. A full walk over this heap's floating spans, then over all shared ones; it runs before every
+// NULL, and never earlier.
 Span* scavenge(Heap* heap, ClassIndex size_class) {
+  release_idle(heap);
+  if (Span* span = make_span(size_class, heap)) return span;
   for (SpanNumber number = heap->floating.get(); number != 0; number = span_at(number)->next.get()) {
     Span* span = span_at(number);
     // relaxed: only whether to try.

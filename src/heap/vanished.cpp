@@ -13,6 +13,7 @@
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
 #include "heap/walk.hpp"
+#include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/slot_pool.hpp"
 
@@ -119,6 +120,12 @@ void resolve_vanished() {
     if (use == ChunkUse::none) return_chunks(arena, index, 1, true);
   });
   reclaim_vanished_records();
+  // A thread may have vanished between a change and its count. relaxed, all: the child's other threads wait.
+  const Sums sums = sum_chunks();
+  counters().held.store(sums.held, relaxed);
+  counters().dirty.store(sums.dirty, relaxed);
+  counters().large.store(sums.large, relaxed);
+  counters().large_blocks.store(sums.large_blocks, relaxed);
   // release: pairs with the acquire in settle_fork.
   g_vanished_pending.store(0, release);
 }

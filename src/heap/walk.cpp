@@ -15,9 +15,8 @@ u32 list_length(const Block* list, u32 most) {
   return count;
 }
 
-// Blocks of the span that the calling thread keeps outside the span: its heap's list, its open chain.
-u32 kept_by_caller(const Span* span) {
-  const Heap* heap = t_heap;
+// Blocks of the span that a heap which the caller may read keeps outside the span: the heap's list, its open chain.
+u32 kept_by(const Heap* heap, const Span* span) {
   u32 count = 0;
   const ClassIndex size_class = span->size_class.get();
   if (heap->hot[size_class].get() == span) {
@@ -27,10 +26,10 @@ u32 kept_by_caller(const Span* span) {
   return count;
 }
 
-void count_span(Statistics& statistics, const Span* span) {
+void count_span(Statistics& statistics, const Span* span, const Heap* fallback) {
   ClassStatistics& entry = statistics.by_class[span->size_class.get()];
   const u32 capacity = span->capacity.get();
-  const u32 free = known_free_blocks(span) + kept_by_caller(span);
+  const u32 free = known_free_blocks(span) + kept_by(t_heap, span) + kept_by(fallback, span);
   const usize live = usize{free < capacity ? capacity - free : 0} * span->block_bytes.get();
   entry.spans += 1;
   entry.held += span_bytes(span);
@@ -62,10 +61,40 @@ u32 known_free_blocks(const Span* span) {
   return local_count(span) + absent_count(span) + word.count();
 }
 
+Sums sum_chunks() {
+  Sums sums;
+  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+    // relaxed, all here: no other thread is inside.
+    const Chunk& chunk = arena->chunks[index];
+    if (use == ChunkUse::spans) {
+      sums.held += count_bits(~chunk.free.load(relaxed)) * kSlotBytes;
+      sums.dirty += count_bits(chunk.dirty.load(relaxed)) * kSlotBytes;
+      for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
+        if (slot_use == SlotUse::large) sums.add_large(span->large_bytes.get());
+      });
+    } else if (use == ChunkUse::large) {
+      const usize bytes = arena->spans[usize{index} * kSlotsPerChunk].large_bytes.get();
+      sums.held += bytes;
+      sums.add_large(bytes);
+    }
+  });
+  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
+  for (u32 a = 0; a < arenas; ++a) {
+    const Arena& arena = g_arenas.arenas[a];
+    for (u32 i = 0; i < arena.highest_chunk.load(relaxed); ++i) {
+      const bool taken = (arena.groups[i / kChunksPerGroup].taken.get() >> (i % kChunksPerGroup)) & 1;
+      if (!taken && arena.chunks[i].dirty.load(relaxed) != 0) sums.dirty += kChunkBytes;
+    }
+  }
+  return sums;
+}
+
 void collect_statistics(Statistics& statistics) {
   statistics = {};
   if (!start_process()) return;
   settle_fork();
+  const FallbackHeap fallback;  // locked: its lists may be read, too
+  const Heap* shared_heap = fallback.get() != nullptr ? fallback.get() : &g_null_heap;
   const Counters& counts = counters();
   // relaxed, all: figures, each right for itself.
   statistics.reserved = counts.reserved.load(relaxed);
@@ -86,7 +115,7 @@ void collect_statistics(Statistics& statistics) {
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::span) count_span(statistics, span);
+      if (slot_use == SlotUse::span) count_span(statistics, span, shared_heap);
     });
   });
   statistics.resident = statistics.held + statistics.free_resident;

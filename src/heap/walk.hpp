@@ -47,6 +47,19 @@ u32 count_absent_blocks(const Span* span);
 // owner's heap list for others.
 u32 known_free_blocks(const Span* span);
 
+// What the process-wide counters should say, counted anew. Other threads must be outside.
+struct Sums {
+  usize held = 0;
+  usize dirty = 0;
+  usize large = 0;
+  usize large_blocks = 0;
+  void add_large(usize bytes) {
+    large += bytes;
+    large_blocks += 1;
+  }
+};
+Sums sum_chunks();
+
 void collect_statistics(Statistics& statistics);
 
 // Verifies the invariants; returns the number of violations, each one line on stderr.

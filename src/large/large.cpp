@@ -128,14 +128,13 @@ void set_chunk_run_size(Span* span, Chunk& chunk, usize size, u32 chunks) {
 void* shrink_chunk_run(void* block, Span* span, Arena* arena, u32 index, usize size) {
   const u32 have = span->large_chunks.get();
   const u32 want = chunks_for(size);
-  const usize page = os::page_size();
-  const uptr end = reinterpret_cast<uptr>(block) + round_up(span->large_bytes.get(), page);
-  const uptr keep = reinterpret_cast<uptr>(block) + round_up(size, page);
-  const bool purged =
-      end <= keep || end - keep < kPurgeOnShrink || os::purge(reinterpret_cast<void*>(keep), end - keep);
+  // To the end of the run, not of the block: an earlier, larger size may have left data there.
+  const uptr end = reinterpret_cast<uptr>(block) + usize{have} * kChunkBytes;
+  const uptr keep = reinterpret_cast<uptr>(block) + round_up(size, os::page_size());
+  const bool worth_it = want < have || span->large_bytes.get() - size >= kPurgeOnShrink;
+  const bool purged = worth_it && os::purge(reinterpret_cast<void*>(keep), end - keep);
   set_chunk_run_size(span, arena->chunks[index], size, want);
-  // Chunks that go back are zero beyond doubt only if the purge was made.
-  if (want < have) return_chunks(arena, index + want, have - want, !purged || end - keep < kPurgeOnShrink);
+  if (want < have) return_chunks(arena, index + want, have - want, !purged);
   return block;
 }
 

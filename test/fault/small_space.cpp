@@ -18,6 +18,7 @@ namespace {
 namespace fake = os::fake;
 
 constexpr unsigned kSecondsOfRun = 60;
+constexpr std::size_t kMostLiveAfterRefusals = 256 * kKiB;  // one page of blocks a class, see Workload
 
 // Blocks of one size until there are no more; all of them are good, and all can be had again after they were freed.
 std::size_t fill_up(std::size_t size) {
@@ -54,10 +55,11 @@ void run_with(std::size_t bytes) {
               bytes / kMiB);
     }
   }
-  Workload(true).run();
+  Workload tight(true, kMostLiveAfterRefusals);
+  tight.run();
   REQUIRE(bytes == 0 || fake::reserved_bytes() <= bytes, "reserved %zu of %zu", fake::reserved_bytes() - before, bytes);
   fake::set_address_space(0);
-  Workload(false).run();
+  Workload(false, tight.live_after()).run_short();
 }
 
 int small_space(const Arguments& arguments) {

@@ -15,13 +15,20 @@ namespace coffer::test {
 
 class Workload {
  public:
-  // may_fail: a call may give NULL (faults are on).
-  explicit Workload(bool may_fail) : may_fail_(may_fail) {}
+  // may_fail: a call may give NULL (faults are on). live: coffer_stats::live at the end is at most this.
+  //
+  // It is 0 where nothing fails. A thread that gets no heap of its own allocates from the one that such threads share,
+  // whose free blocks count as live.
+  explicit Workload(bool may_fail, std::size_t live = 0) : may_fail_(may_fail), most_live_after_(live) {}
 
   // Everything, from no block to no block.
   void run();
+  // The same without what costs most time.
+  void run_short();
 
   std::uint64_t failures() const { return failures_; }
+  // coffer_stats::live when everything was freed.
+  std::size_t live_after() const { return most_live_after_; }
 
  private:
   void small_blocks();
@@ -33,6 +40,7 @@ class Workload {
   void threads();
   void work_of_thread(std::vector<HeldBlock>& mine, std::vector<HeldBlock>& to_free, std::uint64_t seed);
   void free_every(std::size_t nth);
+  void finish();
   void end_of_phase(const char* phase);
 
   // Enters the block if there is one; counts the failure if not.
@@ -43,6 +51,7 @@ class Workload {
   void grow(HeldBlock& block, std::size_t size);
 
   bool may_fail_;
+  std::size_t most_live_after_;
   std::uint64_t failures_ = 0;
   std::uint64_t next_seed_ = 1;
   std::vector<HeldBlock> blocks_;

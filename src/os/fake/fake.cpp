@@ -13,6 +13,7 @@ usize reservation_limit(usize wanted);
 void* reserve(usize length, usize alignment);
 void release(void* address, usize length);
 bool commit(void* address, usize length);
+bool locks_memory();
 void keep_locked(void* address, usize length);
 bool purge(void* address, usize length);
 bool decommit(void* address, usize length);
@@ -101,6 +102,8 @@ bool purge(void* address, usize length) {
   if (torn() && first_half(length) > 0) os_linux::purge(address, first_half(length));
   return false;
 }
+
+bool locks_memory() { return os_linux::locks_memory(); }
 
 void keep_locked(void* address, usize length) { os_linux::keep_locked(address, length); }
 

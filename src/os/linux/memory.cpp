@@ -148,8 +148,10 @@ bool commit(void* address, usize length) {
   return mlock(address, length) == 0;
 }
 
+bool locks_memory() { return g_locks.load(relaxed) != 0; }  // relaxed: see commit
+
 void keep_locked(void* address, usize length) {
-  if (g_locks.load(relaxed) == 0) return;  // relaxed: see commit
+  if (!locks_memory()) return;
   KeepErrno keep;
   // Locking what is locked brings its pages in.
   mlock(address, length);

@@ -78,7 +78,7 @@ CASE(fork_while_threads_allocate) {
       held.free_some(1 + round % 7);
       if (round % 10 == 0) start_threads(static_cast<unsigned long>(round));
       if (round % 40 == 0) in_child(round, [round] { exercise(100, static_cast<unsigned long>(round) + 7); });
-      if (round % 100 == 0) check_metadata();
+      if (round % 20 == 0) check_metadata();
       exercise(30, static_cast<unsigned long>(round) + 13, 50'000);
     });
     if (round % 50 == 0) exercise(100, static_cast<unsigned long>(round));

@@ -19,7 +19,7 @@ Result parse_text(const char* text) {
   Result result;
   const Complaints complaints = {[](const Text& line, void* context) {
                                    static_cast<std::vector<std::string>*>(context)->emplace_back(line.data(),
-                                                                                                line.stored());
+                                                                                                 line.stored());
                                  },
                                  &result.complaints};
   result.good = parse(text, Source::environment, result.settings, complaints);
@@ -83,7 +83,8 @@ TEST(Parse, ChoicesAndBooleans) {
   EXPECT_TRUE(accepts("huge", "auto", &value) && value == static_cast<u64>(HugePolicy::automatic));
   EXPECT_TRUE(accepts("huge", "never", &value) && value == static_cast<u64>(HugePolicy::never));
   EXPECT_TRUE(accepts("huge", "always", &value) && value == static_cast<u64>(HugePolicy::always));
-  for (const char* bad : {"", "a", "alway", "alwayss", "auto|never", "|", "1"}) EXPECT_FALSE(accepts("huge", bad)) << bad;
+  for (const char* bad : {"", "a", "alway", "alwayss", "auto|never", "|", "1"})
+    EXPECT_FALSE(accepts("huge", bad)) << bad;
   EXPECT_TRUE(accepts("stats", "true", &value) && value == 1);
   EXPECT_TRUE(accepts("stats", "false", &value) && value == 0);
   for (const char* bad : {"", "1", "yes", "TRUE", "tru"}) EXPECT_FALSE(accepts("stats", bad)) << bad;

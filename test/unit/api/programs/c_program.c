@@ -13,13 +13,13 @@
 
 /* What a C++ runtime would define. */
 extern void __gxx_personality_v0(void) __attribute__((weak));
-extern const char *coffer_version(void) __attribute__((weak));
-extern void *coffer_malloc(size_t) __attribute__((weak));
-extern void *__libc_malloc(size_t);
+extern const char* coffer_version(void) __attribute__((weak));
+extern void* coffer_malloc(size_t) __attribute__((weak));
+extern void* __libc_malloc(size_t);
 
-static void *work(void *argument) {
+static void* work(void* argument) {
   uintptr_t seed = (uintptr_t)argument;
-  void *blocks[64] = {0};
+  void* blocks[64] = {0};
   for (int i = 0; i < 20000; ++i) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     const size_t place = (seed >> 33) % 64;
@@ -38,7 +38,7 @@ int main(void) {
   CHECK(&coffer_version != NULL && strcmp(coffer_version(), "0.") > 0);
 
   pthread_t threads[4];
-  for (uintptr_t i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
+  for (uintptr_t i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, work, (void*)(i + 1)) == 0);
   for (int i = 0; i < 20; ++i) {
     const pid_t child = fork();
     CHECK(child >= 0);
@@ -54,12 +54,12 @@ int main(void) {
   /* glibc's own name for malloc is ours too, so free takes its blocks. */
   free(opaque(__libc_malloc(10)));
   errno = 0;
-  CHECK(opaque(malloc((size_t)(uintptr_t)opaque((void *)PTRDIFF_MAX) + 1)) == NULL && errno == ENOMEM);
-  void *aligned = NULL;
+  CHECK(opaque(malloc((size_t)(uintptr_t)opaque((void*)PTRDIFF_MAX) + 1)) == NULL && errno == ENOMEM);
+  void* aligned = NULL;
   CHECK(posix_memalign(&aligned, 4096, 10) == 0 && (uintptr_t)aligned % 4096 == 0);
   CHECK(malloc_usable_size(aligned) >= 10);
   free(aligned);
-  char *text = strdup("allocated inside libc");
+  char* text = strdup("allocated inside libc");
   CHECK(text != NULL && malloc_usable_size(text) >= strlen(text));
   free(text);
   free(memalign(64, 1));

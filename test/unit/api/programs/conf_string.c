@@ -4,9 +4,9 @@
 
 #include "check.h"
 
-const char *coffer_conf_string = "slack:32K,stats:true,shards:3";
+const char* coffer_conf_string = "slack:32K,stats:true,shards:3";
 
-int main(int count, char **arguments) {
+int main(int count, char** arguments) {
   char text[64];
   CHECK(count == 3);
   CHECK(coffer_conf(arguments[1], text, sizeof text) > 0);

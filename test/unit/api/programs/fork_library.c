@@ -4,7 +4,7 @@
 #include "check.h"
 
 int handler_calls = 0;
-static void *kept[1000];
+static void* kept[1000];
 
 static void allocate(void) {
   for (int i = 0; i < 1000; ++i) kept[i] = opaque(malloc((size_t)i * 40));
@@ -12,6 +12,4 @@ static void allocate(void) {
   ++handler_calls;
 }
 
-__attribute__((constructor)) static void start(void) {
-  CHECK(pthread_atfork(allocate, allocate, allocate) == 0);
-}
+__attribute__((constructor)) static void start(void) { CHECK(pthread_atfork(allocate, allocate, allocate) == 0); }

@@ -3,9 +3,9 @@
 
 #include "check.h"
 
-extern void *_Znwm(size_t size);
-extern void *_ZnwmRKSt9nothrow_t(size_t size, const void *nothrow);
-extern void _ZdlPv(void *block);
+extern void* _Znwm(size_t size);
+extern void* _ZnwmRKSt9nothrow_t(size_t size, const void* nothrow);
+extern void _ZdlPv(void* block);
 
 int main(void) {
   _ZdlPv(opaque(_Znwm(100)));

@@ -12,9 +12,7 @@ namespace {
 constexpr std::size_t kTooMuch = PTRDIFF_MAX;
 int handler_calls = 0;
 
-bool aligned_to(void* block, std::size_t alignment) {
-  return reinterpret_cast<std::uintptr_t>(block) % alignment == 0;
-}
+bool aligned_to(void* block, std::size_t alignment) { return reinterpret_cast<std::uintptr_t>(block) % alignment == 0; }
 
 void ordinary() {
   int* one = static_cast<int*>(opaque(new int(7)));
@@ -103,7 +101,8 @@ int main() {
   exhausted();
   with_handler();
   std::vector<int> numbers(1000, 1);
-  CHECK(throws_bad_alloc([&] { static_cast<std::vector<int>*>(opaque(&numbers))->reserve(PTRDIFF_MAX / sizeof(int)); }));
+  CHECK(
+      throws_bad_alloc([&] { static_cast<std::vector<int>*>(opaque(&numbers))->reserve(PTRDIFF_MAX / sizeof(int)); }));
   puts("good");
   return 0;
 }

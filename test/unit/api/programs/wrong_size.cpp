@@ -12,14 +12,23 @@ int main(int, char** arguments) {
   free_aligned_sized(opaque(aligned_alloc(64, 128)), 64, 128);
   free_sized(nullptr, 100);
   switch (which) {
-    case 0: free_sized(opaque(malloc(100)), 100000); break;
-    case 1: free_aligned_sized(opaque(aligned_alloc(64, 128)), 64, 100000); break;
-    case 2: ::operator delete(opaque(::operator new(100)), std::size_t{100000}); break;
-    case 3: ::operator delete[](opaque(::operator new[](100)), std::size_t{100000}); break;
+    case 0:
+      free_sized(opaque(malloc(100)), 100000);
+      break;
+    case 1:
+      free_aligned_sized(opaque(aligned_alloc(64, 128)), 64, 100000);
+      break;
+    case 2:
+      ::operator delete(opaque(::operator new(100)), std::size_t{100000});
+      break;
+    case 3:
+      ::operator delete[](opaque(::operator new[](100)), std::size_t{100000});
+      break;
     case 4:
       ::operator delete(opaque(::operator new(100, std::align_val_t{64})), std::size_t{100000}, std::align_val_t{64});
       break;
-    default: break;
+    default:
+      break;
   }
   return 1;
 }
