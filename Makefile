@@ -7,32 +7,43 @@ DESTDIR ?=
 JOBS ?= $(shell nproc)
 
 build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
-inputs = CMakePresets.json
+
+# The sets of tools/setup.sh that every build needs.
+build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build run test bench-quick format lint install clean help setup setup-build setup-test setup-lint
+.PHONY: build run test bench-quick format lint install clean help setup
+.NOTPARALLEL:
 
 help:  ## this list
 	@echo "make [PRESET=release|debug|asan|tsan|release-clang|...] [JOBS=n] goal"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-build: setup-build $(build_dir)/build.ninja  ## the libraries, in build/lib
-	@cmake --build $(build_dir) --parallel $(JOBS) --target coffer_libraries
+build:  ## the libraries, in build/lib
+	@tools/setup.sh $(build_sets)
+	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries
 
-run: setup-test build  ## a real program under Coffer and under glibc: time and memory
-	@python3 tools/run_comparison.py --library $(build_dir)/lib/libcoffer.so
+run:  ## a real program under Coffer and under glibc: time and memory
+	@tools/setup.sh $(build_sets) run
+	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries
+	@python3 test/apps/run.py --library $(build_dir)/lib/libcoffer.so
 
-test: setup-test  ## every test, then those marked tsan under ThreadSanitizer
+test:  ## every test, then those marked tsan under ThreadSanitizer
+	@tools/setup.sh build test
 	@tools/run_tests.sh $(JOBS)
 
-bench-quick: setup-test $(build_dir)/build.ninja  ## Coffer beside glibc and the allocators that Debian has
-	@cmake --build $(build_dir) --parallel $(JOBS)
+bench-quick:  ## Coffer beside glibc and the allocators that Debian has
+	@tools/setup.sh $(build_sets) test
+	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries coffer_variants bench_programs
 	@python3 bench/quick.py --build-dir $(build_dir)
 
-format: setup-lint  ## rewrites the C++ files by .clang-format
+format:  ## rewrites the C and C++ files by .clang-format
+	@tools/setup.sh lint
 	@tools/lint.sh format
 
-lint: setup-test setup-lint build/build.ninja  ## format, clang-tidy and the tidy test, without changing anything
+lint:  ## format, clang-tidy and the tidy test; changes nothing
+	@tools/setup.sh build lint
+	@tools/build.sh release $(JOBS) coffer_libraries
 	@tools/lint.sh check $(JOBS)
 
 install: build  ## into $(DESTDIR)$(PREFIX)
@@ -41,16 +52,5 @@ install: build  ## into $(DESTDIR)$(PREFIX)
 clean:  ## removes every build directory
 	rm -rf build build-*
 
-setup: setup-build setup-test setup-lint  ## installs everything that any goal needs
-
-setup-build setup-test setup-lint: setup-%:
-	@tools/setup.sh $*
-
-# Ninja runs CMake again by itself when a CMakeLists.txt changes; it does not know the presets.
-build/build.ninja: $(inputs)
-	@cmake --preset release
-	@touch $@
-
-build-%/build.ninja: $(inputs)
-	@cmake --preset $*
-	@touch $@
+setup:  ## installs everything that any goal needs
+	@tools/setup.sh build run test lint clang

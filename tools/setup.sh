@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/setup.sh SET...: installs what is missing of the package sets build, test and lint, on Debian 12 and
+# tools/setup.sh SET...: installs what is missing of the package sets build, run, test, lint and clang, on Debian 12 and
 # Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service running and no database behind. When
 # nothing is missing it is silent and touches neither the network nor the system.
 set -euo pipefail
@@ -14,7 +14,9 @@ packages_test=(
   # The allocators that bench/ compares with.
   libjemalloc2 'libtcmalloc-minimal4t64|libtcmalloc-minimal4' libmimalloc2.0 libtbbmalloc2
 )
-packages_lint=(clang-format-19 clang-tidy-19)
+packages_lint=(clang-format-19 clang-tidy-19 python3)
+packages_clang=(clang-19 libclang-rt-19-dev)
+packages_run=(python3 redis-server redis-tools)
 
 fail() {
   echo "setup: $*" >&2
@@ -22,7 +24,7 @@ fail() {
 }
 
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || fail "usage: tools/setup.sh build|test|lint..."
+[ $# -gt 0 ] || fail "usage: tools/setup.sh build|run|test|lint|clang..."
 
 wanted=()
 for set_name in "$@"; do
@@ -30,6 +32,8 @@ for set_name in "$@"; do
     build) wanted+=("${packages_build[@]}") ;;
     test) wanted+=("${packages_test[@]}") ;;
     lint) wanted+=("${packages_lint[@]}") ;;
+    clang) wanted+=("${packages_clang[@]}") ;;
+    run) wanted+=("${packages_run[@]}") ;;
     *) fail "no package set '$set_name'" ;;
   esac
 done
@@ -60,7 +64,7 @@ for alternatives in "${wanted[@]}"; do
   for name in ${alternatives//|/ }; do
     if installed "$name"; then found=1; fi
   done
-  [ "$found" ] || missing+=("$alternatives")
+  [ "$found" ] || [[ " ${missing[*]-} " == *" $alternatives "* ]] || missing+=("$alternatives")
 done
 if [ ${#missing[@]} -eq 0 ]; then
   write_stamp

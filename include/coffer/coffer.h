@@ -91,7 +91,10 @@ COFFER_EXPORT const char *coffer_version(void) COFFER_NOEXCEPT;
 
 /* The value that an option of COFFER_CONF has now, as text, written to text (at most size bytes, with its final 0).
  * Returns the length of the full text without its 0 (as snprintf does), or -1 with errno ENOENT if there is no such
- * option. name NULL: all options as "key:value,key:value". */
+ * option. name NULL: all options as "key:value,key:value".
+ *
+ * A program may bring options of its own, which COFFER_CONF then overrides, by defining this with C linkage:
+ *   const char *coffer_conf_string = "slack:32K,stats:true"; */
 COFFER_EXPORT int coffer_conf(const char *name, char *text, size_t size) COFFER_NOEXCEPT;
 
 #ifdef __cplusplus

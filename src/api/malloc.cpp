@@ -7,7 +7,7 @@
 // The allocator knows nothing of errno nor of bad arguments; all that is settled here.
 #include <errno.h>
 
-#include "api/fork.hpp"
+#include "api/lifetime.hpp"
 #include "api/shim.hpp"
 #include "coffer/coffer.h"
 #include "os/os.hpp"
@@ -43,8 +43,8 @@ COFFER_NOINLINE void* allocate_aligned_or_fail(usize alignment, usize size) {
 }  // namespace
 
 // A program that links libcoffer_core.a takes from it only the objects that it refers to. It refers to this one, and
-// this one to the object with the fork handlers.
-__attribute__((used)) static const void* const keep_fork_handlers = &fork_handlers_linked;
+// this one to the object that acts at load and exit.
+__attribute__((used)) static const void* const keep_lifetime = &lifetime_linked;
 
 extern "C" {
 
@@ -117,12 +117,14 @@ COFFER_VISIBLE size_t coffer_malloc_usable_size(void* block) noexcept {
 
 // The sizes are checked, not trusted: see check_size.
 COFFER_VISIBLE void coffer_free_sized(void* block, size_t size) noexcept {
-  if (block != nullptr) check_size(block, size);
+  if (COFFER_UNLIKELY(block == nullptr)) return;
+  check_size(block, size);
   Allocator::deallocate(block);
 }
 
 COFFER_VISIBLE void coffer_free_aligned_sized(void* block, size_t, size_t size) noexcept {
-  if (block != nullptr) check_size(block, size);
+  if (COFFER_UNLIKELY(block == nullptr)) return;
+  check_size(block, size);
   Allocator::deallocate(block);
 }
 

@@ -38,7 +38,8 @@ COFFER_INLINE void deallocate(void* block) {
 
 COFFER_INLINE void deallocate_sized(void* block, usize size) {
   if (COFFER_UNLIKELY(!owns_delete())) return ::operator delete(block);
-  if (COFFER_LIKELY(block != nullptr)) check_size(block, size);
+  if (COFFER_UNLIKELY(block == nullptr)) return;
+  check_size(block, size);
   Allocator::deallocate(block);
 }
 
@@ -49,7 +50,8 @@ COFFER_INLINE void deallocate_aligned(void* block, std::align_val_t alignment) {
 
 COFFER_INLINE void deallocate_aligned_sized(void* block, usize size, std::align_val_t alignment) {
   if (COFFER_UNLIKELY(!owns_aligned_delete())) return ::operator delete(block, alignment);
-  if (COFFER_LIKELY(block != nullptr)) check_size(block, size);
+  if (COFFER_UNLIKELY(block == nullptr)) return;
+  check_size(block, size);
   Allocator::deallocate(block);
 }
 

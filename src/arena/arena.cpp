@@ -373,8 +373,7 @@ Arena* arena_of_span(const Span* span) {
     Arena* arena = &g_arenas.arenas[i];
     if (span >= arena->spans && span < arena->spans + usize{arena->chunk_count} * kSlotsPerChunk) return arena;
   }
-  COFFER_ASSERT(!"a span belongs to an arena");
-  return nullptr;
+  assertion_failed(__FILE__, __LINE__, "a span belongs to an arena");
 }
 
 SpanNumber span_number(const Span* span) {
@@ -393,8 +392,7 @@ Span* span_at(SpanNumber number) {
       return arena->spans + (slot - arena->first_slot_number);
     }
   }
-  COFFER_ASSERT(!"a span number belongs to an arena");
-  return nullptr;
+  assertion_failed(__FILE__, __LINE__, "a span number belongs to an arena");
 }
 
 }  // namespace coffer

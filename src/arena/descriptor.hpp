@@ -63,6 +63,7 @@ struct alignas(kCacheLine) Span {
   Owned<usize> large_bytes;           // large: usable bytes
   Owned<u32> large_chunks;            // large: chunks it takes; 0: it is made of slots
   Owned<u32> dirty_slots_at_start;    // slots that held old data when the span was made
+  Owned<u32> slack;                   // reusable: free bytes that its heap's slack counts for it
 };
 static_assert(sizeof(Span) == 2 * kCacheLine);
 

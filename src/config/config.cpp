@@ -110,16 +110,16 @@ bool read_all() {
 }  // namespace
 
 void load() {
-  // Pairs with the release store below.
-  if (phase.load(acquire) == Phase::read) return;
+  if (phase.load(acquire) == Phase::read) return;  // acquire: pairs with the release store below
   Phase expected = Phase::unread;
+  // acquire on failure: the same pair. On success nothing was written before.
   while (!phase.compare_exchange(expected, Phase::reading, acquire, acquire)) {
     if (expected == Phase::read) return;
     if (expected == Phase::reading) os::yield();
     expected = Phase::unread;
   }
   const bool acceptable = read_all();
-  phase.store(Phase::read, release);
+  phase.store(Phase::read, release);  // release: pairs with the acquire loads above
   if (acceptable) return;
   // Only now: a handler of SIGABRT may allocate, and come here again.
   constexpr char kStop[] = "coffer: stopped, since strict:true is set\n";

@@ -103,7 +103,7 @@ void Checker::check_heaps() {
     check_list(heap, heap->floating.get(), SpanState::floating, SpanState::claimed);
     for (ClassIndex c = 0; c < kClasses; ++c) {
       check_list(heap, heap->reusable[c].get(), SpanState::reusable, SpanState::reusable);
-      for (SpanNumber n = heap->reusable[c].get(); n != 0; n = span_at(n)->next.get()) slack += span_bytes(span_at(n));
+      for (SpanNumber n = heap->reusable[c].get(); n != 0; n = span_at(n)->next.get()) slack += span_at(n)->slack.get();
       const Span* hot = heap->hot[c].get();
       expect(heap->blocks[c].get() == nullptr || hot != nullptr, "a heap has blocks without a hot span");
       if (hot != nullptr) {

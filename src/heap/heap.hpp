@@ -41,7 +41,7 @@ struct alignas(kCacheLine) Heap {
 
   // --- Slow paths. Owner only, but for the mailbox. ---
   Owned<u32> index;             // in the registry
-  Owned<usize> slack;           // bytes of spans on the reusable lists
+  Owned<usize> slack;           // free bytes in the spans on the reusable lists, as counted at their last event
   Owned<SpanNumber> floating;   // list of spans without room, all classes
   Owned<u32> shed_class;        // where shedding surplus reusable spans goes on
   Owned<u32> generation;        // fork generation of the thread that uses the heap (registry.cpp)
@@ -63,11 +63,12 @@ extern __thread Heap* t_heap __attribute__((visibility("hidden"), tls_model("ini
 
 // --- Slow paths. ---
 
-void* allocate_any(usize size);
+void* allocate_any(usize size);  // any size; the fast path has nothing
 void free_elsewhere(void* block);
 void free_not_local(void* block, Span* slot);
 void local_event(Span* span, Heap* heap);
-[[noreturn]] void report_bad_free(void* block);
+// Reports and aborts. Not declared noreturn: the compiler would call it, with a stack frame, where it now jumps.
+void refuse_free(void* block);
 // Says what is wrong with a pointer that `call` was given, and aborts.
 [[noreturn]] void report_bad_pointer(const char* call, void* block);
 
@@ -76,10 +77,12 @@ void local_event(Span* span, Heap* heap);
 // malloc's own: nullptr when the slow path has to serve.
 COFFER_INLINE void* allocate_fast(usize size) {
   if (COFFER_UNLIKELY(size > kLargestSmall)) return nullptr;
-  Owned<Block*>& head = t_heap->blocks[class_of(size)];
-  Block* block = head.get();
+  Heap* heap = t_heap;
+  usize size_class = class_of(size);
+  Block* block = heap->blocks[size_class].get();
   if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
-  head.set(block->next);
+  __asm__("" : "+r"(size_class));  // two scaled accesses; else the compiler spends an instruction on their address
+  heap->blocks[size_class].set(block->next);
   return block;
 }
 
@@ -106,8 +109,8 @@ COFFER_INLINE void deallocate(void* block) {
   if (COFFER_UNLIKELY(!span->owner.is(heap))) return free_not_local(block, span);
   Block* head = span->local_free.get();
   if constexpr (kMisuseChecks) {
-    if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) report_bad_free(block);
-    if (COFFER_UNLIKELY(head == block)) report_bad_free(block);
+    if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_free(block);
+    if (COFFER_UNLIKELY(head == block)) return refuse_free(block);
   }
   if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);
   // release: pairs with the taker's acquire load; what this free wrote is there before the name is gone.

@@ -59,12 +59,12 @@ void unlink_floating(Heap* heap, Span* span) { unlink(heap->floating, span); }
 
 void push_reusable(Heap* heap, Span* span) {
   link(heap->reusable[span->size_class.get()], span);
-  heap->slack.set(heap->slack.get() + span_bytes(span));
+  heap->slack.set(heap->slack.get() + span->slack.get());
 }
 
 void unlink_reusable(Heap* heap, Span* span) {
   unlink(heap->reusable[span->size_class.get()], span);
-  heap->slack.set(heap->slack.get() - span_bytes(span));
+  heap->slack.set(heap->slack.get() - span->slack.get());
 }
 
 Span* pop_reusable(Heap* heap, ClassIndex size_class) {
@@ -90,11 +90,16 @@ void share(Span* span) {
 void place_reusable(Heap* heap, Span* span) {
   const u32 capacity = span->capacity.get();
   const u32 free = free_blocks(span);
-  const bool fits = within_slack(heap->slack.get(), span_bytes(span), config::options().slack);
+  const u32 free_bytes = free >= capacity ? span_bytes(span) : free * span->block_bytes.get();
+  const bool fits = within_slack(heap->slack.get(), free_bytes, config::options().slack);
   if (free >= capacity && !fits) return end_span(span);
   if (free < capacity && !fits && attached_heaps() > 1) return share(span);
-  // The next event: when the frees that are missing were all local ones. Remote ones are counted at the event.
-  set_countdown(span, local_count(span), free >= capacity ? kNever : capacity - free);
+  // The next event: when the slack has to be counted anew, or when the frees that are missing were all local ones.
+  // Remote ones are counted at the event.
+  const u32 missing = free >= capacity ? kNever : capacity - free;
+  const u32 step = recount_step(capacity);
+  set_countdown(span, local_count(span), missing < step ? missing : (missing == kNever ? kNever : step));
+  span->slack.set(free_bytes);
   push_reusable(heap, span);
 }
 

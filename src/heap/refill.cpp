@@ -13,16 +13,21 @@ namespace coffer {
 
 namespace {
 
+// Makes the hot span's local list the heap's. In this order, so that a fork child finds the list in one place or, the
+// same head, in both.
+COFFER_INLINE void take_local(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
+  heap->zero[size_class].set(0);
+  heap->blocks[size_class].set(list);
+  compiler_fence();
+  span->local_free.set(nullptr);
+  set_countdown(span, 0, kNever);
+}
+
 // Refills heap->blocks from the hot span; false: it has no free block.
 bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
   Block* list = span->local_free.get();
   if (list != nullptr) {
-    // In this order, so that a fork child finds the list in one place or, the same head, in both.
-    heap->zero[size_class].set(0);
-    heap->blocks[size_class].set(list);
-    compiler_fence();
-    span->local_free.set(nullptr);
-    set_countdown(span, 0, kNever);
+    take_local(heap, size_class, span, list);
     return true;
   }
   u32 count = 0;
@@ -153,8 +158,19 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
 
 void* allocate_any(usize size) {
   bool zero = false;
-  if (size <= kLargestSmall) {
+  if (COFFER_LIKELY(size <= kLargestSmall)) {
     const ClassIndex size_class = class_of(size);
+    // By far the commonest reason to be here, and for large blocks every second call: the heap's list ran out, and what
+    // was freed meanwhile waits in the hot span. (The null heap has no hot span.)
+    Heap* heap = t_heap;
+    Span* hot = heap->hot[size_class].get();
+    if (COFFER_LIKELY(hot != nullptr)) {
+      if (Block* list = hot->local_free.get()) {
+        take_local(heap, size_class, hot, list);
+        heap->blocks[size_class].set(list->next);
+        return list;
+      }
+    }
     Block* block = allocate_of_class(size_class, &zero);
     return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
   }

@@ -179,6 +179,19 @@ Heap* attach() {
 
 }  // namespace
 
+namespace {
+
+// At the first allocation and not in a constructor: a process that allocates nothing pays nothing, and the C library may
+// allocate here. Handlers registered earlier than these run while these hold the locks; they may allocate nonetheless,
+// for a lock that its holder takes again during fork lets it in.
+void handle_forks() {
+  if (os::on_fork(&fork_prepare, &fork_parent, &fork_child)) return;
+  constexpr char kFailed[] = "coffer: fork handlers could not be registered; do not fork while threads allocate\n";
+  os::write_error(kFailed, sizeof kFailed - 1);
+}
+
+}  // namespace
+
 bool start_process() {
   Registry& registry = g_registry;
   for (;;) {
@@ -195,6 +208,7 @@ bool start_process() {
   const bool ready =
       (registry.heaps != nullptr || start_registry()) && arenas_start(config::options().arena);
   registry.start.store(ready ? Start::done : Start::no, release);  // release: pairs with the acquire above
+  if (ready) handle_forks();
   return ready;
 }
 

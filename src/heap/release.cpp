@@ -29,16 +29,18 @@ Span* large_around(const Arena* arena, uptr address) {
 }
 
 void free_remote(Heap* heap, Span* span, Block* block) {
-  if (heap == &g_null_heap) {
-    // A thread without a heap has nowhere to keep a chain.
+  // A thread that only frees gets a heap for its chain: one atomic for up to kMaxChain blocks instead of each.
+  if (heap == &g_null_heap) heap = own_heap_slow();
+  if (COFFER_UNLIKELY(heap == nullptr)) {
+    heap = &g_null_heap;
     const PushDuty duty = push_remote(span, block, block, 1);
-    if (duty == PushDuty::double_free) report_bad_free(block);
+    if (duty == PushDuty::double_free) return refuse_free(block);
     do_duty(heap, span, duty);
     return;
   }
   const u32 count = heap->chain_count.get();
   if (count != 0 && heap->chain_span.get() == span && count < kMaxChain) {
-    if (heap->chain_first.get() == block) report_bad_free(block);
+    if (heap->chain_first.get() == block) return refuse_free(block);
     block->next = heap->chain_first.get();
     heap->chain_first.set(block);
     heap->chain_count.set(count + 1);
@@ -48,7 +50,7 @@ void free_remote(Heap* heap, Span* span, Block* block) {
   // relaxed: a look for the commonest mistake.
   const RemoteWord word = load_word(span, relaxed);
   if (word.first() != 0 && span_start(span) + uptr{word.first() - 1} * kQuantum == reinterpret_cast<uptr>(block)) {
-    report_bad_free(block);
+    return refuse_free(block);
   }
   heap->chain_span.set(span);
   heap->chain_first.set(block);
@@ -78,7 +80,7 @@ void report_bad_pointer(const char* call, void* block) {
   harden::bad_pointer(call, block, what, span->block_bytes.get());
 }
 
-void report_bad_free(void* block) { report_bad_pointer("free", block); }
+void refuse_free(void* block) { report_bad_pointer("free", block); }
 
 void local_event(Span* span, Heap* heap) {
   // relaxed: the owner acts on states that only it changes, except floating, where mark_reusable decides.
@@ -106,19 +108,19 @@ void free_not_local(void* block, Span* slot) {
   settle_fork();
   Heap* heap = t_heap;
   Span* span = first_record(slot);
-  if (COFFER_UNLIKELY(span == nullptr)) report_bad_free(block);
+  if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   const uptr address = reinterpret_cast<uptr>(block);
   if (is_large(span)) {
     clear_bracket(heap);
-    if (!free_large(block, span)) report_bad_free(block);
+    if (!free_large(block, span)) return refuse_free(block);
     return;
   }
-  if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) report_bad_free(block);
+  if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) return refuse_free(block);
   heap->bracket.store(span, relaxed);  // the span's name is that of its first slot
   compiler_fence();
   if (span->owner.load(relaxed) == heap) {  // a later slot of a span of our own
     Block* head = span->local_free.get();
-    if (kMisuseChecks && COFFER_UNLIKELY(head == block)) report_bad_free(block);
+    if (kMisuseChecks && COFFER_UNLIKELY(head == block)) return refuse_free(block);
     if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);
     clear_bracket(heap);
     return;
@@ -130,7 +132,7 @@ void free_not_local(void* block, Span* slot) {
 void free_elsewhere(void* block) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
-  if (arena == nullptr) report_bad_free(block);
+  if (arena == nullptr) return refuse_free(block);
   free_not_local(block, slot_record(arena, reinterpret_cast<uptr>(block)));
 }
 

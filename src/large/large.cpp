@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/slot_pool.hpp"
@@ -89,8 +88,7 @@ void return_run(Arena* arena, u32 index, u32 count, usize bytes, bool moved) {
     resident = false;
   } else {
     // relaxed: a limit that may be late.
-    const usize limit = config::options().free_limit + counters().held.load(relaxed) / 8;
-    if (counters().dirty.load(relaxed) + bytes > limit) resident = !os::purge(address, length);
+    if (counters().dirty.load(relaxed) + bytes > free_limit(bytes)) resident = !os::purge(address, length);
   }
   return_chunks(arena, index, count, resident);
 }

@@ -67,6 +67,10 @@ u64 random_seed();
 // Nanoseconds of a clock that never steps back.
 u64 monotonic_ns();
 
+// Has the functions called by fork: before it, and after it in the parent and in the child. May allocate. false: the
+// C library has no room for them.
+bool on_fork(void (*prepare)(), void (*parent)(), void (*child)());
+
 // Lets another thread run (spin locks).
 void yield();
 

@@ -17,9 +17,16 @@ class SpinLock {
   void lock() {
     const uptr self = identity();
     for (;;) {
-      uptr nobody = 0;
+      uptr holder = 0;
       // acquire: pairs with the release in unlock.
-      if (holder_.compare_exchange(nobody, self, acquire, relaxed)) return;
+      if (holder_.compare_exchange(holder, self, acquire, relaxed)) return;
+      if (holder == self) {
+        // Between fork's handlers: those of others, which run while Coffer's hold the locks, may allocate. Anywhere else
+        // a signal handler allocates that interrupted an allocation, which no C library allows.
+        COFFER_ASSERT(in_fork_);
+        ++nested_;
+        return;
+      }
       // relaxed: only a reason to try again.
       for (int spins = 0; holder_.load(relaxed) != 0; ++spins) {
         if (spins < 64) {
@@ -31,6 +38,10 @@ class SpinLock {
     }
   }
   void unlock() {
+    if (nested_ > 0) {
+      --nested_;
+      return;
+    }
     // release: pairs with the acquire in lock.
     holder_.store(0, release);
   }
@@ -44,8 +55,10 @@ class SpinLock {
     } else {
       lock();
     }
+    in_fork_ = true;
   }
   void unlock_after_fork() {
+    in_fork_ = false;
     if (interrupted_) {
       interrupted_ = false;
     } else {
@@ -57,7 +70,9 @@ class SpinLock {
   static uptr identity() { return reinterpret_cast<uptr>(&t_lock_identity); }
 
   Atomic<uptr> holder_;       // identity of the thread that holds it; 0: nobody
-  bool interrupted_ = false;  // between lock_for_fork and unlock_after_fork
+  u32 nested_ = 0;            // times its holder took it again
+  bool in_fork_ = false;      // between lock_for_fork and unlock_after_fork
+  bool interrupted_ = false;  // ... and held by what the fork interrupted
 };
 
 class LockGuard {

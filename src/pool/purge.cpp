@@ -10,8 +10,14 @@ namespace coffer {
 
 namespace {
 
-constexpr usize kPurgeFloor = 64 * kCarvePage;  // DESIGN.md 3.4: twice what was freed, plus 64 pages
+constexpr usize kPurgeFloor = 64 * kCarvePage;  // docs/architecture.md, "Physical memory": twice what was freed, plus 64 pages
 constexpr u32 kChunksPerVisit = 16;             // chunks one call looks at, at most, when it is not a full trim
+
+constexpr u64 kPeakHalfLifeNs = 250'000'000;  // docs/architecture.md, "Physical memory"
+
+// The highest held bytes seen of late, and when: halved every kPeakHalfLifeNs.
+Atomic<usize> g_recent_peak;
+Atomic<u64> g_recent_peak_time;
 
 Atomic<u32> g_cursor;  // where the next purge starts, in chunks over all arenas
 
@@ -121,11 +127,29 @@ usize purge_from_cursor(usize bytes, u32 visits) {
 
 usize purge_free(usize bytes) { return purge_from_cursor(bytes, ~u32{0}); }
 
+usize free_limit(usize freed) {
+  // relaxed, all: a limit may be late, and a lost update of the peak is made good by the next free.
+  const usize now = counters().held.load(relaxed) + freed;
+  const u64 time = os::monotonic_ns();
+  const u64 since = time - g_recent_peak_time.load(relaxed);
+  const u64 halvings = since / kPeakHalfLifeNs;
+  usize peak = halvings < 64 ? g_recent_peak.load(relaxed) >> halvings : 0;
+  if (now >= peak) {
+    peak = now;
+    g_recent_peak.store(now, relaxed);
+    g_recent_peak_time.store(time, relaxed);
+  } else {
+    // Between two halvings the decay is linear.
+    peak -= peak / 2 * (since % kPeakHalfLifeNs / 1000) / (kPeakHalfLifeNs / 1000);
+  }
+  return config::options().free_limit + (peak > now ? peak : now) / 8;
+}
+
 void purge_after_free(usize freed) {
-  // relaxed, both: the limit is judged at each free and may be a little late.
-  const usize dirty = counters().dirty.load(relaxed);
-  const usize limit = config::options().free_limit + counters().held.load(relaxed) / 8;
-  if (COFFER_LIKELY(dirty <= limit)) return;
+  const usize dirty = counters().dirty.load(relaxed);  // relaxed: judged at each free, and may be a little late
+  if (COFFER_LIKELY(dirty <= config::options().free_limit)) return;
+  const usize limit = free_limit(freed);
+  if (dirty <= limit) return;
   const usize most = 2 * freed + kPurgeFloor;
   const usize over = dirty - limit;
   purge_from_cursor(over < most ? over : most, kChunksPerVisit);

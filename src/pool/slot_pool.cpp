@@ -14,6 +14,8 @@ u32 g_shards = 1;
 // A process that holds this much is large enough that a new chunk will fill: it may use a huge page.
 constexpr usize kHugePageThreshold = usize{32} << 20;
 
+constexpr u32 kDirtyLooks = 16;  // chunks looked at for a resident run
+
 // How a claim ended: a lost race means that others work on the same chunk.
 enum class Claim : u8 { got, none, lost };
 
@@ -30,14 +32,14 @@ u64 take_dirty(Chunk& chunk, u64 mask) {
   return dirty;
 }
 
-Claim claim_in_chunk(Arena* arena, u32 index, u32 count, u32 alignment, SlotRun* run) {
+Claim claim_in_chunk(Arena* arena, u32 index, u32 count, u32 alignment, bool dirty_only, SlotRun* run) {
   Chunk& chunk = arena->chunks[index];
   const u64 positions = aligned_positions(alignment);
   u64 free = chunk.free.load(relaxed);  // relaxed: the CAS below checks it
   for (int lost = 0;; ++lost) {
     // Slots that are resident already come first: they cost no page fault and leave others unbacked.
     u64 starts = run_starts(free & chunk.dirty.load(relaxed), count) & positions;
-    if (starts == 0) starts = run_starts(free, count) & positions;
+    if (starts == 0 && !dirty_only) starts = run_starts(free, count) & positions;
     if (starts == 0) return Claim::none;
     const u32 bit = lowest_bit(starts);
     const u64 mask = low_mask(count) << bit;
@@ -61,6 +63,21 @@ void put_back(Arena* arena, u32 index, u64 mask, u64 dirty) {
   note_room(arena, index, before | mask);
 }
 
+// A run that is resident already, in one of the first chunks with room: where large runs come and go, taking fresh
+// slots instead would turn every one of them into a purge and as many page faults.
+bool search_dirty(u32 count, u32 alignment, SlotRun* run) {
+  // relaxed: whether it is worth looking.
+  if (count == 1 || counters().dirty.load(relaxed) < count * kSlotBytes) return false;
+  const u32 order = order_of(count > alignment ? count : alignment);
+  Arena* arena = &g_arenas.arenas[0];
+  u32 chunk = next_with_room(arena, order, ~u64{0}, 0);
+  for (u32 looked = 0; looked < kDirtyLooks && chunk < arena->chunk_count; ++looked) {
+    if (claim_in_chunk(arena, chunk, count, alignment, true, run) == Claim::got) return true;
+    chunk = next_with_room(arena, order, ~u64{0}, chunk + 1);
+  }
+  return false;
+}
+
 bool search(u32 count, u32 alignment, u64 residues, SlotRun* run, bool* contended) {
   const u32 order = order_of(count > alignment ? count : alignment);
   const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
@@ -68,7 +85,7 @@ bool search(u32 count, u32 alignment, u64 residues, SlotRun* run, bool* contende
     Arena* arena = &g_arenas.arenas[i];
     for (u32 chunk = next_with_room(arena, order, residues, 0); chunk < arena->chunk_count;
          chunk = next_with_room(arena, order, residues, chunk + 1)) {
-      const Claim claim = claim_in_chunk(arena, chunk, count, alignment, run);
+      const Claim claim = claim_in_chunk(arena, chunk, count, alignment, false, run);
       if (claim == Claim::got) return true;
       if (claim == Claim::none) {
         note_no_room(arena, chunk, order);
@@ -156,7 +173,8 @@ u32 current_shard() { return g_shards == 1 ? 0 : os::current_processor() & (g_sh
 SlotRun acquire_slots(u32 count, u32 alignment, u32 shard) {
   SlotRun run;
   bool contended = false;
-  const bool found = search(count, alignment, residue_mask(shard), &run, &contended) ||
+  const bool found = search_dirty(count, alignment, &run) ||
+                     search(count, alignment, residue_mask(shard), &run, &contended) ||
                      (!contended && search(count, alignment, ~residue_mask(shard), &run, &contended)) ||
                      claim_new_chunk(count, shard, &run) ||
                      // No new chunk can be had: contention is no reason to fail. Lost races end: each is another's win.

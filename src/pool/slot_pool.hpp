@@ -41,7 +41,10 @@ void return_empty_chunks();
 // Gives back the physical memory of free slots and chunks, about `bytes` of it at most, starting at a place that moves
 // on from call to call. Returns the bytes given back. No lock is held across the system call.
 usize purge_free(usize bytes);
-// Purges when free resident memory is over its limit: at most twice what was freed and 64 pages (DESIGN.md 3.4).
+// Free bytes that may stay resident when `freed` bytes were just freed: the option plus 1/8 of a decaying peak of what is
+// held, so that a program that breathes does not thrash.
+usize free_limit(usize freed);
+// Purges when free resident memory is over its limit: at most twice what was freed and 64 pages (docs/architecture.md, "Physical memory").
 void purge_after_free(usize freed);
 
 }  // namespace coffer

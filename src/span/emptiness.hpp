@@ -2,7 +2,9 @@
 // pure functions. Each formula stands here once.
 //
 //   f      empty fraction: 1/4. A span is f-empty when at least a quarter of its blocks are free.
-//   slack  bytes of reusable spans that a heap may keep (Hoard's K * S, here one byte budget for all classes).
+//   slack  free bytes in reusable spans that a heap may keep (Hoard's K * S, which bounds a - u, here one byte budget
+//          for all classes). Not bytes of spans: a heap that works with thirty classes has a reusable span in each, an
+//          eighth of it free.
 //
 // The owner counts local frees, the remote word counts remote ones, and each can stay just short of its threshold:
 // hence each side's threshold is f / 2.
@@ -20,7 +22,11 @@ constexpr u32 reuse_threshold(u32 capacity) {
   return blocks == 0 ? 1 : blocks;
 }
 
-// Whether a heap that keeps `kept` bytes of reusable spans may keep `more`. Written without a difference, which would
+// Local frees of a reusable span after which its free bytes are counted anew: an eighth of it, so that the slack is
+// never off by more.
+constexpr u32 recount_step(u32 capacity) { return reuse_threshold(capacity); }
+
+// Whether a heap that keeps `kept` free bytes may keep `more`. Written without a difference, which would
 // wrap.
 constexpr bool within_slack(usize kept, usize more, usize budget) { return kept <= budget && more <= budget - kept; }
 

@@ -26,7 +26,8 @@ namespace coffer {
 
 // --- Blocks and their place. ---
 
-inline uptr span_start(const Span* span) { return slot_address(arena_of_span(span), span); }
+// A span starts on a slot, and block 0 lies in its first one.
+inline uptr span_start(const Span* span) { return round_down(span->first_block, kSlotBytes); }
 inline u32 span_bytes(const Span* span) { return u32{span->slots.get()} * static_cast<u32>(kSlotBytes); }
 
 // The record that answers for a slot: that of its span's or large block's first slot; nullptr: the slot is free.

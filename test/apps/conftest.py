@@ -13,12 +13,22 @@ import pytest
 import harness
 
 
+DEFAULT = Path(__file__).resolve().parents[2] / "build/lib/libcoffer.so"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--library", default=str(DEFAULT), help="the allocator under test, unless COFFER_LIB names another")
+
+
 @pytest.fixture(scope="session")
-def coffer() -> Iterator[harness.Allocator]:
-    """The library named by COFFER_LIB (any allocator will do), else the one in build/lib. It is copied to a place that
-    every user may read: PostgreSQL runs as another user, and a project under a private home would be out of reach."""
-    default = Path(__file__).resolve().parents[2] / "build/lib/libcoffer.so"
-    library = Path(os.environ.get("COFFER_LIB", default)).resolve()
+def coffer(request: pytest.FixtureRequest) -> Iterator[harness.Allocator]:
+    """The library named by COFFER_LIB, any allocator ("none": glibc itself), else that of --library. It is copied to a
+    place that every user may read: PostgreSQL runs as another user, and a private home would be out of its reach."""
+    named = os.environ.get("COFFER_LIB") or request.config.getoption("--library")
+    if named == "none":
+        yield harness.Allocator("none", harness.GLIBC.preload)
+        return
+    library = Path(named).resolve()
     assert library.is_file(), f"{library} is missing: build it, or name an allocator in COFFER_LIB"
     directory = Path(tempfile.mkdtemp(prefix="coffer-library-"))
     directory.chmod(0o755)

@@ -1,11 +1,11 @@
-"""g++ compiles a large file, and make builds and runs a small project with two jobs."""
+"""g++ compiles a large file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import harness
-from inputs import cxx, project
+from inputs import cxx
 
 
 def compile_large(allocator: harness.Allocator, home: Path) -> bytes:
@@ -21,17 +21,3 @@ def test_object_code(both: list[harness.Allocator], home: Path) -> None:
     got, expected = [compile_large(allocator, home) for allocator in both]
     assert len(expected) > 1_000_000
     assert got == expected
-
-
-def test_make(both: list[harness.Allocator], home: Path) -> None:
-    """Objects and the executable alike, and the executable prints alike (under the allocator too)."""
-    make = harness.require("make", "make")
-    results = []
-    for allocator in both:
-        project.write(home / "project", files=24)
-        outcome = harness.run(allocator, [make, "--silent", "-j2", "check"], home=home, cwd=home / "project")
-        built = {p.name: p.read_bytes() for p in (home / "project").iterdir() if p.suffix == ".o" or p.name == "program"}
-        harness.run(allocator, [make, "--silent", "clean"], home=home, cwd=home / "project")
-        results.append((outcome.stdout, built))
-    assert len(results[1][1]) == 24 + 2
-    assert results[0] == results[1]

@@ -122,7 +122,9 @@ def session(allocator: harness.Allocator, home: Path) -> dict[str, str]:
         clients = [f"--client={CLIENTS}", "--jobs=2", f"--transactions={TRANSACTIONS}", "--random-seed=7"]
         report = cluster.tool("pgbench", *clients).text()
         assert f"{CLIENTS * TRANSACTIONS}/{CLIENTS * TRANSACTIONS}" in report
-        cluster.tool("pgbench", *clients, "--select-only", "--protocol=prepared", "--connect")
+        # A connection for each transaction: a server process that forks off the postmaster, and ends.
+        reads = ["--select-only", "--no-vacuum", "--protocol=prepared", "--connect", "--transactions=60"]
+        cluster.tool("pgbench", *clients[:2], *reads)
         said["sums"] = cluster.query(SUMS).strip()
         said["queries"] = cluster.query(QUERIES)
         said["jit"] = cluster.query(JIT_QUERY)

@@ -8,6 +8,15 @@
 namespace coffer::os::fake {
 namespace {
 
+Faults fault(u64 nth, Duration duration, u32 kinds = kAllKinds, Damage damage = Damage::none) {
+  Faults faults;
+  faults.nth = nth;
+  faults.duration = duration;
+  faults.kinds = kinds;
+  faults.damage = damage;
+  return faults;
+}
+
 class Fake : public testing::Test {
  protected:
   void SetUp() override {
@@ -29,7 +38,7 @@ class Fake : public testing::Test {
 };
 
 TEST_F(Fake, FailsTheNthCallOnce) {
-  set_faults({3, Duration::once, kAllKinds, Damage::none});
+  set_faults(fault(3, Duration::once));
   EXPECT_TRUE(commit(memory_, kLength));
   EXPECT_TRUE(purge(memory_, kLength));
   EXPECT_FALSE(commit(memory_, kLength));
@@ -39,7 +48,7 @@ TEST_F(Fake, FailsTheNthCallOnce) {
 }
 
 TEST_F(Fake, FailsFromThenOnUntilStopped) {
-  set_faults({2, Duration::from_then_on, kAllKinds, Damage::none});
+  set_faults(fault(2, Duration::from_then_on));
   EXPECT_TRUE(commit(memory_, kLength));
   EXPECT_FALSE(purge(memory_, kLength));
   EXPECT_FALSE(decommit(memory_, kLength));
@@ -50,7 +59,7 @@ TEST_F(Fake, FailsFromThenOnUntilStopped) {
 }
 
 TEST_F(Fake, CountsOnlyTheKindsNamed) {
-  set_faults({1, Duration::from_then_on, kPurge | kRemap, Damage::none});
+  set_faults(fault(1, Duration::from_then_on, kPurge | kRemap));
   EXPECT_TRUE(commit(memory_, kLength));
   EXPECT_EQ(counted_calls(), 0u);
   EXPECT_FALSE(purge(memory_, kLength));
@@ -61,7 +70,7 @@ TEST_F(Fake, CountsOnlyTheKindsNamed) {
 TEST_F(Fake, ARefusedCallChangesNothing) {
   ASSERT_TRUE(commit(memory_, kLength));
   std::memset(memory_, 7, kLength);
-  set_faults({1, Duration::from_then_on, kAllKinds, Damage::none});
+  set_faults(fault(1, Duration::from_then_on));
   EXPECT_FALSE(purge(memory_, kLength));
   EXPECT_FALSE(decommit(memory_, kLength));
   EXPECT_FALSE(remap(memory_, kLength));
@@ -72,11 +81,32 @@ TEST_F(Fake, ARefusedCallChangesNothing) {
 TEST_F(Fake, ATornPurgeClearsTheFirstHalf) {
   ASSERT_TRUE(commit(memory_, kLength));
   std::memset(memory_, 7, kLength);
-  set_faults({1, Duration::once, kPurge, Damage::torn});
+  set_faults(fault(1, Duration::once, kPurge, Damage::torn));
   EXPECT_FALSE(purge(memory_, kLength));
   EXPECT_EQ(memory_[0], 0);
   EXPECT_EQ(memory_[kLength / 2 - 1], 0);
   EXPECT_EQ(memory_[kLength / 2], 7);
+}
+
+TEST_F(Fake, FailsAtRandomAboutAsOftenAsSaid) {
+  Faults faults;
+  faults.one_in = 4;
+  set_faults(faults);
+  u32 failed = 0;
+  for (int i = 0; i < 1000; ++i) failed += commit(memory_, kLength) ? 0 : 1;
+  EXPECT_GT(failed, 150u);
+  EXPECT_LT(failed, 350u);
+  EXPECT_EQ(failed_calls(), failed);
+  stop_faults();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(commit(memory_, kLength));
+}
+
+TEST_F(Fake, JitterChangesNoAnswer) {
+  set_jitter(true);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(commit(memory_, kLength));
+  set_faults(fault(1, Duration::once));
+  EXPECT_FALSE(commit(memory_, kLength));
+  set_jitter(false);
 }
 
 TEST_F(Fake, AddressSpaceIsLimited) {

@@ -119,11 +119,15 @@ int sweep_all(Shared* shared, std::uint32_t only) {
   };
   both({});
   for (std::uint32_t kind = 1; kind < fake::kAllKinds; kind *= 2) {
-    both({0, fake::Duration::once, kind, fake::Damage::none});
+    fake::Faults faults;
+    faults.kinds = kind;
+    both(faults);
     // What a torn call leaves matters most when many are torn.
     const bool can_tear = kind == fake::kCommit || kind == fake::kPurge;
     if (can_tear && (only == 0 || only == kind)) {
-      sweep.run({0, fake::Duration::from_then_on, kind, fake::Damage::torn});
+      faults.duration = fake::Duration::from_then_on;
+      faults.damage = fake::Damage::torn;
+      sweep.run(faults);
     }
   }
   std::printf("%" PRIu64 " runs, %d failed\n", sweep.runs(), sweep.reports());

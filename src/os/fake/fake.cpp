@@ -14,6 +14,7 @@ void* reserve(usize length, usize alignment);
 void release(void* address, usize length);
 bool commit(void* address, usize length);
 bool locks_memory();
+bool on_fork(void (*prepare)(), void (*parent)(), void (*child)());
 void keep_locked(void* address, usize length);
 bool purge(void* address, usize length);
 bool decommit(void* address, usize length);
@@ -48,20 +49,43 @@ class Cell {
   Atomic<u64> value_;
 };
 
-Cell g_nth, g_counted, g_failed, g_kinds, g_persistent, g_torn;
+Cell g_nth, g_one_in, g_counted, g_failed, g_kinds, g_persistent, g_torn, g_jitter;
 Cell g_calls_of[fake::kKinds];
 Cell g_address_space, g_reserved, g_clock;
 Cell g_processors(fake::kReal), g_current(fake::kReal);
 
+// Numbers that look random and follow from the call's number: the same run fails in the same places.
+u64 scramble(u64 number) {
+  number = (number ^ (number >> 31)) * 0x9e3779b97f4a7c15u;
+  return number ^ (number >> 29);
+}
+
+void jitter(u64 number) {
+  if (g_jitter.get() == 0) return;
+  for (u64 i = scramble(number) % 4; i > 0; --i) os_linux::yield();
+}
+
+bool is_chosen(u64 number) {
+  const u64 nth = g_nth.get();
+  if (nth != 0 && (number == nth || (number > nth && g_persistent.get() != 0))) return true;
+  const u64 one_in = g_one_in.get();
+  return one_in != 0 && scramble(number + 1) % one_in == 0;
+}
+
 // Counts a call; true when it has to fail.
 bool refuse(fake::Kind kind) {
-  g_calls_of[lowest_bit(kind)].add(1);
-  if ((g_kinds.get() & kind) == 0) return false;
-  const u64 number = g_counted.add(1);
-  const u64 nth = g_nth.get();
-  if (nth == 0 || number < nth || (number > nth && g_persistent.get() == 0)) return false;
+  const u64 of_kind = g_calls_of[lowest_bit(kind)].add(1);
+  jitter(of_kind);
+  if ((g_kinds.get() & kind) == 0 || !is_chosen(g_counted.add(1))) return false;
   g_failed.add(1);
   return true;
+}
+
+// What a call came back with, after some time.
+template <class Result>
+Result later(Result result) {
+  jitter(g_counted.get());
+  return result;
 }
 
 usize first_half(usize length) { return round_down(length / 2, os_linux::page_size()); }
@@ -92,15 +116,19 @@ void release(void* address, usize length) {
 }
 
 bool commit(void* address, usize length) {
-  if (!refuse(fake::kCommit)) return os_linux::commit(address, length);
+  if (!refuse(fake::kCommit)) return later(os_linux::commit(address, length));
   if (torn() && first_half(length) > 0) os_linux::commit(address, first_half(length));
   return false;
 }
 
 bool purge(void* address, usize length) {
-  if (!refuse(fake::kPurge)) return os_linux::purge(address, length);
+  if (!refuse(fake::kPurge)) return later(os_linux::purge(address, length));
   if (torn() && first_half(length) > 0) os_linux::purge(address, first_half(length));
   return false;
+}
+
+bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) {
+  return os_linux::on_fork(prepare, parent, child);
 }
 
 bool locks_memory() { return os_linux::locks_memory(); }
@@ -110,10 +138,10 @@ void keep_locked(void* address, usize length) { os_linux::keep_locked(address, l
 bool decommit(void* address, usize length) { return !refuse(fake::kDecommit) && os_linux::decommit(address, length); }
 
 bool move_pages(void* from, void* to, usize length) {
-  return !refuse(fake::kMovePages) && os_linux::move_pages(from, to, length);
+  return !refuse(fake::kMovePages) && later(os_linux::move_pages(from, to, length));
 }
 
-bool remap(void* address, usize length) { return !refuse(fake::kRemap) && os_linux::remap(address, length); }
+bool remap(void* address, usize length) { return !refuse(fake::kRemap) && later(os_linux::remap(address, length)); }
 
 usize reservation_limit(usize wanted) {
   const usize limit = os_linux::reservation_limit(wanted);
@@ -176,16 +204,22 @@ const char* kind_name(u32 kind) {
 }
 
 void set_faults(const Faults& faults) {
-  g_nth.set(0);
+  stop_faults();
   g_persistent.set(faults.duration == Duration::from_then_on);
   g_torn.set(faults.damage == Damage::torn);
   g_kinds.set(faults.kinds);
   g_counted.set(0);
   g_failed.set(0);
+  g_one_in.set(faults.one_in);
   g_nth.set(faults.nth);
 }
 
-void stop_faults() { g_nth.set(0); }
+void stop_faults() {
+  g_nth.set(0);
+  g_one_in.set(0);
+}
+
+void set_jitter(bool on) { g_jitter.set(on ? 1 : 0); }
 
 u64 counted_calls() { return g_counted.get(); }
 u64 failed_calls() { return g_failed.get(); }

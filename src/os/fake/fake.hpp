@@ -32,10 +32,11 @@ enum class Duration : u8 { once, from_then_on };
 enum class Damage : u8 { none, torn };
 
 struct Faults {
-  u64 nth = 0;  // the n-th call of `kinds` from now fails; 0: none does
+  u64 nth = 0;  // the n-th call of `kinds` from now fails; 0: none does for its number
   Duration duration = Duration::once;
   u32 kinds = kAllKinds;
   Damage damage = Damage::none;
+  u32 one_in = 0;  // beside that, one call in so many fails, at random; 0: none does by chance
 };
 
 // Sets which calls fail, and starts counting from 0.
@@ -53,6 +54,10 @@ u64 calls_of(Kind kind);
 // fault). 0: no limit. reservation_limit() keeps to it too.
 void set_address_space(usize bytes);
 usize reserved_bytes();
+
+// From now on calls that may fail let other threads run before and after, now and then: what two threads do around a
+// slow system call meets more often.
+void set_jitter(bool on);
 
 // The time that monotonic_ns() gives from now on; 0: the real one.
 void set_clock(u64 nanoseconds);

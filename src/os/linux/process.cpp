@@ -1,5 +1,6 @@
 // The process's surroundings on Linux: processors, time, randomness, messages.
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -64,6 +65,13 @@ u64 monotonic_ns() {
   struct timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<u64>(now.tv_sec) * 1'000'000'000u + static_cast<u64>(now.tv_nsec);
+}
+
+bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) {
+  const int saved = errno;
+  const bool done = pthread_atfork(prepare, parent, child) == 0;
+  errno = saved;
+  return done;
 }
 
 void yield() {

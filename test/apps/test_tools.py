@@ -1,11 +1,11 @@
-"""Small tools: bash (forks that go on without exec), sort and xz (threads), tar."""
+"""Small tools: bash (forks that go on without exec), sort and xz (threads), tar, and make with two jobs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import harness
-from inputs import history
+from inputs import history, project
 
 SCRIPT = Path(__file__).parent / "inputs/shell.sh"
 
@@ -37,3 +37,17 @@ def test_tar_xz(both: list[harness.Allocator], home: Path) -> None:
         archives.append((home / "archive.tar.xz").read_bytes())
     assert len(archives[1]) > 3_000_000
     assert archives[0] == archives[1]
+
+
+def test_make(both: list[harness.Allocator], home: Path) -> None:
+    """Objects and the executable alike, and the executable prints alike (under the allocator too)."""
+    make = harness.require("make", "make")
+    results = []
+    for allocator in both:
+        project.write(home / "project", files=24)
+        outcome = harness.run(allocator, [make, "--silent", "-j2", "check"], home=home, cwd=home / "project")
+        built = {p.name: p.read_bytes() for p in (home / "project").iterdir() if p.suffix == ".o" or p.name == "program"}
+        harness.run(allocator, [make, "--silent", "clean"], home=home, cwd=home / "project")
+        results.append((outcome.stdout, built))
+    assert len(results[1][1]) == 24 + 2
+    assert results[0] == results[1]

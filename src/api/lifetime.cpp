@@ -1,0 +1,25 @@
+// What happens when the library is loaded and when the process ends. (fork: heap/registry.cpp, at the first allocation.)
+#include "api/lifetime.hpp"
+
+#include "api/shim.hpp"
+#include "coffer/coffer.h"
+#include "config/config.hpp"
+
+namespace coffer::api {
+
+const char lifetime_linked = 0;
+
+namespace {
+
+constexpr int kFirst = 101;  // before the constructors, and after the destructors, of the program itself
+
+// Options that ask for a message get it even if the program never allocates.
+__attribute__((constructor(kFirst))) void start() { config::load(); }
+
+__attribute__((destructor(kFirst))) void end() {
+  if (config::options().stats) coffer_malloc_stats();
+}
+
+}  // namespace
+
+}  // namespace coffer::api
