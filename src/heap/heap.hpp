@@ -63,7 +63,7 @@ extern __thread Heap* t_heap __attribute__((visibility("hidden"), tls_model("ini
 
 // --- Slow paths. ---
 
-void* allocate_any(usize size);  // any size; the fast path has nothing
+void* allocate_any(usize size);
 void free_elsewhere(void* block);
 void free_not_local(void* block, Span* slot);
 void local_event(Span* span, Heap* heap);

@@ -164,7 +164,7 @@ void* allocate_any(usize size) {
     // was freed meanwhile waits in the hot span. (The null heap has no hot span.)
     Heap* heap = t_heap;
     Span* hot = heap->hot[size_class].get();
-    if (COFFER_LIKELY(hot != nullptr)) {
+    if (COFFER_LIKELY(hot != nullptr && heap->blocks[size_class].get() == nullptr)) {
       if (Block* list = hot->local_free.get()) {
         take_local(heap, size_class, hot, list);
         heap->blocks[size_class].set(list->next);

@@ -73,14 +73,17 @@ std::size_t figure(const char* path, const char* name) {
   LineReader reader(path);
   const std::size_t length = std::strlen(name);
   while (const char* line = reader.next()) {
-    if (std::strncmp(line, name, length) == 0 && line[length] == ':') return std::strtoul(line + length + 1, nullptr, 10);
+    if (std::strncmp(line, name, length) == 0 && line[length] == ':')
+      return std::strtoul(line + length + 1, nullptr, 10);
   }
   return 0;
 }
 
 }  // namespace
 
-Case::Case(const char* name, Function function) : name_(name), function_(function), next_(first_case) { first_case = this; }
+Case::Case(const char* name, Function function) : name_(name), function_(function), next_(first_case) {
+  first_case = this;
+}
 
 const Case* Case::find(const char* name) {
   for (const Case* c = first_case; c != nullptr; c = c->next_) {

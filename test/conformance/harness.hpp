@@ -104,7 +104,7 @@ T hide(T value) {
 
 #define FAIL(...) ::conformance::fail(__FILE__, __LINE__, __VA_ARGS__)
 // CHECK(condition) or CHECK(condition, "format", values...).
-#define CHECK(condition, ...)                                                                       \
-  do {                                                                                              \
+#define CHECK(condition, ...)                                                                     \
+  do {                                                                                            \
     if (!(condition)) ::conformance::fail_check(__FILE__, __LINE__, #condition, " " __VA_ARGS__); \
   } while (false)

@@ -129,8 +129,9 @@ CASE(interior) {
   void* victim = crowd[says(4, "late") ? kCrowd - 3 : 1];
   static const char* name;
   name = argument(2);
-  in_thread(says(3, "other"), [](void* pointer) { commit_crime(name, pointer); },
-            static_cast<char*>(victim) + offset_in(argument(1), size));
+  in_thread(
+      says(3, "other"), [](void* pointer) { commit_crime(name, pointer); },
+      static_cast<char*>(victim) + offset_in(argument(1), size));
 }
 
 // A block of the given alignment, whose inside is as little a start as any other's.
@@ -228,7 +229,6 @@ CASE(while_others_allocate) {
   while (hammer.rounds() < 10'000) usleep(1000);
   commit_crime(nullptr, foreign_pointer("static"));
 }
-
 
 // As a library function that is called back in the midst of allocations: a destructor at exit.
 CASE(at_exit) {

@@ -53,9 +53,9 @@ void check_one(int kind, std::size_t alignment, std::size_t size, bool grow) {
 }  // namespace
 
 CASE(alignments_to_8_mib) {
-  const std::size_t sizes[] = {0,    1,    8,     16,    24,    48,     64,     65,      100,     129,    256,
-                               1000, 1024, 4000,  4096,  5000,  8192,   16384,  20000,   32768,   32769,  65536,
-                               99999, 262144, 1000000, 1048576, 1048577, 2097152, 3000000};
+  const std::size_t sizes[] = {0,     1,     8,     16,     24,      48,      64,      65,      100,    129,
+                               256,   1000,  1024,  4000,   4096,    5000,    8192,    16384,   20000,  32768,
+                               32769, 65536, 99999, 262144, 1000000, 1048576, 1048577, 2097152, 3000000};
   for (int kind = 0; kind < 3; ++kind) {
     for (std::size_t alignment = 8; alignment <= 8 << 20; alignment *= 2) {
       for (const std::size_t size : sizes) check_one(kind, alignment, size, size < 100'000);

@@ -12,10 +12,10 @@ using namespace conformance;
 namespace {
 
 constexpr std::size_t kMega = 1 << 20;
-constexpr std::size_t kLargeSamples[] = {70'001,     99'999,     131'072,    200'000,     262'144,    524'288,
-                                         786'433,    kMega - 1,  kMega,      kMega + 1,   2 * kMega - 1, 2 * kMega,
-                                         2 * kMega + 1, 3'000'000, 4 * kMega, 5 * kMega + 77, 33 * kMega, 100 * kMega,
-                                         128 * kMega + 1};
+constexpr std::size_t kLargeSamples[] = {70'001,         99'999,     131'072,       200'000,        262'144,
+                                         524'288,        786'433,    kMega - 1,     kMega,          kMega + 1,
+                                         2 * kMega - 1,  2 * kMega,  2 * kMega + 1, 3'000'000,      4 * kMega,
+                                         5 * kMega + 77, 33 * kMega, 100 * kMega,   128 * kMega + 1};
 
 }  // namespace
 
@@ -23,10 +23,18 @@ CASE(zero_size_blocks_are_unique) {
   static void* blocks[10'000];
   for (int i = 0; i < 10'000; ++i) {
     switch (i % 4) {
-      case 0: blocks[i] = malloc(hide(std::size_t{0})); break;
-      case 1: blocks[i] = calloc(hide(std::size_t{0}), 8); break;
-      case 2: blocks[i] = realloc(nullptr, hide(std::size_t{0})); break;
-      default: blocks[i] = aligned_alloc(64, hide(std::size_t{0})); break;
+      case 0:
+        blocks[i] = malloc(hide(std::size_t{0}));
+        break;
+      case 1:
+        blocks[i] = calloc(hide(std::size_t{0}), 8);
+        break;
+      case 2:
+        blocks[i] = realloc(nullptr, hide(std::size_t{0}));
+        break;
+      default:
+        blocks[i] = aligned_alloc(64, hide(std::size_t{0}));
+        break;
     }
     CHECK(blocks[i] != nullptr);
     // A unique block: what another one wrote into itself must still be there at the end.
@@ -65,7 +73,8 @@ CASE(usable_bytes_of_very_large_blocks) {
     CHECK(block != nullptr, "size %zu", size);
     const std::size_t usable = malloc_usable_size(block);
     CHECK(usable >= size);
-    for (std::size_t place = 0; place < usable; place += 64 * 1024) block[place] = static_cast<unsigned char>(place >> 16);
+    for (std::size_t place = 0; place < usable; place += 64 * 1024)
+      block[place] = static_cast<unsigned char>(place >> 16);
     block[usable - 1] = 77;
     for (std::size_t place = 0; place + 1 < usable; place += 64 * 1024) {
       CHECK(block[place] == static_cast<unsigned char>(place >> 16));
@@ -164,7 +173,8 @@ CASE(realloc_of_null_and_to_zero) {
 
 CASE(realloc_keeps_content_small) {
   for (std::size_t size = 1; size <= 40'000; size = size < 2100 ? size + 1 : size + 331) {
-    for (const std::size_t other : {size / 2 + 1, size + 1, size + 17, size * 2, size * 9, size / 9 + 1, size + 50'000}) {
+    for (const std::size_t other :
+         {size / 2 + 1, size + 1, size + 17, size * 2, size * 9, size / 9 + 1, size + 50'000}) {
       void* block = malloc(size);
       fill(block, size, size);
       block = realloc(block, hide(other));
@@ -182,10 +192,10 @@ CASE(realloc_keeps_content_small) {
 // One block through all ranges: small, slot runs, whole chunks, and the range in which pages are moved rather than
 // copied; other blocks lie between, so that growth in place is not always to be had.
 CASE(realloc_keeps_content_large) {
-  const std::size_t sizes[] = {24,         3000,       20'000,     33'000,      90'000,      300'000,    900'000,
-                               1'500'000,  2'500'000,  7'000'000,  30'000'000,  100'000'000, 150'000'000, 310'000'000,
-                               310'004'096, 120'000'000, 50'000'000, 9'000'000, 2'200'000,   1'000'000,  500'000,
-                               100'000,    32'768,     10'000,     100,         20'000'000,  60'000,     105'000'000};
+  const std::size_t sizes[] = {24,          3000,        20'000,     33'000,     90'000,      300'000,     900'000,
+                               1'500'000,   2'500'000,   7'000'000,  30'000'000, 100'000'000, 150'000'000, 310'000'000,
+                               310'004'096, 120'000'000, 50'000'000, 9'000'000,  2'200'000,   1'000'000,   500'000,
+                               100'000,     32'768,      10'000,     100,        20'000'000,  60'000,      105'000'000};
   void* between[64] = {};
   std::size_t count = 0;
   std::size_t held = 8;

@@ -16,10 +16,10 @@ namespace {
 constexpr std::size_t kLargest = PTRDIFF_MAX;
 // Sizes that nobody can have: beyond PTRDIFF_MAX, near the end of size_t where rounding up wraps, and far more than any
 // address space.
-constexpr std::size_t kImpossible[] = {SIZE_MAX,           SIZE_MAX - 1,       SIZE_MAX - 7,    SIZE_MAX - 15,
-                                       SIZE_MAX - 16,      SIZE_MAX - 63,      SIZE_MAX - 4095, SIZE_MAX - 4096,
-                                       SIZE_MAX - 32'768,  SIZE_MAX - 2097152, kLargest + 1,    kLargest + 4096,
-                                       kLargest + 2097152, kLargest,           kLargest - 15,   kLargest - 4096,
+constexpr std::size_t kImpossible[] = {SIZE_MAX,           SIZE_MAX - 1,       SIZE_MAX - 7,        SIZE_MAX - 15,
+                                       SIZE_MAX - 16,      SIZE_MAX - 63,      SIZE_MAX - 4095,     SIZE_MAX - 4096,
+                                       SIZE_MAX - 32'768,  SIZE_MAX - 2097152, kLargest + 1,        kLargest + 4096,
+                                       kLargest + 2097152, kLargest,           kLargest - 15,       kLargest - 4096,
                                        kLargest - 2097152, kLargest / 2 + 1,   std::size_t{1} << 60};
 
 void expect_no_memory(const void* block, const char* what, std::size_t size) {

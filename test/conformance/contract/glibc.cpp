@@ -154,8 +154,17 @@ CASE(malloc_trim_gives_memory_back) {
 }
 
 CASE(mallopt_answers_0_or_1) {
-  const int parameters[] = {M_MXFAST,         M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX,
-                            M_CHECK_ACTION,   M_PERTURB,        M_ARENA_TEST, M_ARENA_MAX,   12345, 0};
+  const int parameters[] = {M_MXFAST,
+                            M_TRIM_THRESHOLD,
+                            M_TOP_PAD,
+                            M_MMAP_THRESHOLD,
+                            M_MMAP_MAX,
+                            M_CHECK_ACTION,
+                            M_PERTURB,
+                            M_ARENA_TEST,
+                            M_ARENA_MAX,
+                            12345,
+                            0};
   for (const int parameter : parameters) {
     const int status = mallopt(parameter, parameter == M_MXFAST ? 64 : 1);
     CHECK(status == 0 || status == 1, "mallopt(%d) = %d", parameter, status);

@@ -51,19 +51,19 @@ long syscall(long number, ...) {
   va_end(list);
   const long result = checked(raw(number, values[0], values[1], values[2], values[3], values[4], values[5]));
   if (number == SYS_capget && result == 0 && values[1] != 0) {
-    struct __user_cap_data_struct *data = (struct __user_cap_data_struct *)values[1];
+    struct __user_cap_data_struct* data = (struct __user_cap_data_struct*)values[1];
     data[0].effective &= ~(1u << CAP_IPC_LOCK);
     data[0].permitted &= ~(1u << CAP_IPC_LOCK);
   }
   return result;
 }
 
-int getrlimit(__rlimit_resource_t resource, struct rlimit *limit) {
+int getrlimit(__rlimit_resource_t resource, struct rlimit* limit) {
   const long result = checked(raw(SYS_prlimit64, 0, (long)resource, 0, (long)limit, 0, 0));
   if (result == 0 && resource == RLIMIT_MEMLOCK) limit->rlim_cur = limit->rlim_max = (rlim_t)1 << 30;
   return (int)result;
 }
 
-int getrlimit64(__rlimit_resource_t resource, struct rlimit64 *limit) {
-  return getrlimit(resource, (struct rlimit *)limit);
+int getrlimit64(__rlimit_resource_t resource, struct rlimit64* limit) {
+  return getrlimit(resource, (struct rlimit*)limit);
 }

@@ -62,7 +62,8 @@ void expect_nothing_left(std::size_t size) {
 }
 
 void exhaust_and_recover(std::size_t least) {
-  for (const std::size_t size : {std::size_t{1} << 20, std::size_t{5000}, std::size_t{3'000'000}, std::size_t{50'000}}) {
+  for (const std::size_t size :
+       {std::size_t{1} << 20, std::size_t{5000}, std::size_t{3'000'000}, std::size_t{50'000}}) {
     Node* list = nullptr;
     void* kept = malloc(size);
     CHECK(kept != nullptr);
@@ -132,16 +133,14 @@ CASE(sixty_four_threads_in_256_mib) {
   }
   for (pthread_t thread : threads) pthread_join(thread, nullptr);
   note("64 threads got %zu MiB before the limit", total.load() / kMega);
-  // 256 MiB less 8 MiB of thread stacks, the program and its libraries, and what 64 heaps keep for the size classes they
-  // used before: up to one span a class.
+  // 256 MiB less 8 MiB of thread stacks, the program and its libraries, and what 64 heaps keep for the size classes
+  // they used before: up to one span a class.
   CHECK(total.load() >= 64 * kMega, "%zu MiB", total.load() / kMega);
   check_metadata();
 }
 
 // Run with a small limit on the address space, and with a small arena.
-CASE(exhausted_and_recovered) {
-  exhaust_and_recover(static_cast<std::size_t>(argument_number(0)) * kMega);
-}
+CASE(exhausted_and_recovered) { exhaust_and_recover(static_cast<std::size_t>(argument_number(0)) * kMega); }
 
 // The limit comes while the program runs, to just above what it has.
 CASE(limit_lowered_at_run_time) {
@@ -177,7 +176,8 @@ CASE(overcommit_refused) {
   memset(block, 1, kMega);
   block = realloc(block, 700 * kMega);
   CHECK(block != nullptr);
-  const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto memory =
+      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   for (const std::size_t size : {2 * memory, 4 * memory, 64 * memory}) {
     errno = 0;
     CHECK(malloc(hide(size)) == nullptr && errno == ENOMEM, "%zu bytes: errno %d", size, errno);

@@ -26,9 +26,10 @@ struct NamedCall {
   const char* name;
   long number;
 };
-constexpr NamedCall kCalls[] = {{"mmap", SYS_mmap},       {"mprotect", SYS_mprotect}, {"madvise", SYS_madvise},
-                                {"mremap", SYS_mremap},   {"munmap", SYS_munmap},     {"membarrier", SYS_membarrier},
-                                {"getrandom", SYS_getrandom}, {"sched_yield", SYS_sched_yield}, {"prctl", SYS_prctl}};
+constexpr NamedCall kCalls[] = {
+    {"mmap", SYS_mmap},           {"mprotect", SYS_mprotect},       {"madvise", SYS_madvise},
+    {"mremap", SYS_mremap},       {"munmap", SYS_munmap},           {"membarrier", SYS_membarrier},
+    {"getrandom", SYS_getrandom}, {"sched_yield", SYS_sched_yield}, {"prctl", SYS_prctl}};
 
 // Makes the call fail with `error` in all threads. brk, where glibc's own heap grows, goes with mmap; it reports
 // failure by returning what it is given, so that 0 stands for it.

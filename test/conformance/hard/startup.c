@@ -1,12 +1,12 @@
-/* The smallest program: having allocated nothing, or a few small blocks if it has an argument, it copies what the kernel
- * says about its memory to stdout. */
+/* The smallest program: having allocated nothing, or a few small blocks if it has an argument, it copies to stdout what
+ * the kernel says about its memory. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 static char text[1 << 16];
 
-static int copy(const char *path) {
+static int copy(const char* path) {
   const int file = open(path, O_RDONLY);
   ssize_t got;
   while ((got = read(file, text, sizeof text)) > 0) {
@@ -15,10 +15,10 @@ static int copy(const char *path) {
   return close(file);
 }
 
-int main(int count, char **values) {
+int main(int count, char** values) {
   (void)values;
   for (size_t size = 16; count > 1 && size <= 512; size += 16) {
-    char *block = malloc(size);
+    char* block = malloc(size);
     if (block == NULL) return 1;
     block[0] = 1;
   }
