@@ -32,6 +32,7 @@ class Checker {
   // Walks a list of the span's free blocks; returns its length.
   u32 walk(const Span* span, const Block* list);
   void check_span(Span* span);
+  usize check_ring(const Heap* heap, SpanNumber newest);
   void check_list(const Heap* heap, SpanNumber number, SpanState state, SpanState other);
 
   usize violations_ = 0;
@@ -94,6 +95,23 @@ void Checker::check_list(const Heap* heap, SpanNumber number, SpanState state, S
   }
 }
 
+// Walks a ring of reusable spans; returns the slack they count for.
+usize Checker::check_ring(const Heap* heap, SpanNumber newest) {
+  usize slack = 0;
+  for (SpanNumber number = newest; number != 0;) {
+    const Span* span = span_at(number);
+    // relaxed, both: no other thread is inside.
+    expect(load_word(span, relaxed).state() == SpanState::reusable, "a span on a heap's ring is in another state");
+    expect(span->owner.load(relaxed) == heap, "a span on a heap's ring belongs to another");
+    slack += span->slack.get();
+    const SpanNumber next = span->next.get();
+    const bool whole = next != 0 && span_at(next)->previous.get() == number;
+    expect(whole, "a heap's ring is broken");
+    number = whole && next != newest ? next : 0;
+  }
+  return slack;
+}
+
 void Checker::check_heaps() {
   for (u32 i = 0; i < heaps_ever(); ++i) {
     if (i == 0 && !fallback_heap_used()) continue;
@@ -102,8 +120,7 @@ void Checker::check_heaps() {
     usize slack = 0;
     check_list(heap, heap->floating.get(), SpanState::floating, SpanState::claimed);
     for (ClassIndex c = 0; c < kClasses; ++c) {
-      check_list(heap, heap->reusable[c].get(), SpanState::reusable, SpanState::reusable);
-      for (SpanNumber n = heap->reusable[c].get(); n != 0; n = span_at(n)->next.get()) slack += span_at(n)->slack.get();
+      slack += check_ring(heap, heap->reusable[c].get());
       const Span* hot = heap->hot[c].get();
       expect(heap->blocks[c].get() == nullptr || hot != nullptr, "a heap has blocks without a hot span");
       if (hot != nullptr) {

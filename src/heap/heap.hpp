@@ -42,13 +42,14 @@ struct alignas(kCacheLine) Heap {
   // --- Slow paths. Owner only, but for the mailbox. ---
   Owned<u32> index;             // in the registry
   Owned<usize> slack;           // free bytes in the spans on the reusable lists, as counted at their last event
+  Owned<usize> held;            // bytes of the spans that are private to it
   Owned<SpanNumber> floating;   // list of spans without room, all classes
   Owned<u32> shed_class;        // where shedding surplus reusable spans goes on
   Owned<u32> generation;        // fork generation of the thread that uses the heap (registry.cpp)
   Owned<u8> attached;           // a thread uses it
   Owned<u32> next_unused;       // registry's list
   Owned<Span*> hot[kClasses];
-  Owned<SpanNumber> reusable[kClasses];  // lists of spans with room, one a class
+  Owned<SpanNumber> reusable[kClasses];  // rings of spans with room, one a class: the newest; before it the oldest
   Owned<u8> zero[kClasses];              // the blocks of the class are zero but for their links
 
   alignas(kCacheLine) Atomic<SpanNumber> mailbox;  // stack of claimed spans; kMailboxClosed: the thread ended

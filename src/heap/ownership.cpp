@@ -54,23 +54,45 @@ bool mail(Heap* owner, Span* span) {
 
 }  // namespace
 
+void take_in(Heap* heap, Span* span) {
+  span->owner.store(heap, relaxed);  // relaxed: a thread compares it with its own heap only; claimants use the word
+  heap->held.set(heap->held.get() + span_bytes(span));
+}
+
+void let_go(Heap* heap, Span* span) { heap->held.set(heap->held.get() - span_bytes(span)); }
+
 void push_floating(Heap* heap, Span* span) { link(heap->floating, span); }
 void unlink_floating(Heap* heap, Span* span) { unlink(heap->floating, span); }
 
 void push_reusable(Heap* heap, Span* span) {
-  link(heap->reusable[span->size_class.get()], span);
+  Owned<SpanNumber>& newest = heap->reusable[span->size_class.get()];
+  const SpanNumber number = span_number(span);
+  Span* next = newest.get() != 0 ? span_at(newest.get()) : span;
+  Span* previous = newest.get() != 0 ? span_at(next->previous.get()) : span;
+  span->next.set(newest.get() != 0 ? newest.get() : number);
+  span->previous.set(newest.get() != 0 ? next->previous.get() : number);
+  previous->next.set(number);
+  next->previous.set(number);
+  newest.set(number);
   heap->slack.set(heap->slack.get() + span->slack.get());
 }
 
 void unlink_reusable(Heap* heap, Span* span) {
-  unlink(heap->reusable[span->size_class.get()], span);
+  Owned<SpanNumber>& newest = heap->reusable[span->size_class.get()];
+  const SpanNumber number = span_number(span);
+  const SpanNumber next = span->next.get();
+  span_at(span->previous.get())->next.set(next);
+  span_at(next)->previous.set(span->previous.get());
+  if (newest.get() == number) newest.set(next == number ? 0 : next);
+  span->next.set(0);
+  span->previous.set(0);
   heap->slack.set(heap->slack.get() - span->slack.get());
 }
 
 Span* pop_reusable(Heap* heap, ClassIndex size_class) {
-  const SpanNumber number = heap->reusable[size_class].get();
-  if (number == 0) return nullptr;
-  Span* span = span_at(number);
+  const SpanNumber newest = heap->reusable[size_class].get();
+  if (newest == 0) return nullptr;
+  Span* span = span_at(span_at(newest)->previous.get());
   unlink_reusable(heap, span);
   return span;
 }
@@ -91,9 +113,12 @@ void place_reusable(Heap* heap, Span* span) {
   const u32 capacity = span->capacity.get();
   const u32 free = free_blocks(span);
   const u32 free_bytes = free >= capacity ? span_bytes(span) : free * span->block_bytes.get();
-  const bool fits = within_slack(heap->slack.get(), free_bytes, config::options().slack);
-  if (free >= capacity && !fits) return end_span(span);
-  if (free < capacity && !fits && attached_heaps() > 1) return share(span);
+  const usize budget = slack_budget(config::options().slack, heap->held.get());
+  const bool fits = within_slack(heap->slack.get(), free_bytes, budget);
+  if (!fits && (free >= capacity || attached_heaps() > 1)) {
+    let_go(heap, span);
+    return free >= capacity ? end_span(span) : share(span);
+  }
   // The next event: when the slack has to be counted anew, or when the frees that are missing were all local ones.
   // Remote ones are counted at the event.
   const u32 missing = free >= capacity ? kNever : capacity - free;
@@ -116,7 +141,7 @@ void take_mail(Heap* heap) {
       unlink_floating(heap, span);
     } else {
       // Claimed from the thread that had this heap before, which ended in between: a new owner for an orphan.
-      span->owner.store(heap, relaxed);
+      take_in(heap, span);
     }
     receive_claimed(span);
     place_reusable(heap, span);
@@ -134,12 +159,13 @@ void close_chain(Heap* heap) {
 }
 
 void shed_surplus(Heap* heap) {
-  const usize budget = config::options().slack;
+  const usize budget = slack_budget(config::options().slack, heap->held.get());
   if (COFFER_LIKELY(heap->slack.get() <= budget) || attached_heaps() <= 1) return;
   u32 shed = 0;
   for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce && heap->slack.get() > budget; ++looked) {
     const u32 size_class = heap->shed_class.get() % kClasses;
     if (Span* span = pop_reusable(heap, size_class)) {
+      let_go(heap, span);
       share(span);
       ++shed;
     } else {
@@ -162,6 +188,14 @@ void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span) {
   set_countdown(span, before + count, kNever);
 }
 
+u32 reusable_count(const Heap* heap, ClassIndex size_class) {
+  const SpanNumber newest = heap->reusable[size_class].get();
+  if (newest == 0) return 0;
+  u32 count = 1;
+  for (SpanNumber n = span_at(newest)->next.get(); n != newest; n = span_at(n)->next.get()) ++count;
+  return count;
+}
+
 void release_idle(Heap* heap) {
   close_chain(heap);
   take_mail(heap);
@@ -171,13 +205,16 @@ void release_idle(Heap* heap) {
     if (hot != nullptr && free_blocks(hot) == hot->capacity.get()) {
       heap->hot[c].set(nullptr);
       mark_reusable(hot);
+      let_go(heap, hot);
       end_span(hot);
     }
-    for (SpanNumber number = heap->reusable[c].get(); number != 0;) {
+    u32 left = reusable_count(heap, c);
+    for (SpanNumber number = heap->reusable[c].get(); left > 0; --left) {
       Span* span = span_at(number);
       number = span->next.get();
       if (free_blocks(span) < span->capacity.get()) continue;
       unlink_reusable(heap, span);
+      let_go(heap, span);
       end_span(span);
     }
   }

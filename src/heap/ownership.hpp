@@ -6,16 +6,22 @@
 
 namespace coffer {
 
+// A span without an owner becomes the heap's, and the other way round (the latter before the span is shared or ended).
+void take_in(Heap* heap, Span* span);
+void let_go(Heap* heap, Span* span);
+
 void push_floating(Heap* heap, Span* span);
 void unlink_floating(Heap* heap, Span* span);
 void push_reusable(Heap* heap, Span* span);
+// The one that has been reusable for longest: it has gathered most free blocks, so it is worth most as a hot span.
 Span* pop_reusable(Heap* heap, ClassIndex size_class);
 void unlink_reusable(Heap* heap, Span* span);
+u32 reusable_count(const Heap* heap, ClassIndex size_class);  // walks the ring
 
 // A span in state reusable, on no list: keeps it, hands it to the partial pool, or gives it back, as emptiness and
 // slack say.
 void place_reusable(Heap* heap, Span* span);
-// A span in state reusable, on no list: makes it nobody's.
+// A span in state reusable, on no list: makes it nobody's, or ends it if it is empty.
 void share(Span* span);
 
 // Takes the spans that remote frees claimed for this heap.

@@ -60,6 +60,12 @@ bool retire_hot(Heap* heap, ClassIndex size_class, Span* span) {
   return true;
 }
 
+Span* new_span(Heap* heap, ClassIndex size_class) {
+  Span* span = make_span(size_class);
+  if (span != nullptr) take_in(heap, span);
+  return span;
+}
+
 Span* next_hot(Heap* heap, ClassIndex size_class) {
   if (Span* span = pop_reusable(heap, size_class)) {
     mark_hot(span);
@@ -67,11 +73,11 @@ Span* next_hot(Heap* heap, ClassIndex size_class) {
     return span;
   }
   if (Span* span = g_partial_pool.adopt(size_class, current_shard(), mark_adopted)) {
-    span->owner.store(heap, relaxed);  // relaxed: a thread compares it with its own heap only
+    take_in(heap, span);
     set_countdown(span, local_count(span), kNever);
     return span;
   }
-  return make_span(size_class, heap);
+  return new_span(heap, size_class);
 }
 
 // Memory is exhausted: what this heap keeps for speed is given up, then blocks that are free but do not make their span
@@ -79,7 +85,7 @@ Span* next_hot(Heap* heap, ClassIndex size_class) {
 // NULL, and never earlier.
 Span* scavenge(Heap* heap, ClassIndex size_class) {
   release_idle(heap);
-  if (Span* span = make_span(size_class, heap)) return span;
+  if (Span* span = new_span(heap, size_class)) return span;
   for (SpanNumber number = heap->floating.get(); number != 0; number = span_at(number)->next.get()) {
     Span* span = span_at(number);
     // relaxed: only whether to try.
@@ -103,7 +109,7 @@ Span* scavenge(Heap* heap, ClassIndex size_class) {
   });
   Span* span = listed ? g_partial_pool.adopt(size_class, current_shard(), mark_adopted) : nullptr;
   if (span != nullptr) {
-    span->owner.store(heap, relaxed);  // relaxed: as in next_hot
+    take_in(heap, span);
     set_countdown(span, local_count(span), kNever);
   }
   return span;

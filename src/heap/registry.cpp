@@ -130,6 +130,7 @@ void abandon_spans(Heap* heap) {
       span->owner.store(nullptr, release);
     }
   }
+  heap->held.set(0);
   // Only now: a claimant that finds the box closed takes the span, and this thread must be through with it.
   // acq_rel: release for that claimant, acquire for what is in the box.
   SpanNumber number = heap->mailbox.exchange(kMailboxClosed, acq_rel);
@@ -289,6 +290,7 @@ void reclaim_vanished_records() {
     }
     heap->floating.set(0);
     heap->slack.set(0);
+    heap->held.set(0);
     heap->chain_count.set(0);
     heap->chain_span.set(nullptr);
     heap->bracket.store(nullptr, relaxed);  // relaxed, both: their thread is gone

@@ -35,7 +35,7 @@ Block* block_at(const Span* span, u32 index) {
 
 }  // namespace
 
-Span* make_span(ClassIndex size_class, Heap* owner) {
+Span* make_span(ClassIndex size_class) {
   const ClassLayout& layout = kLayout[size_class];
   const u32 slots = 1u << layout.slots_log2;
   const u32 shard = current_shard();
@@ -63,7 +63,6 @@ Span* make_span(ClassIndex size_class, Heap* owner) {
   describe_slots(span, slots, SlotUse::span, SlotUse::span_rest);
   // release: pairs with the acquire in push_remote and in walks; who sees the new life sees its fields.
   span->remote.store(load_word(span, relaxed).next_life(SpanState::hot).bits(), release);
-  span->owner.store(owner, relaxed);  // relaxed: a thread compares it with its own heap only; claimants use the word
   return span;
 }
 

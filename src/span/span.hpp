@@ -68,8 +68,8 @@ inline u32 absent_count(const Span* span) { return span->capacity.get() - span->
 
 // --- Life. ---
 
-// A new span of the class in state hot, its owner `owner`, no page cut. nullptr: no memory.
-Span* make_span(ClassIndex size_class, Heap* owner);
+// A new span of the class in state hot, no page cut; the caller becomes its owner. nullptr: no memory.
+Span* make_span(ClassIndex size_class);
 // Ends the span's life and gives its slots back. The caller holds it alone: no block is live, it is on no list, and
 // its state is reusable (its owner calls) or returning.
 void end_span(Span* span);

@@ -16,6 +16,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,12 @@ def environment(allocator: Allocator, home: Path, extra: Mapping[str, str] | Non
     return result
 
 
+def tracing(directory: Path) -> dict[str, str]:
+    """Has the dynamic linker write down what it binds, one file a process, whoever the process runs as."""
+    directory.chmod(0o777)
+    return {"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(directory / "process")}
+
+
 def run(
     allocator: Allocator,
     command: Sequence[str | Path],
@@ -99,16 +106,11 @@ def run(
     status (`status` None: any but death by a signal), that no allocator report was printed, and (with `bindings`) that
     every process used the allocator."""
     arguments = [str(word) for word in command]
-    full = environment(allocator, home, env)
-    trace = home / f"bindings.{allocator.name}"
-    if bindings:
-        shutil.rmtree(trace, ignore_errors=True)
-        trace.mkdir()
-        full |= {"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(trace / "process")}
+    trace = Path(tempfile.mkdtemp(prefix="bindings.", dir=home))
     process = subprocess.Popen(
         [*DIES_WITH_US, *arguments],
         cwd=cwd or home,
-        env=full,
+        env=environment(allocator, home, env) | (tracing(trace) if bindings else {}),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -132,7 +134,7 @@ def run(
     )
     if bindings:
         check_bindings(allocator, trace)
-        shutil.rmtree(trace)
+    shutil.rmtree(trace)
     return outcome
 
 
@@ -207,11 +209,12 @@ class Server:
     ) -> None:
         self.allocator, self.stop = allocator, stop
         self.log = home / f"server.{allocator.name}.log"
+        self.trace = Path(tempfile.mkdtemp(prefix="bindings.", dir=home))
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*DIES_WITH_US, *map(str, command)],
                 cwd=home,
-                env=environment(allocator, home),
+                env=environment(allocator, home) | tracing(self.trace),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -241,6 +244,7 @@ class Server:
         if kind is None:
             check_quiet(self.allocator, printed)
             assert status == 0, f"server under {self.allocator.name}: {describe_status(status)}\n{tail(printed)}"
+            check_bindings(self.allocator, self.trace)
         else:
             print(tail(printed))
 

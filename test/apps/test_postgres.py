@@ -81,7 +81,6 @@ class Cluster:
             home=self.home,
             env={"PGHOST": str(self.home), "PGUSER": "tester", "PGDATABASE": "postgres"},
             stdin=data.encode(),
-            bindings=False,
             user=self.user,
             group=self.group,
         )

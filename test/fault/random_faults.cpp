@@ -1,5 +1,5 @@
-// Many threads while calls to the operating system fail at random and other threads run around each: what one thread
-// undoes after a failure meets what the others do.
+// Many threads while calls to the operating system fail at random, or while address space is short: what one thread
+// undoes after a failure meets what the others do. Other threads run around every call.
 //
 //   random_faults [--seed N] [--rounds N] [--ops N (a thread and round)] [--no-fork (one round, for a debugger)]
 #include <sys/wait.h>
@@ -127,6 +127,12 @@ void run_round(std::uint64_t seed, std::uint64_t operations) {
   faults.one_in = static_cast<u32>(random.by_magnitude(2, 200));
   faults.kinds = random.one_in(2) ? fake::kAllKinds : static_cast<u32>(random.between(1, fake::kAllKinds));
   faults.damage = random.one_in(2) ? fake::Damage::torn : fake::Damage::none;
+  // In every second round nothing fails but for want of address space: then threads take from each other what is left.
+  const bool narrow = seed % 2 == 0;
+  if (narrow) {
+    faults = {};
+    fake::set_address_space(random.between(8, 64) * kMiB);
+  }
   fake::set_faults(faults);
   fake::set_jitter(true);
   std::deque<Mailbox> mailboxes(2 * kThreads);
@@ -149,16 +155,21 @@ void run_round(std::uint64_t seed, std::uint64_t operations) {
   fake::stop_faults();
   coffer_malloc_trim(0);
   check_allocator("after the last trim");
-  std::printf("seed %" PRIu64 ": one in %u of %s calls failed, %" PRIu64 "; %" PRIu64 " allocations refused\n", seed,
-              faults.one_in, fake::kind_name(faults.kinds), fake::failed_calls(), refused);
+  if (narrow) {
+    std::printf("seed %" PRIu64 ": %zu MiB of address space; ", seed, fake::reserved_bytes() / kMiB);
+  } else {
+    std::printf("seed %" PRIu64 ": one in %u of %s calls failed, %" PRIu64 "; ", seed, faults.one_in,
+                fake::kind_name(faults.kinds), fake::failed_calls());
+  }
+  std::printf("%" PRIu64 " allocations refused\n", refused);
   std::fflush(stdout);
 }
 
 // Each round has a process of its own: memory once had from the system is kept, and would be refused no more.
 int random_faults(const Arguments& arguments) {
   const std::uint64_t seed = arguments.number("--seed", std::random_device{}());
-  const std::uint64_t rounds = arguments.number("--rounds", kThreadSanitizer ? 12 : 40);
-  const std::uint64_t operations = arguments.number("--ops", kThreadSanitizer ? 1'000 : 5'000);
+  const std::uint64_t rounds = arguments.number("--rounds", kThreadSanitizer ? 10 : 30);
+  const std::uint64_t operations = arguments.number("--ops", kThreadSanitizer ? 1'000 : 4'000);
   if (arguments.given("--no-fork")) {
     run_round(seed, operations);
     return 0;

@@ -56,8 +56,10 @@ Cell g_processors(fake::kReal), g_current(fake::kReal);
 
 // Numbers that look random and follow from the call's number: the same run fails in the same places.
 u64 scramble(u64 number) {
-  number = (number ^ (number >> 31)) * 0x9e3779b97f4a7c15u;
-  return number ^ (number >> 29);
+  number = (number + 1) * 0x9e3779b97f4a7c15u;
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
+  return number ^ (number >> 31);
 }
 
 void jitter(u64 number) {
@@ -69,7 +71,7 @@ bool is_chosen(u64 number) {
   const u64 nth = g_nth.get();
   if (nth != 0 && (number == nth || (number > nth && g_persistent.get() != 0))) return true;
   const u64 one_in = g_one_in.get();
-  return one_in != 0 && scramble(number + 1) % one_in == 0;
+  return one_in != 0 && scramble(number) % one_in == 0;
 }
 
 // Counts a call; true when it has to fail.

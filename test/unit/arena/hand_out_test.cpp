@@ -1,0 +1,312 @@
+// Which chunks are handed out, against a model that knows nothing of words and bits; and what they hold.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "arena/arena.hpp"
+#include "fresh.hpp"
+#include "observe/counters.hpp"
+#include "os/fake/fake.hpp"
+#include "support/random.hpp"
+
+namespace coffer {
+namespace {
+
+namespace fake = os::fake;
+
+constexpr usize kMiB = usize{1} << 20;
+
+Arena& first_arena() { return g_arenas.arenas[0]; }
+
+// What the arena should do, chunk by chunk.
+class Model {
+ public:
+  explicit Model(const Arena& arena) : arena_(arena), chunks_(arena.chunk_count) {}
+
+  u32 first_fit(u32 count, u32 alignment) const {
+    for (u32 i = 0; u64{i} + count <= chunks_.size(); ++i) {
+      if ((arena_.base / kChunkBytes + i) % alignment == 0 && all_free(i, count)) return i;
+    }
+    return none();
+  }
+  u32 one(u32 residue, u32 modulus) const {
+    u32 any = none();
+    for (u32 i = 0; i < chunks_.size(); ++i) {
+      if (chunks_[i].taken) continue;
+      if (i % modulus == residue) return i;
+      if (any == none()) any = i;
+    }
+    return any;
+  }
+  bool all_free(u32 index, u32 count) const {
+    if (u64{index} + count > chunks_.size()) return false;
+    for (u32 i = index; i < index + count; ++i) {
+      if (chunks_[i].taken) return false;
+    }
+    return true;
+  }
+  // Returns whether all of the range is zero.
+  bool take(u32 index, u32 count) {
+    bool fresh = true;
+    for (u32 i = index; i < index + count; ++i) {
+      fresh = fresh && !chunks_[i].dirty;
+      chunks_[i] = {true, false};
+    }
+    return fresh;
+  }
+  void give_back(u32 index, u32 count, bool resident) {
+    for (u32 i = index; i < index + count; ++i) chunks_[i] = {false, resident};
+  }
+  u32 none() const { return static_cast<u32>(chunks_.size()); }
+  usize dirty_bytes() const {
+    usize bytes = 0;
+    for (const State& chunk : chunks_) bytes += chunk.dirty ? kChunkBytes : 0;
+    return bytes;
+  }
+
+ private:
+  struct State {
+    bool taken = false;
+    bool dirty = false;
+  };
+  const Arena& arena_;
+  std::vector<State> chunks_;
+};
+
+struct Held {
+  u32 index, count;
+};
+
+class HandOut {
+ public:
+  explicit HandOut(u64 seed) : model_(first_arena()), random_(seed) {}
+
+  void step() {
+    switch (random_.below(8)) {
+      case 0:
+      case 1:
+        return take_one();
+      case 2:
+      case 3:
+        return take_run();
+      case 4:
+        return grow();
+      default:
+        return give_back();
+    }
+  }
+  void check() {
+    ASSERT_EQ(counters().dirty.load(relaxed), model_.dirty_bytes());
+    for (u32 i = 0; i < first_arena().frontier.load(relaxed) / kChunkBytes; ++i) {
+      const bool taken = (first_arena().groups[i / kChunksPerGroup].taken.get() >> (i % kChunksPerGroup)) & 1;
+      ASSERT_EQ(taken, !model_.all_free(i, 1)) << i;
+    }
+  }
+
+ private:
+  void take_one() {
+    const u32 modulus = 1u << random_.below(7);
+    const u32 residue = static_cast<u32>(random_.below(modulus));
+    const u32 expected = model_.one(residue, modulus);
+    if (expected == model_.none()) return;  // take_chunk would make a further arena
+    ChunkRun run;
+    ASSERT_TRUE(take_chunk(residue, modulus, &run));
+    note(run, expected, 1);
+  }
+  void take_run() {
+    const u32 count = 1 + static_cast<u32>(random_.below(random_.below(4) == 0 ? 150 : 6));
+    const u32 alignment = 1u << random_.below(random_.below(4) == 0 ? 9 : 2);
+    const u32 expected = model_.first_fit(count, alignment);
+    ChunkRun run;
+    ASSERT_EQ(take_chunks(count, alignment, false, &run), expected != model_.none());
+    if (expected != model_.none()) note(run, expected, count);
+  }
+  void grow() {
+    if (held_.empty()) return;
+    Held& held = held_[random_.below(held_.size())];
+    const u32 more = 1 + static_cast<u32>(random_.below(4));
+    const u32 at = held.index + held.count;
+    bool fresh = false;
+    const bool possible = model_.all_free(at, more);
+    ASSERT_EQ(take_chunks_at(&first_arena(), at, more, &fresh), possible);
+    if (!possible) return;
+    ASSERT_EQ(fresh, model_.take(at, more));
+    held.count += more;
+  }
+  void give_back() {
+    if (held_.empty()) return;
+    const usize which = random_.below(held_.size());
+    const Held held = held_[which];
+    const bool resident = random_.below(2) == 0;
+    return_chunks(&first_arena(), held.index, held.count, resident);
+    model_.give_back(held.index, held.count, resident);
+    held_[which] = held_.back();
+    held_.pop_back();
+  }
+  void note(const ChunkRun& run, u32 expected, u32 count) {
+    ASSERT_EQ(run.arena, &first_arena());
+    ASSERT_EQ(run.index, expected);
+    ASSERT_EQ(run.count, count);
+    ASSERT_EQ(run.fresh, model_.take(expected, count));
+    held_.push_back({expected, count});
+  }
+
+  Model model_;
+  test::Random random_;
+  std::vector<Held> held_;
+};
+
+void run_model(u32 chunks, u64 seed, u32 steps) {
+  ASSERT_TRUE(arenas_start(usize{chunks} * kChunkBytes));
+  HandOut hand_out(seed);
+  for (u32 i = 0; i < steps; ++i) {
+    hand_out.step();
+    if (i % 16 == 0) hand_out.check();
+    ASSERT_FALSE(testing::Test::HasFailure()) << "at step " << i;
+  }
+}
+
+FRESH_TEST(HandOut, FollowsTheModelInASmallArena) { run_model(7, 1, 3000); }
+FRESH_TEST(HandOut, FollowsTheModelInOneGroup) { run_model(64, 2, 3000); }
+FRESH_TEST(HandOut, FollowsTheModelOverManyGroups) { run_model(500, 3, 3000); }
+
+FRESH_TEST(HandOut, PrefersTheResidueOfTheShard) {
+  ASSERT_TRUE(arenas_start(256 * kMiB));
+  ChunkRun run;
+  for (const u32 expected : {2u, 6u, 10u}) {
+    ASSERT_TRUE(take_chunk(2, 4, &run));
+    EXPECT_EQ(run.index, expected);
+  }
+  ASSERT_TRUE(take_chunk(0, 1, &run));
+  EXPECT_EQ(run.index, 0u);
+}
+
+FRESH_TEST(HandOut, ReturnedChunksAreFreshOnlyIfTheyWerePurged) {
+  ASSERT_TRUE(arenas_start(256 * kMiB));
+  ChunkRun run;
+  ASSERT_TRUE(take_chunks(4, 1, false, &run));
+  EXPECT_TRUE(run.fresh);
+  const usize committed = counters().committed.load(relaxed);
+  return_chunks(run.arena, 0, 2, false);
+  return_chunks(run.arena, 2, 2, true);
+  EXPECT_EQ(counters().dirty.load(relaxed), 2 * kChunkBytes);
+  ASSERT_TRUE(take_chunks(2, 1, false, &run));
+  EXPECT_TRUE(run.fresh);
+  return_chunks(run.arena, 0, 2, false);
+  // One dirty chunk among clean ones.
+  ASSERT_TRUE(take_chunks(3, 1, false, &run));
+  EXPECT_FALSE(run.fresh);
+  EXPECT_EQ(counters().dirty.load(relaxed), kChunkBytes);
+  EXPECT_EQ(counters().committed.load(relaxed), committed) << "they stayed committed";
+}
+
+// --- Committing in windows. ---
+
+u64 commits() { return fake::calls_of(fake::kCommit); }
+
+FRESH_TEST(Windows, GrowWithWhatIsCommitted) {
+  ASSERT_TRUE(arenas_start(usize{1} << 30));
+  Arena& arena = first_arena();
+  ChunkRun run;
+  // Fewer than 16 chunks: each by itself.
+  for (u32 i = 0; i < 16; ++i) {
+    ASSERT_TRUE(take_chunk(0, 1, &run));
+    EXPECT_EQ(counters().committed.load(relaxed), (i + 1) * kChunkBytes);
+  }
+  // 16 / 8: the aligned pair.
+  ASSERT_TRUE(take_chunk(0, 1, &run));
+  EXPECT_EQ(run.index, 16u);
+  EXPECT_EQ(counters().committed.load(relaxed), 18 * kChunkBytes);
+  const u64 before = commits();
+  ASSERT_TRUE(take_chunk(0, 1, &run));
+  EXPECT_EQ(commits(), before) << "the neighbour was committed with it";
+  // A run is committed as it is.
+  ASSERT_TRUE(take_chunks(46, 1, false, &run));
+  EXPECT_EQ(run.index, 18u);
+  EXPECT_EQ(arena.groups[0].committed.get(), ~u64{0});
+  // 64 / 8: the window is aligned, whichever chunk in it is wanted. (Three calls are for the group's metadata.)
+  ASSERT_TRUE(take_chunk(5, 8, &run));
+  EXPECT_EQ(run.index, 69u);
+  EXPECT_EQ(arena.groups[1].committed.get(), 0xffu);
+  EXPECT_EQ(counters().chunks.load(relaxed), 72u);
+  EXPECT_EQ(counters().committed.load(relaxed), 72 * kChunkBytes);
+}
+
+FRESH_TEST(Windows, EndWithTheArena) {
+  ASSERT_TRUE(arenas_start(usize{67} * kChunkBytes));
+  ChunkRun run;
+  ASSERT_TRUE(take_chunks(64, 1, false, &run));
+  ASSERT_TRUE(take_chunk(0, 1, &run));
+  EXPECT_EQ(counters().committed.load(relaxed), 67 * kChunkBytes);
+  EXPECT_EQ(first_arena().groups[1].committed.get(), 7u);
+}
+
+FRESH_TEST(Windows, AreGivenUpForTheOneChunkThatIsNeeded) {
+  ASSERT_TRUE(arenas_start(usize{1} << 30));
+  ChunkRun run;
+  ASSERT_TRUE(take_chunks(62, 1, false, &run));
+  fake::Faults faults;
+  faults.nth = 1;
+  faults.kinds = fake::kCommit;
+  fake::set_faults(faults);
+  ASSERT_TRUE(take_chunk(0, 1, &run));
+  EXPECT_EQ(fake::failed_calls(), 1u);
+  EXPECT_EQ(counters().committed.load(relaxed), 63 * kChunkBytes);
+}
+
+// --- Threads. ---
+
+FRESH_TEST(HandOut, NoChunkIsGivenTwiceToThreads) {
+  constexpr u32 kChunks = 40, kThreads = 4, kRounds = 400;
+  ASSERT_TRUE(arenas_start(usize{kChunks} * kChunkBytes));
+  fake::set_jitter(true);
+  std::vector<Atomic<u32>> owners(kChunks);
+  const auto work = [&](u32 self) {
+    test::Random random(self);
+    for (u32 round = 0; round < kRounds; ++round) {
+      const u32 count = 1 + static_cast<u32>(random.below(9));
+      ChunkRun run;
+      if (!take_chunks(count, 1u << random.below(3), false, &run)) continue;
+      bool fresh = false;
+      if (random.below(2) == 0 && take_chunks_at(run.arena, run.index + count, 2, &fresh)) run.count += 2;
+      for (u32 i = run.index; i < run.index + run.count; ++i) EXPECT_EQ(owners[i].exchange(self, relaxed), 0u);
+      for (u32 i = run.index; i < run.index + run.count; ++i) EXPECT_EQ(owners[i].exchange(0, relaxed), self);
+      return_chunks(run.arena, run.index, run.count, random.below(2) == 0);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (u32 i = 1; i <= kThreads; ++i) threads.emplace_back(work, i);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(first_arena().groups[0].taken.get(), 0u);
+  EXPECT_EQ(first_arena().lowest_free_group, 0u);
+  ChunkRun run;
+  ASSERT_TRUE(take_chunks(kChunks, 1, false, &run));
+  EXPECT_EQ(counters().dirty.load(relaxed), 0u);
+}
+
+// One arena more is made, however many threads find that there is no room.
+FRESH_TEST(HandOut, ThreadsThatGrowMakeOneArena) {
+  constexpr u32 kThreads = 4;
+  ASSERT_TRUE(arenas_start(8 * kMiB));
+  fake::set_jitter(true);
+  ChunkRun all;
+  ASSERT_TRUE(take_chunks(4, 1, false, &all));
+  std::vector<ChunkRun> runs(kThreads);
+  std::vector<std::thread> threads;
+  for (ChunkRun& run : runs) {
+    threads.emplace_back([&run] { EXPECT_TRUE(take_chunk(0, 1, &run)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(g_arenas.count.load(relaxed), 2u);
+  u32 seen = 0;
+  for (const ChunkRun& run : runs) {
+    EXPECT_EQ(run.arena, &g_arenas.arenas[1]);
+    seen |= 1u << run.index;
+  }
+  EXPECT_EQ(seen, 15u);
+}
+
+}  // namespace
+}  // namespace coffer

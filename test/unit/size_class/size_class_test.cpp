@@ -1,0 +1,42 @@
+#include "size_class/size_class.hpp"
+
+#include <gtest/gtest.h>
+
+namespace coffer {
+namespace {
+
+TEST(SizeClass, StepsOfSixteenThenEightToADoubling) {
+  for (ClassIndex c = 0; c < 8; ++c) EXPECT_EQ(class_bytes(c), 16 * (c + 1));
+  EXPECT_EQ(class_bytes(8), 144u);
+  EXPECT_EQ(class_bytes(15), 256u);
+  EXPECT_EQ(class_bytes(16), 288u);
+  for (ClassIndex c = 16; c < kClasses; ++c) EXPECT_EQ(class_bytes(c), 2 * class_bytes(c - 8)) << c;
+  EXPECT_EQ(class_bytes(kClasses - 1), kLargestSmall);
+}
+
+TEST(SizeClass, ClassesAscendInMultiplesOfTheQuantum) {
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    EXPECT_EQ(class_bytes(c) % kQuantum, 0u) << c;
+    if (c > 0) {
+      EXPECT_GT(class_bytes(c), class_bytes(c - 1)) << c;
+    }
+  }
+}
+
+TEST(SizeClass, EverySizeGetsTheSmallestClassThatHoldsIt) {
+  ClassIndex smallest = 0;
+  for (usize size = 0; size <= kLargestSmall; ++size) {
+    while (class_bytes(smallest) < size) ++smallest;
+    ASSERT_EQ(compute_class(size), smallest) << size;
+    ASSERT_EQ(class_of(size), smallest) << size;
+  }
+}
+
+TEST(SizeClass, WasteStaysWithinAnEighth) {
+  for (usize size = 128; size <= kLargestSmall; ++size) {
+    ASSERT_LE((class_bytes(class_of(size)) - size) * 8, size) << size;
+  }
+}
+
+}  // namespace
+}  // namespace coffer
