@@ -26,7 +26,7 @@ build:  ## the libraries, in build/lib
 run:  ## a real program under Coffer and under glibc: time and memory
 	@tools/setup.sh $(build_sets) run
 	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries
-	@python3 test/apps/run.py --library $(build_dir)/lib/libcoffer.so
+	@python3 tools/demo.py --library $(build_dir)/lib/libcoffer.so
 
 test:  ## every test, then those marked tsan under ThreadSanitizer
 	@tools/setup.sh build test

@@ -125,7 +125,8 @@ def machine() -> str:
     version = subprocess.run([python(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
     processor = found[1] if found else platform.machine()
     load = f"load {os.getloadavg()[0]:.1f} before the first run"
-    return f"{os.cpu_count()} x {processor}, Linux {platform.release()}, {version}, {' '.join(platform.libc_ver())}; {load}"
+    libc = " ".join(platform.libc_ver())
+    return f"{os.cpu_count()} x {processor}, Linux {platform.release()}, {version}, {libc}; {load}"
 
 
 def main() -> int:

@@ -9,14 +9,14 @@ packages_build=(g++ cmake ninja-build make pkgconf binutils)
 packages_test=(
   libgtest-dev python3 python3-pytest valgrind clang-19
   # The real programs of test/apps.
-  redis-server redis-tools sqlite3 'postgresql-15|postgresql-16' ghostscript z3 lua5.4 perl git time
+  redis-server redis-tools sqlite3 'postgresql-15|postgresql-16' ghostscript z3 lua5.4 perl git xz-utils time
   'libpython3.11-testsuite|libpython3.12-testsuite'
   # The allocators that bench/ compares with.
   libjemalloc2 'libtcmalloc-minimal4t64|libtcmalloc-minimal4' libmimalloc2.0 libtbbmalloc2
 )
 packages_lint=(clang-format-19 clang-tidy-19 python3)
 packages_clang=(clang-19 libclang-rt-19-dev)
-packages_run=(python3 redis-server redis-tools)
+packages_run=(python3)
 
 fail() {
   echo "setup: $*" >&2

@@ -5,8 +5,8 @@
 #include <string.h>
 
 int main(void) {
-  char *ours = coffer_malloc(100);
-  char *libc = malloc(100);
+  char* ours = coffer_malloc(100);
+  char* libc = malloc(100);
   if (ours == NULL || libc == NULL) return 1;
   strcpy(ours, "from coffer_malloc");
   strcpy(libc, "from malloc");

@@ -1,4 +1,5 @@
-// What happens when the library is loaded and when the process ends. (fork: heap/registry.cpp, at the first allocation.)
+// What happens when the library is loaded and when the process ends. (fork: heap/registry.cpp, at the first
+// allocation.)
 #include "api/lifetime.hpp"
 
 #include "api/shim.hpp"

@@ -200,6 +200,7 @@ u32 find_chunk(Arena* arena, u32 residue, u32 modulus) {
 }
 
 void raise_lowest_group(Arena* arena) {
+  // relaxed: under the lock.
   while (usize{arena->lowest_free_group} * kChunksPerGroup * kChunkBytes < arena->frontier.load(relaxed) &&
          arena->groups[arena->lowest_free_group].taken.get() == ~u64{0}) {
     arena->lowest_free_group += 1;
@@ -281,8 +282,8 @@ Taken take_in_arena(Arena* arena, const ChunkWish& wish, ChunkRun* run) {
   bool committed = false;
   {
     LockGuard guard(arena->lock);
-    index = wish.modulus != 0 ? find_chunk(arena, wish.residue, wish.modulus)
-                              : find_range(arena, count, wish.alignment);
+    index =
+        wish.modulus != 0 ? find_chunk(arena, wish.residue, wish.modulus) : find_range(arena, count, wish.alignment);
     if (index >= arena->chunk_count) return Taken::no_space;
     if (!claim_range(arena, index, count, &committed)) return Taken::no_memory;
   }

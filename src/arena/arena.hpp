@@ -15,19 +15,19 @@ inline constexpr u32 kMaxArenas = 64;
 inline constexpr u32 kSummaryRatio = 64;  // groups a bit-word of the room summary stands for
 
 struct Arena {
-  uptr base = 0;                // first byte of chunk 0
-  Atomic<usize> frontier;       // bytes from base whose metadata is committed; grows only
-  Span* spans = nullptr;        // by slot
-  Chunk* chunks = nullptr;      // by chunk
-  Group* groups = nullptr;      // by group
+  uptr base = 0;                   // first byte of chunk 0
+  Atomic<usize> frontier;          // bytes from base whose metadata is committed; grows only
+  Span* spans = nullptr;           // by slot
+  Chunk* chunks = nullptr;         // by chunk
+  Group* groups = nullptr;         // by group
   Atomic<u64>* summary = nullptr;  // kOrders words for each kSummaryRatio groups: which groups have room
-  usize bytes = 0;              // of the arena proper
-  usize reserved = 0;           // with metadata
+  usize bytes = 0;                 // of the arena proper
+  usize reserved = 0;              // with metadata
   u32 chunk_count = 0;
-  u32 first_slot_number = 0;    // of slot 0, over all arenas
-  SpinLock lock;                // groups' taken and committed words, the hints below, and growth of the frontier
-  u32 lowest_free_group = 0;    // no group before it has a free chunk
-  Atomic<u32> highest_chunk;    // 1 + the highest chunk ever taken: walks end here
+  u32 first_slot_number = 0;  // of slot 0, over all arenas
+  SpinLock lock;              // groups' taken and committed words, the hints below, and growth of the frontier
+  u32 lowest_free_group = 0;  // no group before it has a free chunk
+  Atomic<u32> highest_chunk;  // 1 + the highest chunk ever taken: walks end here
 };
 
 // All arenas; [0] is the one the fast path knows. Entries are filled once and never change place.
@@ -72,7 +72,9 @@ COFFER_INLINE Arena* arena_of(uptr address) {
   return arena_of_slow(address);
 }
 
-COFFER_INLINE Span* slot_record(Arena* arena, uptr address) { return arena->spans + (address - arena->base) / kSlotBytes; }
+COFFER_INLINE Span* slot_record(Arena* arena, uptr address) {
+  return arena->spans + (address - arena->base) / kSlotBytes;
+}
 COFFER_INLINE uptr slot_address(const Arena* arena, const Span* span) {
   return arena->base + static_cast<uptr>(span - arena->spans) * kSlotBytes;
 }

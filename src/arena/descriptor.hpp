@@ -42,28 +42,28 @@ struct alignas(kCacheLine) Span {
   uptr first_block;  // address of block 0
   u64 multiplier;    // BlockTest of the class; limit 0 rejects every pointer (free spans)
   u64 limit;
-  Owned<u64> absent;  // bit i: page i is not cut into blocks; what starts there is free and on no list
+  Owned<u64> absent;                 // bit i: page i is not cut into blocks; what starts there is free and on no list
   Owned<SpanNumber> next, previous;  // the one list the span is on: floating, reusable (owner) or partial (pool lock)
 
   // --- The shared line: what others write. ---
-  Atomic<u64> remote;                 // RemoteWord: first remotely freed block, count, state, tag
-  Atomic<SpanNumber> mail_next;       // link while in an owner's mailbox
-  Owned<u32> block_bytes;             // usable bytes of a block; large blocks: see large_bytes
-  Owned<u32> capacity;                // blocks in the span
-  Owned<u32> cut;                     // blocks cut so far; capacity - cut lie in absent pages
-  Owned<u32> shared_base;             // of the count of a shared span: what is not on the remote list
+  Atomic<u64> remote;            // RemoteWord: first remotely freed block, count, state, tag
+  Atomic<SpanNumber> mail_next;  // link while in an owner's mailbox
+  Owned<u32> block_bytes;        // usable bytes of a block; large blocks: see large_bytes
+  Owned<u32> capacity;           // blocks in the span
+  Owned<u32> cut;                // blocks cut so far; capacity - cut lie in absent pages
+  Owned<u32> shared_base;        // of the count of a shared span: what is not on the remote list
   Owned<u8> size_class;
-  Owned<u8> slots;                    // slots of the span
-  Owned<u8> shard;                    // shard of the partial pool; fixed while the span lives
-  Owned<u8> listed;                   // PartialPool's duty flags, under its lock
+  Owned<u8> slots;   // slots of the span
+  Owned<u8> shard;   // shard of the partial pool; fixed while the span lives
+  Owned<u8> listed;  // PartialPool's duty flags, under its lock
   Atomic<SlotUse> use;
-  Owned<u8> first_distance;           // span_rest, large_rest: slots back to the first
-  Owned<u8> pages_zero;               // absent pages are known to be zero
-  Owned<u8> moved;                    // large: mapping was moved here and does not merge
-  Owned<usize> large_bytes;           // large: usable bytes
-  Owned<u32> large_chunks;            // large: chunks it takes; 0: it is made of slots
-  Owned<u32> dirty_slots_at_start;    // slots that held old data when the span was made
-  Owned<u32> slack;                   // reusable: free bytes that its heap's slack counts for it
+  Owned<u8> first_distance;         // span_rest, large_rest: slots back to the first
+  Owned<u8> pages_zero;             // absent pages are known to be zero
+  Owned<u8> moved;                  // large: mapping was moved here and does not merge
+  Owned<usize> large_bytes;         // large: usable bytes
+  Owned<u32> large_chunks;          // large: chunks it takes; 0: it is made of slots
+  Owned<u32> dirty_slots_at_start;  // slots that held old data when the span was made
+  Owned<u32> slack;                 // reusable: free bytes that its heap's slack counts for it
 };
 static_assert(sizeof(Span) == 2 * kCacheLine);
 
@@ -73,7 +73,7 @@ struct alignas(kCacheLine) Chunk {
   Atomic<u64> free;   // bit i: slot i is free. Claiming is one CAS, releasing one fetch_or
   Atomic<u64> dirty;  // bit i: slot i is free and resident (holds old data)
   Atomic<ChunkUse> use;
-  Owned<u8> huge;            // huge pages are allowed here
+  Owned<u8> huge;           // huge pages are allowed here
   Owned<u32> large_chunks;  // large: chunks of the block, this one first
 };
 static_assert(sizeof(Chunk) == kCacheLine);

@@ -32,8 +32,8 @@ class Atomic {
 
   COFFER_INLINE T load(std::memory_order order) const { return value_.load(order); }
 
-  // Relaxed comparisons with the cell, for the fast paths: one instruction on x86-64, where the compiler makes a load and
-  // a compare of an atomic.
+  // Relaxed comparisons with the cell, for the fast paths: one instruction on x86-64, where the compiler makes a load
+  // and a compare of an atomic.
   COFFER_INLINE bool is(T value) const {
 #if COFFER_COMPARE_IN_MEMORY
     if constexpr (sizeof(T) == 8) {

@@ -7,10 +7,10 @@ namespace coffer::harden {
 
 // What is wrong with a pointer.
 enum class BadPointer : u8 {
-  foreign,        // not in memory that Coffer hands out
-  not_a_start,    // inside a block, or between blocks
-  already_free,   // freed twice in a row, or a large block that is free
-  free_span,      // in memory that holds no block now
+  foreign,       // not in memory that Coffer hands out
+  not_a_start,   // inside a block, or between blocks
+  already_free,  // freed twice in a row, or a large block that is free
+  free_span,     // in memory that holds no block now
 };
 
 // "coffer: free of 0x...: WHAT (size class N)"; `call` is the function that was given the pointer; block_bytes 0: no

@@ -58,13 +58,13 @@ void Checker::check_span(Span* span) {
   const RemoteWord word = load_word(span, acquire);  // acquire: pairs with make_span
   const Heap* owner = span->owner.load(relaxed);     // relaxed, all here: no other thread is inside
   const u32 local = walk(span, span->local_free.get());
-  const Block* first = word.first() == 0
-                           ? nullptr
-                           : reinterpret_cast<Block*>(span_start(span) + uptr{word.first() - 1} * kQuantum);
+  const Block* first =
+      word.first() == 0 ? nullptr : reinterpret_cast<Block*>(span_start(span) + uptr{word.first() - 1} * kQuantum);
   const u32 remote = walk(span, first);
   expect(local == local_count(span), "the local list is not as long as the countdown says");
   expect(count_absent_blocks(span) == absent_count(span), "absent pages do not hold the blocks that are not cut");
-  expect(word.state() != SpanState::free && word.state() != SpanState::returning, "a span in use is in a passing state");
+  expect(word.state() != SpanState::free && word.state() != SpanState::returning,
+         "a span in use is in a passing state");
   if (is_private(word.state())) {
     expect(owner != nullptr, "a private span has no owner");
     expect(owner == nullptr || owner->attached.get() != 0, "a span's owner has no thread");
@@ -87,6 +87,7 @@ void Checker::check_list(const Heap* heap, SpanNumber number, SpanState state, S
     const Span* span = span_at(number);
     const SpanState is = load_word(span, relaxed).state();
     expect(is == state || is == other, "a span on a heap's list is in another state");
+    // relaxed: no other thread is inside.
     expect(span->owner.load(relaxed) == heap, "a span on a heap's list belongs to another");
     expect(span->previous.get() == previous, "a heap's list is broken");
     if (span->previous.get() != previous) return;
@@ -134,6 +135,7 @@ void Checker::check_heaps() {
 
 void Checker::check_chunk(Arena* arena, u32 index, ChunkUse use) {
   const Chunk& chunk = arena->chunks[index];
+  // acquire, relaxed: no other thread is inside; acquire as every reader of slots.
   const u64 free = chunk.free.load(acquire);
   const u64 dirty = chunk.dirty.load(relaxed);
   expect(use != ChunkUse::none, "a chunk is taken and not described");
@@ -141,6 +143,7 @@ void Checker::check_chunk(Arena* arena, u32 index, ChunkUse use) {
   expect((dirty & ~free) == 0, "a slot in use counts as free memory");
   for (u32 i = 0; i < kSlotsPerChunk;) {
     Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
+    // relaxed, here and below: no other thread is inside.
     const SlotUse slot_use = record->use.load(relaxed);
     if ((free >> i) & 1) {
       expect(slot_use == SlotUse::none, "a free slot is described");
@@ -156,6 +159,7 @@ void Checker::check_chunk(Arena* arena, u32 index, ChunkUse use) {
     const SlotUse rest = slot_use == SlotUse::span ? SlotUse::span_rest : SlotUse::large_rest;
     const u32 slots = record->slots.get();
     for (u32 j = 1; j < slots && i + j < kSlotsPerChunk; ++j) {
+      // relaxed: as above.
       expect(record[j].use.load(relaxed) == rest && record[j].first_distance.get() == j, "a later slot is wrong");
       expect(((free >> (i + j)) & 1) == 0, "a slot of a span is free");
     }

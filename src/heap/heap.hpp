@@ -33,21 +33,21 @@ struct alignas(kCacheLine) Heap {
   Owned<Block*> blocks[kClasses];  // free blocks of the hot span of the class
 
   // --- What free touches. ---
-  Atomic<Span*> bracket;  // span whose owner's line this thread may be writing; read by whoever takes spans (3.4)
+  Atomic<Span*> bracket;    // span whose owner's line this thread may be writing; read by whoever takes spans (3.4)
   Owned<Span*> chain_span;  // open chain of remote frees: all of this span, last freed first
   Owned<Block*> chain_first;
   Owned<Block*> chain_last;
   Owned<u32> chain_count;
 
   // --- Slow paths. Owner only, but for the mailbox. ---
-  Owned<u32> index;             // in the registry
-  Owned<usize> slack;           // free bytes in the spans on the reusable lists, as counted at their last event
-  Owned<usize> held;            // bytes of the spans that are private to it
-  Owned<SpanNumber> floating;   // list of spans without room, all classes
-  Owned<u32> shed_class;        // where shedding surplus reusable spans goes on
-  Owned<u32> generation;        // fork generation of the thread that uses the heap (registry.cpp)
-  Owned<u8> attached;           // a thread uses it
-  Owned<u32> next_unused;       // registry's list
+  Owned<u32> index;            // in the registry
+  Owned<usize> slack;          // free bytes in the spans on the reusable lists, as counted at their last event
+  Owned<usize> held;           // bytes of the spans that are private to it
+  Owned<SpanNumber> floating;  // list of spans without room, all classes
+  Owned<u32> shed_class;       // where shedding surplus reusable spans goes on
+  Owned<u32> generation;       // fork generation of the thread that uses the heap (registry.cpp)
+  Owned<u8> attached;          // a thread uses it
+  Owned<u32> next_unused;      // registry's list
   Owned<Span*> hot[kClasses];
   Owned<SpanNumber> reusable[kClasses];  // rings of spans with room, one a class: the newest; before it the oldest
   Owned<u8> zero[kClasses];              // the blocks of the class are zero but for their links

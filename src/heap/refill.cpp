@@ -1,8 +1,8 @@
 // malloc's slow path: a hot span for the class, and blocks from it. In this order, so that what is resident already is
 // used first: what the owner freed, what others freed, a page never cut; then a reusable span of this heap, a partly
 // used one that is nobody's, and a new one.
-#include "heap/ownership.hpp"
 #include "heap/refill.hpp"
+#include "heap/ownership.hpp"
 #include "heap/registry.hpp"
 #include "heap/walk.hpp"
 #include "large/large.hpp"

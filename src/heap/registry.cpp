@@ -31,8 +31,8 @@ enum class Start : u32 { no = 0, running = 1, done = 2 };
 
 struct Registry {
   Atomic<Start> start;
-  SpinLock lock;           // everything below, and the fields of heaps that no thread uses
-  Heap* heaps = nullptr;   // records, by index; 0 is the fallback heap
+  SpinLock lock;          // everything below, and the fields of heaps that no thread uses
+  Heap* heaps = nullptr;  // records, by index; 0 is the fallback heap
   u32 capacity = 0;
   usize committed = 0;     // bytes of the records' memory
   Atomic<u32> made;        // records in use or waiting
@@ -41,7 +41,7 @@ struct Registry {
   Atomic<u32> generation;  // grows in each fork child: heaps of an older one lost their thread
   pthread_key_t key = 0;
   bool has_key = false;
-  SpinLock fallback;       // outermost of all locks: the fallback heap is used under it
+  SpinLock fallback;  // outermost of all locks: the fallback heap is used under it
 };
 
 Registry g_registry;
@@ -92,6 +92,7 @@ Heap* take_record() {
     registry.unused = heap->next_unused.get();
     return heap;
   }
+  // relaxed, both: under the lock; walks may miss the newest.
   const u32 index = registry.made.load(relaxed);
   if (index >= registry.capacity || !commit_record(index)) return nullptr;
   registry.made.store(index + 1, relaxed);
@@ -100,6 +101,7 @@ Heap* take_record() {
 }
 
 void open_heap(Heap* heap) {
+  // relaxed: grows in a fork child only, while it has one thread.
   heap->generation.set(g_registry.generation.load(relaxed));
   heap->attached.set(1);
   // release: pairs with the acquire of a claimant that mails.
@@ -182,9 +184,9 @@ Heap* attach() {
 
 namespace {
 
-// At the first allocation and not in a constructor: a process that allocates nothing pays nothing, and the C library may
-// allocate here. Handlers registered earlier than these run while these hold the locks; they may allocate nonetheless,
-// for a lock that its holder takes again during fork lets it in.
+// At the first allocation and not in a constructor: a process that allocates nothing pays nothing, and the C library
+// may allocate here. Handlers registered earlier than these run while these hold the locks; they may allocate
+// nonetheless, for a lock that its holder takes again during fork lets it in.
 void handle_forks() {
   if (os::on_fork(&fork_prepare, &fork_parent, &fork_child)) return;
   constexpr char kFailed[] = "coffer: fork handlers could not be registered; do not fork while threads allocate\n";
@@ -206,8 +208,7 @@ bool start_process() {
   const u32 wanted = config::options().shards;
   slot_pool_start(wanted != 0 ? wanted : os::processors());
   // The heap table may stand already, if an earlier start failed after it.
-  const bool ready =
-      (registry.heaps != nullptr || start_registry()) && arenas_start(config::options().arena);
+  const bool ready = (registry.heaps != nullptr || start_registry()) && arenas_start(config::options().arena);
   registry.start.store(ready ? Start::done : Start::no, release);  // release: pairs with the acquire above
   if (ready) handle_forks();
   return ready;

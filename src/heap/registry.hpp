@@ -1,8 +1,8 @@
 // Which heap belongs to which thread: start of the process, start and end of threads, fork.
 //
-// Heap records are numbered, reused by new threads, and never unmapped: a name in a bracket or an owner field can always
-// be looked at. A thread whose heap was given back at its end, and one for which no record is left, allocates from the
-// fallback heap under a lock and frees as any stranger does.
+// Heap records are numbered, reused by new threads, and never unmapped: a name in a bracket or an owner field can
+// always be looked at. A thread whose heap was given back at its end, and one for which no record is left, allocates
+// from the fallback heap under a lock and frees as any stranger does.
 #pragma once
 
 #include "heap/heap.hpp"

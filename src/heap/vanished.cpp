@@ -103,7 +103,14 @@ void resolve_chunk(Arena* arena, u32 index) {
         i += slots - 1;
         break;
       }
-      default:
+      case SlotUse::large:
+        i += record->slots.get() - 1;
+        break;
+      case SlotUse::span_rest:
+      case SlotUse::large_rest:
+        // Later slots without a first: described before it, or told after it that they are free.
+        record->use.store(SlotUse::none, relaxed);
+        release_slots(arena, index * kSlotsPerChunk + i, 1, 1);
         break;
     }
   }

@@ -7,10 +7,10 @@
 namespace coffer {
 
 struct Counters {
-  Atomic<usize> reserved;   // bytes of address space
-  Atomic<usize> metadata;   // bytes of metadata made writable
-  Atomic<usize> committed;  // bytes of chunks made writable
-  Atomic<usize> chunks;     // chunks ever made writable
+  Atomic<usize> reserved;                  // bytes of address space
+  Atomic<usize> metadata;                  // bytes of metadata made writable
+  Atomic<usize> committed;                 // bytes of chunks made writable
+  Atomic<usize> chunks;                    // chunks ever made writable
   alignas(kCacheLine) Atomic<usize> held;  // bytes of slots and chunks in spans and large blocks
   Atomic<usize> dirty;                     // bytes of free slots and chunks that may be resident
   Atomic<usize> large;                     // bytes of live large blocks

@@ -21,8 +21,8 @@ class SpinLock {
       // acquire: pairs with the release in unlock.
       if (holder_.compare_exchange(holder, self, acquire, relaxed)) return;
       if (holder == self) {
-        // Between fork's handlers: those of others, which run while Coffer's hold the locks, may allocate. Anywhere else
-        // a signal handler allocates that interrupted an allocation, which no C library allows.
+        // Between fork's handlers: those of others, which run while Coffer's hold the locks, may allocate. Anywhere
+        // else a signal handler allocates that interrupted an allocation, which no C library allows.
         COFFER_ASSERT(in_fork_);
         ++nested_;
         return;

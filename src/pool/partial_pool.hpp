@@ -74,6 +74,7 @@ void PartialPool::for_each(Visit&& visit) {
   for (u32 i = 0; i < shard_count(); ++i) {
     LockGuard guard(shards_[i].lock);
     for (const Atomic<SpanNumber>& head : shards_[i].heads) {
+      // relaxed: under the lock.
       for (SpanNumber number = head.load(relaxed); number != 0; number = span_at(number)->next.get()) {
         visit(span_at(number));
       }

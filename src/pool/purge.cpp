@@ -10,8 +10,9 @@ namespace coffer {
 
 namespace {
 
-constexpr usize kPurgeFloor = 64 * kCarvePage;  // docs/architecture.md, "Physical memory": twice what was freed, plus 64 pages
-constexpr u32 kChunksPerVisit = 16;             // chunks one call looks at, at most, when it is not a full trim
+constexpr usize kPurgeFloor =
+    64 * kCarvePage;                 // docs/architecture.md, "Physical memory": twice what was freed, plus 64 pages
+constexpr u32 kChunksPerVisit = 16;  // chunks one call looks at, at most, when it is not a full trim
 
 constexpr u64 kPeakHalfLifeNs = 250'000'000;  // docs/architecture.md, "Physical memory"
 
@@ -83,8 +84,7 @@ usize purge_free_chunk(Arena* arena, u32 index) {
   bool fresh = false;
   if (!take_chunks_at(arena, index, 1, &fresh)) return 0;
   forbid_huge(arena, index);
-  const bool purged =
-      fresh || os::purge(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes);
+  const bool purged = fresh || os::purge(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes);
   return_chunks(arena, index, 1, !purged);
   return purged && !fresh ? kChunkBytes : 0;
 }

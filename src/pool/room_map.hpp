@@ -1,6 +1,6 @@
 // Which chunks may have room: a two-level bitmap for each order (runs of 1, 2, 4 ... 32 aligned free slots). It is a
-// hint: the truth is the chunk's own free word. Bits may be set for a chunk without room (a search clears them); a chunk
-// with room has its bits set, or somebody is about to set them.
+// hint: the truth is the chunk's own free word. Bits may be set for a chunk without room (a search clears them); a
+// chunk with room has its bits set, or somebody is about to set them.
 //
 // Why no room is ever forgotten: whoever frees slots first sets the free bits, then reads the room bit; whoever clears
 // a room bit first clears it, then reads the free bits again, and sets the bit back if there is room. All four are

@@ -55,7 +55,7 @@ Claim claim_in_chunk(Arena* arena, u32 index, u32 count, u32 alignment, bool dir
 void put_back(Arena* arena, u32 index, u64 mask, u64 dirty) {
   Chunk& chunk = arena->chunks[index];
   if (dirty != 0) {
-    chunk.dirty.fetch_or(dirty, relaxed);  // relaxed: published by the release below
+    chunk.dirty.fetch_or(dirty, relaxed);                                 // relaxed: published by the release below
     counters().dirty.fetch_add(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
   }
   // release: pairs with the acquire in claim_in_chunk. seq_cst: also the first half of room_map's argument.
@@ -114,6 +114,7 @@ bool is_dense(Arena* arena, u32 index) {
 // A new chunk may use a huge page when the process is large and the last chunks of this shard filled up: then this one
 // will, too. (A process of many threads holds many spans and touches a page of each.)
 bool will_be_dense(Arena* arena, u32 index) {
+  // relaxed: a threshold that may be late.
   return counters().held.load(relaxed) >= kHugePageThreshold && index >= 2 * g_shards &&
          is_dense(arena, index - g_shards) && is_dense(arena, index - 2 * g_shards);
 }
@@ -121,8 +122,8 @@ bool will_be_dense(Arena* arena, u32 index) {
 void advise_new_chunk(Arena* arena, u32 index) {
   const auto wish = config::options().huge;
   Chunk& chunk = arena->chunks[index];
-  const bool allow = wish == config::HugePolicy::always ||
-                     (wish == config::HugePolicy::automatic && will_be_dense(arena, index));
+  const bool allow =
+      wish == config::HugePolicy::always || (wish == config::HugePolicy::automatic && will_be_dense(arena, index));
   if (allow && chunk.huge.get() == 0) {
     os::advise_huge_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, os::HugePages::allow);
     chunk.huge.set(1);
@@ -154,7 +155,8 @@ void return_empty_chunks() {
       Chunk& chunk = arena->chunks[index];
       u64 free = ~u64{0};
       // acquire: pairs with the release in put_back; from here on nobody else can use the chunk.
-      if (chunk.use.load(relaxed) != ChunkUse::spans || !chunk.free.compare_exchange(free, 0, acquire, relaxed)) continue;
+      if (chunk.use.load(relaxed) != ChunkUse::spans || !chunk.free.compare_exchange(free, 0, acquire, relaxed))
+        continue;
       const bool resident = take_dirty(chunk, ~u64{0}) != 0 || chunk.huge.get() != 0;
       return_chunks(arena, index, 1, resident);
     }

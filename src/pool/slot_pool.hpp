@@ -1,7 +1,8 @@
 // The global pool of slots: the back end that every heap takes spans from and returns them to. scalloc's span-pool
-// (paper 2, section 3.3 and listing 1) is an array of lock-free stacks by processor; here each chunk's free word is such
-// a pool of 64 slots: taking a run is one CAS, returning it one fetch_or, neighbours join by being bits of one word and
-// only when a request wants them (OHEBS's delayed recombination), and purging claims slots as an allocation does.
+// (paper 2, section 3.3 and listing 1) is an array of lock-free stacks by processor; here each chunk's free word is
+// such a pool of 64 slots: taking a run is one CAS, returning it one fetch_or, neighbours join by being bits of one
+// word and only when a request wants them (OHEBS's delayed recombination), and purging claims slots as an allocation
+// does.
 //
 // Sharded by processor: a processor prefers chunks whose index is its shard modulo the number of shards, takes from
 // others when its own have no room (memory before speed), and takes a new chunk of its own when those others turn out
@@ -41,10 +42,11 @@ void return_empty_chunks();
 // Gives back the physical memory of free slots and chunks, about `bytes` of it at most, starting at a place that moves
 // on from call to call. Returns the bytes given back. No lock is held across the system call.
 usize purge_free(usize bytes);
-// Free bytes that may stay resident when `freed` bytes were just freed: the option plus 1/8 of a decaying peak of what is
-// held, so that a program that breathes does not thrash.
+// Free bytes that may stay resident when `freed` bytes were just freed: the option plus 1/8 of a decaying peak of what
+// is held, so that a program that breathes does not thrash.
 usize free_limit(usize freed);
-// Purges when free resident memory is over its limit: at most twice what was freed and 64 pages (docs/architecture.md, "Physical memory").
+// Purges when free resident memory is over its limit: at most twice what was freed and 64 pages (docs/architecture.md,
+// "Physical memory").
 void purge_after_free(usize freed);
 
 }  // namespace coffer

@@ -69,6 +69,7 @@ Span* make_span(ClassIndex size_class) {
 void end_span(Span* span) {
   const u32 slots = span->slots.get();
   const u64 dirty = dirty_slots(span);
+  // relaxed, all here: published by the release of the slots.
   span->owner.store(nullptr, relaxed);
   span->limit = 0;  // from now on no pointer passes for a block of it
   describe_slots(span, slots, SlotUse::none, SlotUse::none);
@@ -159,8 +160,8 @@ bool mark_floating(Span* span) {
   do {
     if (RemoteWord(seen).count() != 0) return false;
     // release: pairs with the acquire in push_remote; the claimant reads owner.
-  } while (!span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::floating).bits(), release,
-                                          relaxed));
+  } while (
+      !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::floating).bits(), release, relaxed));
   return true;
 }
 
@@ -169,8 +170,8 @@ bool mark_reusable(Span* span) {
   do {
     if (RemoteWord(seen).state() == SpanState::claimed) return false;
     // relaxed: nothing is published, and what remote pushes published is acquired when their blocks are taken.
-  } while (!span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::reusable).bits(), relaxed,
-                                          relaxed));
+  } while (
+      !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::reusable).bits(), relaxed, relaxed));
   return true;
 }
 

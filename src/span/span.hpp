@@ -53,9 +53,7 @@ COFFER_INLINE bool is_block_start(const Span* span, uptr address) {
 }
 
 // Blocks on the local list; exact for the owner, a snapshot for others.
-inline u32 local_count(const Span* span) {
-  return static_cast<u32>(span->countdown_sum.get() - span->countdown.get());
-}
+inline u32 local_count(const Span* span) { return static_cast<u32>(span->countdown_sum.get() - span->countdown.get()); }
 // Makes the countdown reach zero after `frees` more local frees; the local list is to hold `count` blocks now.
 inline void set_countdown(Span* span, u32 count, u32 frees) {
   span->countdown_sum.set(static_cast<i32>(count + frees));
@@ -80,6 +78,7 @@ Block* cut_page(Span* span, bool* zero);
 
 // --- The remote word. ---
 
+// The order and its partner are the caller's to say.
 inline RemoteWord load_word(const Span* span, std::memory_order order) { return RemoteWord(span->remote.load(order)); }
 
 // What the thread whose push was just done has to do; nobody else will.
@@ -97,12 +96,12 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count);
 // Takes all remotely freed blocks of a private span: returns their list (nullptr: none) and their number. Owner only.
 Block* take_remote(Span* span, u32* count);
 
-// The owner's transitions. Each fails only if the span was claimed meanwhile (from floating), or, for `hot -> floating`,
-// if remote blocks arrived: then there is something to allocate after all.
-bool mark_floating(Span* span);                   // hot -> floating
-bool mark_reusable(Span* span);                   // floating or hot -> reusable; false: claimed
-void mark_hot(Span* span);                        // reusable -> hot
-void receive_claimed(Span* span);                 // claimed -> reusable: by the owner, or by a claimant without one
+// The owner's transitions. Each fails only if the span was claimed meanwhile (from floating), or, for `hot ->
+// floating`, if remote blocks arrived: then there is something to allocate after all.
+bool mark_floating(Span* span);    // hot -> floating
+bool mark_reusable(Span* span);    // floating or hot -> reusable; false: claimed
+void mark_hot(Span* span);         // reusable -> hot
+void receive_claimed(Span* span);  // claimed -> reusable: by the owner, or by a claimant without one
 // reusable -> shared or listed (listed when it has at least the threshold of free blocks), or nothing but the answer
 // `empty` if all blocks are free. Afterwards the span is nobody's; with `listed`, the caller has to put it into the
 // partial pool.

@@ -17,7 +17,7 @@ DEFAULT = Path(__file__).resolve().parents[2] / "build/lib/libcoffer.so"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--library", default=str(DEFAULT), help="the allocator under test, unless COFFER_LIB names another")
+    parser.addoption("--library", default=str(DEFAULT), help="the allocator under test; COFFER_LIB overrides it")
 
 
 @pytest.fixture(scope="session")

@@ -128,9 +128,9 @@ def run(
         raise AssertionError(f"{arguments[0]} under {allocator.name} hangs\n{stacks}") from None
     outcome = Outcome(process.returncode, stdout, stderr)
     check_quiet(allocator, stdout, stderr)
+    ended = f"{describe_status(outcome.status)}, expected {status or 0}"
     assert outcome.status == status or (status is None and outcome.status >= 0), (
-        f"{' '.join(arguments)[:500]}\nunder {allocator.name}: {describe_status(outcome.status)}, expected {status or 0}\n"
-        f"{tail(stdout)}\n{tail(stderr)}"
+        f"{' '.join(arguments)[:500]}\nunder {allocator.name}: {ended}\n{tail(stdout)}\n{tail(stderr)}"
     )
     if bindings:
         check_bindings(allocator, trace)
@@ -151,7 +151,8 @@ def check_bindings(allocator: Allocator, trace: Path) -> None:
     files = sorted(trace.iterdir())
     assert files, "the dynamic linker wrote nothing: is the program static or setuid?"
     for file in files:
-        bound = {(source, symbol): target for source, target, symbol in BINDING.findall(file.read_text(errors="replace"))}
+        lines = BINDING.findall(file.read_text(errors="replace"))
+        bound = {(source, symbol): target for source, target, symbol in lines}
         asked = {key: target for key, target in bound.items() if key[1] in ALLOCATION_SYMBOLS}
         # An executable that is not position independent (cc1plus) stands in for the functions whose address it takes:
         # what others bind to it goes on to where it binds itself.

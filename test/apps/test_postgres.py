@@ -24,7 +24,8 @@ SET max_parallel_workers_per_gather = 2;
 SET min_parallel_table_scan_size = 0;
 SET parallel_setup_cost = 0;
 SET work_mem = '2MB';
-CREATE TABLE item AS SELECT i AS id, i::bigint * 7919 % 1009 AS kind, md5(i::text) AS name, i % 977 * 1.5::numeric AS weight
+CREATE TABLE item AS
+  SELECT i AS id, i::bigint * 7919 % 1009 AS kind, md5(i::text) AS name, i % 977 * 1.5::numeric AS weight
   FROM generate_series(1, 300000) AS i;
 CREATE INDEX ON item (name);
 ANALYZE item;
@@ -96,7 +97,7 @@ class Cluster:
 
     def start(self) -> harness.Server:
         """SIGINT is PostgreSQL's fast stop."""
-        settings = {"listen_addresses": "", "unix_socket_directories": self.home, "fsync": "off", "shared_buffers": "32MB"}
+        settings = {"listen_addresses": "", "unix_socket_directories": self.home, "fsync": "off"}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         server = harness.Server(
             self.allocator,

@@ -20,13 +20,15 @@ GROUPS = {
         " test_deque test_itertools test_functools test_collections test_sort test_generators test_coroutines test_gc"
         " test_weakref"
     ).split(),
-    "libraries": "test_json test_ast test_pickle test_re test_decimal test_zlib test_hashlib test_pyexpat test_ctypes".split(),
+    "libraries": (
+        "test_json test_ast test_pickle test_re test_decimal test_zlib test_hashlib test_pyexpat test_ctypes"
+    ).split(),
     "threads": "test_thread test_threading test_threading_local test_queue test_concurrent_futures".split(),
     "forks": "test_fork1 test_subprocess test_interpreters test__xxsubinterpreters".split(),
 }
 # Where a module takes minutes: the tests of it that are run (patterns of regrtest, for all modules of the group).
 MATCH = {
-    "threads": ["*test_thread.*", "*test_threading*", "*SimpleQueue*", "*ThreadPoolShutdown*", "*ThreadPool*saturation*"],
+    "threads": ["*test_thread.*", "*test_threading*", "*SimpleQueue*", "*ThreadPoolShutdown*", "*Pool*saturation*"],
     "forks": ["*test_fork1.*", "*POSIXProcess*", "*communicate*", "*xxsubinterpreters.*", "*test_interpreters.*"],
 }
 
@@ -35,14 +37,14 @@ def python() -> str:
     program = harness.require("python3", "python3")
     code = "import sys, test.test_list; print('%d.%d' % sys.version_info[:2])"
     found = subprocess.run([program, "-c", code], capture_output=True, text=True, check=False, env={})
-    assert found.returncode == 0, f"python3's test suite is missing: apt-get install libpython3.N-testsuite, with N of {program}"
+    assert found.returncode == 0, "its test suite is missing: apt-get install libpython3.N-testsuite"
     return program
 
 
 def results(
     allocator: harness.Allocator, home: Path, group: str, only: Sequence[str] = ()
 ) -> tuple[dict[str, str], str]:
-    """Test name to "passed", "skipped" or "failed", and the end of what was printed. `only`: these tests of the group."""
+    """Test name to "passed", "skipped" or "failed", and the end of what was printed. `only`: just these tests."""
     report = home / f"{allocator.name}.xml"
     options: list[str | Path] = ["--junit-xml", report]
     for pattern in only or MATCH.get(group, []):

@@ -40,7 +40,8 @@ class Redis:
     def ask(self, *words: str, data: bytes | None = None) -> str:
         """The client is a tool of the test: it runs without the allocator."""
         command = [self.client, "-s", str(self.socket), *words]
-        answer = subprocess.run(command, input=data or b"", capture_output=True, timeout=harness.HANG_SECONDS, check=False)
+        limit = harness.HANG_SECONDS
+        answer = subprocess.run(command, input=data or b"", capture_output=True, timeout=limit, check=False)
         return answer.stdout.decode("utf-8", "replace").strip()
 
     def info(self, section: str) -> dict[str, str]:

@@ -46,7 +46,8 @@ def test_make(both: list[harness.Allocator], home: Path) -> None:
     for allocator in both:
         project.write(home / "project", files=24)
         outcome = harness.run(allocator, [make, "--silent", "-j2", "check"], home=home, cwd=home / "project")
-        built = {p.name: p.read_bytes() for p in (home / "project").iterdir() if p.suffix == ".o" or p.name == "program"}
+        files = [*(home / "project").glob("*.o"), home / "project/program"]
+        built = {file.name: file.read_bytes() for file in files}
         harness.run(allocator, [make, "--silent", "clean"], home=home, cwd=home / "project")
         results.append((outcome.stdout, built))
     assert len(results[1][1]) == 24 + 2

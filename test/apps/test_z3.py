@@ -9,8 +9,10 @@ import pytest
 import harness
 from inputs import smt
 
+PARALLEL = ["parallel.enable=true", "parallel.threads.max=2"]
 
-@pytest.mark.parametrize("options", [[], ["parallel.enable=true", "parallel.threads.max=2"]], ids=["serial", "parallel"])
+
+@pytest.mark.parametrize("options", [[], PARALLEL], ids=["serial", "parallel"])
 def test_z3(both: list[harness.Allocator], home: Path, options: list[str]) -> None:
     file = home / "problems.smt2"
     file.write_text("\n".join(smt.problems()))

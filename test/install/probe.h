@@ -10,10 +10,10 @@
 #define PROBE_BLOCKS 1000
 #define PROBE_SIZE 5000
 
-static void *probe_blocks[PROBE_BLOCKS];
+static void* probe_blocks[PROBE_BLOCKS];
 
 /* What mallinfo2 says grows: whoever defines mallinfo2 defines malloc, since Coffer has both. */
-static int probe_counts(void *(*allocate)(size_t), void (*release)(void *)) {
+static int probe_counts(void* (*allocate)(size_t), void (*release)(void*)) {
   const size_t before = mallinfo2().uordblks;
   for (int i = 0; i < PROBE_BLOCKS; ++i) {
     probe_blocks[i] = allocate(PROBE_SIZE);
@@ -27,7 +27,7 @@ static int probe_counts(void *(*allocate)(size_t), void (*release)(void *)) {
 
 /* glibc's blocks have 8 bytes more than a multiple of 16 and lie behind a header; Coffer's 64-byte blocks have 64. */
 static int probe_sizes(void) {
-  void *block = malloc(64);
+  void* block = malloc(64);
   const size_t usable = malloc_usable_size(block);
   free(block);
   return usable == 64;

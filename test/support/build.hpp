@@ -1,4 +1,5 @@
-// How the test was built: under ThreadSanitizer everything takes ten times as long, and fork needs care.
+// How the test was built. Under ThreadSanitizer everything takes ten times as long; all sanitizers turn mlock into
+// nothing and take most of the address space for themselves.
 #pragma once
 
 #if defined(__has_feature)
@@ -13,6 +14,12 @@ namespace coffer::test {
 inline constexpr bool kThreadSanitizer = true;
 #else
 inline constexpr bool kThreadSanitizer = false;
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || COFFER_HAS_FEATURE(address_sanitizer)
+inline constexpr bool kSanitizer = true;
+#else
+inline constexpr bool kSanitizer = kThreadSanitizer;
 #endif
 
 }  // namespace coffer::test

@@ -1,5 +1,5 @@
-// Tests of what the whole process has once. A program of units never uses Coffer itself: each FRESH_TEST runs in a forked
-// child, where Coffer is as it is before the first allocation. Expectations work there as anywhere.
+// Tests of what the whole process has once. A program of units never uses Coffer itself: each FRESH_TEST runs in a
+// forked child, where Coffer is as it is before the first allocation. Expectations work there as anywhere.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ void run_fresh(Body&& body) {
 
 }  // namespace coffer::test
 
-#define FRESH_TEST(suite, name)                                         \
-  static void suite##_##name();                                         \
-  TEST(suite, name) { ::coffer::test::run_fresh(&suite##_##name); }     \
+#define FRESH_TEST(suite, name)                                     \
+  static void suite##_##name();                                     \
+  TEST(suite, name) { ::coffer::test::run_fresh(&suite##_##name); } \
   static void suite##_##name()

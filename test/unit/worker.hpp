@@ -1,11 +1,14 @@
-// A second thread that does one thing at a time, when it is told: what two threads do then has an order.
+// Threads of tests: one that does one thing at a time, when it is told, so that what two threads do has an order; and
+// several that start together, so that it has none.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace coffer::test {
 
@@ -53,5 +56,20 @@ class Worker {
   bool ended_ = false;
   std::thread thread_;
 };
+
+// Calls work(1) .. work(count), each in a thread of its own; none begins before all are there.
+template <class Work>
+void run_together(unsigned count, Work&& work) {
+  std::atomic<unsigned> missing{count};
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i <= count; ++i) {
+    threads.emplace_back([&, i] {
+      missing.fetch_sub(1);
+      while (missing.load() != 0) std::this_thread::yield();
+      work(i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
 
 }  // namespace coffer::test

@@ -129,9 +129,7 @@ bool purge(void* address, usize length) {
   return false;
 }
 
-bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) {
-  return os_linux::on_fork(prepare, parent, child);
-}
+bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) { return os_linux::on_fork(prepare, parent, child); }
 
 bool locks_memory() { return os_linux::locks_memory(); }
 

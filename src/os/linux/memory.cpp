@@ -32,7 +32,9 @@ using os::HugePages;
 namespace {
 
 Atomic<u64> g_calls;
-Atomic<u32> g_locks;  // the process locks its memory (mlockall): seen when memory was committed or purged
+// How the process locks its memory (mlockall): not, as soon as it is mapped, or when it is touched (MCL_ONFAULT).
+enum class Locking : u32 { none, at_once, on_fault };
+Atomic<Locking> g_locking;  // as seen when memory was committed or purged
 
 class KeepErrno {
  public:
@@ -76,13 +78,17 @@ usize address_space_in_use(usize page) {
 
 // How new memory is to be locked: the kernel has no question for it, but a fresh page answers: one that is locked
 // refuses MADV_DONTNEED.
-bool new_memory_is_locked(usize page) {
+Locking new_memory_locking(usize page) {
   void* probe = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   // A probe that fails for want of lockable memory (EAGAIN) is an answer too.
-  if (probe == MAP_FAILED) return errno == EAGAIN;
-  const bool locked = madvise(probe, page, MADV_DONTNEED) != 0 && errno == EINVAL;
+  if (probe == MAP_FAILED) return errno == EAGAIN ? Locking::at_once : Locking::none;
+  Locking answer = Locking::none;
+  if (madvise(probe, page, MADV_DONTNEED) != 0 && errno == EINVAL) {
+    unsigned char resident = 0;
+    answer = mincore(probe, page, &resident) == 0 && (resident & 1) == 0 ? Locking::on_fault : Locking::at_once;
+  }
   munmap(probe, page);
-  return locked;
+  return answer;
 }
 
 }  // namespace
@@ -142,13 +148,14 @@ bool commit(void* address, usize length) {
   if (mprotect(address, length, PROT_READ | PROT_WRITE) != 0) return false;
   // Memory that becomes writable is locked by the kernel only if its mapping was locked already (MCL_CURRENT); under
   // MCL_FUTURE alone a new mapping would be, so what is new to the program is locked here.
-  if (!new_memory_is_locked(page_size())) return true;
-  g_locks.store(1, relaxed);  // relaxed: once set, for ever
+  const Locking locking = new_memory_locking(page_size());
+  if (locking == Locking::none) return true;
+  g_locking.store(locking, relaxed);  // relaxed: what later calls go by may be late
   // On failure the range stays writable: some of it may have been so before, and holds data.
-  return mlock(address, length) == 0;
+  return mlock2(address, length, locking == Locking::on_fault ? MLOCK_ONFAULT : 0) == 0;
 }
 
-bool locks_memory() { return g_locks.load(relaxed) != 0; }  // relaxed: see commit
+bool locks_memory() { return g_locking.load(relaxed) == Locking::at_once; }  // relaxed: see commit
 
 void keep_locked(void* address, usize length) {
   if (!locks_memory()) return;
@@ -161,7 +168,7 @@ bool purge(void* address, usize length) {
   KeepErrno keep;
   if (madvise(address, length, MADV_DONTNEED) == 0) return true;
   if (errno != EINVAL) return false;
-  g_locks.store(1, relaxed);  // relaxed: see commit
+  if (g_locking.load(relaxed) == Locking::none) g_locking.store(Locking::at_once, relaxed);  // relaxed: see commit
   return madvise(address, length, MADV_DONTNEED_LOCKED) == 0;
 }
 

@@ -46,7 +46,8 @@ def worker(number: int, rng: random.Random) -> Iterator[str]:
     yield "    for (std::size_t i = 0; i < input.size(); ++i) {"
     for _ in range(8):
         yield f"      {rng.choice('abc')} += {expression(rng, 4)};"
-        yield f"      if ({expression(rng, 2)} > {rng.randint(1, 5000)}) {{ {rng.choice('abc')} ^= {expression(rng, 3)}; }}"
+        condition = f"{expression(rng, 2)} > {rng.randint(1, 5000)}"
+        yield f"      if ({condition}) {{ {rng.choice('abc')} ^= {expression(rng, 3)}; }}"
     yield "    }"
     yield "    return a + b * 3 + c * 5;"
     yield "  }"

@@ -1,4 +1,6 @@
-# Arrays, strings, command substitution and pipelines. A subshell is a fork that runs on in the child's copy of the heap.
+#!/usr/bin/env bash
+# Arrays, strings, command substitution and pipelines. A subshell is a fork that runs on in the child's copy of the
+# heap.
 set -euo pipefail
 
 words=()
@@ -31,5 +33,6 @@ echo "kept ${#count[@]}"
 for ((i = 0; i < 400000; i++)); do echo $((i * 48271 % 2147483647)); done |
   sort --parallel=2 --buffer-size=2M --numeric-sort | awk '{ s[$1 % 1000] = s[$1 % 1000] $1; n += NR * ($1 % 97) }
     END { for (i = 0; i < 1000; i++) l += length(s[i]); print "sorted", n, l }'
-printf '%s\n' "${words[@]}" | sed -E 's/(word)([0-9]+)/\2\1/' | grep -E '^1.*7' | sort | uniq -c | sort -rn | sed -n 1,5p
+printf '%s\n' "${words[@]}" | sed -E 's/(word)([0-9]+)/\2\1/' | grep -E '^1.*7' |
+  sort | uniq -c | sort -rn | sed -n 1,5p
 echo done

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "arena/arena.hpp"
@@ -10,6 +9,7 @@
 #include "observe/counters.hpp"
 #include "os/fake/fake.hpp"
 #include "support/random.hpp"
+#include "worker.hpp"
 
 namespace coffer {
 namespace {
@@ -259,7 +259,7 @@ FRESH_TEST(Windows, AreGivenUpForTheOneChunkThatIsNeeded) {
 // --- Threads. ---
 
 FRESH_TEST(HandOut, NoChunkIsGivenTwiceToThreads) {
-  constexpr u32 kChunks = 40, kThreads = 4, kRounds = 400;
+  constexpr u32 kChunks = 40, kThreads = 4, kRounds = 5000;
   ASSERT_TRUE(arenas_start(usize{kChunks} * kChunkBytes));
   fake::set_jitter(true);
   std::vector<Atomic<u32>> owners(kChunks);
@@ -276,9 +276,7 @@ FRESH_TEST(HandOut, NoChunkIsGivenTwiceToThreads) {
       return_chunks(run.arena, run.index, run.count, random.below(2) == 0);
     }
   };
-  std::vector<std::thread> threads;
-  for (u32 i = 1; i <= kThreads; ++i) threads.emplace_back(work, i);
-  for (std::thread& thread : threads) thread.join();
+  test::run_together(kThreads, work);
   EXPECT_EQ(first_arena().groups[0].taken.get(), 0u);
   EXPECT_EQ(first_arena().lowest_free_group, 0u);
   ChunkRun run;
@@ -294,11 +292,7 @@ FRESH_TEST(HandOut, ThreadsThatGrowMakeOneArena) {
   ChunkRun all;
   ASSERT_TRUE(take_chunks(4, 1, false, &all));
   std::vector<ChunkRun> runs(kThreads);
-  std::vector<std::thread> threads;
-  for (ChunkRun& run : runs) {
-    threads.emplace_back([&run] { EXPECT_TRUE(take_chunk(0, 1, &run)); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  test::run_together(kThreads, [&](u32 self) { EXPECT_TRUE(take_chunk(0, 1, &runs[self - 1])); });
   EXPECT_EQ(g_arenas.count.load(relaxed), 2u);
   u32 seen = 0;
   for (const ChunkRun& run : runs) {

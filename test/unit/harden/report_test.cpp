@@ -29,8 +29,7 @@ TEST(Report, SaysWhatIsWrongWithAPointer) {
        "coffer: malloc_usable_size of 0x0: in a span that is free\n"},
   };
   for (const auto& one : cases) {
-    const Outcome outcome =
-        outcome_of([&] { bad_pointer(one.call, at(one.address), one.what, one.block_bytes); });
+    const Outcome outcome = outcome_of([&] { bad_pointer(one.call, at(one.address), one.what, one.block_bytes); });
     EXPECT_TRUE(outcome.aborted()) << one.line;
     EXPECT_EQ(outcome.errors, one.line);
   }

@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-#include <vector>
-
 #include "fresh.hpp"
+#include "worker.hpp"
 
 namespace coffer {
 namespace {
@@ -34,16 +32,12 @@ FRESH_TEST(Counters, PeakIsTheHighestOfHeldAndDirtyTogether) {
 
 FRESH_TEST(Counters, PeakIsNotLostAmongThreads) {
   constexpr usize kThreads = 4, kRounds = 20'000;
-  std::vector<std::thread> threads;
-  for (usize i = 0; i < kThreads; ++i) {
-    threads.emplace_back([] {
-      for (usize round = 0; round < kRounds; ++round) {
-        counters().held.fetch_add(1, relaxed);
-        note_peak();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  test::run_together(kThreads, [](u32) {
+    for (usize round = 0; round < kRounds; ++round) {
+      counters().held.fetch_add(1, relaxed);
+      note_peak();
+    }
+  });
   EXPECT_EQ(counters().peak.load(relaxed), kThreads * kRounds);
 }
 

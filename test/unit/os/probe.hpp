@@ -14,24 +14,9 @@
 #include <vector>
 
 #include "base/base.hpp"
-
-#if defined(__has_feature)
-#define COFFER_HAS_FEATURE(x) __has_feature(x)
-#else
-#define COFFER_HAS_FEATURE(x) 0
-#endif
+#include "support/build.hpp"
 
 namespace coffer::test {
-
-// Sanitizers turn mlock into nothing and take most of the address space for themselves.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || COFFER_HAS_FEATURE(thread_sanitizer) || \
-    COFFER_HAS_FEATURE(address_sanitizer)
-inline constexpr bool kSanitizer = true;
-#else
-inline constexpr bool kSanitizer = false;
-#endif
-
-#undef COFFER_HAS_FEATURE
 
 // One mapping of /proc/self/maps.
 struct Mapping {

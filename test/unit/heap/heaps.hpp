@@ -1,0 +1,122 @@
+// What the tests of heaps share: blocks of one class, their spans, and what these are in.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "fresh.hpp"
+#include "heap/allocator.hpp"
+#include "heap/ownership.hpp"
+#include "heap/registry.hpp"
+#include "heap/walk.hpp"
+#include "observe/counters.hpp"
+#include "observe/statistics.hpp"
+#include "options.hpp"
+#include "os/fake/fake.hpp"
+#include "pool/partial_pool.hpp"
+#include "span/emptiness.hpp"
+#include "worker.hpp"
+
+namespace coffer::test {
+
+// 1 KiB: one slot of 32 blocks, four in a page; reusable from four free blocks on.
+inline constexpr usize kSize = 1024;
+inline constexpr u32 kCapacity = 32, kThreshold = 4, kBlocksPerPage = 4;
+static_assert(kLayout[compute_class(kSize)].capacity == kCapacity && reuse_threshold(kCapacity) == kThreshold);
+inline constexpr ClassIndex kClass = compute_class(kSize);
+
+using Blocks = std::vector<void*>;
+
+inline void* take(usize size = kSize) {
+  void* block = allocate_fast(size);
+  return block != nullptr ? block : allocate_any(size);
+}
+inline Blocks take_many(usize count, usize size = kSize) {
+  Blocks blocks;
+  for (usize i = 0; i < count; ++i) {
+    void* block = take(size);
+    EXPECT_NE(block, nullptr);
+    blocks.push_back(block);
+  }
+  return blocks;
+}
+inline void give(void* block) { deallocate(block); }
+inline void give_many(const Blocks& blocks, usize from = 0, usize to = ~usize{0}) {
+  for (usize i = from; i < blocks.size() && i < to; ++i) give(blocks[i]);
+}
+// What is held back in the chain goes out.
+inline void give_now(const Blocks& blocks, usize from = 0, usize to = ~usize{0}) {
+  give_many(blocks, from, to);
+  if (t_heap != &g_null_heap) close_chain(t_heap);
+}
+
+inline Span* span_of(const void* block) {
+  const uptr address = reinterpret_cast<uptr>(block);
+  Arena* arena = arena_of(address);
+  return arena != nullptr ? first_record(slot_record(arena, address)) : nullptr;
+}
+inline SpanState state_of(const Span* span) { return load_word(span, relaxed).state(); }
+inline u32 remote_count(const Span* span) { return load_word(span, relaxed).count(); }
+inline Heap* owner_of(const Span* span) { return span->owner.load(relaxed); }
+
+inline std::vector<Span*> floating_of(const Heap* heap) {
+  std::vector<Span*> spans;
+  for (SpanNumber n = heap->floating.get(); n != 0; n = spans.back()->next.get()) spans.push_back(span_at(n));
+  return spans;
+}
+// Newest first.
+inline std::vector<Span*> reusable_of(const Heap* heap, ClassIndex size_class = kClass) {
+  std::vector<Span*> spans;
+  const SpanNumber newest = heap->reusable[size_class].get();
+  for (SpanNumber n = newest; n != 0; n = spans.back()->next.get() == newest ? 0 : spans.back()->next.get()) {
+    spans.push_back(span_at(n));
+  }
+  return spans;
+}
+inline std::vector<Span*> listed_spans() {
+  std::vector<Span*> spans;
+  g_partial_pool.for_each([&](Span* span) { spans.push_back(span); });
+  return spans;
+}
+
+inline usize held_bytes() { return counters().held.load(relaxed); }
+
+// Before the first allocation. Nothing is purged unless a test asks for it.
+inline void start_heaps(usize slack = usize{64} << 10, usize arena_bytes = usize{1} << 30) {
+  config::Options& options = changeable_options();
+  options.slack = slack;
+  options.arena = arena_bytes;
+  options.free_limit = usize{1} << 40;
+  options.shards = 1;
+  ASSERT_TRUE(start_process());
+}
+
+// From now on the kernel gives neither address space nor memory.
+inline void exhaust_kernel() {
+  os::fake::Faults faults;
+  faults.nth = 1;
+  faults.duration = os::fake::Duration::from_then_on;
+  faults.kinds = os::fake::kCommit | os::fake::kReserve;
+  os::fake::set_faults(faults);
+}
+// Takes all slots that are left, by single ones. The kernel is exhausted.
+inline std::vector<SlotRun> exhaust_slots() {
+  exhaust_kernel();
+  std::vector<SlotRun> runs;
+  for (SlotRun run = acquire_slots(1, 1, 0); run.count != 0; run = acquire_slots(1, 1, 0)) {
+    // As a large block, so that a walk knows it.
+    Span* span = run.arena->spans + run.slot;
+    span->slots.set(1);
+    span->large_bytes.set(kSlotBytes);
+    span->large_chunks.set(0);
+    span->limit = 0;
+    span->use.store(SlotUse::large, relaxed);
+    counters().large.fetch_add(kSlotBytes, relaxed);
+    counters().large_blocks.fetch_add(1, relaxed);
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+}  // namespace coffer::test

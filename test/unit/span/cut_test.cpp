@@ -1,0 +1,175 @@
+// Absent pages: the order in which they are cut, what is known to be zero, and which slots a span leaves resident.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "fresh.hpp"
+#include "ground.hpp"
+#include "observe/counters.hpp"
+#include "os/probe.hpp"
+#include "span/span.hpp"
+#include "support/random.hpp"
+
+namespace coffer {
+namespace {
+
+using test::first_arena;
+using test::start_ground;
+
+// Blocks of the page that is cut next; their links are checked.
+std::vector<uptr> cut(Span* span, bool* zero) {
+  std::vector<uptr> blocks;
+  for (const Block* block = cut_page(span, zero); block != nullptr; block = block->next) {
+    blocks.push_back(reinterpret_cast<uptr>(block));
+  }
+  return blocks;
+}
+
+FRESH_TEST(Cut, GoesThroughTheSpanInAddressOrder) {
+  start_ground();
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    Span* span = make_span(c);
+    const u32 capacity = span->capacity.get();
+    uptr next = span->first_block;
+    u32 seen = 0;
+    for (;;) {
+      bool zero = false;
+      const std::vector<uptr> blocks = cut(span, &zero);
+      if (blocks.empty()) break;
+      EXPECT_TRUE(zero);
+      // All blocks that start in one page, and no other.
+      const uptr page = round_down(blocks[0], kCarvePage);
+      for (const uptr block : blocks) {
+        ASSERT_EQ(block, next);
+        ASSERT_EQ(round_down(block, kCarvePage), page);
+        next += span->block_bytes.get();
+      }
+      ASSERT_TRUE(round_down(next, kCarvePage) != page || seen + blocks.size() == capacity) << "one was forgotten";
+      seen += static_cast<u32>(blocks.size());
+      ASSERT_EQ(span->cut.get(), seen);
+      ASSERT_EQ(absent_count(span), capacity - seen);
+      ASSERT_EQ(span->absent.get() >> ((page - span_start(span)) / kCarvePage) & 1, 0u);
+    }
+    EXPECT_EQ(seen, capacity) << "class " << c;
+    EXPECT_EQ(span->absent.get(), 0u);
+    bool zero = false;
+    EXPECT_EQ(cut_page(span, &zero), nullptr);
+    end_span(span);
+    purge_free(~usize{0} / 2);  // the next class shall find it fresh
+  }
+}
+
+FRESH_TEST(Cut, TouchesOnlyThePageItCuts) {
+  start_ground();
+  Span* span = make_span(3);
+  void* start = reinterpret_cast<void*>(span_start(span));
+  EXPECT_EQ(test::resident_pages(start, kSlotBytes), 0u);
+  for (usize pages = 1; pages <= kPagesPerSlot; ++pages) {
+    bool zero = false;
+    cut(span, &zero);
+    EXPECT_EQ(test::resident_pages(start, kSlotBytes) * os::page_size(), round_up(pages * kCarvePage, os::page_size()));
+  }
+}
+
+FRESH_TEST(Cut, KnowsZerosOnlyWhenEverySlotIsFresh) {
+  start_ground();
+  const ClassIndex wide = kClasses - 1;  // eight slots
+  Span* span = make_span(wide);
+  ASSERT_EQ(span->slots.get(), 8u);
+  bool zero = false;
+  cut_page(span, &zero);
+  EXPECT_TRUE(zero);
+  end_span(span);
+  ASSERT_EQ(counters().dirty.load(relaxed), 2 * kSlotBytes) << "the first block, and what it can reach into";
+  span = make_span(wide);
+  EXPECT_EQ(span->pages_zero.get(), 0u);
+  zero = true;
+  cut_page(span, &zero);
+  EXPECT_FALSE(zero) << "some of its slots hold old data";
+  end_span(span);
+  purge_free(~usize{0} / 2);
+  span = make_span(wide);
+  cut_page(span, &zero);
+  EXPECT_TRUE(zero);
+}
+
+// --- What is left resident. ---
+
+// Cuts `pages` times and ends the span; returns its slots' dirty bits and, in *least, those its blocks lie in.
+u64 dirty_after(ClassIndex c, u32 pages, u64* least) {
+  Span* span = make_span(c);
+  EXPECT_EQ(span, first_arena().spans) << "it starts its chunk";
+  *least = 0;
+  for (u32 i = 0; i < pages; ++i) {
+    bool zero = false;
+    for (const uptr block : cut(span, &zero)) {
+      const uptr from = (block - span_start(span)) / kSlotBytes;
+      const uptr to = (block + span->block_bytes.get() - 1 - span_start(span)) / kSlotBytes;
+      for (uptr slot = from; slot <= to; ++slot) *least |= u64{1} << slot;
+    }
+  }
+  end_span(span);
+  return first_arena().chunks[0].dirty.load(relaxed);
+}
+
+FRESH_TEST(EndSpan, LeavesTheSlotsDirtyThatItsBlocksReachInto) {
+  start_ground();
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    const u32 slots = 1u << kLayout[c].slots_log2;
+    for (u32 pages = 0; pages <= slots * kPagesPerSlot; ++pages) {
+      u64 least = 0;
+      const u64 dirty = dirty_after(c, pages, &least);
+      ASSERT_EQ(dirty & least, least) << "class " << c << " after " << pages << " pages";
+      ASSERT_EQ(dirty & ~low_mask(slots), 0u);
+      // At most one slot more: the last page is counted whole, and the block that could start at its end.
+      ASSERT_LE(count_bits(dirty), count_bits(least) + 1) << "class " << c << " after " << pages << " pages";
+      ASSERT_EQ(counters().dirty.load(relaxed), count_bits(dirty) * kSlotBytes);
+      if (pages == 0) {
+        ASSERT_EQ(dirty, 0u) << "nobody touched it";
+      }
+      purge_free(~usize{0} / 2);
+      ASSERT_EQ(counters().dirty.load(relaxed), 0u);
+    }
+  }
+}
+
+FRESH_TEST(EndSpan, KeepsInMindWhatWasDirtyBefore) {
+  start_ground();
+  const SlotRun run = acquire_slots(8, 8, 0);
+  ASSERT_EQ(run.slot, 0u);
+  release_slots(run.arena, 0, 8, 0b1010'0000);
+  u64 least = 0;
+  EXPECT_EQ(dirty_after(kClasses - 1, 0, &least), 0b1010'0000u);
+  EXPECT_EQ(dirty_after(kClasses - 1, 1, &least), 0b1010'0011u);
+}
+
+// The point of all this: what is said to be zero is zero, whoever had the slots before.
+FRESH_TEST(EndSpan, NoOldDataPassesForZeros) {
+  start_ground();
+  test::Random random(5);
+  u32 fresh = 0;
+  for (int round = 0; round < 400; ++round) {
+    const ClassIndex c = static_cast<ClassIndex>(random.below(kClasses));
+    Span* span = make_span(c);
+    const u32 bytes = span->block_bytes.get();
+    for (u64 pages = random.below(1 + span->slots.get() * kPagesPerSlot); pages > 0; --pages) {
+      bool zero = false;
+      std::vector<uptr> blocks = cut(span, &zero);
+      fresh += zero ? 1 : 0;
+      for (const uptr block : blocks) {
+        char* memory = reinterpret_cast<char*>(block);
+        if (zero) {
+          ASSERT_TRUE(test::all_bytes(memory + sizeof(Block), bytes - sizeof(Block), 0)) << "class " << c;
+        }
+        std::memset(memory, 0xff, bytes);
+      }
+    }
+    end_span(span);
+    if (random.below(4) == 0) purge_free(random.below(16) * kSlotBytes);
+  }
+  EXPECT_GT(fresh, 100u) << "the test has to see both";
+}
+
+}  // namespace
+}  // namespace coffer

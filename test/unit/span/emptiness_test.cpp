@@ -1,0 +1,58 @@
+#include "span/emptiness.hpp"
+
+#include <gtest/gtest.h>
+
+#include "size_class/placement.hpp"
+
+namespace coffer {
+namespace {
+
+// f / 2 of all blocks, rounded up: the fewest for which 2 * blocks >= f * capacity.
+TEST(Emptiness, TheThresholdIsTheFirstCountThatReachesHalfOfTheFraction) {
+  for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
+    const u32 threshold = reuse_threshold(capacity);
+    ASSERT_GE(threshold, 1u);
+    ASSERT_LE(threshold, capacity);
+    ASSERT_GE(2 * kEmptyFractionDivisor * threshold, capacity) << capacity;
+    ASSERT_LT(2 * kEmptyFractionDivisor * (threshold - 1), capacity) << capacity;
+  }
+}
+
+// Local and remote frees can each stay one short of the threshold: a floating span is never f-empty.
+TEST(Emptiness, BothSidesTogetherStayBelowTheFraction) {
+  for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
+    const u32 most = 2 * (reuse_threshold(capacity) - 1);
+    ASSERT_LT(most * kEmptyFractionDivisor, capacity) << capacity;
+  }
+}
+
+TEST(Emptiness, SlackIsJudgedAtEachInequality) {
+  EXPECT_TRUE(within_slack(0, 0, 0));
+  EXPECT_FALSE(within_slack(0, 1, 0));
+  EXPECT_FALSE(within_slack(1, 0, 0));
+  EXPECT_TRUE(within_slack(99, 1, 100));
+  EXPECT_FALSE(within_slack(100, 1, 100));
+  EXPECT_TRUE(within_slack(100, 0, 100));
+  EXPECT_FALSE(within_slack(101, 0, 100));
+  EXPECT_FALSE(within_slack(~usize{0}, 2, 100)) << "the sum would wrap";
+  EXPECT_FALSE(within_slack(50, ~usize{0} - 10, 100)) << "the sum would wrap";
+  EXPECT_TRUE(within_slack(0, ~usize{0}, ~usize{0}));
+}
+
+TEST(Emptiness, TheBudgetGrowsWithWhatTheHeapHolds) {
+  EXPECT_EQ(slack_budget(65536, 0), 65536u);
+  EXPECT_EQ(slack_budget(65536, 15), 65536u);
+  EXPECT_EQ(slack_budget(65536, 16), 65537u);
+  EXPECT_EQ(slack_budget(0, usize{1} << 30), usize{1} << 26);
+}
+
+TEST(Emptiness, AReusableSpanIsCountedAnewOftenEnough) {
+  for (const ClassLayout& layout : kLayout) {
+    const u32 step = recount_step(layout.capacity);
+    EXPECT_GE(step, 1u);
+    EXPECT_LE(step * 8, layout.capacity + 7) << layout.block_bytes;
+  }
+}
+
+}  // namespace
+}  // namespace coffer
