@@ -37,7 +37,7 @@ function(coffer_add_shared target)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${arg_OUTPUT_NAME} LINKER_LANGUAGE C
     LINK_DEPENDS ${coffer_source_dir}/api/libcoffer.map)
   target_link_options(${target} PRIVATE
-    # initfirst: the fork handlers come before those of any other library (api/fork.cpp).
+    # initfirst: the options are read before any other library's constructor allocates.
     LINKER:-z,initfirst
     # nodelete: blocks outlive a dlclose. exclude-libs: nothing of libgcc.a is exported.
     LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack LINKER:-z,nodelete

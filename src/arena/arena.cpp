@@ -9,7 +9,7 @@ ArenaTable g_arenas;
 
 namespace {
 
-constexpr usize kSmallestArena = 4 * kChunkBytes;
+constexpr usize kSmallestArena = 2 * kChunkBytes;
 constexpr usize kMetadataAlignment = 64 * 1024;  // the largest page size
 constexpr u32 kSlotsPerGroup = kSlotsPerChunk * kChunksPerGroup;
 
@@ -54,7 +54,7 @@ bool set_up_arena(Arena* arena, void* memory, usize bytes) {
     return false;
   }
   os::advise_huge_pages(memory, bytes + sizes.total(), os::HugePages::forbid);
-  os::name_mapping(memory, bytes, "coffer arena");
+  os::name_mapping(memory, bytes, kArenaName);
   os::name_mapping(reinterpret_cast<void*>(start + bytes), sizes.total(), "coffer metadata");
   arena->base = start;
   arena->bytes = bytes;
@@ -77,6 +77,7 @@ bool make_arena(usize wanted, usize least) {
   // A further arena is wanted now, not perhaps: it may take half of what is left where the first takes a quarter.
   usize limit = os::reservation_limit(wanted);
   if (index > 0 && limit < wanted) limit = limit < wanted / 2 ? 2 * limit : wanted;
+  if (limit < least) limit = least;  // the kernel may yet agree
   for (usize bytes = round_down(limit, kChunkBytes); bytes >= least; bytes = round_down(bytes / 2, kChunkBytes)) {
     const u64 slots = u64{first_slot_number} + bytes / kSlotBytes;
     if (slots >= ~u32{0}) continue;  // span numbers are 32 bits
@@ -237,6 +238,10 @@ bool absorb_dirty(Arena* arena, u32 index, u32 count) {
 }
 
 bool commit_chunks(Arena* arena, u32 index, u32 count) {
+  // relaxed: statistics, read to judge a limit of the whole process.
+  const usize used = counters().committed.load(relaxed) + counters().metadata.load(relaxed);
+  const usize reserved = counters().reserved.load(relaxed);
+  if (!os::limit_allows(usize{count} * kChunkBytes, reserved > used ? reserved - used : 0)) return false;
   if (!os::commit(reinterpret_cast<void*>(chunk_address(arena, index)), usize{count} * kChunkBytes)) return false;
   LockGuard guard(arena->lock);
   mark_committed(arena, index, count);
@@ -345,10 +350,12 @@ bool take_chunks_at(Arena* arena, u32 index, u32 count, bool* fresh) {
 void return_chunks(Arena* arena, u32 index, u32 count, bool resident) {
   for (u32 chunk = index; chunk < index + count; ++chunk) {
     Chunk& record = arena->chunks[chunk];
-    // relaxed, all three: published to the next holder by the arena's lock, which unclaim_range takes.
-    record.use.store(ChunkUse::none, relaxed);
-    record.free.store(0, relaxed);
-    record.dirty.store(resident ? ~u64{0} : 0, relaxed);
+    const u64 dirty = resident ? ~u64{0} : 0;
+    // relaxed, all: published to the next holder by the arena's lock, which unclaim_range takes. Stored only where it
+    // changes something, so that the records of a vast block that nobody touched stay unbacked.
+    if (record.use.load(relaxed) != ChunkUse::none) record.use.store(ChunkUse::none, relaxed);
+    if (record.free.load(relaxed) != 0) record.free.store(0, relaxed);
+    if (record.dirty.load(relaxed) != dirty) record.dirty.store(dirty, relaxed);
   }
   if (resident) counters().dirty.fetch_add(usize{count} * kChunkBytes, relaxed);  // relaxed: see absorb_dirty
   unclaim_range(arena, index, count);

@@ -12,10 +12,11 @@
 namespace coffer {
 
 inline constexpr u32 kMaxArenas = 64;
-inline constexpr u32 kSummaryRatio = 64;  // groups a bit-word of the room summary stands for
+inline constexpr const char* kArenaName = "coffer arena";  // in /proc/self/maps, where the kernel can
+inline constexpr u32 kSummaryRatio = 64;                   // groups a bit-word of the room summary stands for
 
 struct Arena {
-  uptr base = 0;                   // first byte of chunk 0
+  uptr base = uptr{1} << 63;       // first byte of chunk 0; until there is one, above every address, null included
   Atomic<usize> frontier;          // bytes from base whose metadata is committed; grows only
   Span* spans = nullptr;           // by slot
   Chunk* chunks = nullptr;         // by chunk

@@ -19,15 +19,15 @@ enum class HugePolicy : u8 { automatic, never, always };
 // UNSIGNED(name, default, least, greatest, help)
 // CHOICE(name, type, default, words, help)        type: an enum; words: its names in its order, between bars
 // BOOLEAN(name, default, help)
-#define COFFER_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                              \
-  SIZE(arena, 16 * kTiB, 4 * kMiB, 64 * kTiB, "largest reservation of address space at the start")                   \
-  SIZE(slack, 64 * kKiB, 0, kGiB, "bytes of reusable spans that a heap keeps")                                       \
-  SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident beside 1/8 of what is live")                         \
-  CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, for all") \
-  UNSIGNED(shards, 0, 0, 16, "shards of the span pool; 0: by the number of processors")                              \
-  BOOLEAN(stats, false, "print malloc_stats when the program ends")                                                  \
-  BOOLEAN(confirm, false, "print every option, its value and where that came from")                                  \
-  BOOLEAN(strict, false, "abort at an unknown option or a bad value")                                                \
+#define COFFER_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                               \
+  SIZE(arena, 16 * kTiB, 4 * kMiB, 64 * kTiB, "largest reservation of address space at the start")                    \
+  SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside 1/16 of it")                          \
+  SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside 1/8 of a recent peak")                        \
+  CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, all")     \
+  UNSIGNED(shards, 0, 0, 16, "shards of the span pool; 0: by the number of processors")                               \
+  BOOLEAN(stats, false, "print malloc_stats when the program ends")                                                   \
+  BOOLEAN(confirm, false, "print every option, its value and where that came from")                                   \
+  BOOLEAN(strict, false, "abort at an unknown option or a bad value")                                                 \
   BOOLEAN(help, false, "print this table")
 // clang-format on
 

@@ -44,9 +44,7 @@ void* move_block(void* block, usize have, usize want) {
 void* Allocator::allocate_zeroed(usize size) {
   bool zero = false;
   if (size > kLargestSmall) {
-    settle_fork();
-    if (!start_process()) return nullptr;
-    void* block = allocate_large(size, kSlotBytes, &zero);
+    void* block = allocate_large_block(size, kSlotBytes, &zero);
     if (block != nullptr && !zero) zero_large(block, size);
     return block;
   }
@@ -71,17 +69,21 @@ void* Allocator::allocate_zeroed(usize size) {
 
 void* Allocator::allocate_aligned(usize size, usize alignment) {
   bool zero = false;
-  const ClassIndex size_class = aligned_class(size, alignment);
-  if (COFFER_LIKELY(size_class < kClasses)) return allocate_of_class(size_class, &zero);
-  settle_fork();
-  return start_process() ? allocate_large(size, alignment, &zero) : nullptr;
+  for (ClassIndex c = aligned_class(size, alignment); c < kClasses; ++c) {
+    // The first one serves, unless memory is exhausted.
+    if (kLayout[c].first != 0 || kLayout[c].block_bytes % alignment != 0) continue;
+    if (Block* block = allocate_of_class(c, &zero)) return block;
+  }
+  return allocate_large_block(size, alignment, &zero);
 }
 
 void* Allocator::reallocate(void* block, usize size) {
   Span* span = record_of("realloc", block);
   if (!is_large(span)) {
     const usize have = span->block_bytes.get();
-    return fits_in_place(have, size) ? block : move_block(block, have, size);
+    if (fits_in_place(have, size)) return block;
+    void* moved = move_block(block, have, size);
+    return moved == nullptr && size <= have ? block : moved;  // a block that shrinks can always stay as it is
   }
   const usize have = span->large_bytes.get();
   if (size > kLargestSmall) {
@@ -89,7 +91,7 @@ void* Allocator::reallocate(void* block, usize size) {
     if (void* resized = resize_large(block, span, size)) return resized;
   }
   void* moved = move_block(block, have, size);
-  // A block that shrinks can always stay as it is.
+  // As above.
   return moved == nullptr && size <= have ? block : moved;
 }
 

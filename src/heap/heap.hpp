@@ -33,7 +33,7 @@ struct alignas(kCacheLine) Heap {
   Owned<Block*> blocks[kClasses];  // free blocks of the hot span of the class
 
   // --- What free touches. ---
-  Atomic<Span*> bracket;    // span whose owner's line this thread may be writing; read by whoever takes spans (3.4)
+  Atomic<Span*> bracket;    // span whose owner's line this thread may be writing; read by whoever takes spans away
   Owned<Span*> chain_span;  // open chain of remote frees: all of this span, last freed first
   Owned<Block*> chain_first;
   Owned<Block*> chain_last;

@@ -230,7 +230,7 @@ void do_duty(Heap* heap, Span* span, PushDuty duty) {
     case PushDuty::none:
       return;
     case PushDuty::mail: {
-      // acquire: pairs with the release in detach (registry.cpp): an owner that let go wrote the span before.
+      // acquire: pairs with the release in abandon_spans (registry.cpp): an owner that let go wrote the span before.
       Heap* owner = span->owner.load(acquire);
       if (owner == nullptr || !mail(owner, span)) share_orphan(span);
       return;

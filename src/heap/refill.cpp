@@ -21,6 +21,7 @@ COFFER_INLINE void take_local(Heap* heap, ClassIndex size_class, Span* span, Blo
   compiler_fence();
   span->local_free.set(nullptr);
   set_countdown(span, 0, kNever);
+  compiler_fence();
 }
 
 // Refills heap->blocks from the hot span; false: it has no free block.
@@ -115,7 +116,7 @@ Span* scavenge(Heap* heap, ClassIndex size_class) {
   return span;
 }
 
-bool refill(Heap* heap, ClassIndex size_class) {
+bool refill(Heap* heap, ClassIndex size_class, bool last_resort) {
   Span* span = heap->hot[size_class].get();
   if (COFFER_LIKELY(span != nullptr) && COFFER_LIKELY(span->local_free.get() != nullptr)) {
     return refill_from(heap, size_class, span);
@@ -130,7 +131,7 @@ bool refill(Heap* heap, ClassIndex size_class) {
       if (!retire_hot(heap, size_class, span)) continue;
     }
     span = next_hot(heap, size_class);
-    if (span == nullptr) span = scavenge(heap, size_class);
+    if (span == nullptr && last_resort) span = scavenge(heap, size_class);
     if (span == nullptr) return false;
     heap->hot[size_class].set(span);
   }
@@ -138,28 +139,35 @@ bool refill(Heap* heap, ClassIndex size_class) {
 
 }  // namespace
 
-Block* allocate_block(Heap* heap, ClassIndex size_class, bool* zero) {
+Block* allocate_block(Heap* heap, ClassIndex size_class, bool last_resort, bool* zero) {
   Owned<Block*>& head = heap->blocks[size_class];
-  if (head.get() == nullptr && !refill(heap, size_class)) return nullptr;
+  if (head.get() == nullptr && !refill(heap, size_class, last_resort)) return nullptr;
   Block* block = head.get();
   *zero = heap->zero[size_class].get() != 0;
   head.set(block->next);
   return block;
 }
 
-Block* allocate_of_class(ClassIndex size_class, bool* zero) {
+Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort) {
   settle_fork();
   Heap* heap = own_heap();
-  if (COFFER_LIKELY(heap != nullptr)) return allocate_block(heap, size_class, zero);
+  if (COFFER_LIKELY(heap != nullptr)) return allocate_block(heap, size_class, last_resort, zero);
   FallbackHeap fallback;
-  return fallback.get() != nullptr ? allocate_block(fallback.get(), size_class, zero) : nullptr;
+  return fallback.get() != nullptr ? allocate_block(fallback.get(), size_class, last_resort, zero) : nullptr;
+}
+
+void* allocate_large_block(usize size, usize alignment, bool* zero) {
+  settle_fork();
+  // Large blocks belong to no heap; but a thread that has one is known to fork (registry.cpp).
+  if (own_heap() == nullptr && !start_process()) return nullptr;
+  return allocate_large(size, alignment, zero);
 }
 
 Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
   for (ClassIndex c = size_class + 1; c < kClasses; ++c) {
-    if (Block* block = allocate_of_class(c, zero)) return block;
+    if (Block* block = allocate_of_class(c, zero, false)) return block;
   }
-  return static_cast<Block*>(start_process() ? allocate_large(kSlotBytes, kSlotBytes, zero) : nullptr);
+  return static_cast<Block*>(allocate_large_block(kSlotBytes, kSlotBytes, zero));
 }
 
 void* allocate_any(usize size) {
@@ -180,8 +188,7 @@ void* allocate_any(usize size) {
     Block* block = allocate_of_class(size_class, &zero);
     return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
   }
-  settle_fork();
-  return start_process() ? allocate_large(size, kSlotBytes, &zero) : nullptr;
+  return allocate_large_block(size, kSlotBytes, &zero);
 }
 
 }  // namespace coffer

@@ -7,9 +7,12 @@ namespace coffer {
 
 // A block of the class from `heap`, which the caller may use; nullptr: no memory. *zero: the block is zero but for its
 // first word.
-Block* allocate_block(Heap* heap, ClassIndex size_class, bool* zero);
+// last_resort: before nullptr, all that is free for the class is searched for.
+Block* allocate_block(Heap* heap, ClassIndex size_class, bool last_resort, bool* zero);
 // The same from the calling thread's heap, or the fallback heap.
-Block* allocate_of_class(ClassIndex size_class, bool* zero);
+Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort = true);
+// A large block, for a thread in any state.
+void* allocate_large_block(usize size, usize alignment, bool* zero);
 
 // When memory is exhausted for a class whose spans need several slots, a larger class may still have room, or a single
 // slot be left.

@@ -225,8 +225,8 @@ Heap* heap_by_index(u32 index) { return &g_registry.heaps[index]; }
 
 bool fallback_heap_used() { return g_registry.committed != 0; }
 
-FallbackHeap::FallbackHeap() : heap_(nullptr) {
-  if (!start_process()) return;
+FallbackHeap::FallbackHeap() : heap_(nullptr), locked_(start_process()) {
+  if (!locked_) return;
   Registry& registry = g_registry;
   registry.fallback.lock();
   LockGuard guard(registry.lock);
@@ -236,8 +236,7 @@ FallbackHeap::FallbackHeap() : heap_(nullptr) {
 }
 
 FallbackHeap::~FallbackHeap() {
-  // relaxed: this thread took the lock, or the process never started.
-  if (g_registry.start.load(relaxed) == Start::done) g_registry.fallback.unlock();
+  if (locked_) g_registry.fallback.unlock();
 }
 
 // --- fork. ---
@@ -268,14 +267,23 @@ void fork_child() {
   if (own != 0) t_heap->generation.set(generation);
   if (registry.start.load(relaxed) == Start::done) {
     if (registry.committed != 0) registry.heaps[0].generation.set(generation);
-    // Other threads are gone, and whatever they held with them. Resolved at the first slow call, for most children
-    // exec before that.
-    if (registry.attached.load(relaxed) > own) g_vanished_pending.store(1, relaxed);
+    // Other threads are gone, and whatever they held with them: those with a heap, and those that had given theirs back
+    // and were ending. Resolved at the first slow call, for most children exec before that.
+    if (registry.attached.load(relaxed) > own || registry.made.load(relaxed) > 2) g_vanished_pending.store(1, relaxed);
+    os::forget_locking();
   }
   fork_parent();
 }
 
 SpinLock& registry_lock() { return g_registry.lock; }
+
+void empty_mailboxes() {
+  // relaxed, all: the child's other threads wait.
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < g_registry.made.load(relaxed); ++i) {
+    Heap* heap = &g_registry.heaps[i];
+    if (heap->attached.get() != 0 && !has_vanished(heap)) heap->mailbox.store(0, relaxed);
+  }
+}
 
 void reclaim_vanished_records() {
   Registry& registry = g_registry;

@@ -36,6 +36,7 @@ class FallbackHeap {
 
  private:
   Heap* heap_;
+  bool locked_;
 };
 
 // Called first in every slow path: in a fork child, resolves what the threads that it does not have left behind.
@@ -49,6 +50,7 @@ COFFER_INLINE void settle_fork() {
 // For vanished.cpp, under registry_lock.
 SpinLock& registry_lock();
 bool has_vanished(const Heap* heap);  // its thread was not taken along by fork
+void empty_mailboxes();               // of the heaps that live on
 void reclaim_vanished_records();      // makes such heaps empty and ready for new threads
 
 void fork_prepare();

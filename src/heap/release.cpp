@@ -83,6 +83,7 @@ void report_bad_pointer(const char* call, void* block) {
 void refuse_free(void* block) { report_bad_pointer("free", block); }
 
 void local_event(Span* span, Heap* heap) {
+  settle_fork();
   // relaxed: the owner acts on states that only it changes, except floating, where mark_reusable decides.
   switch (load_word(span, relaxed).state()) {
     case SpanState::floating:

@@ -4,6 +4,7 @@
 // Why a walk can do it. fork holds every lock, so locked structures are whole. What remains are single stores and CASes
 // of the vanished threads, each thread's a prefix of its program order. No thread of the child is inside the pool while
 // the walk runs: slow paths start by waiting for it. Therefore:
+//   a large block that is free already ...... its freer vanished before its chunks went back: give them back
 //   a slot neither free nor described ....... its holder vanished between claim and use (or use and release): free it
 //   a span owned by a vanished heap ......... count its lists anew and make it nobody's
 //   a listed span that is not linked ........ its inserter vanished: link it
@@ -15,6 +16,7 @@
 #include "heap/walk.hpp"
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
+#include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"
 
 namespace coffer {
@@ -63,11 +65,19 @@ void adopt_orphan(Span* span, Heap* heap) {
   share(span);
 }
 
+// A claimed span of a heap that lives on: whether its claimant got as far as the mailbox is not known, so the boxes
+// were emptied, and every claimed span is put in here. The owner waits for the walk, or makes it.
+void mail_again(Span* span, Heap* owner) {
+  span->mail_next.store(owner->mailbox.load(relaxed), relaxed);  // relaxed, all: the writers are gone
+  owner->mailbox.store(span_number(span), relaxed);
+}
+
 void resolve_span(Span* span) {
   Heap* owner = span->owner.load(relaxed);  // relaxed, all here: the writers are gone
   const SpanState state = load_word(span, relaxed).state();
+  if (owner != nullptr && has_vanished(owner)) return adopt_orphan(span, owner);
   if (owner != nullptr) {
-    if (has_vanished(owner)) adopt_orphan(span, owner);
+    if (state == SpanState::claimed) mail_again(span, owner);
     return;
   }
   switch (state) {
@@ -90,6 +100,7 @@ void resolve_span(Span* span) {
 void resolve_chunk(Arena* arena, u32 index) {
   Chunk& chunk = arena->chunks[index];
   const u64 free = chunk.free.load(relaxed);  // relaxed: as above
+  restore_room(arena, index);                 // whoever freed slots here may have vanished before the hint
   for (u32 i = 0; i < kSlotsPerChunk; ++i) {
     if ((free >> i) & 1) continue;
     Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
@@ -121,10 +132,15 @@ void resolve_chunk(Arena* arena, u32 index) {
 void resolve_vanished() {
   LockGuard guard(registry_lock());
   if (g_vanished_pending.load(relaxed) == 0) return;  // relaxed: under the lock
+  empty_mailboxes();
   for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
     if (use == ChunkUse::spans) resolve_chunk(arena, index);
-    // A chunk that was taken but not yet described.
+    // Chunks that were taken but not yet described, or whose large block was on its way back.
     if (use == ChunkUse::none) return_chunks(arena, index, 1, true);
+    // relaxed: the writers are gone.
+    if (use == ChunkUse::large && arena->spans[usize{index} * kSlotsPerChunk].use.load(relaxed) != SlotUse::large) {
+      return_chunks(arena, index, arena->chunks[index].large_chunks.get(), true);
+    }
   });
   reclaim_vanished_records();
   // A thread may have vanished between a change and its count. relaxed, all: the child's other threads wait.

@@ -74,8 +74,14 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   *zero = run.fresh;
   describe_chunks(run, size);
   void* block = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
-  if (run.fresh) os::keep_locked(block, round_up(size, os::page_size()));
+  os::keep_locked(block, round_up(size, os::page_size()));
   return block;
+}
+
+// A mapping merges with its neighbours only if it has their advice and their name.
+void dress_as_arena(void* address, usize length) {
+  os::advise_huge_pages(address, length, os::HugePages::forbid);
+  os::name_mapping(address, length, kArenaName);
 }
 
 // Gives a run of chunks back, with its pages when free memory would pass its limit otherwise.
@@ -84,13 +90,21 @@ void return_run(Arena* arena, u32 index, u32 count, usize bytes, bool moved) {
   const usize length = usize{count} * kChunkBytes;
   bool resident = true;
   if (moved && os::remap(address, length)) {
-    os::advise_huge_pages(address, length, os::HugePages::forbid);
+    dress_as_arena(address, length);
     resident = false;
   } else {
     // relaxed: a limit that may be late.
     if (counters().dirty.load(relaxed) + bytes > free_limit(bytes)) resident = !os::purge(address, length);
   }
   return_chunks(arena, index, count, resident);
+}
+
+// What a block has grown by may have been purged before.
+void keep_growth_locked(void* block, usize before, usize after) {
+  const usize page = os::page_size();
+  const uptr from = round_down(reinterpret_cast<uptr>(block) + before, page);
+  const uptr to = round_up(reinterpret_cast<uptr>(block) + after, page);
+  if (to > from) os::keep_locked(reinterpret_cast<void*>(from), to - from);
 }
 
 void* resize_slot_run(void* block, Span* span, usize size) {
@@ -102,6 +116,7 @@ void* resize_slot_run(void* block, Span* span, usize size) {
   if (want > have) {
     u64 dirty = 0;
     if (!acquire_slots_at(arena, slot + have, want - have, &dirty)) return nullptr;
+    keep_growth_locked(block, have * kSlotBytes, want * kSlotBytes);
   }
   for (u32 i = have < want ? have : want; i < (have > want ? have : want); ++i) {
     span[i].first_distance.set(static_cast<u8>(i));
@@ -155,18 +170,10 @@ void* move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   describe_chunks(run, size)->moved.set(1);
   // The old range is empty; if pages had been moved there before, it is made to merge with its neighbours again.
   if (old_moved && os::remap(from, usize{have} * kChunkBytes)) {
-    os::advise_huge_pages(from, usize{have} * kChunkBytes, os::HugePages::forbid);
+    dress_as_arena(from, usize{have} * kChunkBytes);
   }
   return_chunks(arena, index, have, false);
   return to;
-}
-
-// What a block has grown by may have been purged before.
-void keep_growth_locked(void* block, usize before, usize after) {
-  const usize page = os::page_size();
-  const uptr from = round_down(reinterpret_cast<uptr>(block) + before, page);
-  const uptr to = round_up(reinterpret_cast<uptr>(block) + after, page);
-  if (to > from) os::keep_locked(reinterpret_cast<void*>(from), to - from);
 }
 
 void* resize_chunk_run(void* block, Span* span, usize size) {

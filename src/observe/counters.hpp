@@ -23,7 +23,7 @@ inline Counters& counters() {
   return instance;
 }
 
-// Called when memory grew by a chunk: the peak is as fine as that.
+// Called whenever spans or large blocks were made.
 inline void note_peak() {
   Counters& c = counters();
   const usize now = c.held.load(relaxed) + c.dirty.load(relaxed);  // relaxed, all: a statistic

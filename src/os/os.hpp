@@ -22,6 +22,10 @@ u32 current_processor();
 // everything) and the process lacks the privilege; else `wanted`. Never more than `wanted`.
 usize reservation_limit(usize wanted);
 
+// Whether RLIMIT_AS, which the program may have lowered since, leaves room for `more` bytes to be committed, if
+// `unused_reservation` bytes of what the kernel counts are only reserved.
+bool limit_allows(usize more, usize unused_reservation);
+
 // Reserves `length` bytes of address space at an address that is a multiple of `alignment` (a power of two), without
 // access and without memory. nullptr when the kernel refuses.
 void* reserve(usize length, usize alignment);
@@ -33,6 +37,8 @@ void release(void* address, usize length);
 bool commit(void* address, usize length);
 // Whether the process was seen to lock its memory (mlockall): what is committed is then backed at once.
 bool locks_memory();
+// In a fork child: locks are not inherited.
+void forget_locking();
 // For memory that was committed before and may have been purged since: if the process locks its memory, its pages are
 // made resident again. Free of cost otherwise.
 void keep_locked(void* address, usize length);
@@ -77,7 +83,7 @@ void yield();
 // True in a process whose privileges were raised at exec (setuid): the environment is not to be trusted.
 bool elevated();
 
-// Bytes the kernel was asked for or advised about: calls made since the start (statistics).
+// Calls to the kernel for memory since the start (a statistic).
 u64 call_count();
 
 }  // namespace coffer::os

@@ -30,8 +30,13 @@ u64 purge_runs(Arena* arena, u32 index, u64 slots) {
     const u64 rest = ~(slots >> bit);
     const u32 length = rest != 0 ? lowest_bit(rest) : kSlotsPerChunk;
     const u64 mask = low_mask(length) << bit;
-    void* address = reinterpret_cast<void*>(chunk_address(arena, index) + bit * kSlotBytes);
-    if (!os::purge(address, length * kSlotBytes)) refused |= mask;
+    // Where a page is larger than a slot, only whole pages can go.
+    const uptr start = chunk_address(arena, index) + bit * kSlotBytes;
+    const uptr from = round_up(start, os::page_size());
+    const uptr to = round_down(start + length * kSlotBytes, os::page_size());
+    const bool whole = from == start && to == start + length * kSlotBytes;
+    const bool purged = from < to && os::purge(reinterpret_cast<void*>(from), to - from);
+    if (!purged || !whole) refused |= mask;
     slots &= ~mask;
   }
   return refused;
@@ -131,7 +136,8 @@ usize free_limit(usize freed) {
   // relaxed, all: a limit may be late, and a lost update of the peak is made good by the next free.
   const usize now = counters().held.load(relaxed) + freed;
   const u64 time = os::monotonic_ns();
-  const u64 since = time - g_recent_peak_time.load(relaxed);
+  const u64 peak_time = g_recent_peak_time.load(relaxed);
+  const u64 since = time > peak_time ? time - peak_time : 0;  // another thread may have stored a later time
   const u64 halvings = since / kPeakHalfLifeNs;
   usize peak = halvings < 64 ? g_recent_peak.load(relaxed) >> halvings : 0;
   if (now >= peak) {

@@ -34,6 +34,11 @@ void note_room(Arena* arena, u32 chunk, u64 free) {
   }
 }
 
+void restore_room(Arena* arena, u32 chunk) {
+  const u64 free = arena->chunks[chunk].free.load(relaxed);  // relaxed: no other thread is inside
+  for (u32 order = 0; order < kOrders && has_run(free, order); ++order) set_bit(arena, chunk, order);
+}
+
 void note_no_room(Arena* arena, u32 chunk, u32 order) {
   const u32 group_index = chunk / kChunksPerGroup;
   Group& group = arena->groups[group_index];

@@ -17,6 +17,8 @@ constexpr u32 order_of(u32 slots) { return ceil_log2(slots); }
 
 // Sets the bits of every order for which `free`, the chunk's free word, has an aligned run.
 void note_room(Arena* arena, u32 chunk, u64 free);
+// Sets them whatever they seem to be, in both levels: for a fork child, where a setter may have vanished half way.
+void restore_room(Arena* arena, u32 chunk);
 // The chunk had no aligned run of the order: clears its bit (unless there is one now).
 void note_no_room(Arena* arena, u32 chunk, u32 order);
 

@@ -136,7 +136,6 @@ bool claim_new_chunk(u32 count, u32 shard, SlotRun* run) {
   if (!take_chunk(shard & (g_shards - 1), g_shards, &got)) return false;
   Chunk& chunk = got.arena->chunks[got.index];
   advise_new_chunk(got.arena, got.index);
-  note_peak();
   const u64 mask = low_mask(count);
   chunk.use.store(ChunkUse::spans, relaxed);  // relaxed: published by the free word
   *run = {got.arena, got.index * kSlotsPerChunk, count, got.fresh ? 0 : mask};
@@ -192,6 +191,7 @@ SlotRun acquire_slots(u32 count, u32 alignment, u32 shard) {
     os::keep_locked(reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes), count * kSlotBytes);
   }
   counters().held.fetch_add(run.count * kSlotBytes, relaxed);  // relaxed: a statistic and a limit
+  note_peak();
   return run;
 }
 

@@ -15,7 +15,7 @@ inline constexpr usize kLargestSmall = 32 * 1024;  // the largest block size of 
 inline constexpr usize kQuantum = 16;              // alignment of every block
 
 constexpr usize class_bytes(ClassIndex index) {
-  if (index < 8) return (index + 1) * 16;
+  if (index < 8) return usize{16} * (index + 1);
   const u32 doubling = (index - 8) / 8;
   const usize base = usize{128} << doubling;
   return base + (base / 8) * ((index - 8) % 8 + 1);

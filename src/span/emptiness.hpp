@@ -24,7 +24,7 @@ constexpr u32 reuse_threshold(u32 capacity) {
 
 // What a heap may keep free: the option, plus 1/16 of what it holds (Hoard's invariant, too, lets a heap keep a
 // fraction of what it holds, or K superblocks). With f = 1/4 in its floating spans that is at most 5/16 of a heap's
-// bytes: held <= live / (1 - 5/16) + slack, 1.45 times.
+// bytes: held <= (live + option + hot spans + frees since the last count) / (11/16), 1.45 times what is live.
 constexpr usize slack_budget(usize option, usize held) { return option + held / 16; }
 
 // Local frees of a reusable span after which its free bytes are counted anew: an eighth of it, so that the slack is

@@ -130,6 +130,10 @@ TEST_F(Fake, ClockAndProcessors) {
   set_current_processor(63);
   EXPECT_EQ(processors(), 64u);
   EXPECT_EQ(current_processor(), 63u);
+  set_current_processor(kRoaming);
+  u64 seen = 0;
+  for (int i = 0; i < 2000; ++i) seen |= u64{1} << current_processor();
+  EXPECT_EQ(seen, ~u64{0});
 }
 
 TEST_F(Fake, CountsEachKind) {

@@ -133,6 +133,8 @@ void run_round(std::uint64_t seed, std::uint64_t operations) {
     faults = {};
     fake::set_address_space(random.between(8, 64) * kMiB);
   }
+  fake::set_processors(1u << random.below(7));
+  fake::set_current_processor(fake::kRoaming);
   fake::set_faults(faults);
   fake::set_jitter(true);
   std::deque<Mailbox> mailboxes(2 * kThreads);

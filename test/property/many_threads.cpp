@@ -6,6 +6,8 @@
 // that later threads, of its own or of another lane, verify, resize and free. Blocks change lanes through mailboxes.
 // After each round all threads have ended; the main thread then looks at everything.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <deque>
@@ -91,6 +93,17 @@ class Lane {
   std::uint64_t free_percent_ = 0;
 };
 
+// Asks for figures and gives memory back while others work: both look at what is not theirs.
+void watch(const std::atomic<bool>& stop) {
+  for (unsigned i = 0; !stop.load(std::memory_order_relaxed); ++i) {
+    struct coffer_stats stats = {};
+    REQUIRE(coffer_stats(&stats, sizeof stats) == 0, "coffer_stats failed");
+    REQUIRE(stats.live <= stats.reserved, "stats: live %zu of %zu reserved", stats.live, stats.reserved);
+    if (i % 8 == 7) coffer_malloc_trim(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 // All threads have ended.
 void check_at_rest(std::deque<Lane>& lanes, std::deque<Mailbox>& mailboxes) {
   check_allocator("at rest");
@@ -140,7 +153,11 @@ int many_threads(const Arguments& arguments) {
   for (std::uint64_t round = 0; round < rounds; ++round) {
     std::vector<std::thread> threads;
     for (Lane& lane : lanes) threads.emplace_back([&] { lane.run_round(operations); });
+    std::atomic<bool> stop{false};
+    std::thread watcher([&] { watch(stop); });
     for (std::thread& thread : threads) thread.join();
+    stop.store(true, std::memory_order_relaxed);
+    watcher.join();
     check_at_rest(lanes, mailboxes);
     if (round % 2 == 1) coffer_malloc_trim(0);
   }

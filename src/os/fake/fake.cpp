@@ -13,6 +13,8 @@ usize reservation_limit(usize wanted);
 void* reserve(usize length, usize alignment);
 void release(void* address, usize length);
 bool commit(void* address, usize length);
+bool limit_allows(usize more, usize unused_reservation);
+void forget_locking();
 bool locks_memory();
 bool on_fork(void (*prepare)(), void (*parent)(), void (*child)());
 void keep_locked(void* address, usize length);
@@ -52,7 +54,7 @@ class Cell {
 Cell g_nth, g_one_in, g_counted, g_failed, g_kinds, g_persistent, g_torn, g_jitter;
 Cell g_calls_of[fake::kKinds];
 Cell g_address_space, g_reserved, g_clock;
-Cell g_processors(fake::kReal), g_current(fake::kReal);
+Cell g_processors(fake::kReal), g_current(fake::kReal), g_asked;
 
 // Numbers that look random and follow from the call's number: the same run fails in the same places.
 u64 scramble(u64 number) {
@@ -131,6 +133,10 @@ bool purge(void* address, usize length) {
 
 bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) { return os_linux::on_fork(prepare, parent, child); }
 
+bool limit_allows(usize more, usize unused_reservation) { return os_linux::limit_allows(more, unused_reservation); }
+
+void forget_locking() { os_linux::forget_locking(); }
+
 bool locks_memory() { return os_linux::locks_memory(); }
 
 void keep_locked(void* address, usize length) { os_linux::keep_locked(address, length); }
@@ -164,6 +170,7 @@ u32 processors() {
 
 u32 current_processor() {
   const u64 set = g_current.get();
+  if (set == fake::kRoaming) return static_cast<u32>(scramble(g_asked.add(1)) % processors());
   return set != fake::kReal ? static_cast<u32>(set) : os_linux::current_processor();
 }
 

@@ -62,8 +62,10 @@ void set_jitter(bool on);
 // The time that monotonic_ns() gives from now on; 0: the real one.
 void set_clock(u64 nanoseconds);
 
-// What processors() and current_processor() give from now on; kReal: the real ones.
+// What processors() and current_processor() give from now on; kReal: the real ones; kRoaming (current_processor only):
+// another one at each call, as if every thread moved all the time.
 inline constexpr u32 kReal = ~u32{0};
+inline constexpr u32 kRoaming = kReal - 1;
 void set_processors(u32 count);
 void set_current_processor(u32 number);
 

@@ -122,13 +122,24 @@ usize reservation_limit(usize wanted) {
   return limit;
 }
 
+bool limit_allows(usize more, usize unused_reservation) {
+  struct rlimit space;
+  KeepErrno keep;
+  if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return true;
+  const usize used = address_space_in_use(page_size());
+  const usize counted = used > unused_reservation ? used - unused_reservation : 0;
+  return counted <= space.rlim_cur && more <= space.rlim_cur - counted;
+}
+
+// Without MAP_NORESERVE: what cannot be accessed is not accounted, and what becomes writable later is to be, so that
+// the kernel can refuse what this machine could never back.
 void* reserve(usize length, usize alignment) {
   KeepErrno keep;
   const usize page = page_size();
   usize padded = 0;
   const usize extra = alignment > page ? alignment - page : 0;
   if (!checked_add(length, extra, &padded)) return nullptr;
-  void* got = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* got = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) return nullptr;
   const uptr start = reinterpret_cast<uptr>(got);
   const uptr aligned = round_up(start, alignment > page ? alignment : page);
@@ -149,11 +160,13 @@ bool commit(void* address, usize length) {
   // Memory that becomes writable is locked by the kernel only if its mapping was locked already (MCL_CURRENT); under
   // MCL_FUTURE alone a new mapping would be, so what is new to the program is locked here.
   const Locking locking = new_memory_locking(page_size());
-  if (locking == Locking::none) return true;
   g_locking.store(locking, relaxed);  // relaxed: what later calls go by may be late
+  if (locking == Locking::none) return true;
   // On failure the range stays writable: some of it may have been so before, and holds data.
   return mlock2(address, length, locking == Locking::on_fault ? MLOCK_ONFAULT : 0) == 0;
 }
+
+void forget_locking() { g_locking.store(Locking::none, relaxed); }  // relaxed: see commit
 
 bool locks_memory() { return g_locking.load(relaxed) == Locking::at_once; }  // relaxed: see commit
 
@@ -181,14 +194,16 @@ bool decommit(void* address, usize length) {
 
 bool move_pages(void* from, void* to, usize length) {
   KeepErrno keep;
+  // Kernels before 6.17 unmap the target and only then refuse a source of several mappings, which would leave a hole in
+  // the arena. So ask first: growing in place is refused with ENOMEM for one mapping, with EFAULT for several.
+  if (mremap(from, length, length + page_size(), 0) != MAP_FAILED || errno != ENOMEM) return false;
   // A plain move leaves a hole that another thread's mmap could take before it is filled again.
   return mremap(from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
 }
 
 bool remap(void* address, usize length) {
   KeepErrno keep;
-  return mmap(address, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
-              0) != MAP_FAILED;
+  return mmap(address, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 void advise_huge_pages(void* address, usize length, HugePages advice) {

@@ -194,7 +194,8 @@ CASE(two_thousand_threads_alive) {
   const std::size_t after = resident_kib();
   note("resident before %zu KiB, with %d threads %zu KiB (%zu a thread), after them %zu KiB", before, kThreads, alive,
        (alive - before) / kThreads, after);
-  // Stacks count here too: about 8 KiB a thread. 16 KiB is what DESIGN grants an idle heap; 20 size classes are in use.
+  // Stacks count here too: about 8 KiB a thread. 16 KiB is what the budget grants an idle heap; 20 size classes are in
+  // use.
   CHECK(alive < before + std::size_t{kThreads} * 200, "%zu KiB", alive);
   CHECK(after < before + 40'000, "from %zu to %zu KiB", before, after);
   check_metadata();

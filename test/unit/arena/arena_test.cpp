@@ -68,15 +68,15 @@ FRESH_TEST(Reservation, HalvesWhenTheKernelRefuses) {
 FRESH_TEST(Reservation, GivesUpBelowTheSmallest) {
   fail_nth(1, fake::kReserve, fake::Duration::from_then_on);
   EXPECT_FALSE(arenas_start(256 * kMiB));
-  // 256, 128 ... 8 MiB
-  EXPECT_EQ(fake::failed_calls(), 6u);
+  // 256, 128 ... 4 MiB
+  EXPECT_EQ(fake::failed_calls(), 7u);
   EXPECT_EQ(arena_count(), 0u);
   EXPECT_EQ(fake::reserved_bytes(), 0u);
   EXPECT_EQ(arena_of(0x1000), nullptr);
 }
 
 FRESH_TEST(Reservation, MayBeTriedAgain) {
-  fake::set_address_space(7 * kMiB);
+  fake::set_address_space(4 * kMiB);
   EXPECT_FALSE(arenas_start(256 * kMiB));
   fake::set_address_space(0);
   EXPECT_TRUE(arenas_start(256 * kMiB));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
 
 #include "fresh.hpp"
@@ -99,6 +100,15 @@ inline void exhaust_kernel() {
   faults.duration = os::fake::Duration::from_then_on;
   faults.kinds = os::fake::kCommit | os::fake::kReserve;
   os::fake::set_faults(faults);
+}
+// Threads that use every heap record there is, while the kernel gives no memory for more: the next thread gets none.
+inline std::vector<std::unique_ptr<Worker>> fill_heap_records() {
+  std::vector<std::unique_ptr<Worker>> threads;
+  for (bool got = true; got;) {
+    threads.push_back(std::make_unique<Worker>());
+    threads.back()->run([&] { got = own_heap() != nullptr; });
+  }
+  return threads;
 }
 // Takes all slots that are left, by single ones. The kernel is exhausted.
 inline std::vector<SlotRun> exhaust_slots() {

@@ -67,35 +67,130 @@ std::vector<Blocks> fill_spans(u32 count) {
   return spans;
 }
 
+// The spans that the next `count` blocks come from, in order.
+std::vector<Span*> sources(u32 count) {
+  std::vector<Span*> spans;
+  for (u32 i = 0; i < count; ++i) {
+    Span* span = span_of(take());
+    if (spans.empty() || spans.back() != span) spans.push_back(span);
+  }
+  return spans;
+}
+
 FRESH_TEST(Refill, ThenAReusableSpanThenAnOrphanThenANewOne) {
   start_heaps();
+  const std::vector<Blocks> spans = fill_spans(2);
+  give_many(spans[0], 0, kThreshold);
+  Span* reusable = span_of(spans[0][0]);
+  Span* orphan = nullptr;
   Worker other;
-  // The orphan: half of it is free when its thread ends.
-  Blocks left;
   other.run([&] {
-    left = take_many(kCapacity);
-    give_many(left, 16);
+    const Blocks blocks = take_many(kCapacity);
+    orphan = span_of(blocks[0]);
+    give_many(blocks, 16);
   });
   other.end();
-  Span* orphan = span_of(left[0]);
+  ASSERT_EQ(state_of(reusable), SpanState::reusable);
   ASSERT_EQ(state_of(orphan), SpanState::listed);
-  const std::vector<Blocks> spans = fill_spans(3);
-  // fill_spans has adopted it already, before it made a span: it is the first.
-  ASSERT_EQ(span_of(spans[0][0]), orphan);
-  give_now(left, 0, 16);
-  std::vector<std::set<Span*>> sources;
-  (void)sources;
+  const usize held = t_heap->held.get();
+  const std::vector<Span*> seen = sources(kThreshold + 16 + 1);
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_EQ(seen[0], reusable);
+  EXPECT_EQ(seen[1], orphan);
+  EXPECT_NE(seen[2], span_of(spans[1][0])) << "a new one";
+  EXPECT_EQ(owner_of(orphan), t_heap);
+  EXPECT_EQ(t_heap->held.get(), held + 2 * kSlotBytes);
+  EXPECT_EQ(state_of(orphan), SpanState::floating);
+  EXPECT_EQ(state_of(seen[2]), SpanState::hot);
+  EXPECT_TRUE(listed_spans().empty());
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 FRESH_TEST(Refill, TheOldestReusableSpanComesFirst) {
   start_heaps();
   const std::vector<Blocks> spans = fill_spans(4);
   for (const u32 i : {1u, 0u, 2u}) give_many(spans[i], 0, kThreshold);
-  EXPECT_EQ(reusable_of(t_heap), (std::vector<Span*>{span_of(spans[2][0]), span_of(spans[0][0]), span_of(spans[1][0])}));
+  EXPECT_EQ(reusable_of(t_heap),
+            (std::vector<Span*>{span_of(spans[2][0]), span_of(spans[0][0]), span_of(spans[1][0])}));
   for (const u32 i : {1u, 0u, 2u}) {
     for (u32 n = 0; n < kThreshold; ++n) EXPECT_EQ(span_of(take()), span_of(spans[i][0]));
   }
   EXPECT_EQ(t_heap->slack.get(), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(Refill, AnExhaustedSpanFloatsUnlessOthersFreedMeanwhile) {
+  start_heaps();
+  const Blocks blocks = take_many(kCapacity);
+  Span* span = span_of(blocks[0]);
+  Worker other;
+  other.run([&] { give_now({blocks[7]}); });
+  EXPECT_EQ(take(), blocks[7]);
+  EXPECT_EQ(state_of(span), SpanState::hot);
+  take();
+  EXPECT_EQ(state_of(span), SpanState::floating);
+  EXPECT_EQ(floating_of(t_heap), std::vector<Span*>{span});
+}
+
+FRESH_TEST(Refill, SendsTheChainOffAndTakesTheMail) {
+  start_heaps();
+  Blocks others;
+  Worker other;
+  other.run([&] { others = take_many(kCapacity + 1); });
+  const Blocks mine = take_many(kCapacity + 1);  // the first span floats
+  give(others[0]);
+  other.run([&] { give_now(mine, 0, kThreshold); });
+  Span* span = span_of(mine[0]);
+  EXPECT_EQ(state_of(span), SpanState::claimed);
+  EXPECT_EQ(t_heap->mailbox.load(relaxed), span_number(span));
+  EXPECT_EQ(t_heap->chain_count.get(), 1u);
+  // Not before the hot span's page is used up.
+  take_many(kBlocksPerPage - 1);
+  EXPECT_EQ(t_heap->chain_count.get(), 1u);
+  take();
+  EXPECT_EQ(t_heap->chain_count.get(), 0u);
+  EXPECT_EQ(remote_count(span_of(others[0])), 1u);
+  EXPECT_EQ(t_heap->mailbox.load(relaxed), 0u);
+  EXPECT_EQ(state_of(span), SpanState::reusable);
+  EXPECT_EQ(reusable_of(t_heap), std::vector<Span*>{span});
+  EXPECT_TRUE(floating_of(t_heap).empty());
+  EXPECT_EQ(t_heap->slack.get(), kThreshold * kSize);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// --- Zero knowledge. ---
+
+FRESH_TEST(Refill, TellsZerosOnlyOfPagesNeverCut) {
+  start_heaps();
+  bool zero = false;
+  Block* block = allocate_of_class(kClass, &zero);
+  EXPECT_TRUE(zero);
+  give(block);
+  for (u32 i = 1; i < kBlocksPerPage; ++i) {
+    allocate_of_class(kClass, &zero);
+    EXPECT_TRUE(zero);
+  }
+  EXPECT_EQ(allocate_of_class(kClass, &zero), block);
+  EXPECT_FALSE(zero) << "it was used before";
+  allocate_of_class(kClass, &zero);
+  EXPECT_TRUE(zero) << "the next page";
+}
+
+// --- The fallback heap. ---
+
+FRESH_TEST(Refill, ThreadsWithoutAHeapShareOne) {
+  start_heaps();
+  bool zero = false;
+  Block* block = nullptr;
+  {
+    const FallbackHeap fallback;
+    ASSERT_NE(fallback.get(), nullptr);
+    block = allocate_block(fallback.get(), kClass, true, &zero);
+    EXPECT_EQ(owner_of(span_of(block)), fallback.get());
+    EXPECT_EQ(fallback.get(), heap_by_index(0));
+  }
+  give_now({block});
+  EXPECT_EQ(remote_count(span_of(block)), 1u) << "nobody frees into it as its owner";
   EXPECT_EQ(check_everything(), 0u);
 }
 

@@ -1,0 +1,297 @@
+// free: what happens at a countdown's end, what others free, and what is not a block.
+#include <gtest/gtest.h>
+
+#include "heap/heaps.hpp"
+
+namespace coffer {
+namespace {
+
+using namespace test;
+
+FRESH_TEST(LocalFree, OfAHotSpanIsNoEvent) {
+  start_heaps();
+  const Blocks blocks = take_many(kCapacity);
+  Span* span = span_of(blocks[0]);
+  give_many(blocks);
+  EXPECT_EQ(state_of(span), SpanState::hot);
+  EXPECT_EQ(local_count(span), kCapacity);
+  EXPECT_EQ(span->local_free.get(), blocks.back());
+  EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+  EXPECT_EQ(held_bytes(), kSlotBytes);
+}
+
+FRESH_TEST(LocalFree, MakesAFloatingSpanReusableAtTheThreshold) {
+  start_heaps();
+  const Blocks blocks = take_many(kCapacity + 1);
+  Span* span = span_of(blocks[0]);
+  ASSERT_EQ(state_of(span), SpanState::floating);
+  for (u32 i = 0; i < kThreshold; ++i) {
+    EXPECT_EQ(state_of(span), SpanState::floating) << i;
+    EXPECT_EQ(t_heap->slack.get(), 0u);
+    give(blocks[i]);
+    EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+  }
+  EXPECT_EQ(state_of(span), SpanState::reusable);
+  EXPECT_EQ(reusable_of(t_heap), std::vector<Span*>{span});
+  EXPECT_TRUE(floating_of(t_heap).empty());
+  EXPECT_EQ(t_heap->slack.get(), kThreshold * kSize);
+  EXPECT_EQ(local_count(span), kThreshold);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// Remote frees short of the threshold are counted at the event.
+FRESH_TEST(LocalFree, CountsWhatOthersFreed) {
+  start_heaps();
+  const Blocks blocks = take_many(kCapacity + 1);
+  Worker other;
+  other.run([&] { give_now(blocks, 8, 8 + kThreshold - 1); });
+  give_many(blocks, 0, kThreshold);
+  EXPECT_EQ(t_heap->slack.get(), (2 * kThreshold - 1) * kSize);
+}
+
+FRESH_TEST(LocalFree, CountsTheSlackAnewStepByStep) {
+  start_heaps();
+  const Blocks blocks = take_many(kCapacity + 1);
+  Span* span = span_of(blocks[0]);
+  for (u32 freed = 1; freed < kCapacity; ++freed) {
+    give(blocks[freed - 1]);
+    const u32 counted = freed / kThreshold * kThreshold;
+    ASSERT_EQ(t_heap->slack.get(), counted * kSize) << freed;
+    ASSERT_EQ(span->slack.get(), counted * kSize);
+  }
+  // The last one is an event of its own: the span is empty, and counts whole.
+  give(blocks[kCapacity - 1]);
+  EXPECT_EQ(t_heap->slack.get(), kSlotBytes);
+  EXPECT_EQ(state_of(span), SpanState::reusable) << "it fits into the slack";
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(LocalFree, GivesAnEmptySpanBackAtTheFreeThatEmptiesIt) {
+  start_heaps(0);
+  const Blocks blocks = take_many(kCapacity + 1);
+  const u64 before = g_arenas.arenas[0].chunks[0].free.load(relaxed);
+  give_many(blocks, 0, kCapacity - 1);
+  EXPECT_EQ(span_of(blocks[0])->slack.get(), 28 * kSize) << "the only heap keeps it, whatever the budget";
+  EXPECT_EQ(g_arenas.arenas[0].chunks[0].free.load(relaxed), before);
+  give(blocks[kCapacity - 1]);
+  EXPECT_EQ(count_bits(g_arenas.arenas[0].chunks[0].free.load(relaxed)), count_bits(before) + 1);
+  EXPECT_EQ(held_bytes(), kSlotBytes);
+  EXPECT_EQ(t_heap->held.get(), kSlotBytes);
+  EXPECT_EQ(t_heap->slack.get(), 0u);
+  EXPECT_TRUE(reusable_of(t_heap).empty());
+  EXPECT_EQ(span_of(blocks[0]), nullptr);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// The last free of a span can be a remote one with the owner's count short of its event: the next event sees it.
+FRESH_TEST(LocalFree, SeesAtTheNextEventThatOthersEmptiedTheSpan) {
+  start_heaps(0);
+  const Blocks blocks = take_many(kCapacity + 1);
+  give_many(blocks, 0, kThreshold);
+  Span* span = span_of(blocks[0]);
+  Worker other;
+  // Another heap is there for a moment only: with it the span would be shared at the next event.
+  other.run([&] { give_now(blocks, 2 * kThreshold, kCapacity); });
+  other.end();
+  EXPECT_EQ(state_of(span), SpanState::reusable);
+  give_many(blocks, kThreshold, 2 * kThreshold);
+  EXPECT_EQ(span_of(blocks[0]), nullptr);
+  EXPECT_EQ(held_bytes(), kSlotBytes);
+}
+
+FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlackIfThereAreOthers) {
+  start_heaps(0);
+  Worker other;
+  other.run([] { take(); });
+  const Blocks blocks = take_many(kCapacity + 1);
+  ASSERT_EQ(attached_heaps(), 2u);
+  Span* span = span_of(blocks[0]);
+  // The budget is a sixteenth of the two spans that the heap holds: just the threshold's blocks.
+  give_many(blocks, 0, kThreshold);
+  EXPECT_EQ(state_of(span), SpanState::reusable);
+  EXPECT_EQ(t_heap->slack.get(), 2 * kSlotBytes / 16);
+  give_many(blocks, kThreshold, 2 * kThreshold);
+  EXPECT_EQ(state_of(span), SpanState::listed);
+  EXPECT_EQ(owner_of(span), nullptr);
+  EXPECT_EQ(listed_spans(), std::vector<Span*>{span});
+  EXPECT_EQ(t_heap->held.get(), kSlotBytes);
+  EXPECT_EQ(t_heap->slack.get(), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+  // It is nobody's: its old owner frees as everybody does, and the last free gives it back.
+  give_now(blocks, 2 * kThreshold, kCapacity - 1);
+  EXPECT_EQ(remote_count(span), kCapacity - 1);
+  give_now({blocks[kCapacity - 1]});
+  EXPECT_EQ(span_of(blocks[0]), nullptr);
+  EXPECT_TRUE(listed_spans().empty());
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// --- Spans of several slots. ---
+
+FRESH_TEST(LocalFree, FindsTheSpanFromItsLaterSlots) {
+  start_heaps();
+  constexpr usize kWide = 32 * 1024;
+  const Blocks blocks = take_many(8, kWide);
+  Span* span = span_of(blocks[0]);
+  ASSERT_EQ(span->slots.get(), 8u);
+  for (u32 i = 8; i-- > 0;) {
+    EXPECT_EQ(span_of(blocks[i]), span);
+    give(blocks[i]);
+    EXPECT_EQ(local_count(span), 8 - i);
+    EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+  }
+  // Floating, and from the last slot: events come through the other path, too.
+  const Blocks again = take_many(9, kWide);
+  ASSERT_EQ(state_of(span), SpanState::floating);
+  give(again[7]);
+  EXPECT_EQ(state_of(span), SpanState::reusable) << "one of eight is the threshold";
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// --- The chain. ---
+
+FRESH_TEST(RemoteFree, HoldsBackSixteenAtMost) {
+  start_heaps();
+  Blocks blocks;
+  Worker other;
+  other.run([&] { blocks = take_many(kCapacity); });
+  Span* span = span_of(blocks[0]);
+  give_many(blocks, 0, kMaxChain);
+  EXPECT_EQ(t_heap->chain_count.get(), kMaxChain);
+  EXPECT_EQ(t_heap->chain_span.get(), span);
+  EXPECT_EQ(remote_count(span), 0u) << "no atomic so far";
+  give(blocks[kMaxChain]);
+  EXPECT_EQ(remote_count(span), kMaxChain);
+  EXPECT_EQ(t_heap->chain_count.get(), 1u);
+  close_chain(t_heap);
+  EXPECT_EQ(remote_count(span), kMaxChain + 1);
+  EXPECT_EQ(t_heap->chain_span.get(), nullptr);
+  EXPECT_EQ(check_everything(), 0u);
+  // The owner gets each once.
+  other.run([&] {
+    u32 count = 0;
+    const Block* list = take_remote(span, &count);
+    EXPECT_EQ(count, kMaxChain + 1);
+    EXPECT_EQ(list, blocks[kMaxChain]);
+    list = list->next;
+    for (u32 i = kMaxChain; i-- > 0; list = list->next) EXPECT_EQ(list, blocks[i]);
+    EXPECT_EQ(list, nullptr);
+  });
+}
+
+FRESH_TEST(RemoteFree, ASecondSpanClosesTheChain) {
+  start_heaps();
+  Blocks first, second;
+  Worker other;
+  other.run([&] {
+    first = take_many(3);
+    second = take_many(3, 2 * kSize);
+  });
+  give_many(first);
+  give(second[0]);
+  EXPECT_EQ(remote_count(span_of(first[0])), 3u);
+  EXPECT_EQ(remote_count(span_of(second[0])), 0u);
+  EXPECT_EQ(t_heap->chain_span.get(), span_of(second[0]));
+  EXPECT_EQ(t_heap->chain_count.get(), 1u);
+}
+
+FRESH_TEST(RemoteFree, AThreadThatOnlyFreesGetsAHeap) {
+  start_heaps();
+  const Blocks blocks = take_many(3);
+  Worker other;
+  other.run([&] {
+    EXPECT_EQ(t_heap, &g_null_heap);
+    give(blocks[0]);
+    EXPECT_NE(t_heap, &g_null_heap);
+    EXPECT_EQ(t_heap->chain_count.get(), 1u);
+  });
+  other.end();
+  EXPECT_EQ(remote_count(span_of(blocks[0])), 1u) << "closed at the thread's end";
+}
+
+FRESH_TEST(RemoteFree, WithoutAHeapGoesAtOnce) {
+  start_heaps();
+  const Blocks blocks = take_many(3);
+  exhaust_kernel();
+  const auto threads = fill_heap_records();
+  Worker other;
+  other.run([&] {
+    give(blocks[1]);
+    EXPECT_EQ(t_heap, &g_null_heap);
+    EXPECT_EQ(g_null_heap.chain_count.get(), 0u);
+    EXPECT_EQ(g_null_heap.bracket.load(relaxed), nullptr);
+  });
+  EXPECT_EQ(remote_count(span_of(blocks[0])), 1u);
+}
+
+// --- Mail. ---
+
+FRESH_TEST(RemoteFree, AtTheThresholdMailsTheSpanToItsOwner) {
+  start_heaps();
+  const Blocks blocks = take_many(2 * kCapacity + 1);
+  Span* first = span_of(blocks[0]);
+  Span* second = span_of(blocks[kCapacity]);
+  Worker other;
+  other.run([&] {
+    for (u32 i = 0; i < kThreshold - 1; ++i) give_now({blocks[i]});
+    EXPECT_EQ(state_of(first), SpanState::floating);
+    give_now({blocks[kThreshold - 1]});
+    EXPECT_EQ(state_of(first), SpanState::claimed);
+    // By a chain that passes the threshold.
+    give_now(blocks, kCapacity, kCapacity + 10);
+    EXPECT_EQ(state_of(second), SpanState::claimed);
+    // After that pushes go on as before, and mail nothing again.
+    give_now(blocks, kThreshold, 2 * kThreshold);
+  });
+  EXPECT_EQ(t_heap->mailbox.load(relaxed), span_number(second));
+  EXPECT_EQ(second->mail_next.load(relaxed), span_number(first));
+  EXPECT_EQ(first->mail_next.load(relaxed), 0u);
+  // Local frees of a claimed span are no reason to do anything.
+  give_many(blocks, 2 * kThreshold, 4 * kThreshold);
+  EXPECT_EQ(state_of(first), SpanState::claimed);
+  EXPECT_EQ(floating_of(t_heap), (std::vector<Span*>{second, first}));
+  EXPECT_EQ(check_everything(), 0u);
+  take_mail(t_heap);
+  EXPECT_EQ(t_heap->mailbox.load(relaxed), 0u);
+  EXPECT_TRUE(floating_of(t_heap).empty());
+  EXPECT_EQ(reusable_of(t_heap), (std::vector<Span*>{first, second}));
+  EXPECT_EQ(t_heap->slack.get(), (4 * kThreshold + 10) * kSize);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(RemoteFree, OfAllBlocksEndsTheSpanWithTheMail) {
+  start_heaps(0);
+  const Blocks blocks = take_many(kCapacity + 1);
+  Worker other;
+  other.run([&] { give_now(blocks, 0, kCapacity); });
+  EXPECT_EQ(held_bytes(), 2 * kSlotBytes);
+  take_mail(t_heap);
+  EXPECT_EQ(held_bytes(), kSlotBytes);
+  EXPECT_EQ(span_of(blocks[0]), nullptr);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// --- Other pointers. ---
+
+FRESH_TEST(Free, OfNullIsNothing) {
+  give(nullptr);
+  EXPECT_EQ(g_null_heap.bracket.load(relaxed), nullptr);
+  start_heaps();
+  take();
+  give(nullptr);
+  EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+}
+
+FRESH_TEST(Free, FindsBlocksOfLaterArenas) {
+  start_heaps(0, usize{8} << 20);
+  Blocks blocks;
+  for (u32 i = 0; i < 500; ++i) blocks.push_back(take(20 * 1024));
+  ASSERT_GT(g_arenas.count.load(relaxed), 1u);
+  give_many(blocks);
+  EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+  EXPECT_EQ(check_everything(), 0u);
+  EXPECT_LT(held_bytes(), usize{1} << 20) << "but for the hot span and the slack";
+}
+
+}  // namespace
+}  // namespace coffer

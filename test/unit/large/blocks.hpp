@@ -1,0 +1,38 @@
+// What the tests of large blocks share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "ground.hpp"
+#include "large/large.hpp"
+#include "observe/counters.hpp"
+
+namespace coffer::test {
+
+inline constexpr usize kMiB = usize{1} << 20;
+
+using Blocks = std::vector<void*>;
+
+inline void* allocate(usize size) {
+  bool zero = false;
+  void* block = allocate_large(size, 16, &zero);
+  EXPECT_NE(block, nullptr) << size;
+  return block;
+}
+inline Span* record(const void* block) {
+  const uptr address = reinterpret_cast<uptr>(block);
+  return slot_record(arena_of(address), address);
+}
+inline u32 chunk_index(const void* block) {
+  return static_cast<u32>((reinterpret_cast<uptr>(block) - first_arena().base) / kChunkBytes);
+}
+inline Chunk& chunk_of(const void* block) { return first_arena().chunks[chunk_index(block)]; }
+
+inline usize held() { return counters().held.load(relaxed); }
+inline usize dirty() { return counters().dirty.load(relaxed); }
+inline usize large_bytes() { return counters().large.load(relaxed); }
+inline usize large_blocks() { return counters().large_blocks.load(relaxed); }
+
+}  // namespace coffer::test

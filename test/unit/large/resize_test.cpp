@@ -1,0 +1,369 @@
+// Large blocks that grow and shrink: in place, by moving their pages, or not at all.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "fresh.hpp"
+#include "large/blocks.hpp"
+#include "os/fake/fake.hpp"
+#include "os/probe.hpp"
+#include "support/random.hpp"
+
+namespace coffer {
+namespace {
+
+using namespace test;
+namespace fake = os::fake;
+
+void* resize(void* block, usize size) { return resize_large(block, record(block), size); }
+bool release(void* block) { return free_large(block, record(block)); }
+
+void fail(u32 kinds, fake::Duration duration) {
+  fake::Faults faults;
+  faults.nth = 1;
+  faults.kinds = kinds;
+  faults.duration = duration;
+  fake::set_faults(faults);
+}
+void fail_once(u32 kinds) { fail(kinds, fake::Duration::once); }
+void fail_always(u32 kinds) { fail(kinds, fake::Duration::from_then_on); }
+
+// --- Runs of slots. ---
+
+FRESH_TEST(ResizeSlots, GrowsIntoTheFreeSlotsBehind) {
+  start_ground();
+  void* block = allocate(40'000);
+  std::memset(block, 7, 2 * kSlotBytes);
+  EXPECT_EQ(resize(block, 2 * kSlotBytes), block) << "it has them already";
+  EXPECT_EQ(large_bytes(), 2 * kSlotBytes);
+  EXPECT_EQ(resize(block, 300'000), block);
+  Span* span = record(block);
+  EXPECT_EQ(span->large_bytes.get(), 10 * kSlotBytes);
+  EXPECT_EQ(span->slots.get(), 10u);
+  for (u32 i = 0; i < 10; ++i) EXPECT_EQ(first_record(span + i), span);
+  EXPECT_EQ(large_bytes(), 10 * kSlotBytes);
+  EXPECT_EQ(large_blocks(), 1u);
+  EXPECT_EQ(held(), 10 * kSlotBytes);
+  EXPECT_TRUE(all_bytes(block, 2 * kSlotBytes, 7));
+  std::memset(block, 8, 10 * kSlotBytes);
+  EXPECT_TRUE(release(block));
+  EXPECT_EQ(held(), 0u);
+  EXPECT_EQ(dirty(), 10 * kSlotBytes);
+}
+
+FRESH_TEST(ResizeSlots, CannotGrowIntoAnother) {
+  start_ground();
+  void* block = allocate(40'000);
+  void* next = allocate(40'000);
+  ASSERT_EQ(record(next), record(block) + 2);
+  EXPECT_EQ(resize(block, 70'000), nullptr);
+  EXPECT_EQ(record(block)->large_bytes.get(), 2 * kSlotBytes);
+  EXPECT_EQ(held(), 4 * kSlotBytes);
+  EXPECT_TRUE(is_large(record(next)));
+  EXPECT_EQ(resize(block, kLargestSlotRun + 1), nullptr) << "that is for chunks";
+  EXPECT_EQ(large_bytes(), 4 * kSlotBytes);
+}
+
+FRESH_TEST(ResizeSlots, ShrinksAndGivesTheTailBack) {
+  start_ground();
+  void* block = allocate(10 * kSlotBytes);
+  std::memset(block, 7, 10 * kSlotBytes);
+  EXPECT_EQ(resize(block, 3 * kSlotBytes - 5), block);
+  Span* span = record(block);
+  EXPECT_EQ(span->large_bytes.get(), 3 * kSlotBytes);
+  EXPECT_EQ(first_record(span + 2), span);
+  for (u32 i = 3; i < 10; ++i) EXPECT_EQ(first_record(span + i), nullptr);
+  EXPECT_EQ(held(), 3 * kSlotBytes);
+  EXPECT_EQ(large_bytes(), 3 * kSlotBytes);
+  EXPECT_EQ(dirty(), 7 * kSlotBytes) << "they hold old data";
+  EXPECT_TRUE(all_bytes(block, 3 * kSlotBytes, 7));
+  bool zero = true;
+  void* tail = allocate_large(7 * kSlotBytes, 16, &zero);
+  EXPECT_EQ(record(tail), span + 3);
+  EXPECT_FALSE(zero);
+}
+
+// --- Runs of chunks. ---
+
+FRESH_TEST(ResizeChunks, GrowsWithinItsChunks) {
+  start_ground();
+  void* block = allocate(3'000'000);
+  const u64 calls = fake::calls_of(fake::kCommit);
+  EXPECT_EQ(resize(block, 4'000'000), block);
+  EXPECT_EQ(fake::calls_of(fake::kCommit), calls) << "no call to the kernel";
+  const usize bytes = round_up(4'000'000, kCarvePage);
+  EXPECT_EQ(record(block)->large_bytes.get(), bytes);
+  EXPECT_EQ(held(), bytes);
+  EXPECT_EQ(large_bytes(), bytes);
+  std::memset(block, 7, bytes);
+}
+
+FRESH_TEST(ResizeChunks, GrowsIntoTheFreeChunksBehind) {
+  start_ground();
+  void* block = allocate(3'000'000);
+  std::memset(block, 7, 3'000'000);
+  EXPECT_EQ(resize(block, 9'000'000), block);
+  EXPECT_EQ(record(block)->large_chunks.get(), 5u);
+  EXPECT_EQ(chunk_of(block).large_chunks.get(), 5u);
+  EXPECT_EQ(first_arena().groups[0].taken.get(), 0x1fu);
+  EXPECT_EQ(large_blocks(), 1u);
+  EXPECT_TRUE(all_bytes(block, 3'000'000, 7));
+  std::memset(block, 8, 9'000'000);
+  EXPECT_TRUE(release(block));
+  EXPECT_EQ(first_arena().groups[0].taken.get(), 0u);
+  EXPECT_EQ(held(), 0u);
+}
+
+FRESH_TEST(ResizeChunks, MovesItsPagesWhenItCannotGrowInPlace) {
+  start_ground();
+  char* block = static_cast<char*>(allocate(3'000'000));
+  std::memset(block, 7, 3'000'000);
+  void* wall = allocate(3'000'000);
+  ASSERT_EQ(chunk_index(wall), 2u);
+  char* moved = static_cast<char*>(resize(block, 9'000'000));
+  ASSERT_NE(moved, nullptr);
+  EXPECT_EQ(chunk_index(moved), 4u);
+  EXPECT_EQ(fake::calls_of(fake::kMovePages), 1u);
+  EXPECT_TRUE(all_bytes(moved, 3'000'000, 7));
+  std::memset(moved, 8, 9'000'000);
+  EXPECT_EQ(record(moved)->large_bytes.get(), round_up(9'000'000, kCarvePage));
+  EXPECT_EQ(large_blocks(), 2u);
+  EXPECT_EQ(held(), large_bytes());
+  // The old place is free, and zero: its pages went away.
+  EXPECT_EQ(first_record(record(block)), nullptr);
+  EXPECT_EQ(first_arena().groups[0].taken.get(), 0b1'1111'1100u);
+  EXPECT_EQ(dirty(), 0u);
+  bool zero = false;
+  EXPECT_EQ(allocate_large(3'000'000, 16, &zero), block);
+  EXPECT_TRUE(zero);
+  EXPECT_TRUE(all_bytes(block, 2 * kChunkBytes, 0));
+}
+
+// Moved pages lie in a mapping that merges with no other: it is replaced when the block goes, or moves again.
+FRESH_TEST(ResizeChunks, AMovedBlockIsMappedAnewWhenItGoes) {
+  start_ground();
+  char* block = static_cast<char*>(allocate(3'000'000));
+  allocate(3'000'000);
+  char* moved = static_cast<char*>(resize(block, 5'000'000));
+  std::memset(moved, 7, 5'000'000);
+  ASSERT_EQ(chunk_index(moved), 4u);
+  ASSERT_EQ(chunk_index(allocate(3'000'000)), 0u);
+  ASSERT_EQ(chunk_index(allocate(3'000'000)), 7u);
+  char* again = static_cast<char*>(resize(moved, 9'000'000));
+  ASSERT_EQ(chunk_index(again), 9u);
+  EXPECT_EQ(fake::calls_of(fake::kRemap), 1u) << "the place it left";
+  EXPECT_TRUE(all_bytes(again, 5'000'000, 7));
+  EXPECT_TRUE(release(again));
+  EXPECT_EQ(fake::calls_of(fake::kRemap), 2u);
+  EXPECT_EQ(dirty(), 0u) << "its pages went with the mapping";
+  // One mapping again over all that was taken.
+  EXPECT_EQ(mappings_of(reinterpret_cast<void*>(first_arena().base), 14 * kChunkBytes).size(), 1u);
+}
+
+FRESH_TEST(ResizeChunks, AMovedBlockThatCannotBeMappedAnewIsPurgedOrStays) {
+  start_ground();
+  char* block = static_cast<char*>(allocate(3'000'000));
+  allocate(3'000'000);
+  char* moved = static_cast<char*>(resize(block, 5'000'000));
+  std::memset(moved, 7, 5'000'000);
+  fail_once(fake::kRemap);
+  EXPECT_TRUE(release(moved));
+  EXPECT_EQ(fake::failed_calls(), 1u);
+  EXPECT_EQ(dirty(), 3 * kChunkBytes);
+  bool zero = true;
+  EXPECT_EQ(allocate_large(5'000'000, 16, &zero), moved);
+  EXPECT_FALSE(zero);
+}
+
+FRESH_TEST(ResizeChunks, ThatCannotMoveChangesNothing) {
+  start_ground(usize{64} << 20);
+  char* block = static_cast<char*>(allocate(3'000'000));
+  std::memset(block, 7, 3'000'000);
+  allocate(3'000'000);
+  const u64 taken = first_arena().groups[0].taken.get();
+  const usize before = held();
+  // The kernel refuses to move the pages; or gives no memory to move them to; or there is no address space.
+  for (const u32 kind : {fake::kCommit, fake::kMovePages}) {
+    fail_always(kind);
+    EXPECT_EQ(resize(block, 9'000'000), nullptr);
+    EXPECT_GT(fake::failed_calls(), 0u);
+    fake::stop_faults();
+  }
+  fake::set_address_space(1);
+  EXPECT_EQ(resize(block, 200'000'000), nullptr);
+  EXPECT_EQ(first_arena().groups[0].taken.get(), taken);
+  EXPECT_EQ(held(), before);
+  EXPECT_EQ(large_blocks(), 2u);
+  EXPECT_EQ(dirty(), 0u);
+  EXPECT_TRUE(all_bytes(block, 3'000'000, 7));
+  EXPECT_EQ(resize(block, 9'000'000) != nullptr, true);
+}
+
+FRESH_TEST(ResizeChunks, GrowthInPlaceThatGetsNoMemoryMovesOrFails) {
+  start_ground();
+  char* block = static_cast<char*>(allocate(3'000'000));
+  std::memset(block, 7, 3'000'000);
+  fail_always(fake::kCommit);
+  EXPECT_EQ(resize(block, 9'000'000), nullptr);
+  fake::stop_faults();
+  EXPECT_EQ(first_arena().groups[0].taken.get(), 3u);
+  EXPECT_TRUE(all_bytes(block, 3'000'000, 7));
+  EXPECT_EQ(held(), round_up(3'000'000, kCarvePage));
+}
+
+FRESH_TEST(ResizeChunks, ShrinksAndGivesChunksAndPagesBack) {
+  start_ground();
+  char* block = static_cast<char*>(allocate(9'000'000));
+  std::memset(block, 7, 9'000'000);
+  EXPECT_EQ(resize(block, 3'000'000), block);
+  const usize bytes = round_up(3'000'000, kCarvePage);
+  EXPECT_EQ(record(block)->large_bytes.get(), bytes);
+  EXPECT_EQ(record(block)->large_chunks.get(), 2u);
+  EXPECT_EQ(first_arena().groups[0].taken.get(), 3u);
+  EXPECT_EQ(held(), bytes);
+  EXPECT_EQ(dirty(), 0u);
+  EXPECT_TRUE(all_bytes(block, 3'000'000, 7));
+  EXPECT_EQ(resident_pages(block + bytes, 5 * kChunkBytes - bytes), 0u);
+  bool zero = false;
+  void* tail = allocate_large(6'000'000, 16, &zero);
+  EXPECT_EQ(chunk_index(tail), 2u);
+  EXPECT_TRUE(zero);
+  EXPECT_TRUE(all_bytes(tail, 6'000'000, 0));
+}
+
+FRESH_TEST(ResizeChunks, KeepsASmallTail) {
+  start_ground();
+  char* block = static_cast<char*>(allocate(4'000'000));
+  std::memset(block, 7, 4'000'000);
+  const u64 purges = fake::calls_of(fake::kPurge);
+  EXPECT_EQ(resize(block, 3'990'000), block);
+  EXPECT_EQ(fake::calls_of(fake::kPurge), purges) << "not worth a call";
+  EXPECT_EQ(held(), round_up(3'990'000, kCarvePage));
+  EXPECT_EQ(resize(block, 3'900'000), block);
+  EXPECT_EQ(fake::calls_of(fake::kPurge), purges + 1);
+  // To the end of the run: the first step left data there.
+  const usize keep = round_up(3'900'000, os::page_size());
+  EXPECT_EQ(resident_pages(block + keep, 2 * kChunkBytes - keep), 0u);
+}
+
+FRESH_TEST(ResizeChunks, WhatTheKernelWouldNotTakeStaysDirty) {
+  start_ground();
+  char* block = static_cast<char*>(allocate(9'000'000));
+  std::memset(block, 7, 9'000'000);
+  fail_once(fake::kPurge);
+  EXPECT_EQ(resize(block, 3'000'000), block);
+  EXPECT_EQ(dirty(), 3 * kChunkBytes);
+  bool zero = true;
+  EXPECT_EQ(chunk_index(allocate_large(6'000'000, 16, &zero)), 2u);
+  EXPECT_FALSE(zero);
+}
+
+FRESH_TEST(ResizeChunks, IsNotForSizesOfSlotRuns) {
+  start_ground();
+  char* block = static_cast<char*>(allocate(3'000'000));
+  EXPECT_EQ(resize(block, kLargestSlotRun), nullptr) << "copying gives more back";
+  EXPECT_EQ(resize(block, kLargestSlotRun + 1), block);
+  EXPECT_EQ(record(block)->large_chunks.get(), 1u);
+  EXPECT_EQ(resize(block, ~usize{0} >> 1), nullptr);
+}
+
+// --- Against a model. ---
+
+class Model {
+ public:
+  explicit Model(u64 seed) : random_(seed) {}
+
+  void step() {
+    const u64 what = random_.below(10);
+    if (what < 3 || blocks_.empty()) return add();
+    if (what < 7) return change();
+    if (what == 7) return static_cast<void>(purge_free(random_.below(64) * kSlotBytes));
+    remove(random_.below(blocks_.size()));
+  }
+  void check() {
+    usize bytes = 0;
+    for (const Held& held : blocks_) {
+      verify(held);
+      bytes += record(held.at)->large_bytes.get();
+    }
+    ASSERT_EQ(large_bytes(), bytes);
+    ASSERT_EQ(held(), bytes);
+    ASSERT_EQ(large_blocks(), blocks_.size());
+  }
+  void remove_all() {
+    while (!blocks_.empty()) remove(0);
+  }
+
+ private:
+  struct Held {
+    char* at;
+    usize size;
+    u64 seed;
+  };
+  // A word of each page, and the last one.
+  template <class Visit>
+  static void visit_words(char* at, usize size, Visit&& visit) {
+    for (usize i = 0; i + sizeof(u64) <= size; i += kCarvePage) visit(reinterpret_cast<u64*>(at + i), i);
+    const usize last = round_down(size - sizeof(u64), sizeof(u64));
+    visit(reinterpret_cast<u64*>(at + last), last);
+  }
+  static void fill(const Held& held) {
+    visit_words(held.at, held.size, [&](u64* word, usize i) { *word = held.seed + i; });
+  }
+  static void verify(const Held& held) {
+    visit_words(held.at, held.size, [&](const u64* word, usize i) { ASSERT_EQ(*word, held.seed + i) << i; });
+  }
+  usize random_size() { return random_.by_magnitude(kLargestSmall + 1, 12 * kMiB); }
+
+  void add() {
+    const usize size = random_size();
+    bool zero = false;
+    const Held held = {static_cast<char*>(allocate_large(size, kSlotBytes << random_.below(8), &zero)), size,
+                       random_.next()};
+    ASSERT_NE(held.at, nullptr);
+    if (zero) {
+      visit_words(held.at, size, [&](const u64* word, usize i) { ASSERT_EQ(*word, 0u) << i << " of " << size; });
+    }
+    fill(held);
+    blocks_.push_back(held);
+  }
+  void change() {
+    Held& held = blocks_[random_.below(blocks_.size())];
+    const usize size = random_size();
+    char* moved = static_cast<char*>(resize(held.at, size));
+    if (moved == nullptr) return verify(held);
+    held.at = moved;
+    const usize common = size < held.size ? size : held.size;
+    for (usize i = 0; i + sizeof(u64) <= common; i += kCarvePage) {
+      ASSERT_EQ(*reinterpret_cast<u64*>(moved + i), held.seed + i) << "from " << held.size << " to " << size;
+    }
+    held.size = size;
+    fill(held);
+  }
+  void remove(usize which) {
+    verify(blocks_[which]);
+    ASSERT_TRUE(release(blocks_[which].at));
+    blocks_[which] = blocks_.back();
+    blocks_.pop_back();
+  }
+
+  test::Random random_;
+  std::vector<Held> blocks_;
+};
+
+FRESH_TEST(Large, FollowsTheModel) {
+  start_ground(usize{1} << 30);
+  changeable_options().free_limit = 16 * kMiB;
+  Model model(21);
+  for (int i = 0; i < 1500; ++i) {
+    model.step();
+    if (i % 50 == 0) model.check();
+    ASSERT_FALSE(testing::Test::HasFailure()) << "at step " << i;
+  }
+  model.remove_all();
+  EXPECT_EQ(held(), 0u);
+  EXPECT_EQ(large_bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace coffer
