@@ -55,7 +55,7 @@ void* Allocator::allocate_zeroed(usize size) {
     zero = heap->zero[size_class].get() != 0;
     heap->blocks[size_class].set(block->next);
   } else {
-    block = allocate_of_class(size_class, &zero);
+    block = allocate_of_class(size_class, &zero, false);
     if (COFFER_UNLIKELY(block == nullptr)) block = allocate_from_larger(size_class, &zero);
     if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
   }

@@ -84,13 +84,13 @@ Span* next_hot(Heap* heap, ClassIndex size_class) {
 // Memory is exhausted: what this heap keeps for speed is given up, then blocks that are free but do not make their span
 // reusable are looked for. A full walk over this heap's floating spans, then over all shared ones; it runs before every
 // NULL, and never earlier.
-Span* scavenge(Heap* heap, ClassIndex size_class) {
+Span* scavenge(Heap* heap, ClassIndex size_class, ClassIndex largest) {
   release_idle(heap);
   if (Span* span = new_span(heap, size_class)) return span;
   for (SpanNumber number = heap->floating.get(); number != 0; number = span_at(number)->next.get()) {
     Span* span = span_at(number);
     // relaxed: only whether to try.
-    if (span->size_class.get() != size_class) continue;
+    if (span->size_class.get() < size_class || span->size_class.get() > largest) continue;
     if (local_count(span) == 0 && load_word(span, relaxed).count() == 0) continue;
     if (!mark_reusable(span)) continue;
     unlink_floating(heap, span);
@@ -98,17 +98,17 @@ Span* scavenge(Heap* heap, ClassIndex size_class) {
     set_countdown(span, local_count(span), kNever);
     return span;
   }
-  bool listed = false;
+  ClassIndex listed = kClasses;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
-    if (use != ChunkUse::spans || listed) return;
+    if (use != ChunkUse::spans || listed < kClasses) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::span && span->size_class.get() == size_class && list_early(span)) {
-        do_duty(heap, span, PushDuty::list);
-        listed = true;
-      }
+      const ClassIndex found = span->size_class.get();
+      if (slot_use != SlotUse::span || found < size_class || found > largest || !list_early(span)) return;
+      do_duty(heap, span, PushDuty::list);
+      listed = found;
     });
   });
-  Span* span = listed ? g_partial_pool.adopt(size_class, current_shard(), mark_adopted) : nullptr;
+  Span* span = listed < kClasses ? g_partial_pool.adopt(listed, current_shard(), mark_adopted) : nullptr;
   if (span != nullptr) {
     take_in(heap, span);
     set_countdown(span, local_count(span), kNever);
@@ -131,7 +131,7 @@ bool refill(Heap* heap, ClassIndex size_class, bool last_resort) {
       if (!retire_hot(heap, size_class, span)) continue;
     }
     span = next_hot(heap, size_class);
-    if (span == nullptr && last_resort) span = scavenge(heap, size_class);
+    if (span == nullptr && last_resort) span = scavenge(heap, size_class, size_class);
     if (span == nullptr) return false;
     heap->hot[size_class].set(span);
   }
@@ -167,7 +167,20 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
   for (ClassIndex c = size_class + 1; c < kClasses; ++c) {
     if (Block* block = allocate_of_class(c, zero, false)) return block;
   }
-  return static_cast<Block*>(allocate_large_block(kSlotBytes, kSlotBytes, zero));
+  if (void* block = allocate_large_block(kSlotBytes, kSlotBytes, zero)) return static_cast<Block*>(block);
+  Heap* heap = own_heap();
+  if (heap == nullptr) return nullptr;
+  // Every class was asked, so none of them has a hot span with a block, and the one found here can become one.
+  Span* span = scavenge(heap, size_class, kClasses - 1);
+  if (span == nullptr) return nullptr;
+  const ClassIndex found = span->size_class.get();
+  if (heap->hot[found].get() != nullptr) {
+    mark_reusable(span);
+    place_reusable(heap, span);
+    return nullptr;
+  }
+  heap->hot[found].set(span);
+  return allocate_block(heap, found, false, zero);
 }
 
 void* allocate_any(usize size) {
@@ -185,7 +198,7 @@ void* allocate_any(usize size) {
         return list;
       }
     }
-    Block* block = allocate_of_class(size_class, &zero);
+    Block* block = allocate_of_class(size_class, &zero, false);
     return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
   }
   return allocate_large_block(size, kSlotBytes, &zero);
