@@ -1,0 +1,217 @@
+#include "interleavings/explorer.hpp"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <memory>
+#include <semaphore>
+#include <thread>
+
+#include "base/base.hpp"
+#include "interleavings/scheduler.hpp"
+
+namespace coffer::test {
+
+namespace {
+
+constexpr usize kNobody = ~usize{0};
+
+// One decision that was open: which of the threads that could run went on.
+struct Choice {
+  usize taken, count;
+};
+
+struct Runner {
+  std::binary_semaphore turn{0};
+  const bool* waits_for = nullptr;  // a lock that another thread holds
+  bool finished = false;
+  std::thread thread;
+};
+
+class Explorer {
+ public:
+  Explorer(const Scenario& scenario, u32 switches) : scenario_(scenario), most_switches_(switches) {}
+
+  void run_once();
+  // The next order in depth-first order; false: that was the last one.
+  bool advance();
+  std::string order() const { return order_; }
+
+  void step();
+  void lock(bool* held);
+  void finish(usize self);
+
+ private:
+  bool runnable(usize i) const {
+    return !runners_[i]->finished && (runners_[i]->waits_for == nullptr || !*runners_[i]->waits_for);
+  }
+  usize choose();
+  void hand_over(usize self);
+  void live(usize self);
+
+  const Scenario& scenario_;
+  const u32 most_switches_;
+  std::vector<Choice> path_;
+  usize depth_ = 0;
+  u32 switches_ = 0;
+  usize current_ = kNobody;
+  std::vector<std::unique_ptr<Runner>> runners_;
+  std::binary_semaphore done_{0};
+  std::string order_;
+};
+
+Explorer* g_explorer = nullptr;  // while actors are scheduled
+thread_local usize t_self = kNobody;
+thread_local bool t_scheduled = false;
+pthread_key_t g_end_key;
+uptr g_ignored_from = 0, g_ignored_to = 0;
+
+// Runs after the destructors of keys that were made before ours: the actor's heap is given back by then.
+void thread_ends(void* self) {
+  Explorer* const explorer = g_explorer;
+  t_scheduled = false;
+  explorer->finish(reinterpret_cast<usize>(self) - 1);
+}
+
+// Who runs next: the current thread first, then the others.
+usize Explorer::choose() {
+  std::vector<usize> options;
+  const bool may_stay = current_ != kNobody && runnable(current_);
+  if (may_stay) options.push_back(current_);
+  if (!may_stay || switches_ < most_switches_) {
+    for (usize i = 0; i < runners_.size(); ++i) {
+      if (i != current_ && runnable(i)) options.push_back(i);
+    }
+  }
+  if (options.empty()) return kNobody;
+  usize taken = 0;
+  if (options.size() > 1) {
+    if (depth_ == path_.size()) path_.push_back({0, options.size()});
+    // The same choices lead to the same place; if they once do not, nothing worse happens than another order.
+    if (path_[depth_].taken >= options.size()) path_[depth_].taken = options.size() - 1;
+    path_[depth_].count = options.size();
+    taken = path_[depth_++].taken;
+  }
+  if (may_stay && taken != 0) ++switches_;
+  return options[taken];
+}
+
+void Explorer::hand_over(usize self) {
+  const usize next = choose();
+  if (next == self) return;
+  if (next == kNobody) {
+    bool all_finished = true;
+    for (const auto& runner : runners_) all_finished = all_finished && runner->finished;
+    if (!all_finished) {
+      std::fprintf(stderr, "a deadlock: %s\n", order_.c_str());
+      std::abort();
+    }
+    done_.release();
+    return;
+  }
+  current_ = next;
+  order_ += static_cast<char>('a' + next);
+  runners_[next]->turn.release();
+  if (self != kNobody && !runners_[self]->finished) runners_[self]->turn.acquire();
+}
+
+void Explorer::step() { hand_over(t_self); }
+
+void Explorer::lock(bool* held) {
+  step();
+  while (*held) {
+    runners_[t_self]->waits_for = held;
+    hand_over(t_self);
+  }
+  runners_[t_self]->waits_for = nullptr;
+  *held = true;
+}
+
+void Explorer::finish(usize self) {
+  runners_[self]->finished = true;
+  hand_over(self);
+}
+
+void Explorer::live(usize self) {
+  t_self = self;
+  pthread_setspecific(g_end_key, reinterpret_cast<void*>(self + 1));
+  if (scenario_.actors[self].prepare) scenario_.actors[self].prepare();
+  done_.release();
+  runners_[self]->turn.acquire();
+  t_scheduled = true;
+  scenario_.actors[self].run();
+}
+
+void Explorer::run_once() {
+  depth_ = 0;
+  switches_ = 0;
+  current_ = kNobody;
+  order_.clear();
+  runners_.clear();
+  if (scenario_.before) scenario_.before();
+  for (usize i = 0; i < scenario_.actors.size(); ++i) {
+    runners_.push_back(std::make_unique<Runner>());
+    runners_[i]->thread = std::thread([this, i] { live(i); });
+    done_.acquire();
+  }
+  hand_over(kNobody);
+  done_.acquire();
+  for (const auto& runner : runners_) runner->thread.join();
+  if (scenario_.after) scenario_.after();
+}
+
+bool Explorer::advance() {
+  while (!path_.empty() && path_.back().taken + 1 >= path_.back().count) path_.pop_back();
+  if (path_.empty()) return false;
+  ++path_.back().taken;
+  return true;
+}
+
+}  // namespace
+
+u32 explore(const Scenario& scenario, u32 switches, u32 most) {
+  static const bool key_made = pthread_key_create(&g_end_key, &thread_ends) == 0;
+  EXPECT_TRUE(key_made);
+  Explorer explorer(scenario, switches);
+  g_explorer = &explorer;
+  u32 tried = 0;
+  do {
+    explorer.run_once();
+    ++tried;
+    if (testing::Test::HasFailure()) {
+      ADD_FAILURE() << "order " << tried << ", threads by letters: " << explorer.order();
+      break;
+    }
+    if (tried == most) {
+      ADD_FAILURE() << "more than " << most << " orders";
+      break;
+    }
+  } while (explorer.advance());
+  g_explorer = nullptr;
+  return tried;
+}
+
+void ignore_cells(const void* from, usize bytes) {
+  g_ignored_from = reinterpret_cast<uptr>(from);
+  g_ignored_to = g_ignored_from + bytes;
+}
+
+}  // namespace coffer::test
+
+namespace coffer::schedule {
+
+void step(const void* cell) {
+  if (!test::t_scheduled) return;
+  const uptr address = reinterpret_cast<uptr>(cell);
+  if (address >= test::g_ignored_from && address < test::g_ignored_to) return;
+  test::g_explorer->step();
+}
+
+void lock(bool* held) {
+  if (test::t_scheduled) return test::g_explorer->lock(held);
+  // Outside of a scenario one thread runs at a time.
+  COFFER_ASSERT(!*held);
+  *held = true;
+}
+
+}  // namespace coffer::schedule

@@ -1,0 +1,36 @@
+// Runs a scenario of a few threads again and again, each time with its steps (operations on Atomics, and locks) in
+// another order, until all orders have been seen that switch away from a thread that could go on at most so many times.
+// Most errors of protocols need very few such switches.
+//
+// The threads are real ones, so that they have heaps and destructors of their own, but only one runs at a time.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/base.hpp"
+
+namespace coffer::test {
+
+struct Actor {
+  std::function<void()> prepare;  // in its thread, before anything is scheduled; one actor after the other
+  std::function<void()> run;      // scheduled; then the thread ends, and its end is scheduled, too
+};
+
+struct Scenario {
+  std::vector<Actor> actors;
+  std::function<void()> before;  // in the exploring thread, before the actors are there
+  std::function<void()> after;   // and when they are gone: expectations
+};
+
+inline constexpr u32 kUnlimited = ~u32{0};
+
+// Returns the number of orders that were tried; stops at the first one in which an expectation failed, and tells it.
+// More than `most` orders are a failure: the scenario is too large.
+u32 explore(const Scenario& scenario, u32 switches, u32 most);
+
+// Steps on cells in here are no reason to switch: statistics.
+void ignore_cells(const void* from, usize bytes);
+
+}  // namespace coffer::test

@@ -1,0 +1,34 @@
+// In place of src/os/spin_lock.hpp: a thread that waits is not scheduled, instead of trying again and again.
+#pragma once
+
+#include "base/atomic.hpp"
+#include "cpu/cpu.hpp"
+#include "os/os.hpp"
+
+namespace coffer {
+
+extern __thread char t_lock_identity __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+class SpinLock {
+ public:
+  void lock() { schedule::lock(&held_); }
+  void unlock() { held_ = false; }
+  void lock_for_fork() { lock(); }
+  void unlock_after_fork() { unlock(); }
+
+ private:
+  bool held_ = false;
+};
+
+class LockGuard {
+ public:
+  explicit LockGuard(SpinLock& lock) : lock_(lock) { lock_.lock(); }
+  ~LockGuard() { lock_.unlock(); }
+  LockGuard(const LockGuard&) = delete;
+  LockGuard& operator=(const LockGuard&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+}  // namespace coffer
