@@ -64,7 +64,18 @@ Explorer* g_explorer = nullptr;  // while actors are scheduled
 thread_local usize t_self = kNobody;
 thread_local bool t_scheduled = false;
 pthread_key_t g_end_key;
-uptr g_ignored_from = 0, g_ignored_to = 0;
+struct Range {
+  uptr from, to;
+};
+std::vector<Range> g_watched;
+
+bool is_watched(const void* cell) {
+  if (cell == nullptr || g_watched.empty()) return true;
+  for (const Range& range : g_watched) {
+    if (reinterpret_cast<uptr>(cell) - range.from < range.to - range.from) return true;
+  }
+  return false;
+}
 
 // Runs after the destructors of keys that were made before ours: the actor's heap is given back by then.
 void thread_ends(void* self) {
@@ -118,7 +129,7 @@ void Explorer::hand_over(usize self) {
 void Explorer::step() { hand_over(t_self); }
 
 void Explorer::lock(bool* held) {
-  step();
+  if (is_watched(held)) step();
   while (*held) {
     runners_[t_self]->waits_for = held;
     hand_over(t_self);
@@ -191,9 +202,8 @@ u32 explore(const Scenario& scenario, u32 switches, u32 most) {
   return tried;
 }
 
-void ignore_cells(const void* from, usize bytes) {
-  g_ignored_from = reinterpret_cast<uptr>(from);
-  g_ignored_to = g_ignored_from + bytes;
+void watch(const void* from, usize bytes) {
+  g_watched.push_back({reinterpret_cast<uptr>(from), reinterpret_cast<uptr>(from) + bytes});
 }
 
 }  // namespace coffer::test
@@ -201,10 +211,7 @@ void ignore_cells(const void* from, usize bytes) {
 namespace coffer::schedule {
 
 void step(const void* cell) {
-  if (!test::t_scheduled) return;
-  const uptr address = reinterpret_cast<uptr>(cell);
-  if (address >= test::g_ignored_from && address < test::g_ignored_to) return;
-  test::g_explorer->step();
+  if (test::t_scheduled && test::is_watched(cell)) test::g_explorer->step();
 }
 
 void lock(bool* held) {
