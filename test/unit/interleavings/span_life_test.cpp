@@ -1,6 +1,6 @@
-// The life of a span between its owner, threads that free its blocks, an adopter and a thread that gets its owner's heap:
-// every order of their steps with a few switches. Whatever happens, each block can be freed once, and in the end nothing
-// is held.
+// The life of a span between its owner, threads that free its blocks, an adopter and a thread that gets its owner's
+// heap: every order of their steps with a few switches. Whatever happens, each block can be freed once, and in the end
+// nothing is held.
 #include <gtest/gtest.h>
 
 #include "heap/heaps.hpp"
