@@ -17,6 +17,7 @@ inline constexpr u32 kSummaryRatio = 64;                   // groups a bit-word 
 
 struct Arena {
   uptr base = uptr{1} << 63;       // first byte of chunk 0; until there is one, above every address, null included
+  Atomic<usize> fast_frontier;     // frontier, as the fast path of free sees it; 0 where that path is off
   Atomic<usize> frontier;          // bytes from base whose metadata is committed; grows only
   Span* spans = nullptr;           // by slot
   Chunk* chunks = nullptr;         // by chunk

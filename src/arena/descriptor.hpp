@@ -42,30 +42,39 @@ struct alignas(kCacheLine) Span {
   uptr first_block;  // address of block 0
   u64 multiplier;    // BlockTest of the class; limit 0 rejects every pointer (free spans)
   u64 limit;
-  Owned<u64> absent;                 // bit i: page i is not cut into blocks; what starts there is free and on no list
-  Owned<SpanNumber> next, previous;  // the one list the span is on: floating, reusable (owner) or partial (pool lock)
+  Owned<u64> absent;      // bit i: page i is not cut into blocks; what starts there is free and on no list.
+                          // Large blocks: their usable bytes (large_bytes below)
+  Owned<u32> cut;         // blocks cut so far; capacity - cut lie in absent pages
+  Owned<u32> ring_slack;  // free bytes that the heap of the ring counts for the span
 
   // --- The shared line: what others write. ---
-  Atomic<u64> remote;            // RemoteWord: first remotely freed block, count, state, tag
-  Atomic<SpanNumber> mail_next;  // link while in an owner's mailbox
-  Owned<u32> block_bytes;        // usable bytes of a block; large blocks: see large_bytes
-  Owned<u32> capacity;           // blocks in the span
-  Owned<u32> cut;                // blocks cut so far; capacity - cut lie in absent pages
-  Owned<u32> shared_base;        // of the count of a shared span: what is not on the remote list
+  Atomic<u64> remote;                // RemoteWord: first remotely freed block, count, state, tag
+  Atomic<SpanNumber> mail_next;      // link while in an owner's mailbox, or among the unsettled
+  Owned<SpanNumber> next, previous;  // partial pool, under its lock
+  Owned<u32> block_bytes;            // usable bytes of a block; large blocks: see large_bytes
+  Owned<u32> capacity;               // blocks in the span
+  Atomic<u32> claim_at;              // private states: blocks on the remote list at which a push claims the span
+  Owned<u32> taken_from;             // claimed, no owner: heap it was taken from, whose bracket may still name it
+  // The ring of reusable spans that the record stands on. Only that heap writes these; they outlive the span, for it
+  // may be taken away from the heap meanwhile (heap/ring.hpp).
+  Atomic<u32> ring_of;  // 1 + index of the heap; 0: none
+  Owned<SpanNumber> ring_next, ring_previous;
   Owned<u8> size_class;
   Owned<u8> slots;   // slots of the span
   Owned<u8> shard;   // shard of the partial pool; fixed while the span lives
   Owned<u8> listed;  // PartialPool's duty flags, under its lock
   Atomic<SlotUse> use;
-  Owned<u8> first_distance;         // span_rest, large_rest: slots back to the first
-  Owned<u8> pages_zero;             // absent pages are known to be zero
-  Owned<u8> moved;                  // large: mapping was moved here and does not merge
-  Owned<usize> large_bytes;         // large: usable bytes
-  Owned<u32> large_chunks;          // large: chunks it takes; 0: it is made of slots
-  Owned<u32> dirty_slots_at_start;  // slots that held old data when the span was made
-  Owned<u32> slack;                 // reusable: free bytes that its heap's slack counts for it
+  Owned<u8> first_distance;        // span_rest, large_rest: slots back to the first
+  Owned<u8> pages_zero;            // absent pages are known to be zero
+  Owned<u8> moved;                 // large: mapping was moved here and does not merge
+  Owned<u8> dirty_slots_at_start;  // slots that held old data when the span was made
+  Owned<u8> ring_class;            // class of the ring it stands on
+  Owned<u32> large_chunks;         // large: chunks it takes; 0: it is made of slots
 };
 static_assert(sizeof(Span) == 2 * kCacheLine);
+
+inline usize large_bytes(const Span* span) { return span->absent.get(); }
+inline void set_large_bytes(Span* span, usize bytes) { span->absent.set(bytes); }
 
 enum class ChunkUse : u8 { none = 0, spans = 1, large = 2 };  // of the first chunk only, for a large block
 

@@ -104,4 +104,7 @@ class Owned {
 // thread's behalf (membarrier) sees is then a prefix of the program's order.
 COFFER_INLINE void compiler_fence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
+// Orders everything before it against everything after it, for all threads.
+COFFER_INLINE void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
 }  // namespace coffer

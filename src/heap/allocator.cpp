@@ -85,7 +85,7 @@ void* Allocator::reallocate(void* block, usize size) {
     void* moved = move_block(block, have, size);
     return moved == nullptr && size <= have ? block : moved;  // a block that shrinks can always stay as it is
   }
-  const usize have = span->large_bytes.get();
+  const usize have = large_bytes(span);
   if (size > kLargestSmall) {
     settle_fork();
     if (void* resized = resize_large(block, span, size)) return resized;
@@ -97,7 +97,7 @@ void* Allocator::reallocate(void* block, usize size) {
 
 usize Allocator::usable_size(void* block) {
   const Span* span = record_of("malloc_usable_size", block);
-  return is_large(span) ? span->large_bytes.get() : span->block_bytes.get();
+  return is_large(span) ? large_bytes(span) : span->block_bytes.get();
 }
 
 bool Allocator::trim(usize keep) {

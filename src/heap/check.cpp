@@ -1,5 +1,7 @@
 // coffer_check: every invariant that a walk can see. Other threads must be outside Coffer meanwhile.
 #include "heap/registry.hpp"
+#include "heap/ring.hpp"
+#include "heap/taking.hpp"
 #include "heap/walk.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
@@ -33,7 +35,6 @@ class Checker {
   u32 walk(const Span* span, const Block* list);
   void check_span(Span* span);
   usize check_ring(const Heap* heap, SpanNumber newest);
-  void check_list(const Heap* heap, SpanNumber number, SpanState state, SpanState other);
 
   usize violations_ = 0;
 };
@@ -66,47 +67,36 @@ void Checker::check_span(Span* span) {
   expect(word.state() != SpanState::free && word.state() != SpanState::returning,
          "a span in use is in a passing state");
   if (is_private(word.state())) {
-    expect(owner != nullptr, "a private span has no owner");
-    expect(owner == nullptr || owner->attached.get() != 0, "a span's owner has no thread");
+    expect(owner != nullptr || (word.state() == SpanState::claimed && is_unsettled(span)),
+           "a private span has no owner");
+    expect(owner == nullptr || owner->attached.get() != 0 || word.state() == SpanState::floating,
+           "a span's owner has no thread");
     expect(word.count() == remote, "the remote list is not as long as its count");
     expect(local + remote + absent_count(span) <= span->capacity.get(), "a span has more free blocks than blocks");
   } else {
     expect(owner == nullptr, "a shared span has an owner");
-    expect(word.count() == remote + span->shared_base.get(), "a shared span's count is wrong");
-    expect(span->shared_base.get() == local + absent_count(span), "a shared span's base is wrong");
+    expect(word.count() == remote + local + absent_count(span), "a shared span's count is wrong");
     expect(word.count() < span->capacity.get(), "an empty shared span was not given back");
     expect((word.state() == SpanState::listed) == PartialPool::is_linked(span), "listed and linked differ");
   }
-  expect(owner == nullptr || (word.state() == SpanState::hot) == (owner->hot[span->size_class.get()].get() == span),
+  // A hot span that was claimed stays in the table until its owner finds out.
+  const bool in_table = owner != nullptr && owner->hot[span->size_class.get()].get() == span;
+  expect(owner == nullptr || word.state() == SpanState::claimed || (word.state() == SpanState::hot) == in_table,
          "hot spans and the heap's table differ");
+  expect(word.state() != SpanState::reusable || span->ring_of.load(relaxed) == ring_name(owner),
+         "a reusable span is not on its owner's ring");
 }
 
-void Checker::check_list(const Heap* heap, SpanNumber number, SpanState state, SpanState other) {
-  SpanNumber previous = 0;
-  while (number != 0) {
-    const Span* span = span_at(number);
-    const SpanState is = load_word(span, relaxed).state();
-    expect(is == state || is == other, "a span on a heap's list is in another state");
-    // relaxed: no other thread is inside.
-    expect(span->owner.load(relaxed) == heap, "a span on a heap's list belongs to another");
-    expect(span->previous.get() == previous, "a heap's list is broken");
-    if (span->previous.get() != previous) return;
-    previous = number;
-    number = span->next.get();
-  }
-}
-
-// Walks a ring of reusable spans; returns the slack they count for.
+// Walks a ring of reusable spans; returns the slack they count for. Records whose spans were taken stay on it.
 usize Checker::check_ring(const Heap* heap, SpanNumber newest) {
   usize slack = 0;
   for (SpanNumber number = newest; number != 0;) {
     const Span* span = span_at(number);
-    // relaxed, both: no other thread is inside.
-    expect(load_word(span, relaxed).state() == SpanState::reusable, "a span on a heap's ring is in another state");
-    expect(span->owner.load(relaxed) == heap, "a span on a heap's ring belongs to another");
-    slack += span->slack.get();
-    const SpanNumber next = span->next.get();
-    const bool whole = next != 0 && span_at(next)->previous.get() == number;
+    // relaxed: no other thread is inside.
+    expect(span->ring_of.load(relaxed) == ring_name(heap), "a record on a heap's ring belongs to another ring");
+    slack += span->ring_slack.get();
+    const SpanNumber next = span->ring_next.get();
+    const bool whole = next != 0 && span_at(next)->ring_previous.get() == number;
     expect(whole, "a heap's ring is broken");
     number = whole && next != newest ? next : 0;
   }
@@ -119,12 +109,12 @@ void Checker::check_heaps() {
     const Heap* heap = heap_by_index(i);
     if (heap->attached.get() == 0) continue;
     usize slack = 0;
-    check_list(heap, heap->floating.get(), SpanState::floating, SpanState::claimed);
     for (ClassIndex c = 0; c < kClasses; ++c) {
       slack += check_ring(heap, heap->reusable[c].get());
       const Span* hot = heap->hot[c].get();
       expect(heap->blocks[c].get() == nullptr || hot != nullptr, "a heap has blocks without a hot span");
-      if (hot != nullptr) {
+      // relaxed: as above. A hot span that was taken stays in the table until its old owner finds out.
+      if (hot != nullptr && hot->owner.load(relaxed) == heap && hot->size_class.get() == c) {
         const u32 listed = walk(hot, heap->blocks[c].get());
         expect(listed + known_free_blocks(hot) <= hot->capacity.get(), "a hot span has more free blocks than blocks");
       }

@@ -40,22 +40,24 @@ struct alignas(kCacheLine) Heap {
   Owned<u32> chain_count;
 
   // --- Slow paths. Owner only, but for the mailbox. ---
-  Owned<u32> index;            // in the registry
-  Owned<usize> slack;          // free bytes in the spans on the reusable lists, as counted at their last event
-  Owned<usize> held;           // bytes of the spans that are private to it
-  Owned<SpanNumber> floating;  // list of spans without room, all classes
-  Owned<u32> shed_class;       // where shedding surplus reusable spans goes on
-  Owned<u32> generation;       // fork generation of the thread that uses the heap (registry.cpp)
-  Owned<u8> attached;          // a thread uses it
-  Owned<u32> next_unused;      // registry's list
+  Owned<u32> index;          // in the registry
+  Owned<usize> slack;        // free bytes in the spans on the rings, as counted at their last event
+  Owned<u32> shed_class;     // where shedding surplus reusable spans goes on
+  Owned<u32> generation;     // fork generation of the thread that uses the heap (registry.cpp)
+  Owned<u8> attached;        // a thread uses it
+  Owned<u32> next_unused;    // registry's list
+  Owned<u32> relaxed_bytes;  // of relaxed hot spans of more than a page (hot.hpp)
   Owned<Span*> hot[kClasses];
   Owned<SpanNumber> reusable[kClasses];  // rings of spans with room, one a class: the newest; before it the oldest
   Owned<u8> zero[kClasses];              // the blocks of the class are zero but for their links
+  Owned<u8> relaxed_class[kClasses];     // hot.hpp, also the next two
+  Owned<u8> patience[kClasses];
+  Owned<u8> comeback[kClasses];
 
-  alignas(kCacheLine) Atomic<SpanNumber> mailbox;  // stack of claimed spans; kMailboxClosed: the thread ended
+  // What others write, too.
+  alignas(kCacheLine) Atomic<u64> mailbox;  // claimed spans (heap/taking.hpp)
+  Atomic<usize> held;                       // bytes of the spans that are private to it
 };
-
-inline constexpr SpanNumber kMailboxClosed = ~SpanNumber{0};
 
 // The heap of the calling thread. Threads without one (new, or past their end) have the null heap: it has no blocks and
 // owns no span, so that both fast paths fall through without a test of their own.
@@ -99,7 +101,7 @@ COFFER_INLINE void deallocate(void* block) {
   Arena& arena = g_arenas.arenas[0];
   const usize offset = reinterpret_cast<uptr>(block) - arena.base;
   // relaxed: see arena_of. A null pointer is outside, too.
-  if (COFFER_UNLIKELY(!arena.frontier.is_above(offset))) return free_elsewhere(block);
+  if (COFFER_UNLIKELY(!arena.fast_frontier.is_above(offset))) return free_elsewhere(block);
   Span* span = arena.spans + offset / kSlotBytes;
   Heap* heap = t_heap;
   // The bracket: whoever takes this span away issues a barrier on this processor (membarrier) and then looks for the

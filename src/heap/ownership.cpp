@@ -1,7 +1,11 @@
 #include "heap/ownership.hpp"
 
 #include "config/config.hpp"
+#include "heap/bracket.hpp"
+#include "heap/hot.hpp"
 #include "heap/registry.hpp"
+#include "heap/ring.hpp"
+#include "heap/taking.hpp"
 #include "pool/partial_pool.hpp"
 #include "span/emptiness.hpp"
 
@@ -11,140 +15,115 @@ namespace {
 
 constexpr u32 kShedAtOnce = 2;
 
-void link(Owned<SpanNumber>& head, Span* span) {
-  const SpanNumber number = span_number(span);
-  const SpanNumber first = head.get();
-  span->previous.set(0);
-  span->next.set(first);
-  if (first != 0) span_at(first)->previous.set(number);
-  head.set(number);
-}
-
-void unlink(Owned<SpanNumber>& head, Span* span) {
-  const SpanNumber next = span->next.get();
-  const SpanNumber previous = span->previous.get();
-  if (next != 0) span_at(next)->previous.set(previous);
-  if (previous != 0) {
-    span_at(previous)->next.set(next);
-  } else {
-    head.set(next);
-  }
-  span->next.set(0);
-  span->previous.set(0);
-}
-
 // Free blocks of a private span that is not hot: on both lists and in absent pages.
 u32 free_blocks(const Span* span) {
   // acquire: pairs with push_remote; if all blocks are free the caller ends the span.
   return local_count(span) + absent_count(span) + load_word(span, acquire).count();
 }
 
-// Mails a claimed span to its owner; false: the owner's thread ended, and the span is the caller's.
-bool mail(Heap* owner, Span* span) {
-  const SpanNumber number = span_number(span);
-  SpanNumber first = owner->mailbox.load(acquire);  // acquire: see the failure order below
-  do {
-    if (first == kMailboxClosed) return false;
-    span->mail_next.store(first, relaxed);  // relaxed: published by the CAS
-    // release: pairs with the acquire in take_mail. acquire on failure: pairs with the release that closed the box, so
-    // that what the ending thread wrote to the span is seen.
-  } while (!owner->mailbox.compare_exchange(first, number, release, acquire));
-  return true;
+// The next event of a reusable span with `free` blocks: when the slack has to be counted anew, or when the frees that
+// are missing were all local ones. Remote ones are counted at the event.
+u32 frees_to_event(u32 capacity, u32 free) {
+  if (free >= capacity) return kNever;
+  const u32 missing = capacity - free;
+  const u32 step = recount_step(capacity);
+  return missing < step ? missing : step;
+}
+
+// Pushes a list of blocks that came from a hot span which is the heap's no longer.
+void return_list(Heap* heap, ClassIndex size_class) {
+  Block* first = heap->blocks[size_class].get();
+  heap->blocks[size_class].set(nullptr);
+  heap->zero[size_class].set(0);
+  if (first == nullptr) return;
+  u32 count = 1;
+  Block* last = first;
+  for (; last->next != nullptr; last = last->next) ++count;
+  const uptr address = reinterpret_cast<uptr>(first);
+  Span* span = first_record(slot_record(arena_of(address), address));
+  do_duty(heap, span, push_remote(span, first, last, count));
+}
+
+// Puts the heap's list of the class back where it came from; the class has no hot span afterwards. Returns the span
+// that was hot, which then is on no list, or nullptr.
+template <class Visit>
+void put_down_hot(Heap* heap, ClassIndex size_class, Visit&& visit) {
+  Span* span = heap->hot[size_class].get();
+  if (span == nullptr) return return_list(heap, size_class);
+  {
+    Bracket bracket(heap, span);
+    if (still_hot(bracket, span, size_class)) {
+      merge_heap_list(heap, size_class, span);
+      forget_hot(heap, size_class);
+      return visit(span);
+    }
+  }
+  forget_hot(heap, size_class);
+  return_list(heap, size_class);
 }
 
 }  // namespace
 
 void take_in(Heap* heap, Span* span) {
-  span->owner.store(heap, relaxed);  // relaxed: a thread compares it with its own heap only; claimants use the word
-  heap->held.set(heap->held.get() + span_bytes(span));
+  span->owner.store(heap, relaxed);                 // relaxed: published by the transition that shows the span
+  heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
 }
 
-void let_go(Heap* heap, Span* span) { heap->held.set(heap->held.get() - span_bytes(span)); }
-
-void push_floating(Heap* heap, Span* span) { link(heap->floating, span); }
-void unlink_floating(Heap* heap, Span* span) { unlink(heap->floating, span); }
-
-void push_reusable(Heap* heap, Span* span) {
-  Owned<SpanNumber>& newest = heap->reusable[span->size_class.get()];
-  const SpanNumber number = span_number(span);
-  Span* next = newest.get() != 0 ? span_at(newest.get()) : span;
-  Span* previous = newest.get() != 0 ? span_at(next->previous.get()) : span;
-  span->next.set(newest.get() != 0 ? newest.get() : number);
-  span->previous.set(newest.get() != 0 ? next->previous.get() : number);
-  previous->next.set(number);
-  next->previous.set(number);
-  newest.set(number);
-  heap->slack.set(heap->slack.get() + span->slack.get());
+void let_go(Heap* heap, Span* span) {
+  heap->held.fetch_sub(span_bytes(span), relaxed);  // relaxed: a figure for budgets
 }
 
-void unlink_reusable(Heap* heap, Span* span) {
-  Owned<SpanNumber>& newest = heap->reusable[span->size_class.get()];
-  const SpanNumber number = span_number(span);
-  const SpanNumber next = span->next.get();
-  span_at(span->previous.get())->next.set(next);
-  span_at(next)->previous.set(span->previous.get());
-  if (newest.get() == number) newest.set(next == number ? 0 : next);
-  span->next.set(0);
-  span->previous.set(0);
-  heap->slack.set(heap->slack.get() - span->slack.get());
+void give_up(Heap* heap, Span* span, SpanState from) {
+  if (from != SpanState::claimed && !claim(span, from)) return;
+  leave_ring(heap, span);
+  let_go(heap, span);
+  // relaxed: published by mark_shared. The owner itself hands on, so there is nothing to settle.
+  span->owner.store(nullptr, relaxed);
+  share_claimed(span);
 }
 
-Span* pop_reusable(Heap* heap, ClassIndex size_class) {
-  const SpanNumber newest = heap->reusable[size_class].get();
-  if (newest == 0) return nullptr;
-  Span* span = span_at(span_at(newest)->previous.get());
-  unlink_reusable(heap, span);
-  return span;
-}
-
-void share(Span* span) {
-  switch (mark_shared(span)) {
-    case ShareResult::shared:
-      return;
-    case ShareResult::empty:
-      return end_span(span);
-    case ShareResult::listed:
-      if (!g_partial_pool.insert(span)) end_span(span);
-      return;
-  }
-}
-
-void place_reusable(Heap* heap, Span* span) {
+void place(Heap* heap, Span* span, SpanState from) {
   const u32 capacity = span->capacity.get();
   const u32 free = free_blocks(span);
-  const u32 free_bytes = free >= capacity ? span_bytes(span) : free * span->block_bytes.get();
-  const usize budget = slack_budget(config::options().slack, heap->held.get());
+  const bool empty = free >= capacity;
+  const ClassIndex size_class = span->size_class.get();
+  leave_ring(heap, span);
+  const u32 free_bytes = empty ? span_bytes(span) : free * span->block_bytes.get();
+  // relaxed: the heap's own figure, but for what others take meanwhile.
+  const usize budget = slack_budget(config::options().slack, heap->held.load(relaxed));
   const bool fits = within_slack(heap->slack.get(), free_bytes, budget);
-  if (!fits && (free >= capacity || attached_heaps() > 1)) {
-    let_go(heap, span);
-    return free >= capacity ? end_span(span) : share(span);
+  const bool keep = empty ? fits && comes_back(heap, size_class) : fits || attached_heaps() <= 1;
+  if (empty) class_is_gone(heap, size_class);
+  if (!keep) return give_up(heap, span, from);
+  const u32 claim_at = claim_reusable(capacity, free, load_word(span, relaxed).count());  // relaxed: a threshold
+  if (from == SpanState::claimed) {
+    receive_claimed(span, SpanState::reusable, claim_at);
+  } else if (from == SpanState::reusable) {
+    span->claim_at.store(claim_at, relaxed);  // relaxed: a push that misses it claims a little earlier
+  } else if (!mark_reusable(span, claim_at)) {
+    return set_countdown(span, local_count(span), kNever);
   }
-  // The next event: when the slack has to be counted anew, or when the frees that are missing were all local ones.
-  // Remote ones are counted at the event.
-  const u32 missing = free >= capacity ? kNever : capacity - free;
-  const u32 step = recount_step(capacity);
-  set_countdown(span, local_count(span), missing < step ? missing : (missing == kNever ? kNever : step));
-  span->slack.set(free_bytes);
-  push_reusable(heap, span);
+  set_countdown(span, local_count(span), frees_to_event(capacity, free));
+  if (!push_ring(heap, span, free_bytes)) give_up(heap, span, SpanState::reusable);
 }
 
 void take_mail(Heap* heap) {
   // relaxed: only whether to look.
-  const SpanNumber seen = heap->mailbox.load(relaxed);
+  const u64 seen = heap->mailbox.load(relaxed);
   if (seen == 0 || seen == kMailboxClosed) return;
   // acquire: pairs with the release in mail.
-  SpanNumber number = heap->mailbox.exchange(0, acquire);
+  SpanNumber number = mail_first(heap->mailbox.exchange(0, acquire));
   while (number != 0) {
     Span* span = span_at(number);
     number = span->mail_next.load(relaxed);  // relaxed: acquired with the box
-    if (span->owner.load(relaxed) == heap) {
-      unlink_floating(heap, span);
+    const Bracket bracket(heap, span);
+    if (heap->hot[span->size_class.get()].get() == span) {
+      // relaxed: a threshold.
+      const u32 count = load_word(span, relaxed).count();
+      receive_claimed(span, SpanState::hot, claim_hot(span->capacity.get(), span->cut.get(), count));
     } else {
-      // Claimed from the thread that had this heap before, which ended in between: a new owner for an orphan.
-      take_in(heap, span);
+      place(heap, span, SpanState::claimed);
     }
-    receive_claimed(span);
-    place_reusable(heap, span);
   }
 }
 
@@ -159,14 +138,14 @@ void close_chain(Heap* heap) {
 }
 
 void shed_surplus(Heap* heap) {
-  const usize budget = slack_budget(config::options().slack, heap->held.get());
+  const usize budget = slack_budget(config::options().slack, heap->held.load(relaxed));  // relaxed: as in place
   if (COFFER_LIKELY(heap->slack.get() <= budget) || attached_heaps() <= 1) return;
   u32 shed = 0;
   for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce && heap->slack.get() > budget; ++looked) {
     const u32 size_class = heap->shed_class.get() % kClasses;
-    if (Span* span = pop_reusable(heap, size_class)) {
-      let_go(heap, span);
-      share(span);
+    if (Span* span = pop_ring(heap, size_class)) {
+      const Bracket bracket(heap, span);
+      if (bracket.owned()) give_up(heap, span, SpanState::reusable);
       ++shed;
     } else {
       heap->shed_class.set(size_class + 1);
@@ -174,67 +153,59 @@ void shed_surplus(Heap* heap) {
   }
 }
 
-void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span) {
-  Block* list = heap->blocks[size_class].get();
-  heap->blocks[size_class].set(nullptr);
-  heap->zero[size_class].set(0);
-  if (list == nullptr || list == span->local_free.get()) return;
-  u32 count = 1;
-  Block* last = list;
-  for (; last->next != nullptr; last = last->next) ++count;
-  last->next = span->local_free.get();
-  const u32 before = local_count(span);
-  span->local_free.set(list);
-  set_countdown(span, before + count, kNever);
-}
-
-u32 reusable_count(const Heap* heap, ClassIndex size_class) {
-  const SpanNumber newest = heap->reusable[size_class].get();
-  if (newest == 0) return 0;
-  u32 count = 1;
-  for (SpanNumber n = span_at(newest)->next.get(); n != newest; n = span_at(n)->next.get()) ++count;
-  return count;
-}
-
 void release_idle(Heap* heap) {
   close_chain(heap);
   take_mail(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    Span* hot = heap->hot[c].get();
-    if (hot != nullptr) merge_heap_list(heap, c, hot);
-    if (hot != nullptr && free_blocks(hot) == hot->capacity.get()) {
-      heap->hot[c].set(nullptr);
-      mark_reusable(hot);
-      let_go(heap, hot);
-      end_span(hot);
+    if (heap->hot[c].get() != nullptr) {
+      put_down_hot(heap, c, [&](Span* span) {
+        if (free_blocks(span) >= span->capacity.get()) return give_up(heap, span, SpanState::hot);
+        set_countdown(span, local_count(span), kNever);
+        place(heap, span, SpanState::hot);
+      });
     }
-    u32 left = reusable_count(heap, c);
-    for (SpanNumber number = heap->reusable[c].get(); left > 0; --left) {
-      Span* span = span_at(number);
-      number = span->next.get();
-      if (free_blocks(span) < span->capacity.get()) continue;
-      unlink_reusable(heap, span);
-      let_go(heap, span);
-      end_span(span);
+    for (u32 left = ring_length(heap, c); left > 0; --left) {
+      Span* span = pop_ring(heap, c);
+      const Bracket bracket(heap, span);
+      if (!bracket.owned()) continue;
+      // relaxed: what is no longer reusable was claimed, or is a record of another life.
+      if (load_word(span, relaxed).state() != SpanState::reusable) continue;
+      if (free_blocks(span) >= span->capacity.get()) {
+        give_up(heap, span, SpanState::reusable);
+      } else {
+        place(heap, span, SpanState::reusable);
+      }
     }
   }
 }
 
-void share_orphan(Span* span) {
-  receive_claimed(span);
-  share(span);
+void abandon_spans(Heap* heap) {
+  close_chain(heap);
+  take_mail(heap);
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    put_down_hot(heap, c, [&](Span* span) { give_up(heap, span, SpanState::hot); });
+    while (Span* span = pop_ring(heap, c)) {
+      const Bracket bracket(heap, span);
+      if (bracket.owned()) give_up(heap, span, SpanState::reusable);
+    }
+    heap->patience[c].set(0);
+    heap->comeback[c].set(0);
+  }
+  // acquire: pairs with the release in mail.
+  SpanNumber number = mail_first(heap->mailbox.exchange(kMailboxClosed, acquire));
+  while (number != 0) {
+    Span* span = span_at(number);
+    number = span->mail_next.load(relaxed);  // relaxed: acquired with the box
+    give_up(heap, span, SpanState::claimed);
+  }
 }
 
 void do_duty(Heap* heap, Span* span, PushDuty duty) {
   switch (duty) {
     case PushDuty::none:
       return;
-    case PushDuty::mail: {
-      // acquire: pairs with the release in abandon_spans (registry.cpp): an owner that let go wrote the span before.
-      Heap* owner = span->owner.load(acquire);
-      if (owner == nullptr || !mail(owner, span)) share_orphan(span);
-      return;
-    }
+    case PushDuty::claimed:
+      return hand_on_claimed(span);
     case PushDuty::list:
       if (!g_partial_pool.insert(span)) end_span(span);
       return;

@@ -2,8 +2,12 @@
 // used first: what the owner freed, what others freed, a page never cut; then a reusable span of this heap, a partly
 // used one that is nobody's, and a new one.
 #include "heap/refill.hpp"
+#include "heap/bracket.hpp"
+#include "heap/hot.hpp"
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
+#include "heap/ring.hpp"
+#include "heap/taking.hpp"
 #include "heap/walk.hpp"
 #include "large/large.hpp"
 #include "pool/partial_pool.hpp"
@@ -13,18 +17,7 @@ namespace coffer {
 
 namespace {
 
-// Makes the hot span's local list the heap's. In this order, so that a fork child finds the list in one place or, the
-// same head, in both.
-COFFER_INLINE void take_local(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
-  heap->zero[size_class].set(0);
-  heap->blocks[size_class].set(list);
-  compiler_fence();
-  span->local_free.set(nullptr);
-  set_countdown(span, 0, kNever);
-  compiler_fence();
-}
-
-// Refills heap->blocks from the hot span; false: it has no free block.
+// Refills heap->blocks from the hot span, inside its bracket; false: it has no free block.
 bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
   Block* list = span->local_free.get();
   if (list != nullptr) {
@@ -32,33 +25,36 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
     return true;
   }
   u32 count = 0;
-  list = take_remote(span, &count);
-  if (list != nullptr) {
-    heap->zero[size_class].set(0);
-    heap->blocks[size_class].set(list);
-    return true;
-  }
   bool zero = false;
-  list = cut_page(span, &zero);
-  if (list != nullptr) {
-    heap->zero[size_class].set(zero ? 1 : 0);
-    heap->blocks[size_class].set(list);
-    return true;
+  list = take_remote(span, &count);
+  if (list == nullptr) {
+    const u32 before = span->cut.get();
+    list = cut_page(span, &zero);
+    if (list == nullptr) return false;
+    count = span->cut.get() - before;
+    hot_grew(heap, size_class);
   }
-  return false;
+  heap->zero[size_class].set(zero ? 1 : 0);
+  heap->blocks[size_class].set(list);
+  watch_hot(heap, size_class, span, count);
+  return true;
 }
 
-// The hot span is exhausted: it floats, unless remote frees came in meanwhile.
-bool retire_hot(Heap* heap, ClassIndex size_class, Span* span) {
-  set_countdown(span, 0, reuse_threshold(span->capacity.get()));
-  push_floating(heap, span);
-  if (!mark_floating(span)) {
-    unlink_floating(heap, span);
-    set_countdown(span, 0, kNever);
+// The heap's hot span of the class has blocks, or is retired. true: heap->blocks has some.
+bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span) {
+  const Bracket bracket(heap, span);
+  if (COFFER_UNLIKELY(!still_hot(bracket, span, size_class))) {
+    forget_hot(heap, size_class);  // it was taken
     return false;
   }
-  heap->hot[size_class].set(nullptr);
-  return true;
+  for (;;) {
+    if (refill_from(heap, size_class, span)) return true;
+    set_countdown(span, 0, reuse_threshold(span->capacity.get()));
+    // Exhausted: it floats. Or remote frees came in meanwhile; or it was claimed, and comes by mail.
+    if (mark_floating(span, claim_floating(span->capacity.get())) != Retired::has_blocks) break;
+  }
+  forget_hot(heap, size_class);
+  return false;
 }
 
 Span* new_span(Heap* heap, ClassIndex size_class) {
@@ -67,37 +63,62 @@ Span* new_span(Heap* heap, ClassIndex size_class) {
   return span;
 }
 
+Span* adopt(Heap* heap, ClassIndex size_class) {
+  Span* span = g_partial_pool.adopt(size_class, current_shard(), [&](Span* one) { return mark_adopted(one, heap); });
+  if (span != nullptr) heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
+  return span;
+}
+
+// A reusable span of the heap becomes hot.
+Span* next_reusable(Heap* heap, ClassIndex size_class) {
+  while (Span* span = pop_ring(heap, size_class)) {
+    bool empty = false;
+    {
+      const Bracket bracket(heap, span);
+      if (!bracket.owned()) continue;
+      const u32 capacity = span->capacity.get();
+      const u32 remote = load_word(span, relaxed).count();  // relaxed: a threshold
+      if (!mark_hot(span, claim_hot(capacity, span->cut.get(), remote))) continue;
+      empty = local_count(span) + absent_count(span) + remote >= capacity;
+    }
+    if (empty) class_came_back(heap, size_class);
+    return span;
+  }
+  return nullptr;
+}
+
 Span* next_hot(Heap* heap, ClassIndex size_class) {
-  if (Span* span = pop_reusable(heap, size_class)) {
-    mark_hot(span);
-    set_countdown(span, local_count(span), kNever);
-    return span;
+  if (Span* span = next_reusable(heap, size_class)) return span;
+  if (Span* span = adopt(heap, size_class)) return span;
+  if (settle_unsettled()) {
+    if (Span* span = adopt(heap, size_class)) return span;
   }
-  if (Span* span = g_partial_pool.adopt(size_class, current_shard(), mark_adopted)) {
-    take_in(heap, span);
-    set_countdown(span, local_count(span), kNever);
-    return span;
-  }
+  class_came_back(heap, size_class);
   return new_span(heap, size_class);
 }
 
-// Memory is exhausted: what this heap keeps for speed is given up, then blocks that are free but do not make their span
-// reusable are looked for. A full walk over this heap's floating spans, then over all shared ones; it runs before every
-// NULL, and never earlier.
-Span* scavenge(Heap* heap, ClassIndex size_class, ClassIndex largest) {
-  release_idle(heap);
-  if (Span* span = new_span(heap, size_class)) return span;
-  for (SpanNumber number = heap->floating.get(); number != 0; number = span_at(number)->next.get()) {
-    Span* span = span_at(number);
-    // relaxed: only whether to try.
-    if (span->size_class.get() < size_class || span->size_class.get() > largest) continue;
-    if (local_count(span) == 0 && load_word(span, relaxed).count() == 0) continue;
-    if (!mark_reusable(span)) continue;
-    unlink_floating(heap, span);
-    mark_hot(span);
-    set_countdown(span, local_count(span), kNever);
-    return span;
-  }
+// A floating span of the heap with a free block becomes hot.
+Span* scavenge_floating(Heap* heap, ClassIndex size_class, ClassIndex largest) {
+  Span* found = nullptr;
+  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans || found != nullptr) return;
+    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
+      // relaxed, here and below: the heap's own name and states, or only whether to try.
+      if (found != nullptr || slot_use != SlotUse::span || span->owner.load(relaxed) != heap) return;
+      if (span->size_class.get() < size_class || span->size_class.get() > largest) return;
+      const Bracket bracket(heap, span);
+      if (!bracket.owned() || load_word(span, relaxed).state() != SpanState::floating) return;
+      const u32 remote = load_word(span, relaxed).count();
+      if (local_count(span) == 0 && remote == 0) return;
+      const u32 claim_at = claim_hot(span->capacity.get(), span->cut.get(), remote);
+      if (mark_reusable(span, kNoClaim) && mark_hot(span, claim_at)) found = span;
+    });
+  });
+  return found;
+}
+
+// A shared span with a free block, though fewer than make one listed, becomes the heap's, in state hot.
+Span* scavenge_shared(Heap* heap, ClassIndex size_class, ClassIndex largest) {
   ClassIndex listed = kClasses;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans || listed < kClasses) return;
@@ -108,28 +129,31 @@ Span* scavenge(Heap* heap, ClassIndex size_class, ClassIndex largest) {
       listed = found;
     });
   });
-  Span* span = listed < kClasses ? g_partial_pool.adopt(listed, current_shard(), mark_adopted) : nullptr;
-  if (span != nullptr) {
-    take_in(heap, span);
-    set_countdown(span, local_count(span), kNever);
-  }
-  return span;
+  return listed < kClasses ? adopt(heap, listed) : nullptr;
+}
+
+// Memory is exhausted: what this heap and others keep for speed is given up, then blocks that are free but do not make
+// their span reusable are looked for. Full walks; they run before every NULL, and never earlier.
+Span* scavenge(Heap* heap, ClassIndex size_class, ClassIndex largest) {
+  release_idle(heap);
+  rob_heaps();
+  settle_unsettled();
+  if (Span* span = adopt(heap, size_class)) return span;
+  if (Span* span = new_span(heap, size_class)) return span;
+  if (Span* span = scavenge_floating(heap, size_class, largest)) return span;
+  return scavenge_shared(heap, size_class, largest);
 }
 
 bool refill(Heap* heap, ClassIndex size_class, bool last_resort) {
-  Span* span = heap->hot[size_class].get();
-  if (COFFER_LIKELY(span != nullptr) && COFFER_LIKELY(span->local_free.get() != nullptr)) {
-    return refill_from(heap, size_class, span);
+  if (Span* span = heap->hot[size_class].get()) {
+    if (span->local_free.get() != nullptr && refill_or_retire(heap, size_class, span)) return true;
   }
   close_chain(heap);
   take_mail(heap);
   shed_surplus(heap);
   for (;;) {
-    span = heap->hot[size_class].get();
-    if (span != nullptr) {
-      if (refill_from(heap, size_class, span)) return true;
-      if (!retire_hot(heap, size_class, span)) continue;
-    }
+    Span* span = heap->hot[size_class].get();
+    if (span != nullptr && refill_or_retire(heap, size_class, span)) return true;
     span = next_hot(heap, size_class);
     if (span == nullptr && last_resort) span = scavenge(heap, size_class, size_class);
     if (span == nullptr) return false;
@@ -175,8 +199,8 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
   if (span == nullptr) return nullptr;
   const ClassIndex found = span->size_class.get();
   if (heap->hot[found].get() != nullptr) {
-    mark_reusable(span);
-    place_reusable(heap, span);
+    const Bracket bracket(heap, span);
+    if (bracket.owned()) place(heap, span, SpanState::hot);
     return nullptr;
   }
   heap->hot[found].set(span);
@@ -192,7 +216,9 @@ void* allocate_any(usize size) {
     Heap* heap = t_heap;
     Span* hot = heap->hot[size_class].get();
     if (COFFER_LIKELY(hot != nullptr && heap->blocks[size_class].get() == nullptr)) {
-      if (Block* list = hot->local_free.get()) {
+      const Bracket bracket(heap, hot);
+      Block* list = hot->local_free.get();
+      if (COFFER_LIKELY(list != nullptr && bracket.owned() && hot->size_class.get() == size_class)) {
         take_local(heap, size_class, hot, list);
         heap->blocks[size_class].set(list->next);
         return list;

@@ -3,7 +3,9 @@
 #include <pthread.h>
 
 #include "config/config.hpp"
+#include "heap/bracket.hpp"
 #include "heap/ownership.hpp"
+#include "heap/taking.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/partial_pool.hpp"
@@ -15,6 +17,7 @@ Heap g_null_heap;
 __thread Heap* t_heap = &g_null_heap;
 __thread char t_lock_identity;
 Atomic<u32> g_vanished_pending;
+bool g_fence_brackets;
 
 namespace {
 
@@ -104,43 +107,8 @@ void open_heap(Heap* heap) {
   // relaxed: grows in a fork child only, while it has one thread.
   heap->generation.set(g_registry.generation.load(relaxed));
   heap->attached.set(1);
-  // release: pairs with the acquire of a claimant that mails.
-  heap->mailbox.store(0, release);
-}
-
-// Hands on every span of a heap whose thread ends. Afterwards its lists are empty and its mailbox is closed.
-void abandon_spans(Heap* heap) {
-  close_chain(heap);
-  take_mail(heap);
-  for (ClassIndex c = 0; c < kClasses; ++c) {
-    if (Span* span = heap->hot[c].get()) {
-      merge_heap_list(heap, c, span);
-      heap->hot[c].set(nullptr);
-      mark_reusable(span);
-      share(span);
-    }
-    while (Span* span = pop_reusable(heap, c)) share(span);
-  }
-  while (const SpanNumber number = heap->floating.get()) {
-    Span* span = span_at(number);
-    unlink_floating(heap, span);
-    if (mark_reusable(span)) {
-      share(span);
-    } else {
-      // Claimed: its claimant mails it, or finds no owner, or a closed mailbox. release: pairs with the acquire in
-      // do_duty, for what this thread wrote to the span.
-      span->owner.store(nullptr, release);
-    }
-  }
-  heap->held.set(0);
-  // Only now: a claimant that finds the box closed takes the span, and this thread must be through with it.
-  // acq_rel: release for that claimant, acquire for what is in the box.
-  SpanNumber number = heap->mailbox.exchange(kMailboxClosed, acq_rel);
-  while (number != 0) {
-    Span* span = span_at(number);
-    number = span->mail_next.load(relaxed);  // relaxed: acquired with the box
-    share_orphan(span);
-  }
+  // relaxed: a claimant that does not see it takes the span instead.
+  heap->mailbox.store(0, relaxed);
 }
 
 void return_record(Heap* heap) {
@@ -205,6 +173,8 @@ bool start_process() {
     if (seen == Start::running) os::yield();
   }
   config::load();
+  os::prepare_barrier();
+  g_fence_brackets = !os::has_barrier();
   const u32 wanted = config::options().shards;
   slot_pool_start(wanted != 0 ? wanted : os::processors());
   // The heap table may stand already, if an earlier start failed after it.
@@ -296,10 +266,13 @@ void reclaim_vanished_records() {
       heap->hot[c].set(nullptr);
       heap->reusable[c].set(0);
       heap->zero[c].set(0);
+      heap->relaxed_class[c].set(0);
+      heap->patience[c].set(0);
+      heap->comeback[c].set(0);
     }
-    heap->floating.set(0);
+    heap->relaxed_bytes.set(0);
     heap->slack.set(0);
-    heap->held.set(0);
+    heap->held.store(0, relaxed);
     heap->chain_count.set(0);
     heap->chain_span.set(nullptr);
     heap->bracket.store(nullptr, relaxed);  // relaxed, both: their thread is gone

@@ -1,4 +1,6 @@
 // free's slow paths: countdown events of the owner, blocks of other heaps, blocks elsewhere, and what is not a block.
+#include "heap/bracket.hpp"
+#include "heap/hot.hpp"
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
 #include "heap/walk.hpp"
@@ -69,12 +71,12 @@ void report_bad_pointer(const char* call, void* block) {
   if (span == nullptr) {
     // relaxed: words for a person. A pointer to memory that never held anything is foreign, not freed.
     const bool used = slot_record(arena, address)->remote.load(relaxed) != 0 ||
-                      slot_record(arena, address)->large_bytes.get() != 0 ||
+                      slot_record(arena, address)->absent.get() != 0 ||
                       slot_record(arena, address)->first_distance.get() != 0;
     harden::bad_pointer(call, block, used ? BadPointer::free_span : BadPointer::foreign, 0);
   }
   if (is_large(span)) {
-    harden::bad_pointer(call, block, BadPointer::not_a_start, span->large_bytes.get());
+    harden::bad_pointer(call, block, BadPointer::not_a_start, large_bytes(span));
   }
   const BadPointer what = is_block_start(span, address) ? BadPointer::already_free : BadPointer::not_a_start;
   harden::bad_pointer(call, block, what, span->block_bytes.get());
@@ -84,22 +86,18 @@ void refuse_free(void* block) { report_bad_pointer("free", block); }
 
 void local_event(Span* span, Heap* heap) {
   settle_fork();
-  // relaxed: the owner acts on states that only it changes, except floating, where mark_reusable decides.
-  switch (load_word(span, relaxed).state()) {
+  // relaxed: the owner acts on states that only it changes, or somebody's claim, and then a CAS decides.
+  const SpanState state = load_word(span, relaxed).state();
+  switch (state) {
     case SpanState::floating:
-      if (mark_reusable(span)) {
-        unlink_floating(heap, span);
-        place_reusable(heap, span);
-      } else {
-        set_countdown(span, local_count(span), kNever);  // claimed: it comes by mail
-      }
-      break;
     case SpanState::reusable:
-      unlink_reusable(heap, span);
-      place_reusable(heap, span);
+      place(heap, span, state);
+      break;
+    case SpanState::hot:
+      hot_event(heap, span);
       break;
     default:
-      set_countdown(span, local_count(span), kNever);
+      set_countdown(span, local_count(span), kNever);  // claimed: it comes by mail, or was taken
       break;
   }
   clear_bracket(heap);
@@ -117,9 +115,9 @@ void free_not_local(void* block, Span* slot) {
     return;
   }
   if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) return refuse_free(block);
-  heap->bracket.store(span, relaxed);  // the span's name is that of its first slot
-  compiler_fence();
-  if (span->owner.load(relaxed) == heap) {  // a later slot of a span of our own
+  heap->bracket.store(span, relaxed);  // relaxed: see bracket.hpp. The span's name is that of its first slot
+  bracket_fence();
+  if (span->owner.load(relaxed) == heap) {  // a later slot of a span of our own, or the fast path is off
     Block* head = span->local_free.get();
     if (kMisuseChecks && COFFER_UNLIKELY(head == block)) return refuse_free(block);
     if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);

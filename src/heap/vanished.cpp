@@ -13,11 +13,13 @@
 // most one span's list, one chain and one block a vanished thread.
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
+#include "heap/taking.hpp"
 #include "heap/walk.hpp"
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"
+#include "span/emptiness.hpp"
 
 namespace coffer {
 
@@ -38,11 +40,12 @@ u32 measure(Span* span, Block** head) {
   return count;
 }
 
+// `heap`: owner, or the one before. Of a heap that lives on, what is on its own lists stays its own.
 void adopt_orphan(Span* span, Heap* heap) {
   const ClassIndex size_class = span->size_class.get();
   Block* local = span->local_free.get();
   u32 count = measure(span, &local);
-  if (heap->hot[size_class].get() == span) {
+  if (has_vanished(heap) && heap->hot[size_class].get() == span) {
     Block* list = heap->blocks[size_class].get();
     if (list != nullptr && list != local) {
       const u32 listed = measure(span, &list);
@@ -59,17 +62,31 @@ void adopt_orphan(Span* span, Heap* heap) {
   set_countdown(span, count, kNever);
   // Between taking a page from the absent ones and counting its blocks, a thread may have vanished.
   span->cut.set(span->capacity.get() - count_absent_blocks(span));
-  span->next.set(0);
-  span->previous.set(0);
-  receive_claimed(span);
-  share(span);
+  span->owner.store(nullptr, relaxed);  // relaxed: the child's other threads wait
+  receive_claimed(span, SpanState::claimed, kNoClaim);
+  share_claimed(span);
 }
 
 // A claimed span of a heap that lives on: whether its claimant got as far as the mailbox is not known, so the boxes
 // were emptied, and every claimed span is put in here. The owner waits for the walk, or makes it.
 void mail_again(Span* span, Heap* owner) {
-  span->mail_next.store(owner->mailbox.load(relaxed), relaxed);  // relaxed, all: the writers are gone
-  owner->mailbox.store(span_number(span), relaxed);
+  const u64 box = owner->mailbox.load(relaxed);  // relaxed, all: the writers are gone
+  span->mail_next.store(mail_first(box), relaxed);
+  owner->mailbox.store((((box >> 32) + span->slots.get()) << 32) | span_number(span), relaxed);
+}
+
+// Records that stand on the rings of vanished heaps: the links may be half written, and no heap will meet them.
+void forget_rings() {
+  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
+  for (u32 a = 0; a < arenas; ++a) {
+    Arena& arena = g_arenas.arenas[a];
+    const usize slots = usize{arena.highest_chunk.load(relaxed)} * kSlotsPerChunk;  // relaxed, here and below: as above
+    for (usize i = 0; i < slots; ++i) {
+      Span& record = arena.spans[i];
+      const u32 name = record.ring_of.load(relaxed);
+      if (name != 0 && has_vanished(heap_by_index(name - 1))) record.ring_of.store(0, relaxed);
+    }
+  }
 }
 
 void resolve_span(Span* span) {
@@ -77,8 +94,9 @@ void resolve_span(Span* span) {
   const SpanState state = load_word(span, relaxed).state();
   if (owner != nullptr && has_vanished(owner)) return adopt_orphan(span, owner);
   if (owner != nullptr) {
-    if (state == SpanState::claimed) mail_again(span, owner);
-    return;
+    if (state != SpanState::claimed) return;
+    // An owner whose thread ended before the fork has no use for it.
+    return owner->attached.get() != 0 ? mail_again(span, owner) : adopt_orphan(span, owner);
   }
   switch (state) {
     case SpanState::listed:
@@ -90,10 +108,9 @@ void resolve_span(Span* span) {
     case SpanState::shared:
       return;
     default:
-      // A private state without an owner: its new owner vanished before it signed, or a claimant before it shared.
-      receive_claimed(span);
-      share(span);
-      return;
+      // A private state without an owner: its new owner vanished before it signed, a claimant before it shared; or it
+      // is unsettled, and its old owner may have vanished inside its bracket.
+      return adopt_orphan(span, state == SpanState::claimed ? heap_by_index(span->taken_from.get()) : &g_null_heap);
   }
 }
 
@@ -133,6 +150,8 @@ void resolve_vanished() {
   LockGuard guard(registry_lock());
   if (g_vanished_pending.load(relaxed) == 0) return;  // relaxed: under the lock
   empty_mailboxes();
+  forget_unsettled();
+  forget_rings();
   for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
     if (use == ChunkUse::spans) resolve_chunk(arena, index);
     // Chunks that were taken but not yet described, or whose large block was on its way back.

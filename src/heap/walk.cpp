@@ -70,10 +70,10 @@ Sums sum_chunks() {
       sums.held += count_bits(~chunk.free.load(relaxed)) * kSlotBytes;
       sums.dirty += count_bits(chunk.dirty.load(relaxed)) * kSlotBytes;
       for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
-        if (slot_use == SlotUse::large) sums.add_large(span->large_bytes.get());
+        if (slot_use == SlotUse::large) sums.add_large(large_bytes(span));
       });
     } else if (use == ChunkUse::large) {
-      const usize bytes = arena->spans[usize{index} * kSlotsPerChunk].large_bytes.get();
+      const usize bytes = large_bytes(&arena->spans[usize{index} * kSlotsPerChunk]);
       sums.held += bytes;
       sums.add_large(bytes);
     }

@@ -24,7 +24,7 @@ void count_large(usize bytes, usize blocks) {
 void describe(Span* span, usize bytes, u32 slots, u32 chunks) {
   span->owner.store(nullptr, relaxed);  // relaxed, here and below: see describe_slots in span.cpp
   span->limit = 0;
-  span->large_bytes.set(bytes);
+  set_large_bytes(span, bytes);
   span->large_chunks.set(chunks);
   span->slots.set(static_cast<u8>(slots));
   span->moved.set(0);
@@ -124,16 +124,16 @@ void* resize_slot_run(void* block, Span* span, usize size) {
   }
   count_large((usize{want} - have) * kSlotBytes, 0);
   span->slots.set(static_cast<u8>(want));
-  span->large_bytes.set(want * kSlotBytes);
+  set_large_bytes(span, want * kSlotBytes);
   if (want < have) release_slots(arena, slot + want, have - want, low_mask(have - want));
   return block;
 }
 
 void set_chunk_run_size(Span* span, Chunk& chunk, usize size, u32 chunks) {
   const usize bytes = round_up(size, kCarvePage);
-  counters().held.fetch_add(bytes - span->large_bytes.get(), relaxed);  // relaxed: a statistic and a limit
-  count_large(bytes - span->large_bytes.get(), 0);
-  span->large_bytes.set(bytes);
+  counters().held.fetch_add(bytes - large_bytes(span), relaxed);  // relaxed: a statistic and a limit
+  count_large(bytes - large_bytes(span), 0);
+  set_large_bytes(span, bytes);
   span->large_chunks.set(chunks);
   chunk.large_chunks.set(chunks);
 }
@@ -144,7 +144,7 @@ void* shrink_chunk_run(void* block, Span* span, Arena* arena, u32 index, usize s
   // To the end of the run, not of the block: an earlier, larger size may have left data there.
   const uptr end = reinterpret_cast<uptr>(block) + usize{have} * kChunkBytes;
   const uptr keep = reinterpret_cast<uptr>(block) + round_up(size, os::page_size());
-  const bool worth_it = want < have || span->large_bytes.get() - size >= kPurgeOnShrink;
+  const bool worth_it = want < have || large_bytes(span) - size >= kPurgeOnShrink;
   const bool purged = worth_it && os::purge(reinterpret_cast<void*>(keep), end - keep);
   set_chunk_run_size(span, arena->chunks[index], size, want);
   if (want < have) return_chunks(arena, index + want, have - want, !purged);
@@ -162,7 +162,7 @@ void* move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
     return_chunks(run.arena, run.index, run.count, !run.fresh);
     return nullptr;
   }
-  const usize old_bytes = span->large_bytes.get();
+  const usize old_bytes = large_bytes(span);
   const bool old_moved = span->moved.get() != 0;
   span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
   count_large(usize{0} - old_bytes, ~usize{0});
@@ -182,7 +182,7 @@ void* resize_chunk_run(void* block, Span* span, usize size) {
   const u32 index = static_cast<u32>(span - arena->spans) / kSlotsPerChunk;
   const u32 have = span->large_chunks.get();
   const u32 want = chunks_for(size);
-  const usize before = span->large_bytes.get();
+  const usize before = large_bytes(span);
   if (size <= before) return shrink_chunk_run(block, span, arena, index, size);
   bool fresh = false;
   if (want == have || take_chunks_at(arena, index + have, want - have, &fresh)) {
@@ -211,7 +211,7 @@ bool free_large(void* block, Span* span) {
   while (!span->use.compare_exchange(use, SlotUse::none, acquire, relaxed)) {
     if (use != SlotUse::large) return false;
   }
-  const usize bytes = span->large_bytes.get();
+  const usize bytes = large_bytes(span);
   const u32 chunks = span->large_chunks.get();
   const u32 slot = static_cast<u32>(span - arena->spans);
   count_large(usize{0} - bytes, ~usize{0});

@@ -77,6 +77,14 @@ u64 monotonic_ns();
 // C library has no room for them.
 bool on_fork(void (*prepare)(), void (*parent)(), void (*child)());
 
+// A memory barrier on every processor that runs a thread of this process, so that the other threads need none.
+// prepare_barrier: once, before anyone asks; has_barrier: whether the kernel offers it, fixed from then on.
+// barrier_everywhere: when it returns true, each other thread has passed a full barrier since the call began. false:
+// the kernel refused (a filter that was installed later).
+void prepare_barrier();
+bool has_barrier();
+bool barrier_everywhere();
+
 // Lets another thread run (spin locks).
 void yield();
 

@@ -27,6 +27,25 @@ constexpr u32 reuse_threshold(u32 capacity) {
 // bytes: held <= (live + option + hot spans + frees since the last count) / (11/16), 1.45 times what is live.
 constexpr usize slack_budget(usize option, usize held) { return option + held / 16; }
 
+// Blocks on the remote list at which a push claims a private span, so that it gets to somebody who can use it though
+// its owner may sleep for ever.
+//   floating  f / 2, as for local frees
+//   reusable  f / 2 more than there were when it became so; but the last block that is live claims in any case
+//   hot       half of the blocks that were cut: the owner may still come and use them itself
+inline constexpr u32 kNoClaim = ~u32{0};
+constexpr u32 claim_floating(u32 capacity) { return reuse_threshold(capacity); }
+constexpr u32 claim_reusable(u32 capacity, u32 free, u32 remote) {
+  if (free >= capacity) return kNoClaim;  // nobody holds a block that could be pushed
+  const u32 live = capacity - free;
+  const u32 step = reuse_threshold(capacity);
+  return remote + (live < step ? live : step);
+}
+constexpr u32 claim_hot(u32 capacity, u32 cut, u32 remote) {
+  const u32 least = reuse_threshold(capacity);
+  const u32 half = cut / 2 > least ? cut / 2 : least;
+  return half > remote ? half : remote + 1;
+}
+
 // Local frees of a reusable span after which its free bytes are counted anew: an eighth of it, so that the slack is
 // never off by more.
 constexpr u32 recount_step(u32 capacity) { return reuse_threshold(capacity); }
@@ -37,6 +56,9 @@ constexpr bool within_slack(usize kept, usize more, usize budget) { return kept 
 
 static_assert(reuse_threshold(8) == 1 && reuse_threshold(9) == 2 && reuse_threshold(2048) == 256);
 static_assert(reuse_threshold(1) == 1);
+static_assert(claim_reusable(64, 60, 10) == 14 && claim_reusable(64, 8, 0) == 8 &&
+              claim_reusable(64, 64, 3) == kNoClaim);
+static_assert(claim_hot(64, 64, 0) == 32 && claim_hot(64, 2, 0) == 8 && claim_hot(64, 64, 40) == 41);
 static_assert(within_slack(0, 64, 64) && !within_slack(1, 64, 64) && !within_slack(65, 0, 64));
 
 }  // namespace coffer

@@ -6,7 +6,7 @@
 //
 //   first  block at the head of the remote list: 1 + its offset from the span's start in 16-byte units; 0 is none
 //   count  private states: blocks on the remote list
-//          shared states: all free blocks of the span (shared_base of the record + blocks on the remote list)
+//          shared states: all free blocks of the span (shared_base() + blocks on the remote list)
 //   state  SpanState
 //   tag    grows whenever the record begins a new life, so that a stale word never matches
 //
@@ -30,6 +30,7 @@ enum class SpanState : u8 {
 };
 
 constexpr bool is_private(SpanState state) { return state >= SpanState::hot && state <= SpanState::claimed; }
+constexpr bool can_be_claimed(SpanState state) { return state >= SpanState::hot && state <= SpanState::reusable; }
 constexpr bool is_shared(SpanState state) { return state >= SpanState::shared; }
 
 class RemoteWord {

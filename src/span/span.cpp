@@ -48,18 +48,16 @@ Span* make_span(ClassIndex size_class) {
   span->multiplier = layout.test.multiplier;
   span->limit = layout.test.limit;
   span->absent.set(low_mask(slots * kPagesPerSlot));
-  span->next.set(0);
-  span->previous.set(0);
   span->block_bytes.set(layout.block_bytes);
   span->capacity.set(layout.capacity);
   span->cut.set(0);
-  span->shared_base.set(0);
+  span->claim_at.store(claim_hot(layout.capacity, 0, 0), relaxed);  // relaxed: published by the remote word below
   span->size_class.set(static_cast<u8>(size_class));
   span->slots.set(static_cast<u8>(slots));
   span->shard.set(static_cast<u8>(shard));
   span->listed.set(0);
   span->pages_zero.set(run.dirty == 0 ? 1 : 0);
-  span->dirty_slots_at_start.set(static_cast<u32>(run.dirty));
+  span->dirty_slots_at_start.set(static_cast<u8>(run.dirty));
   describe_slots(span, slots, SlotUse::span, SlotUse::span_rest);
   // release: pairs with the acquire in push_remote and in walks; who sees the new life sees its fields.
   span->remote.store(load_word(span, relaxed).next_life(SpanState::hot).bits(), release);
@@ -116,7 +114,9 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
   const u32 unit = static_cast<u32>((reinterpret_cast<uptr>(first) - start) / kQuantum) + 1;
   const u32 capacity = span->capacity.get();
   const u32 threshold = reuse_threshold(capacity);
-  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  // acquire: pairs with the release of the owner's transitions, for claim_at. A later claim_at than the word's is as
+  // good: its owner is about to enter that state.
+  u64 seen = span->remote.load(acquire);
   for (;;) {
     const RemoteWord word(seen);
     const u32 total = word.count() + count;
@@ -124,9 +124,10 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
     last->next = word.first() == 0 ? nullptr : reinterpret_cast<Block*>(start + uptr{word.first() - 1} * kQuantum);
     SpanState state = word.state();
     PushDuty duty = PushDuty::none;
-    if (state == SpanState::floating && total >= threshold) {
+    // relaxed: see above.
+    if (can_be_claimed(state) && total >= span->claim_at.load(relaxed)) {
       state = SpanState::claimed;
-      duty = PushDuty::mail;
+      duty = PushDuty::claimed;
     } else if (is_shared(state) && total == capacity) {
       duty = state == SpanState::listed ? PushDuty::take_off : PushDuty::give_back;
       state = SpanState::returning;
@@ -136,7 +137,7 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
     }
     // release: pairs with the acquire in take_remote and mark_adopted, for the blocks' links and what the program wrote
     // before its free. acquire: a duty reads what the owner wrote before it made the span floating or shared.
-    if (span->remote.compare_exchange(seen, word.with(state, total, unit).bits(), acq_rel, relaxed)) return duty;
+    if (span->remote.compare_exchange(seen, word.with(state, total, unit).bits(), acq_rel, acquire)) return duty;
   }
 }
 
@@ -155,53 +156,67 @@ Block* take_remote(Span* span, u32* count) {
   return reinterpret_cast<Block*>(span_start(span) + uptr{word.first() - 1} * kQuantum);
 }
 
-bool mark_floating(Span* span) {
-  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+Retired mark_floating(Span* span, u32 claim_at) {
+  span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
+  u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
   do {
-    if (RemoteWord(seen).count() != 0) return false;
-    // release: pairs with the acquire in push_remote; the claimant reads owner.
+    if (RemoteWord(seen).count() != 0) return Retired::has_blocks;
+    if (RemoteWord(seen).state() != SpanState::hot) return Retired::claimed;
+    // release: pairs with the acquire in push_remote, for claim_at and what a claimant reads of the owner's line.
   } while (
       !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::floating).bits(), release, relaxed));
+  return Retired::floating;
+}
+
+bool mark_reusable(Span* span, u32 claim_at) {
+  span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
+  u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
+  do {
+    const SpanState state = RemoteWord(seen).state();
+    if (state != SpanState::hot && state != SpanState::floating) return false;
+    // release: as in mark_floating.
+  } while (
+      !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::reusable).bits(), release, relaxed));
   return true;
 }
 
-bool mark_reusable(Span* span) {
+bool mark_hot(Span* span, u32 claim_at) {
+  span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
+  u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
+  do {
+    if (RemoteWord(seen).state() != SpanState::reusable) return false;
+    // release: as in mark_floating.
+  } while (!span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::hot).bits(), release, relaxed));
+  return true;
+}
+
+bool claim(Span* span, SpanState from) {
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   do {
-    if (RemoteWord(seen).state() == SpanState::claimed) return false;
-    // relaxed: nothing is published, and what remote pushes published is acquired when their blocks are taken.
+    if (RemoteWord(seen).state() != from) return false;
+    // acq_rel: as a push that claims.
   } while (
-      !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::reusable).bits(), relaxed, relaxed));
+      !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::claimed).bits(), acq_rel, relaxed));
   return true;
 }
 
-void mark_hot(Span* span) {
-  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
-  // relaxed: reusable and hot are the same to everyone but the owner.
-  while (!span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::hot).bits(), relaxed, relaxed)) {
-  }
-}
-
-void receive_claimed(Span* span) {
-  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
-  // relaxed: the mailbox, or the closed mailbox, carried the span's fields to the caller.
-  while (
-      !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::reusable).bits(), relaxed, relaxed)) {
+void receive_claimed(Span* span, SpanState to, u32 claim_at) {
+  span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
+  u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
+  // release: as in mark_floating.
+  while (!span->remote.compare_exchange(seen, RemoteWord(seen).with_state(to).bits(), release, relaxed)) {
   }
 }
 
 ShareResult mark_shared(Span* span) {
   const u32 capacity = span->capacity.get();
-  const u32 base = local_count(span) + absent_count(span);
-  span->shared_base.set(base);
+  const u32 base = shared_base(span);
   u64 seen = span->remote.load(acquire);  // acquire: pairs with push_remote, if the span turns out empty
   for (;;) {
     const RemoteWord word(seen);
     const u32 total = base + word.count();
     if (total >= capacity) return ShareResult::empty;
     const SpanState state = total >= reuse_threshold(capacity) ? SpanState::listed : SpanState::shared;
-    // relaxed: published by the CAS. Set before it, for afterwards others may act on the span.
-    span->owner.store(nullptr, relaxed);
     // release: pairs with the acquire in push_remote (a duty) and mark_adopted: the owner's line goes with the span.
     if (span->remote.compare_exchange(seen, word.with(state, total, word.first()).bits(), acq_rel, acquire)) {
       return state == SpanState::listed ? ShareResult::listed : ShareResult::shared;
@@ -219,17 +234,24 @@ bool list_early(Span* span) {
   }
 }
 
-bool mark_adopted(Span* span) {
+bool mark_adopted(Span* span, Heap* heap) {
+  const u32 base = shared_base(span);
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   for (;;) {
     const RemoteWord word(seen);
-    if (word.state() != SpanState::listed) return false;
-    const u32 remote = word.count() - span->shared_base.get();
-    // acquire: pairs with the release in mark_shared (the owner's line) and in push_remote (the remote list).
-    if (span->remote.compare_exchange(seen, word.with(SpanState::hot, remote, word.first()).bits(), acquire, relaxed)) {
+    if (word.state() != SpanState::listed) break;
+    const u32 remote = word.count() - base;
+    // relaxed, both: published by the CAS. Before it, for from then on a push may claim the span from its new owner.
+    span->owner.store(heap, relaxed);
+    span->claim_at.store(claim_hot(span->capacity.get(), span->cut.get(), remote), relaxed);
+    // acquire: pairs with the release in mark_shared (the owner's line) and in push_remote (the remote list). release:
+    // owner and claim_at, for push_remote.
+    if (span->remote.compare_exchange(seen, word.with(SpanState::hot, remote, word.first()).bits(), acq_rel, relaxed)) {
       return true;
     }
   }
+  span->owner.store(nullptr, relaxed);  // relaxed: whoever ends the span takes it off the pool first, under the lock
+  return false;
 }
 
 }  // namespace coffer

@@ -3,20 +3,24 @@
 // The life of a span. `owner` is the heap that may use the owner's line; in shared states nobody may, but whoever moves
 // the span on. Every transition is one CAS on the remote word; the functions that make them are named.
 //
-//   state      owner   on list            who moves it on, and to what
+//   state      owner   found by           who moves it on, and to what
 //   free       none    -                  make_span: -> hot (its slots were claimed, nobody else can see it)
-//   hot        heap    heap->hot[class]   owner, when no block is left: -> floating; at thread exit: -> reusable
-//   floating   heap    heap->floating     owner, local frees reach the threshold: -> reusable
-//                                         a remote push that reaches it: -> claimed (in the CAS of the push)
-//   claimed    heap    floating, mailbox  the claimant mails it to its owner; the owner, taking its mail: -> reusable
-//              none    -                  (the owner's thread ended first) the claimant: -> shared or listed
-//   reusable   heap    heap->reusable     owner, needs blocks: -> hot; over its slack: -> shared or listed;
-//                                         all blocks free: -> free
-//   shared     none    -                  a push that reaches the threshold: -> listed, and lists it
+//   hot        heap    heap->hot[class]   owner, when no block is left: -> floating; emptied, or at thread end:
+//                                         -> reusable; a remote push that reaches claim_at: -> claimed
+//   floating   heap    its blocks         owner, local frees reach the threshold: -> reusable
+//                                         a remote push that reaches claim_at: -> claimed (in the CAS of the push)
+//   reusable   heap    heap->reusable     owner, needs blocks: -> hot; over its slack, or empty: -> claimed, by itself
+//                                         a remote push that reaches claim_at, anyone in need of memory: -> claimed
+//   claimed    heap    owner's mailbox    the owner, taking its mail: -> reusable, or hot where it still is that
+//              none    unsettled spans    taken: whoever settles it: -> shared, listed or free (heap/taking.hpp)
+//   shared     none    its blocks         a push that reaches the threshold: -> listed, and lists it
 //                                         a push that frees the last block: -> returning, and gives it back
 //   listed     none    partial pool       an adopter, under the pool's lock: -> hot
 //                                         a push that frees the last block: -> returning, takes it off, gives it back
 //   returning  none    -                  whoever set it: -> free
+//
+// Whoever makes a span claimed is its claimant, and alone moves it on, or hands that right on by a mailbox or the
+// unsettled spans. All other moves of a private span are its owner's, and lose to a claim.
 #pragma once
 
 #include "arena/arena.hpp"
@@ -63,13 +67,16 @@ inline constexpr u32 kNever = 1u << 30;  // more local frees than a span has blo
 
 // Blocks that lie in absent pages: free, on no list.
 inline u32 absent_count(const Span* span) { return span->capacity.get() - span->cut.get(); }
+// Free blocks of a shared span that are not on its remote list: the rest of its count. Nobody changes them while the
+// span is nobody's.
+inline u32 shared_base(const Span* span) { return local_count(span) + absent_count(span); }
 
 // --- Life. ---
 
 // A new span of the class in state hot, no page cut; the caller becomes its owner. nullptr: no memory.
 Span* make_span(ClassIndex size_class);
 // Ends the span's life and gives its slots back. The caller holds it alone: no block is live, it is on no list, and
-// its state is reusable (its owner calls) or returning.
+// its state is claimed (its claimant calls) or returning.
 void end_span(Span* span);
 
 // Cuts the next absent page that a block starts in, in address order; returns its blocks as a list, nullptr when no
@@ -84,7 +91,7 @@ inline RemoteWord load_word(const Span* span, std::memory_order order) { return 
 // What the thread whose push was just done has to do; nobody else will.
 enum class PushDuty : u8 {
   none,         // nothing, and the span must not be touched any more
-  mail,         // the span is claimed: mail it to its owner
+  claimed,      // the span is claimed: mail it to its owner, or take it (heap/taking.hpp)
   list,         // the span is listed: put it into the partial pool
   give_back,    // the span is returning, and was on no list
   take_off,     // the span is returning, and was listed
@@ -96,21 +103,26 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count);
 // Takes all remotely freed blocks of a private span: returns their list (nullptr: none) and their number. Owner only.
 Block* take_remote(Span* span, u32* count);
 
-// The owner's transitions. Each fails only if the span was claimed meanwhile (from floating), or, for `hot ->
-// floating`, if remote blocks arrived: then there is something to allocate after all.
-bool mark_floating(Span* span);    // hot -> floating
-bool mark_reusable(Span* span);    // floating or hot -> reusable; false: claimed
-void mark_hot(Span* span);         // reusable -> hot
-void receive_claimed(Span* span);  // claimed -> reusable: by the owner, or by a claimant without one
-// reusable -> shared or listed (listed when it has at least the threshold of free blocks), or nothing but the answer
-// `empty` if all blocks are free. Afterwards the span is nobody's; with `listed`, the caller has to put it into the
-// partial pool.
+// The owner's transitions; they lose to a claim. `claim_at`: the count at which a push claims the span from then on
+// (span/emptiness.hpp).
+enum class Retired : u8 { floating, has_blocks, claimed };
+Retired mark_floating(Span* span, u32 claim_at);  // hot -> floating; has_blocks: remote blocks arrived, it stays hot
+bool mark_reusable(Span* span, u32 claim_at);     // hot or floating -> reusable
+bool mark_hot(Span* span, u32 claim_at);          // reusable -> hot
+
+// A private span in state `from` -> claimed, without a push. false: it was not in that state (any more).
+bool claim(Span* span, SpanState from);
+// claimed -> reusable or hot, by the owner that got it by mail.
+void receive_claimed(Span* span, SpanState to, u32 claim_at);
+// claimed -> shared or listed (listed when it has at least the threshold of free blocks), or nothing but the answer
+// `empty` if all blocks are free. By the claimant, when nobody can be writing the owner's line. Afterwards the span is
+// nobody's; with `listed`, the caller has to put it into the partial pool.
 enum class ShareResult : u8 { shared, listed, empty };
 ShareResult mark_shared(Span* span);
 // shared -> listed although it has less than the threshold, but at least one free block: when memory is exhausted. The
 // caller has to put it into the partial pool.
 bool list_early(Span* span);
-// listed -> hot, for an adopter under the pool's lock; false: it is returning.
-bool mark_adopted(Span* span);
+// listed -> hot, owned by `heap` from that moment on; for an adopter under the pool's lock. false: it is returning.
+bool mark_adopted(Span* span, Heap* heap);
 
 }  // namespace coffer

@@ -27,6 +27,9 @@ void name_mapping(void* address, usize length, const char* name);
 void write_error(const char* text, usize length);
 u64 random_seed();
 u64 monotonic_ns();
+void prepare_barrier();
+bool has_barrier();
+bool barrier_everywhere();
 void yield();
 bool elevated();
 u64 call_count();
@@ -53,7 +56,7 @@ class Cell {
 
 Cell g_nth, g_one_in, g_counted, g_failed, g_kinds, g_persistent, g_torn, g_jitter;
 Cell g_calls_of[fake::kKinds];
-Cell g_address_space, g_reserved, g_clock;
+Cell g_address_space, g_reserved, g_clock, g_no_barrier;
 Cell g_processors(fake::kReal), g_current(fake::kReal), g_asked;
 
 // Numbers that look random and follow from the call's number: the same run fails in the same places.
@@ -181,6 +184,12 @@ void advise_huge_pages(void* address, usize length, HugePages advice) {
 void name_mapping(void* address, usize length, const char* name) { os_linux::name_mapping(address, length, name); }
 void write_error(const char* text, usize length) { os_linux::write_error(text, length); }
 u64 random_seed() { return os_linux::random_seed(); }
+void prepare_barrier() {
+  if (g_no_barrier.get() == 0) os_linux::prepare_barrier();
+}
+bool has_barrier() { return g_no_barrier.get() == 0 && os_linux::has_barrier(); }
+bool barrier_everywhere() { return !refuse(fake::kBarrier) && later(os_linux::barrier_everywhere()); }
+
 void yield() { os_linux::yield(); }
 bool elevated() { return os_linux::elevated(); }
 u64 call_count() { return os_linux::call_count(); }
@@ -203,6 +212,8 @@ const char* kind_name(u32 kind) {
       return "move_pages";
     case kRemap:
       return "remap";
+    case kBarrier:
+      return "barrier";
     case kAllKinds:
       return "all";
     default:
@@ -234,6 +245,8 @@ u64 calls_of(Kind kind) { return g_calls_of[lowest_bit(kind)].get(); }
 
 void set_address_space(usize bytes) { g_address_space.set(bytes); }
 usize reserved_bytes() { return g_reserved.get(); }
+
+void set_barrier(bool offered) { g_no_barrier.set(offered ? 0 : 1); }
 
 void set_clock(u64 nanoseconds) { g_clock.set(nanoseconds); }
 void set_processors(u32 count) { g_processors.set(count); }

@@ -17,8 +17,9 @@ enum Kind : u32 {
   kDecommit = 8,
   kMovePages = 16,
   kRemap = 32,
+  kBarrier = 64,  // barrier_everywhere
 };
-inline constexpr u32 kKinds = 6;
+inline constexpr u32 kKinds = 7;
 inline constexpr u32 kAllKinds = (1u << kKinds) - 1;
 
 // "reserve", "commit" ...; kind is one bit.
@@ -58,6 +59,9 @@ usize reserved_bytes();
 // From now on calls that may fail let other threads run before and after, now and then: what two threads do around a
 // slow system call meets more often.
 void set_jitter(bool on);
+
+// Whether the kernel offers the barrier; before prepare_barrier is called.
+void set_barrier(bool offered);
 
 // The time that monotonic_ns() gives from now on; 0: the real one.
 void set_clock(u64 nanoseconds);

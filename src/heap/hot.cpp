@@ -1,0 +1,155 @@
+#include "heap/hot.hpp"
+
+#include "heap/ownership.hpp"
+#include "span/emptiness.hpp"
+
+namespace coffer {
+
+namespace {
+
+constexpr u32 kLeastWatch = 8;  // blocks taken from an empty span at first
+constexpr u32 kMostPatience = 12;
+// heap->comeback: 0, or kGone once the class gave up an empty span, and one more each time it then asked again.
+constexpr u8 kGone = 1;
+constexpr u8 kRelaxPage = 4;   // from here on its hot span may be relaxed, if it has a page
+constexpr u8 kRelaxSpan = 24;  // or more, while the heap has no more than kRelaxedBytes of them
+constexpr u32 kRelaxedBytes = 64 * 1024;
+
+u32 patient(const Heap* heap, ClassIndex size_class) { return kLeastWatch << heap->patience[size_class].get(); }
+
+// Bytes that the blocks cut so far may have touched; of small ones the last, which may reach into the next page, is not
+// counted.
+u32 touched(const Span* span) {
+  const usize block = span->block_bytes.get();
+  const usize bytes = (span->cut.get() - (block <= kCarvePage / 4 ? 1 : 0)) * block;
+  return static_cast<u32>(round_up(bytes, kCarvePage));
+}
+
+bool relax(Heap* heap, ClassIndex size_class, const Span* span) {
+  const u8 times = heap->comeback[size_class].get();
+  if (times < kRelaxPage) return false;
+  const u32 bytes = touched(span);
+  if (bytes > kCarvePage) {
+    if (times < kRelaxSpan || heap->relaxed_bytes.get() + bytes > kRelaxedBytes) return false;
+    heap->relaxed_bytes.set(heap->relaxed_bytes.get() + bytes);
+  }
+  heap->relaxed_class[size_class].set(static_cast<u8>(bytes / kCarvePage));
+  return true;
+}
+
+void stop_relaxing(Heap* heap, ClassIndex size_class) {
+  const u32 bytes = heap->relaxed_class[size_class].get() * u32{kCarvePage};
+  if (bytes > kCarvePage) heap->relaxed_bytes.set(heap->relaxed_bytes.get() - bytes);
+  heap->relaxed_class[size_class].set(0);
+}
+
+// Length of a list; *last is its last block.
+u32 measure(Block* list, u32 most, Block** last) {
+  u32 count = 0;
+  for (; list != nullptr && count < most; list = list->next) {
+    *last = list;
+    ++count;
+  }
+  return count;
+}
+
+void settle_hot(Heap* heap, Span* span) {
+  const ClassIndex size_class = span->size_class.get();
+  Block* list = heap->blocks[size_class].get();
+  Block* last = nullptr;
+  const u32 listed = measure(list, span->capacity.get(), &last);
+  const u32 local = local_count(span);
+  // acquire: pairs with push_remote; if all blocks are free the span may end here.
+  const u32 free = listed + local + load_word(span, acquire).count();
+  const u32 cut = span->cut.get();
+  if (free < cut) {
+    const u32 live = cut - free;
+    const u32 wait = patient(heap, size_class);
+    if (heap->patience[size_class].get() < kMostPatience) {
+      heap->patience[size_class].set(static_cast<u8>(heap->patience[size_class].get() + 1));
+    }
+    return set_countdown(span, local, live > wait ? live : wait);
+  }
+  if (relax(heap, size_class, span)) return set_countdown(span, local, kNever);
+  heap->patience[size_class].set(0);
+  heap->hot[size_class].set(nullptr);
+  heap->blocks[size_class].set(nullptr);
+  heap->zero[size_class].set(0);
+  if (list != nullptr) {
+    last->next = span->local_free.get();
+    compiler_fence();  // a fork child must not see the list before the link
+    span->local_free.set(list);
+  }
+  set_countdown(span, local + listed, kNever);
+  place(heap, span, SpanState::hot);
+}
+
+}  // namespace
+
+void take_of_many(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
+  const u32 count = local_count(span);
+  const u32 live = span->cut.get() - count;
+  u32 some = live * kListPerLive;
+  if (some < patient(heap, size_class)) some = patient(heap, size_class);
+  if (count <= some) return take_whole_list(heap, size_class, span, list, live != 0 ? live : 1);
+  heap->zero[size_class].set(0);
+  Block* last = list;
+  for (u32 i = 1; i < some; ++i) last = last->next;
+  // A fork child may find these blocks on neither list: they are lost to it, and never found on both.
+  span->local_free.set(last->next);
+  set_countdown(span, count - some, live != 0 ? live : 1);
+  compiler_fence();
+  last->next = nullptr;
+  compiler_fence();
+  heap->blocks[size_class].set(list);
+}
+
+void watch_hot(Heap* heap, ClassIndex size_class, Span* span, u32 listed) {
+  const u32 cut = span->cut.get();
+  const u32 live = cut > listed ? cut - listed : 1;
+  set_countdown(span, 0, heap->relaxed_class[size_class].get() != 0 ? kNever : live);
+  // relaxed, both: a pusher that sees an old value claims a little earlier or later.
+  span->claim_at.store(claim_hot(span->capacity.get(), cut, load_word(span, relaxed).count()), relaxed);
+}
+
+void hot_grew(Heap* heap, ClassIndex size_class) {
+  heap->patience[size_class].set(0);
+  if (heap->relaxed_class[size_class].get() != 0) stop_relaxing(heap, size_class);
+}
+
+void forget_hot(Heap* heap, ClassIndex size_class) {
+  heap->hot[size_class].set(nullptr);
+  if (heap->relaxed_class[size_class].get() != 0) stop_relaxing(heap, size_class);
+}
+
+void hot_event(Heap* heap, Span* span) {
+  // A span that was claimed while it was hot is dropped at the next refill, and comes by mail.
+  if (heap->hot[span->size_class.get()].get() != span) return set_countdown(span, local_count(span), kNever);
+  settle_hot(heap, span);
+}
+
+bool comes_back(const Heap* heap, ClassIndex size_class) { return heap->comeback[size_class].get() > kGone; }
+
+void class_is_gone(Heap* heap, ClassIndex size_class) {
+  if (heap->comeback[size_class].get() == 0) heap->comeback[size_class].set(kGone);
+}
+
+void class_came_back(Heap* heap, ClassIndex size_class) {
+  const u8 times = heap->comeback[size_class].get();
+  if (times != 0 && times < kRelaxSpan) heap->comeback[size_class].set(static_cast<u8>(times + 1));
+}
+
+void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span) {
+  Block* list = heap->blocks[size_class].get();
+  heap->blocks[size_class].set(nullptr);
+  heap->zero[size_class].set(0);
+  if (list == nullptr || list == span->local_free.get()) return;
+  Block* last = nullptr;
+  const u32 count = measure(list, span->capacity.get(), &last);
+  last->next = span->local_free.get();
+  const u32 before = local_count(span);
+  span->local_free.set(list);
+  set_countdown(span, before + count, kNever);
+}
+
+}  // namespace coffer

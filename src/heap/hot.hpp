@@ -1,0 +1,71 @@
+// The hot span of a class: taking its blocks for malloc, and noticing that the owner's frees emptied it.
+//
+// malloc pops from heap->blocks[class] and counts nothing, so a hot span's owner does not know how many blocks of it
+// are live. It knows when it took its list: live = blocks cut - blocks on its lists. From then on the span cannot be
+// empty before as many local frees: that is the countdown. When it ends, hot_event walks the heap's list and knows
+// exactly. What that may cost is bounded by three rules:
+//
+//   a short list     From a span that is mostly free only some blocks are taken (take_of_many), so that the walk is
+//   short. patience         Each time the span turns out not to be empty, the next look comes twice as late. A page
+//   newly cut
+//                    ends that: the class grows, and what grows may shrink.
+//   relaxed          A hot span that was emptied again and again within a page (a loop of malloc and free), or very
+//   often
+//                    within a few, is no longer watched until it grows.
+//
+// An emptied span is ended at once (scalloc's eager return, paper 2 section 3.2). If its class comes back, it is kept
+// as a reusable span next time, where the heap's slack counts it and others can take it from a heap that sleeps.
+#pragma once
+
+#include "heap/bracket.hpp"
+
+namespace coffer {
+
+// Whether the heap's hot span of the class, inside its bracket, still is that: others may have taken it.
+inline bool still_hot(const Bracket& bracket, const Span* span, ClassIndex size_class) {
+  if (!bracket.owned() || span->size_class.get() != size_class) return false;
+  const SpanState state = load_word(span, relaxed).state();  // relaxed: the owner's own transitions, or a claim
+  return state == SpanState::hot || state == SpanState::claimed;
+}
+
+// In this order, so that a fork child finds the list in one place or, the same head, in both.
+COFFER_INLINE void take_whole_list(Heap* heap, ClassIndex size_class, Span* span, Block* list, u32 frees) {
+  heap->zero[size_class].set(0);
+  heap->blocks[size_class].set(list);
+  compiler_fence();
+  span->local_free.set(nullptr);
+  set_countdown(span, 0, frees);
+  compiler_fence();
+}
+
+// Blocks that may be taken for each one that is live: the walk costs a free as much.
+inline constexpr u32 kListPerLive = 8;
+
+// Makes the hot span's local list `list`, or its first blocks, the heap's. Inside the bracket.
+void take_of_many(Heap* heap, ClassIndex size_class, Span* span, Block* list);
+COFFER_INLINE void take_local(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
+  if (heap->relaxed_class[size_class].get() != 0) return take_whole_list(heap, size_class, span, list, kNever);
+  const u32 count = local_count(span);
+  const u32 live = span->cut.get() - count;  // with what others freed
+  if (COFFER_UNLIKELY(count > live * kListPerLive)) return take_of_many(heap, size_class, span, list);
+  take_whole_list(heap, size_class, span, list, live);
+}
+// After the heap got `listed` blocks of the hot span, and none are left on the local list: sets the countdown.
+void watch_hot(Heap* heap, ClassIndex size_class, Span* span, u32 listed);
+// A page was cut: the class grows.
+void hot_grew(Heap* heap, ClassIndex size_class);
+// The class has no hot span any more.
+void forget_hot(Heap* heap, ClassIndex size_class);
+
+// The countdown of a hot span ended. Inside its bracket.
+void hot_event(Heap* heap, Span* span);
+// An empty span of the class is given up, or would be.
+bool comes_back(const Heap* heap, ClassIndex size_class);
+void class_is_gone(Heap* heap, ClassIndex size_class);
+// The class asks for a span: notes whether it came back after it was given up.
+void class_came_back(Heap* heap, ClassIndex size_class);
+
+// Puts the blocks of the heap's list back on the hot span's local list. It walks that list. Inside the bracket.
+void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span);
+
+}  // namespace coffer

@@ -1,0 +1,151 @@
+#include "heap/taking.hpp"
+
+#include "config/config.hpp"
+#include "heap/bracket.hpp"
+#include "heap/registry.hpp"
+#include "heap/walk.hpp"
+#include "os/os.hpp"
+#include "pool/partial_pool.hpp"
+#include "span/emptiness.hpp"
+
+namespace coffer {
+
+namespace {
+
+struct Unsettled {
+  alignas(kCacheLine) Atomic<SpanNumber> first;  // stack by mail_next; only ever taken whole
+  Atomic<usize> bytes;
+};
+Unsettled g_unsettled;
+
+bool mail(Heap* owner, Span* span) {
+  const u32 slots = span->slots.get();
+  // relaxed: a limit, and the owner counts anew when it takes its mail.
+  const usize budget = slack_budget(config::options().slack, owner->held.load(relaxed));
+  u64 box = owner->mailbox.load(relaxed);  // relaxed: the CAS below checks it
+  do {
+    if (box == kMailboxClosed) return false;
+    // One span is taken in any case, so that a class with large ones is not cut off.
+    if (mail_first(box) != 0 && !within_slack(mail_bytes(box), span_bytes(span), budget)) return false;
+    span->mail_next.store(mail_first(box), relaxed);  // relaxed: published by the CAS
+    // release: pairs with the acquire in take_mail and rob_mailbox.
+  } while (!owner->mailbox.compare_exchange(box, (((box >> 32) + slots) << 32) | span_number(span), release, relaxed));
+  return true;
+}
+
+void push_unsettled(Span* span) {
+  SpanNumber first = g_unsettled.first.load(relaxed);  // relaxed: the CAS below checks it
+  do {
+    span->mail_next.store(first, relaxed);  // relaxed: published by the CAS
+    // release: pairs with the acquire in settle_unsettled: the owner field is none before the settler's barrier.
+  } while (!g_unsettled.first.compare_exchange(first, span_number(span), release, relaxed));
+}
+
+void take(Span* span, Heap* owner) {
+  span->taken_from.set(owner->index.get());
+  owner->held.fetch_sub(span_bytes(span), relaxed);  // relaxed: a figure for budgets
+  span->owner.store(nullptr, relaxed);               // relaxed: ordered by the settler's barrier (bracket.hpp)
+  push_unsettled(span);
+  g_unsettled.bytes.fetch_add(span_bytes(span), relaxed);  // relaxed: a limit that may be late
+}
+
+void rob_mailbox(Heap* heap) {
+  u64 box = heap->mailbox.load(relaxed);  // relaxed: the CAS below checks it
+  do {
+    if (box == 0 || box == kMailboxClosed) return;
+    // acquire: pairs with the release in mail.
+  } while (!heap->mailbox.compare_exchange(box, 0, acquire, relaxed));
+  for (SpanNumber number = mail_first(box); number != 0;) {
+    Span* span = span_at(number);
+    number = span->mail_next.load(relaxed);  // relaxed: acquired with the box
+    take(span, heap);
+  }
+}
+
+}  // namespace
+
+void share_claimed(Span* span) {
+  switch (mark_shared(span)) {
+    case ShareResult::shared:
+      return;
+    case ShareResult::empty:
+      return end_span(span);
+    case ShareResult::listed:
+      if (!g_partial_pool.insert(span)) end_span(span);
+      return;
+  }
+}
+
+void hand_on_claimed(Span* span) {
+  // acquire: pairs with the release of the transition that made the span the owner's; only a claimant changes it.
+  Heap* owner = span->owner.load(acquire);
+  if (mail(owner, span)) return;
+  take(span, owner);
+  // relaxed: a limit that may be late.
+  if (g_unsettled.bytes.load(relaxed) > kUnsettledLimit) settle_unsettled();
+}
+
+bool settle_unsettled() {
+  // relaxed: only whether to look.
+  if (g_unsettled.first.load(relaxed) == 0) return false;
+  // acquire: pairs with the release in push_unsettled.
+  SpanNumber number = g_unsettled.first.exchange(0, acquire);
+  if (number == 0) return false;
+  bool barrier = true;
+  if (g_fence_brackets) {
+    full_fence();  // pairs with bracket_fence
+  } else {
+    barrier = os::barrier_everywhere();
+  }
+  bool settled = false;
+  while (number != 0) {
+    Span* span = span_at(number);
+    number = span->mail_next.load(relaxed);  // relaxed: acquired with the stack
+    const Heap* old_owner = heap_by_index(span->taken_from.get());
+    // acquire: pairs with the release that cleared the bracket: what the old owner did last is seen.
+    if (!barrier || old_owner->bracket.load(acquire) == span) {
+      push_unsettled(span);
+      continue;
+    }
+    g_unsettled.bytes.fetch_sub(span_bytes(span), relaxed);  // relaxed: a limit that may be late
+    share_claimed(span);
+    settled = true;
+  }
+  return settled;
+}
+
+usize unsettled_bytes() { return g_unsettled.bytes.load(relaxed); }  // relaxed: a figure
+
+void rob_heaps() {
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) rob_mailbox(heap_by_index(i));
+  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans) return;
+    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
+      if (slot_use != SlotUse::span) return;
+      // A look at fields that the owner may be changing: what the claim and the settler find decides.
+      // acquire: pairs with make_span; the fields are those of the span's life.
+      const RemoteWord word = load_word(span, acquire);
+      if (word.state() != SpanState::reusable) return;
+      if (local_count(span) + absent_count(span) + word.count() < span->capacity.get()) return;
+      if (!claim(span, SpanState::reusable)) return;
+      take(span, span->owner.load(acquire));  // acquire: as in hand_on_claimed
+    });
+  });
+}
+
+void forget_unsettled() {
+  g_unsettled.first.store(0, relaxed);  // relaxed, both: other threads are gone
+  g_unsettled.bytes.store(0, relaxed);
+}
+
+bool is_unsettled(const Span* span) {
+  const SpanNumber wanted = span_number(span);
+  // relaxed, both: no other thread is inside.
+  for (SpanNumber number = g_unsettled.first.load(relaxed); number != 0;) {
+    if (number == wanted) return true;
+    number = span_at(number)->mail_next.load(relaxed);
+  }
+  return false;
+}
+
+}  // namespace coffer

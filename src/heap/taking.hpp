@@ -1,0 +1,49 @@
+// Spans that a remote free claimed, and how they get to somebody who can use them though their owner may sleep for
+// ever. The claimant mails the span to its owner; where the owner does not collect its mail, it takes the span away:
+//
+//   claimed --mail--> owner's mailbox --owner, at its next slow path--> reusable or hot
+//      |                    |
+//      | mailbox full,      | robbed, by somebody who needs memory
+//      | or closed          |
+//      +--------------------+--take--> unsettled --settle_unsettled--> shared, listed or ended
+//
+// A span that was taken has no owner any more, but its old owner may be in the middle of a local free. So it waits,
+// unsettled, until a barrier was issued on every processor (one membarrier for all that wait) and the old owner's
+// bracket does not name it (bracket.hpp). Nobody waits for anybody: a span whose name is found stays unsettled, at most
+// one a heap.
+//
+// DESIGN.md's 3.4 has a span given to the pool unsettled, with an epoch of barriers. Here a settler takes all that
+// wait before it issues its barrier, which makes the epoch superfluous. Hoard (paper 1, section 3.2) moves superblocks
+// to the global heap at the free that makes a heap too empty; here that free may be another thread's.
+#pragma once
+
+#include "heap/heap.hpp"
+
+namespace coffer {
+
+// An owner's mailbox: a stack of claimed spans. | slots in the box (32) | number of the first span (32) |
+inline constexpr u64 kMailboxClosed = ~u64{0};  // the thread ended: everything is taken
+inline SpanNumber mail_first(u64 box) { return static_cast<SpanNumber>(box); }
+inline usize mail_bytes(u64 box) { return (box >> 32) * kSlotBytes; }
+
+// What may wait unsettled before somebody issues a barrier for it.
+inline constexpr usize kUnsettledLimit = usize{1} << 20;
+
+// Any thread, outside brackets. The claimant of a private span: mails or takes it.
+void hand_on_claimed(Span* span);
+// A claimed span that nobody else can be at work on (settled, or claimed by its owner): makes it shared, listed, or
+// ends it. Its owner field is none already.
+void share_claimed(Span* span);
+// Settles what can be settled. true: something was.
+bool settle_unsettled();
+usize unsettled_bytes();
+// Takes all mail, and the reusable spans without a live block, from every heap: for when memory is needed, or was not
+// for a while. The caller settles.
+void rob_heaps();
+
+// For fork children (vanished.cpp), while no other thread is inside.
+void forget_unsettled();
+// For coffer_check: whether the span waits among the unsettled.
+bool is_unsettled(const Span* span);
+
+}  // namespace coffer
