@@ -108,8 +108,6 @@ void watch_hot(Heap* heap, ClassIndex size_class, Span* span, u32 listed) {
   const u32 cut = span->cut.get();
   const u32 live = cut > listed ? cut - listed : 1;
   set_countdown(span, 0, heap->relaxed_class[size_class].get() != 0 ? kNever : live);
-  // relaxed, both: a pusher that sees an old value claims a little earlier or later.
-  span->claim_at.store(claim_hot(span->capacity.get(), cut, load_word(span, relaxed).count()), relaxed);
 }
 
 void hot_grew(Heap* heap, ClassIndex size_class) {

@@ -95,12 +95,9 @@ void place(Heap* heap, Span* span, SpanState from) {
   const bool keep = empty ? fits && comes_back(heap, size_class) : fits || attached_heaps() <= 1;
   if (empty) class_is_gone(heap, size_class);
   if (!keep) return give_up(heap, span, from);
-  const u32 claim_at = claim_reusable(capacity, free, load_word(span, relaxed).count());  // relaxed: a threshold
   if (from == SpanState::claimed) {
-    receive_claimed(span, SpanState::reusable, claim_at);
-  } else if (from == SpanState::reusable) {
-    span->claim_at.store(claim_at, relaxed);  // relaxed: a push that misses it claims a little earlier
-  } else if (!mark_reusable(span, claim_at)) {
+    receive_claimed(span, SpanState::reusable);
+  } else if (!mark_reusable(span)) {
     return set_countdown(span, local_count(span), kNever);
   }
   set_countdown(span, local_count(span), frees_to_event(capacity, free));
@@ -118,9 +115,7 @@ void take_mail(Heap* heap) {
     number = span->mail_next.load(relaxed);  // relaxed: acquired with the box
     const Bracket bracket(heap, span);
     if (heap->hot[span->size_class.get()].get() == span) {
-      // relaxed: a threshold.
-      const u32 count = load_word(span, relaxed).count();
-      receive_claimed(span, SpanState::hot, claim_hot(span->capacity.get(), span->cut.get(), count));
+      receive_claimed(span, SpanState::hot);
     } else {
       place(heap, span, SpanState::claimed);
     }

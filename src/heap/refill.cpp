@@ -32,6 +32,7 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
     list = cut_page(span, &zero);
     if (list == nullptr) return false;
     count = span->cut.get() - before;
+    raise_claim(span);
     hot_grew(heap, size_class);
   }
   heap->zero[size_class].set(zero ? 1 : 0);
@@ -51,7 +52,7 @@ bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span) {
     if (refill_from(heap, size_class, span)) return true;
     set_countdown(span, 0, reuse_threshold(span->capacity.get()));
     // Exhausted: it floats. Or remote frees came in meanwhile; or it was claimed, and comes by mail.
-    if (mark_floating(span, claim_floating(span->capacity.get())) != Retired::has_blocks) break;
+    if (mark_floating(span) != Retired::has_blocks) break;
   }
   forget_hot(heap, size_class);
   return false;
@@ -76,10 +77,9 @@ Span* next_reusable(Heap* heap, ClassIndex size_class) {
     {
       const Bracket bracket(heap, span);
       if (!bracket.owned()) continue;
-      const u32 capacity = span->capacity.get();
-      const u32 remote = load_word(span, relaxed).count();  // relaxed: a threshold
-      if (!mark_hot(span, claim_hot(capacity, span->cut.get(), remote))) continue;
-      empty = local_count(span) + absent_count(span) + remote >= capacity;
+      if (!mark_hot(span)) continue;
+      // relaxed: a guess about what the program will do next.
+      empty = local_count(span) + absent_count(span) + load_word(span, relaxed).count() >= span->capacity.get();
     }
     if (empty) class_came_back(heap, size_class);
     return span;
@@ -108,10 +108,8 @@ Span* scavenge_floating(Heap* heap, ClassIndex size_class, ClassIndex largest) {
       if (span->size_class.get() < size_class || span->size_class.get() > largest) return;
       const Bracket bracket(heap, span);
       if (!bracket.owned() || load_word(span, relaxed).state() != SpanState::floating) return;
-      const u32 remote = load_word(span, relaxed).count();
-      if (local_count(span) == 0 && remote == 0) return;
-      const u32 claim_at = claim_hot(span->capacity.get(), span->cut.get(), remote);
-      if (mark_reusable(span, kNoClaim) && mark_hot(span, claim_at)) found = span;
+      if (local_count(span) == 0 && load_word(span, relaxed).count() == 0) return;
+      if (mark_reusable(span) && mark_hot(span)) found = span;
     });
   });
   return found;

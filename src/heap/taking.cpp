@@ -43,10 +43,10 @@ void push_unsettled(Span* span) {
 
 void take(Span* span, Heap* owner) {
   span->taken_from.set(owner->index.get());
-  owner->held.fetch_sub(span_bytes(span), relaxed);  // relaxed: a figure for budgets
-  span->owner.store(nullptr, relaxed);               // relaxed: ordered by the settler's barrier (bracket.hpp)
-  push_unsettled(span);
+  owner->held.fetch_sub(span_bytes(span), relaxed);        // relaxed: a figure for budgets
+  span->owner.store(nullptr, relaxed);                     // relaxed: ordered by the settler's barrier (bracket.hpp)
   g_unsettled.bytes.fetch_add(span_bytes(span), relaxed);  // relaxed: a limit that may be late
+  push_unsettled(span);
 }
 
 void rob_mailbox(Heap* heap) {
@@ -100,14 +100,15 @@ bool settle_unsettled() {
   bool settled = false;
   while (number != 0) {
     Span* span = span_at(number);
-    number = span->mail_next.load(relaxed);  // relaxed: acquired with the stack
+    number = span->mail_next.load(relaxed);                  // relaxed: acquired with the stack
+    g_unsettled.bytes.fetch_sub(span_bytes(span), relaxed);  // relaxed: a limit that may be late
     const Heap* old_owner = heap_by_index(span->taken_from.get());
     // acquire: pairs with the release that cleared the bracket: what the old owner did last is seen.
     if (!barrier || old_owner->bracket.load(acquire) == span) {
+      // No longer counted: at most one span a heap, and each of them would have every later taker issue a barrier.
       push_unsettled(span);
       continue;
     }
-    g_unsettled.bytes.fetch_sub(span_bytes(span), relaxed);  // relaxed: a limit that may be late
     share_claimed(span);
     settled = true;
   }

@@ -63,7 +63,6 @@ void adopt_orphan(Span* span, Heap* heap) {
   // Between taking a page from the absent ones and counting its blocks, a thread may have vanished.
   span->cut.set(span->capacity.get() - count_absent_blocks(span));
   span->owner.store(nullptr, relaxed);  // relaxed: the child's other threads wait
-  receive_claimed(span, SpanState::claimed, kNoClaim);
   share_claimed(span);
 }
 

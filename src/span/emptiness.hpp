@@ -33,7 +33,6 @@ constexpr usize slack_budget(usize option, usize held) { return option + held / 
 //   reusable  f / 2 more than there were when it became so; but the last block that is live claims in any case
 //   hot       half of the blocks that were cut: the owner may still come and use them itself
 inline constexpr u32 kNoClaim = ~u32{0};
-constexpr u32 claim_floating(u32 capacity) { return reuse_threshold(capacity); }
 constexpr u32 claim_reusable(u32 capacity, u32 free, u32 remote) {
   if (free >= capacity) return kNoClaim;  // nobody holds a block that could be pushed
   const u32 live = capacity - free;

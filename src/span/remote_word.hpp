@@ -8,7 +8,7 @@
 //   count  private states: blocks on the remote list
 //          shared states: all free blocks of the span (shared_base() + blocks on the remote list)
 //   state  SpanState
-//   tag    grows whenever the record begins a new life, so that a stale word never matches
+//   tag    grows whenever the record begins a new life or its owner enters a state, so that a stale word never matches
 //
 // No pointer, so that the word is one CAS wide; lists end by link, not by count.
 #pragma once
@@ -54,12 +54,14 @@ class RemoteWord {
 
   constexpr RemoteWord with(SpanState state, u32 count, u32 first) const { return make(tag(), state, count, first); }
   constexpr RemoteWord with_state(SpanState state) const { return with(state, count(), first()); }
+  // The same list and count in a state that its owner enters. The tag moves on, so that a push which decided by what
+  // the span was before (claim_at) fails.
+  constexpr RemoteWord entering(SpanState state) const { return make(next_tag(), state, count(), first()); }
   // The word of the record's next life.
-  constexpr RemoteWord next_life(SpanState state) const {
-    return make((tag() + 1) & ((1u << (64 - kFirstBits - kCountBits - kStateBits)) - 1), state, 0, 0);
-  }
+  constexpr RemoteWord next_life(SpanState state) const { return make(next_tag(), state, 0, 0); }
 
  private:
+  constexpr u32 next_tag() const { return (tag() + 1) & ((1u << (64 - kFirstBits - kCountBits - kStateBits)) - 1); }
   static constexpr u64 low(u32 bits) { return (u64{1} << bits) - 1; }
   u64 bits_;
 };

@@ -125,7 +125,7 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
     SpanState state = word.state();
     PushDuty duty = PushDuty::none;
     // relaxed: see above.
-    if (can_be_claimed(state) && total >= span->claim_at.load(relaxed)) {
+    if (can_be_claimed(state) && total >= (state == SpanState::floating ? threshold : span->claim_at.load(relaxed))) {
       state = SpanState::claimed;
       duty = PushDuty::claimed;
     } else if (is_shared(state) && total == capacity) {
@@ -144,50 +144,70 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
 Block* take_remote(Span* span, u32* count) {
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   RemoteWord word(seen);
+  *count = 0;
+  if (word.first() == 0) return nullptr;
+  // relaxed: published by the CAS. Before it, for it may be less than before; a push that sees it early claims early.
+  span->claim_at.store(claim_hot(span->capacity.get(), span->cut.get(), 0), relaxed);
   do {
     word = RemoteWord(seen);
-    if (word.first() == 0) {
-      *count = 0;
-      return nullptr;
-    }
-    // acquire: pairs with the release in push_remote.
-  } while (!span->remote.compare_exchange(seen, word.with(word.state(), 0, 0).bits(), acquire, relaxed));
+    // acquire: pairs with the release in push_remote. release: claim_at, for the same.
+  } while (!span->remote.compare_exchange(seen, word.with(word.state(), 0, 0).bits(), acq_rel, relaxed));
   *count = word.count();
   return reinterpret_cast<Block*>(span_start(span) + uptr{word.first() - 1} * kQuantum);
 }
 
-Retired mark_floating(Span* span, u32 claim_at) {
-  span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
-  u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
+Retired mark_floating(Span* span) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   do {
     if (RemoteWord(seen).count() != 0) return Retired::has_blocks;
     if (RemoteWord(seen).state() != SpanState::hot) return Retired::claimed;
-    // release: pairs with the acquire in push_remote, for claim_at and what a claimant reads of the owner's line.
+    // release: pairs with the acquire in push_remote, for what a claimant reads of the owner's line.
   } while (
-      !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::floating).bits(), release, relaxed));
+      !span->remote.compare_exchange(seen, RemoteWord(seen).entering(SpanState::floating).bits(), release, relaxed));
   return Retired::floating;
 }
 
-bool mark_reusable(Span* span, u32 claim_at) {
+namespace {
+
+// One try to enter `to` from the word `seen`.
+bool enter(Span* span, u64& seen, SpanState to) {
+  const u32 capacity = span->capacity.get();
+  const u32 count = RemoteWord(seen).count();
+  const u32 claim_at = to == SpanState::hot ? claim_hot(capacity, span->cut.get(), count)
+                                            : claim_reusable(capacity, shared_base(span) + count, count);
   span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
-  u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
+  // release: as in mark_floating.
+  return span->remote.compare_exchange(seen, RemoteWord(seen).entering(to).bits(), release, relaxed);
+}
+
+}  // namespace
+
+bool mark_reusable(Span* span) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it
   do {
-    const SpanState state = RemoteWord(seen).state();
-    if (state != SpanState::hot && state != SpanState::floating) return false;
-    // release: as in mark_floating.
-  } while (
-      !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::reusable).bits(), release, relaxed));
+    if (!can_be_claimed(RemoteWord(seen).state())) return false;
+  } while (!enter(span, seen, SpanState::reusable));
   return true;
 }
 
-bool mark_hot(Span* span, u32 claim_at) {
-  span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
-  u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
+bool mark_hot(Span* span) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it
   do {
     if (RemoteWord(seen).state() != SpanState::reusable) return false;
-    // release: as in mark_floating.
-  } while (!span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::hot).bits(), release, relaxed));
+  } while (!enter(span, seen, SpanState::hot));
   return true;
+}
+
+void receive_claimed(Span* span, SpanState to) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it
+  while (!enter(span, seen, to)) {
+  }
+}
+
+void raise_claim(Span* span) {
+  const u32 wanted = claim_hot(span->capacity.get(), span->cut.get(), 0);
+  // relaxed, both: only this thread writes it; a push that sees the old value claims a little early.
+  if (wanted > span->claim_at.load(relaxed)) span->claim_at.store(wanted, relaxed);
 }
 
 bool claim(Span* span, SpanState from) {
@@ -198,14 +218,6 @@ bool claim(Span* span, SpanState from) {
   } while (
       !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::claimed).bits(), acq_rel, relaxed));
   return true;
-}
-
-void receive_claimed(Span* span, SpanState to, u32 claim_at) {
-  span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
-  u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
-  // release: as in mark_floating.
-  while (!span->remote.compare_exchange(seen, RemoteWord(seen).with_state(to).bits(), release, relaxed)) {
-  }
 }
 
 ShareResult mark_shared(Span* span) {

@@ -103,17 +103,19 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count);
 // Takes all remotely freed blocks of a private span: returns their list (nullptr: none) and their number. Owner only.
 Block* take_remote(Span* span, u32* count);
 
-// The owner's transitions; they lose to a claim. `claim_at`: the count at which a push claims the span from then on
-// (span/emptiness.hpp).
+// The owner's transitions; they lose to a claim. Those that enter hot or reusable also set claim_at, the count at which
+// a push claims the span, by the count of the very word that they replace: what a push did meanwhile is never missed.
 enum class Retired : u8 { floating, has_blocks, claimed };
-Retired mark_floating(Span* span, u32 claim_at);  // hot -> floating; has_blocks: remote blocks arrived, it stays hot
-bool mark_reusable(Span* span, u32 claim_at);     // hot or floating -> reusable
-bool mark_hot(Span* span, u32 claim_at);          // reusable -> hot
+Retired mark_floating(Span* span);  // hot -> floating; has_blocks: remote blocks arrived, it stays hot
+bool mark_reusable(Span* span);     // hot, floating or reusable -> reusable; the local list is settled
+bool mark_hot(Span* span);          // reusable -> hot
+// More blocks of the hot span were cut: claim_at grows.
+void raise_claim(Span* span);
 
 // A private span in state `from` -> claimed, without a push. false: it was not in that state (any more).
 bool claim(Span* span, SpanState from);
 // claimed -> reusable or hot, by the owner that got it by mail.
-void receive_claimed(Span* span, SpanState to, u32 claim_at);
+void receive_claimed(Span* span, SpanState to);
 // claimed -> shared or listed (listed when it has at least the threshold of free blocks), or nothing but the answer
 // `empty` if all blocks are free. By the claimant, when nobody can be writing the owner's line. Afterwards the span is
 // nobody's; with `listed`, the caller has to put it into the partial pool.
