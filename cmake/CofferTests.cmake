@@ -20,7 +20,6 @@ else()
 endif()
 find_package(Threads REQUIRED)
 enable_testing()
-include(GoogleTest)
 
 # Folders whose tests link libcoffer_core; a sanitizer build has these only.
 set(coffer_test_folders test/unit test/property test/stress test/fault)

@@ -193,7 +193,7 @@ void fill(void* block, std::size_t size, std::uint64_t seed) {
   std::size_t place = 0;
   for (; place + 8 <= size; place += 8) {
     const std::uint64_t word = (seed + place) * 0x9e3779b97f4a7c15ull;
-    std::memcpy(bytes + place, &word, 8);
+    __builtin_memcpy(bytes + place, &word, 8);
   }
   for (; place < size; ++place) bytes[place] = static_cast<unsigned char>(seed + place);
 }
@@ -204,7 +204,7 @@ bool holds_pattern(const void* block, std::size_t size, std::uint64_t seed) {
   for (; place + 8 <= size; place += 8) {
     const std::uint64_t expected = (seed + place) * 0x9e3779b97f4a7c15ull;
     std::uint64_t word;
-    std::memcpy(&word, bytes + place, 8);
+    __builtin_memcpy(&word, bytes + place, 8);
     if (word != expected) return false;
   }
   for (; place < size; ++place) {

@@ -1,7 +1,7 @@
-// Makes the n-th call to the operating system fail, for every n in a run, once and from then on; for all kinds of calls
-// together and for each kind alone.
+// Makes the n-th call to the operating system fail, for every n in a run: of each kind of call alone, once and from
+// then on; and of all kinds together, from then on. (Once of all kinds together is once of the kind that the call has.)
 //
-//   sweep [--kinds MASK]                         every n
+//   sweep KIND                                   every n; KIND is all, reserve, commit ... (fake::kind_name)
 //   sweep --nth N --kinds MASK [--from-then-on] [--torn]   this one, in this process, for a debugger
 //
 // Each run has a process of its own, forked from one that never used the allocator: the first faults hit its start.
@@ -53,7 +53,7 @@ class Sweep {
  public:
   explicit Sweep(Shared* shared) : shared_(shared) {}
 
-  // Every n until a run makes fewer than n calls.
+  // Every n until a run makes fewer than n calls. At least one call must have been there to fail.
   void run(fake::Faults faults) {
     std::uint64_t runs = 0, refused = 0;
     for (faults.nth = 1; reports_ < kMostReports; ++faults.nth) {
@@ -66,6 +66,7 @@ class Sweep {
       refused += shared_->refused;
       if (runs > 100'000) break;
     }
+    REQUIRE(runs > 1, "the workload makes no call of kind %s", fake::kind_name(faults.kinds));
     runs_ += runs;
     faults.nth = 0;
     std::printf("  %" PRIu64 " runs, %" PRIu64 " allocations refused: ", runs, refused);
@@ -108,38 +109,44 @@ class Sweep {
   int reports_ = 0;
 };
 
-int sweep_all(Shared* shared, std::uint32_t only) {
+int sweep_kind(Shared* shared, std::uint32_t kinds) {
   REQUIRE(fake::calls_of(fake::kReserve) == 0, "the allocator started before main: faults at its start are not tested");
   Sweep sweep(shared);
-  const auto both = [&](fake::Faults faults) {
-    if (only != 0 && faults.kinds != only) return;
+  fake::Faults faults;
+  faults.kinds = kinds;
+  if (kinds != fake::kAllKinds) sweep.run(faults);
+  faults.duration = fake::Duration::from_then_on;
+  sweep.run(faults);
+  // What a torn call leaves matters most when many are torn.
+  if (kinds == fake::kCommit || kinds == fake::kPurge) {
+    faults.damage = fake::Damage::torn;
     sweep.run(faults);
-    faults.duration = fake::Duration::from_then_on;
-    sweep.run(faults);
-  };
-  both({});
-  for (std::uint32_t kind = 1; kind < fake::kAllKinds; kind *= 2) {
-    fake::Faults faults;
-    faults.kinds = kind;
-    both(faults);
-    // What a torn call leaves matters most when many are torn.
-    const bool can_tear = kind == fake::kCommit || kind == fake::kPurge;
-    if (can_tear && (only == 0 || only == kind)) {
-      faults.duration = fake::Duration::from_then_on;
-      faults.damage = fake::Damage::torn;
-      sweep.run(faults);
-    }
   }
   std::printf("%" PRIu64 " runs, %d failed\n", sweep.runs(), sweep.reports());
   return sweep.reports() == 0 ? 0 : 1;
 }
 
-int sweep_main(const Arguments& arguments) {
+// The mask of a kind's name; 0: there is none.
+std::uint32_t kind_named(const char* name) {
+  if (std::strcmp(name, fake::kind_name(fake::kAllKinds)) == 0) return fake::kAllKinds;
+  for (std::uint32_t kind = 1; kind < fake::kAllKinds; kind *= 2) {
+    if (std::strcmp(name, fake::kind_name(kind)) == 0) return kind;
+  }
+  return 0;
+}
+
+int sweep_main(int argc, char** argv) {
+  const Arguments arguments(argc, argv);
   void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   REQUIRE(memory != MAP_FAILED, "no memory to share with children");
   Shared* const shared = static_cast<Shared*>(memory);
+  if (!arguments.given("--nth")) {
+    const std::uint32_t kinds = argc == 2 ? kind_named(argv[1]) : 0;
+    if (kinds != 0) return sweep_kind(shared, kinds);
+    std::fprintf(stderr, "usage: sweep KIND | sweep --nth N --kinds MASK [--from-then-on] [--torn]\n");
+    return 2;
+  }
   const auto kinds = static_cast<std::uint32_t>(arguments.number("--kinds", 0));
-  if (!arguments.given("--nth")) return sweep_all(shared, kinds);
   fake::Faults faults;
   faults.nth = arguments.number("--nth", 0);
   if (kinds != 0) faults.kinds = kinds;
@@ -154,4 +161,4 @@ int sweep_main(const Arguments& arguments) {
 }  // namespace
 }  // namespace coffer::test
 
-int main(int argc, char** argv) { return coffer::test::sweep_main(coffer::test::Arguments(argc, argv)); }
+int main(int argc, char** argv) { return coffer::test::sweep_main(argc, argv); }

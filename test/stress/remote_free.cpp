@@ -37,7 +37,7 @@ void check_no_growth(std::size_t most_live) {
 
 void producer_consumer(const Load& load) {
   constexpr std::size_t kPairs = 2, kLength = 1024;
-  const std::uint64_t count = load.scaled(8'000'000);
+  const std::uint64_t count = load.scaled(4'000'000);
   std::deque<Channel<HeldBlock>> channels;
   std::vector<std::thread> threads;
   for (std::size_t pair = 0; pair < kPairs; ++pair) {
@@ -68,7 +68,7 @@ void ring(const Load& load) {
   struct Bundle {
     HeldBlock blocks[kBundle];
   };
-  const std::uint64_t rounds = load.scaled(30'000);
+  const std::uint64_t rounds = load.scaled(12'000);
   std::deque<Channel<Bundle>> channels;
   for (std::size_t i = 0; i < kThreads; ++i) channels.emplace_back(4);
   const auto work = [&](std::size_t number) {
@@ -108,7 +108,7 @@ void ring(const Load& load) {
 // All threads free blocks of the same few spans at the same moment, while their owner allocates and frees there too.
 void same_span(const Load& load) {
   constexpr unsigned kThreads = 4;
-  const std::uint64_t rounds = load.scaled(20'000);
+  const std::uint64_t rounds = load.scaled(8'000);
   std::vector<HeldBlock> blocks;
   Meeting filled(kThreads + 1), emptied(kThreads + 1);
   bool ended = false;

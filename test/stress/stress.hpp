@@ -15,7 +15,7 @@ struct Load {
 
   // ThreadSanitizer makes everything ten to thirty times slower.
   std::uint64_t scaled(std::uint64_t usual) const {
-    const std::uint64_t count = usual * percent / 100 / (kThreadSanitizer ? 20 : 1);
+    const std::uint64_t count = usual * percent / 100 / (kThreadSanitizer ? 10 : 1);
     return count > 0 ? count : 1;
   }
 };

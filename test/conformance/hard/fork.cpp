@@ -17,9 +17,10 @@ namespace {
 
 constexpr unsigned kChildSeconds = 20;
 
-// Runs `work` in a child; the child must end by itself with status 0.
+// Runs `work` in a child; the child must end by itself with status 0. The parent's threads that are given here may
+// have all processors while the fork is made, and rest while the child, which they cannot reach any more, works.
 template <class Work>
-void in_child(int round, Work work) {
+void in_child(int round, Work work, Hammer* to_rest = nullptr) {
   const pid_t child = fork();
   CHECK(child >= 0, "fork number %d", round);
   if (child == 0) {
@@ -27,6 +28,7 @@ void in_child(int round, Work work) {
     work();
     _exit(0);
   }
+  if (to_rest != nullptr) to_rest->rest();
   int status = 0;
   CHECK(waitpid(child, &status, 0) == child);
   CHECK(!(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM), "child %d hangs", round);
@@ -72,15 +74,18 @@ CASE(fork_while_threads_allocate) {
   const int forks = argument_number(0) == 0 ? 2000 : static_cast<int>(argument_number(0));
   held.allocate(1);
   Hammer hammer(3, 100'000, 40);
+  Random random(2);
   for (int round = 0; round < forks; ++round) {
-    in_child(round, [round] {
+    const auto work = [round] {
       exercise(60, static_cast<unsigned long>(round), 50'000);
       held.free_some(1 + round % 7);
       if (round % 10 == 0) start_threads(static_cast<unsigned long>(round));
       if (round % 40 == 0) in_child(round, [round] { exercise(100, static_cast<unsigned long>(round) + 7); });
       if (round % 20 == 0) check_metadata();
       exercise(30, static_cast<unsigned long>(round) + 13, 50'000);
-    });
+    };
+    in_child(round, work, &hammer);
+    hammer.go_on(1 + random.below(600));
     if (round % 50 == 0) exercise(100, static_cast<unsigned long>(round));
   }
   hammer.stop();

@@ -1,5 +1,7 @@
 #include "hard/hammer.hpp"
 
+#include <sched.h>
+
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -15,8 +17,16 @@ Hammer::Hammer(int threads, std::size_t largest, std::size_t held) : count_(thre
 
 void Hammer::stop() {
   if (stopping_.exchange(true, std::memory_order_relaxed)) return;
+  go_on(0);
   for (int i = 0; i < count_; ++i) pthread_join(threads_[i], nullptr);
   for (std::atomic<void*>& place : exchange_) free(place.exchange(nullptr, std::memory_order_acquire));
+}
+
+void Hammer::go_on(unsigned long rounds) {
+  const unsigned long until = this->rounds() + rounds;
+  resting_.store(false, std::memory_order_relaxed);
+  resting_.notify_all();
+  while (this->rounds() < until) sched_yield();
 }
 
 void* Hammer::run(void* self) {
@@ -30,6 +40,7 @@ void Hammer::work(unsigned long seed) {
   void* blocks[kMostHeld] = {};
   std::size_t sizes[kMostHeld] = {};
   while (!stopping_.load(std::memory_order_relaxed)) {
+    if (resting_.load(std::memory_order_relaxed)) resting_.wait(true, std::memory_order_relaxed);
     const std::size_t i = random.below(held_);
     std::size_t size = random.size();
     if (size > largest_) size = largest_;

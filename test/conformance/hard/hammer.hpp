@@ -18,6 +18,10 @@ class Hammer {
   Hammer& operator=(const Hammer&) = delete;
 
   void stop();
+  // Each thread rests from the end of its round on, and leaves the processors to others, until go_on.
+  void rest() { resting_.store(true, std::memory_order_relaxed); }
+  // Returns when all threads together have done `rounds` more: each is then anywhere in one.
+  void go_on(unsigned long rounds);
   // Rounds that all threads together have done; waiting for it to move shows that nobody hangs.
   unsigned long rounds() const { return rounds_.load(std::memory_order_relaxed); }
 
@@ -33,6 +37,7 @@ class Hammer {
   std::size_t largest_;
   std::size_t held_;
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> resting_{false};
   std::atomic<unsigned long> rounds_{0};
   std::atomic<unsigned long> seeds_{0};
   // Blocks on their way from one thread to another; the first word holds the block's size.
