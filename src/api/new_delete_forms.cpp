@@ -20,15 +20,15 @@ COFFER_INLINE void* allocate(usize size) {
 }
 
 COFFER_INLINE void* allocate_nothrow(usize size) {
-  if (COFFER_UNLIKELY(!owns_new())) return replaced_new_nothrow(size, 0);
+  if (COFFER_UNLIKELY(!owns_new())) return replaced_new_nothrow(size);
   void* block = Allocator::allocate_fast(size);
   if (COFFER_LIKELY(block != nullptr)) return block;
   return new_slow_nothrow(size, 0);
 }
 
 COFFER_INLINE void* allocate_aligned_nothrow(usize size, std::align_val_t alignment) {
-  if (COFFER_UNLIKELY(!owns_aligned_new())) return replaced_new_nothrow(size, static_cast<usize>(alignment));
-  return new_slow_nothrow(size, static_cast<usize>(alignment));
+  if (COFFER_UNLIKELY(!owns_aligned_new())) return replaced_new_nothrow(size, alignment);
+  return new_aligned_nothrow(size, alignment);
 }
 
 COFFER_INLINE void deallocate(void* block) {

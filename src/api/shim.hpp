@@ -26,7 +26,8 @@ inline constexpr usize kMaxSize = PTRDIFF_MAX;
 // What every block is aligned to.
 inline constexpr usize kBlockAlignment = 16;
 
-// A block aligned to `alignment`, a power of two; nullptr when there is none to be had. Leaves errno alone.
+// A block aligned to `alignment`, a power of two or 0 (as every block is); nullptr when there is none to be had. Leaves
+// errno alone.
 COFFER_INLINE void* allocate_aligned(usize alignment, usize size) {
   if (alignment <= kBlockAlignment) return size <= kMaxSize ? Allocator::allocate(size) : nullptr;
   if (alignment > kMaxSize || size > kMaxSize - alignment) return nullptr;
