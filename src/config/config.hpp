@@ -11,7 +11,7 @@
 namespace coffer::config {
 
 // Reads the options; the first call does, later ones return at once. May run before any constructor and before libc's
-// own start; does not allocate. Says what it could not understand, one line each on stderr.
+// own start; does not allocate. Says what it could not understand, one line each on stderr: an unknown name once.
 void load();
 
 // The values. Defaults before load().
