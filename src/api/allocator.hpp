@@ -15,7 +15,8 @@ struct Statistics;  // observe/statistics.hpp
 
 template <class A>
 concept AllocatorConcept = requires(void* block, usize n, Statistics& statistics) {
-  // Fast path only: a block of at least n bytes, or nullptr when the fast path cannot serve (n may be anything).
+  // Fast path only: a block of at least n bytes, rounded up to 16, or nullptr when the fast path cannot serve (n may be
+  // anything).
   { A::allocate_fast(n) } -> std::same_as<void*>;
   // A block of at least n bytes (n <= PTRDIFF_MAX), aligned to 16; nullptr when memory is exhausted.
   { A::allocate(n) } -> std::same_as<void*>;
