@@ -26,6 +26,8 @@ concept AllocatorConcept = requires(void* block, usize n, Statistics& statistics
   { A::allocate_aligned(n, n) } -> std::same_as<void*>;
   // block may be nullptr. Aborts with a report on a bad pointer.
   { A::deallocate(block) } -> std::same_as<void>;
+  // The same; aborts with a report also if the block cannot have been allocated with n bytes.
+  { A::deallocate_sized(block, n) } -> std::same_as<void>;
   // block not nullptr, n > 0; nullptr leaves the block as it was.
   { A::reallocate(block, n) } -> std::same_as<void*>;
   // Bytes the caller may use; block not nullptr. Aborts with a report on a bad pointer.

@@ -131,17 +131,11 @@ COFFER_VISIBLE size_t coffer_malloc_usable_size(void* block) noexcept {
   return block != nullptr ? Allocator::usable_size(block) : 0;
 }
 
-// The sizes are checked, not trusted: see check_size.
-COFFER_VISIBLE void coffer_free_sized(void* block, size_t size) noexcept {
-  if (COFFER_UNLIKELY(block == nullptr)) return;
-  check_size(block, size);
-  Allocator::deallocate(block);
-}
+// The sizes are checked, not trusted: see deallocate_sized.
+COFFER_VISIBLE void coffer_free_sized(void* block, size_t size) noexcept { Allocator::deallocate_sized(block, size); }
 
 COFFER_VISIBLE void coffer_free_aligned_sized(void* block, size_t, size_t size) noexcept {
-  if (COFFER_UNLIKELY(block == nullptr)) return;
-  check_size(block, size);
-  Allocator::deallocate(block);
+  Allocator::deallocate_sized(block, size);
 }
 
 #ifndef COFFER_PREFIX_ONLY

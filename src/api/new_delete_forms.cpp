@@ -38,9 +38,7 @@ COFFER_INLINE void deallocate(void* block) {
 
 COFFER_INLINE void deallocate_sized(void* block, usize size) {
   if (COFFER_UNLIKELY(!owns_delete())) return ::operator delete(block);
-  if (COFFER_UNLIKELY(block == nullptr)) return;
-  check_size(block, size);
-  Allocator::deallocate(block);
+  Allocator::deallocate_sized(block, size);
 }
 
 COFFER_INLINE void deallocate_aligned(void* block, std::align_val_t alignment) {
@@ -50,9 +48,7 @@ COFFER_INLINE void deallocate_aligned(void* block, std::align_val_t alignment) {
 
 COFFER_INLINE void deallocate_aligned_sized(void* block, usize size, std::align_val_t alignment) {
   if (COFFER_UNLIKELY(!owns_aligned_delete())) return ::operator delete(block, alignment);
-  if (COFFER_UNLIKELY(block == nullptr)) return;
-  check_size(block, size);
-  Allocator::deallocate(block);
+  Allocator::deallocate_sized(block, size);
 }
 
 }  // namespace
