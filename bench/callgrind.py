@@ -8,10 +8,21 @@ import subprocess
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 from allocators import Allocator, BenchError, parse_line, verify_library
 
 Address = tuple[str, int]  # file, address in it
+UNKNOWN = "???"  # callgrind's name for the file of code that it knows none for
+
+
+class Code(NamedTuple):
+    """A range of code in a process; an address minus the bias is one in the file."""
+
+    start: int
+    end: int
+    bias: int
+    file: str
 
 
 def require_tools() -> None:
@@ -20,8 +31,8 @@ def require_tools() -> None:
             raise BenchError(f"{tool} is missing; Debian and Ubuntu have it in the package {package}")
 
 
-def run_callgrind(allocator: Allocator, command: list[str], options: list[str]) -> str:
-    """The profile of a run, as text."""
+def run_callgrind(allocator: Allocator, command: list[str], options: list[str]) -> tuple[str, str]:
+    """The profile of a run, as text, and what the program printed."""
     with tempfile.TemporaryDirectory() as folder:
         profile = Path(folder) / "profile"
         valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", *options]
@@ -30,18 +41,38 @@ def run_callgrind(allocator: Allocator, command: list[str], options: list[str]) 
             raise BenchError(f"{' '.join(command)} under {allocator.name} and valgrind: status {done.returncode}: "
                              f"{done.stderr.strip()}")
         verify_library(allocator, parse_line(done.stdout).get("library", "nothing"))
-        return profile.read_text()
+        return profile.read_text(), done.stdout
 
 
 def count_all(allocator: Allocator, command: list[str]) -> int:
     """Instructions of the whole run, all threads."""
-    return int(re.search(r"^summary: (\d+)", run_callgrind(allocator, command, []), re.MULTILINE)[1])
+    profile, _ = run_callgrind(allocator, command, [])
+    return int(re.search(r"^summary: (\d+)", profile, re.MULTILINE)[1])
 
 
 def count_by_address(allocator: Allocator, command: list[str]) -> Counter[Address]:
-    """How often each instruction ran."""
-    return parse_profile(run_callgrind(allocator, command, ["--dump-instr=yes", "--compress-pos=no",
-                                                            "--compress-strings=no"]))
+    """How often each instruction ran. The program must know the argument code=1 (workloads/instructions.cpp)."""
+    options = ["--dump-instr=yes", "--compress-pos=no", "--compress-strings=no"]
+    profile, output = run_callgrind(allocator, [*command, "code=1"], options)
+    return name_files(parse_profile(profile), parse_code(output, command[0]))
+
+
+def parse_code(output: str, program: str) -> list[Code]:
+    """The lines in which a program says where its code lies."""
+    return [
+        Code(int(match[1], 16), int(match[2], 16), int(match[3], 16), match[4] or program)
+        for match in re.finditer(r"^code (\w+) (\w+) (\w+) (.*)$", output, re.MULTILINE)
+    ]
+
+
+def name_files(counts: Counter[Address], code: list[Code]) -> Counter[Address]:
+    """Finds the file of the addresses that callgrind has none for. Valgrind 3.22 does not know the linkage table
+    .plt.sec, which linkers make where indirect calls are guarded (-fcf-protection, Ubuntu's default)."""
+    named: Counter[Address] = Counter()
+    for (file, address), count in counts.items():
+        found = [part for part in code if file == UNKNOWN and part.start <= address < part.end]
+        named[(found[0].file, address - found[0].bias) if found else (file, address)] += count
+    return named
 
 
 def parse_profile(text: str) -> Counter[Address]:

@@ -49,7 +49,8 @@ def readable(name: str) -> str:
 
 def print_calls(allocator: Allocator, row: Row, arguments: argparse.Namespace) -> None:
     command = row.command(str(arguments.build_dir.resolve() / "bench"), arguments.scale)
-    calls = parse_calls(run_callgrind(allocator, command, ["--compress-strings=no", "--compress-pos=no"]))
+    profile, _ = run_callgrind(allocator, command, ["--compress-strings=no", "--compress-pos=no"])
+    calls = parse_calls(profile)
     by_name: Counter[str] = Counter()
     for name, count in calls.items():
         by_name[readable(name)] += count

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,28 @@ def test_every_program_reports_every_figure(row: Row) -> None:
 def test_profile_counts_instructions_and_not_calls() -> None:
     profile = "ob=/lib/x.so\nfn=f\n0x10 1 5\ncob=/lib/y.so\ncfn=g\ncalls=5 0x20 2\n0x14 1 700\n0x18 1 5\n"
     assert callgrind.parse_profile(profile) == {("/lib/x.so", 0x10): 5, ("/lib/x.so", 0x18): 5}
+
+
+def test_code_that_callgrind_cannot_name_is_found_in_the_map_of_the_process() -> None:
+    printed = "code 109000 10a000 108000 \ncode 4a00000 4a10000 4000000 /lib/a name.so\nns_per_op=1\n"
+    code = callgrind.parse_code(printed, "/bench/program")
+    assert code == [callgrind.Code(0x109000, 0x10A000, 0x108000, "/bench/program"),
+                    callgrind.Code(0x4A00000, 0x4A10000, 0x4000000, "/lib/a name.so")]
+    counts = Counter({("???", 0x109180): 3, ("/bench/program", 0x1180): 4, ("???", 0x4A0FFFF): 5, ("???", 0x4A10000): 6,
+                      ("/lib/b.so", 0x109180): 7})
+    assert callgrind.name_files(counts, code) == {
+        ("/bench/program", 0x1180): 7, ("/lib/a name.so", 0xA0FFFF): 5, ("???", 0x4A10000): 6,
+        ("/lib/b.so", 0x109180): 7,
+    }
+
+
+def test_a_program_says_where_its_code_lies() -> None:
+    program = str(PROGRAMS / "instructions")
+    printed = subprocess.run([program, "rounds=100", "code=1"], capture_output=True, text=True, check=True).stdout
+    code = callgrind.parse_code(printed, program)
+    files = [part.file for part in code]
+    assert files.count(program) == 1 and any(Path(file).name.startswith("libc.so") for file in files)
+    assert all(part.bias <= part.start < part.end for part in code)
 
 
 def test_calls_are_summed_by_readable_name() -> None:

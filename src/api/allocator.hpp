@@ -15,7 +15,8 @@ struct Statistics;  // observe/statistics.hpp
 
 template <class A>
 concept AllocatorConcept = requires(void* block, usize n, Statistics& statistics) {
-  // Fast path only: a block of at least n bytes, or nullptr when the fast path cannot serve (n may be anything).
+  // Fast path only: a block of at least n bytes, rounded up to 16, or nullptr when the fast path cannot serve (n may be
+  // anything).
   { A::allocate_fast(n) } -> std::same_as<void*>;
   // A block of at least n bytes (n <= PTRDIFF_MAX), aligned to 16; nullptr when memory is exhausted.
   { A::allocate(n) } -> std::same_as<void*>;
@@ -25,6 +26,8 @@ concept AllocatorConcept = requires(void* block, usize n, Statistics& statistics
   { A::allocate_aligned(n, n) } -> std::same_as<void*>;
   // block may be nullptr. Aborts with a report on a bad pointer.
   { A::deallocate(block) } -> std::same_as<void>;
+  // The same; aborts with a report also if the block cannot have been allocated with n bytes.
+  { A::deallocate_sized(block, n) } -> std::same_as<void>;
   // block not nullptr, n > 0; nullptr leaves the block as it was.
   { A::reallocate(block, n) } -> std::same_as<void*>;
   // Bytes the caller may use; block not nullptr. Aborts with a report on a bad pointer.

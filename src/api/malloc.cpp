@@ -2,6 +2,7 @@
 //
 //   malloc ── Allocator::allocate_fast ── block
 //      └─ nothing there ── allocate_or_fail: size check, Allocator::allocate, errno
+//   calloc ── up to 256 bytes as malloc, and zeros by a few stores; else Allocator::allocate_zeroed
 //   free ── Allocator::deallocate, inline
 //
 // The allocator knows nothing of errno nor of bad arguments; all that is settled here.
@@ -9,6 +10,7 @@
 
 #include "api/lifetime.hpp"
 #include "api/shim.hpp"
+#include "base/zero.hpp"
 #include "coffer/coffer.h"
 #include "os/os.hpp"
 
@@ -30,6 +32,14 @@ COFFER_COLD void* invalid_argument() {
 COFFER_NOINLINE void* allocate_or_fail(usize size) {
   if (COFFER_LIKELY(size <= kMaxSize)) {
     void* block = Allocator::allocate(size);
+    if (COFFER_LIKELY(block != nullptr)) return block;
+  }
+  return out_of_memory();
+}
+
+COFFER_NOINLINE void* allocate_zeroed_or_fail(usize size) {
+  if (COFFER_LIKELY(size <= kMaxSize)) {
+    void* block = Allocator::allocate_zeroed(size);
     if (COFFER_LIKELY(block != nullptr)) return block;
   }
   return out_of_memory();
@@ -59,9 +69,15 @@ COFFER_VISIBLE void coffer_free(void* block) noexcept { Allocator::deallocate(bl
 
 COFFER_VISIBLE void* coffer_calloc(size_t count, size_t size) noexcept {
   usize total;
-  if (COFFER_UNLIKELY(__builtin_mul_overflow(count, size, &total) || total > kMaxSize)) return out_of_memory();
-  void* block = Allocator::allocate_zeroed(total);
-  return COFFER_LIKELY(block != nullptr) ? block : out_of_memory();
+  if (COFFER_UNLIKELY(__builtin_mul_overflow(count, size, &total))) return out_of_memory();
+  if (COFFER_LIKELY(total <= kMostZeroedInline)) {
+    void* block = Allocator::allocate_fast(total);
+    if (COFFER_LIKELY(block != nullptr)) {
+      zero_small(block, total);  // also where it is zero already: to know that would take as long
+      return block;
+    }
+  }
+  return allocate_zeroed_or_fail(total);
 }
 
 // Size 0 frees the block and gives NULL, with errno as it was: glibc's choice among those that C allows, and the one
@@ -115,17 +131,11 @@ COFFER_VISIBLE size_t coffer_malloc_usable_size(void* block) noexcept {
   return block != nullptr ? Allocator::usable_size(block) : 0;
 }
 
-// The sizes are checked, not trusted: see check_size.
-COFFER_VISIBLE void coffer_free_sized(void* block, size_t size) noexcept {
-  if (COFFER_UNLIKELY(block == nullptr)) return;
-  check_size(block, size);
-  Allocator::deallocate(block);
-}
+// The sizes are checked, not trusted: see deallocate_sized.
+COFFER_VISIBLE void coffer_free_sized(void* block, size_t size) noexcept { Allocator::deallocate_sized(block, size); }
 
 COFFER_VISIBLE void coffer_free_aligned_sized(void* block, size_t, size_t size) noexcept {
-  if (COFFER_UNLIKELY(block == nullptr)) return;
-  check_size(block, size);
-  Allocator::deallocate(block);
+  Allocator::deallocate_sized(block, size);
 }
 
 #ifndef COFFER_PREFIX_ONLY

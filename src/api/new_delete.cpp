@@ -11,7 +11,7 @@
 #ifndef COFFER_PREFIX_ONLY
 
 using coffer::Allocator;
-using coffer::usize;
+using coffer::api::new_aligned;
 using coffer::api::new_slow;
 
 COFFER_OPERATOR void* operator new(std::size_t size) {
@@ -23,7 +23,7 @@ COFFER_OPERATOR void* operator new(std::size_t size) {
 COFFER_OPERATOR void operator delete(void* block) noexcept { Allocator::deallocate(block); }
 
 COFFER_OPERATOR void* operator new(std::size_t size, std::align_val_t alignment) {
-  return new_slow(size, static_cast<usize>(alignment));
+  return new_aligned(size, alignment);
 }
 
 COFFER_OPERATOR void operator delete(void* block, std::align_val_t) noexcept { Allocator::deallocate(block); }

@@ -20,15 +20,15 @@ COFFER_INLINE void* allocate(usize size) {
 }
 
 COFFER_INLINE void* allocate_nothrow(usize size) {
-  if (COFFER_UNLIKELY(!owns_new())) return replaced_new_nothrow(size, 0);
+  if (COFFER_UNLIKELY(!owns_new())) return replaced_new_nothrow(size);
   void* block = Allocator::allocate_fast(size);
   if (COFFER_LIKELY(block != nullptr)) return block;
   return new_slow_nothrow(size, 0);
 }
 
 COFFER_INLINE void* allocate_aligned_nothrow(usize size, std::align_val_t alignment) {
-  if (COFFER_UNLIKELY(!owns_aligned_new())) return replaced_new_nothrow(size, static_cast<usize>(alignment));
-  return new_slow_nothrow(size, static_cast<usize>(alignment));
+  if (COFFER_UNLIKELY(!owns_aligned_new())) return replaced_new_nothrow(size, alignment);
+  return new_aligned_nothrow(size, alignment);
 }
 
 COFFER_INLINE void deallocate(void* block) {
@@ -38,9 +38,7 @@ COFFER_INLINE void deallocate(void* block) {
 
 COFFER_INLINE void deallocate_sized(void* block, usize size) {
   if (COFFER_UNLIKELY(!owns_delete())) return ::operator delete(block);
-  if (COFFER_UNLIKELY(block == nullptr)) return;
-  check_size(block, size);
-  Allocator::deallocate(block);
+  Allocator::deallocate_sized(block, size);
 }
 
 COFFER_INLINE void deallocate_aligned(void* block, std::align_val_t alignment) {
@@ -50,9 +48,7 @@ COFFER_INLINE void deallocate_aligned(void* block, std::align_val_t alignment) {
 
 COFFER_INLINE void deallocate_aligned_sized(void* block, usize size, std::align_val_t alignment) {
   if (COFFER_UNLIKELY(!owns_aligned_delete())) return ::operator delete(block, alignment);
-  if (COFFER_UNLIKELY(block == nullptr)) return;
-  check_size(block, size);
-  Allocator::deallocate(block);
+  Allocator::deallocate_sized(block, size);
 }
 
 }  // namespace

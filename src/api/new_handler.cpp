@@ -110,12 +110,7 @@ COFFER_COLD void throw_by_hand() {
 }
 
 void* allocate(usize size, usize alignment) {
-  void* block = nullptr;
-  if (alignment <= kBlockAlignment) {
-    block = size <= kMaxSize ? Allocator::allocate(size) : nullptr;
-  } else if (is_power_of_two(alignment)) {
-    block = allocate_aligned(alignment, size);
-  }
+  void* block = allocate_aligned(alignment, size);
   if (COFFER_UNLIKELY(block == nullptr)) errno = ENOMEM;
   return block;
 }
@@ -162,9 +157,31 @@ void* new_slow_nothrow(usize size, usize alignment) noexcept {
   }
 }
 
-void* replaced_new_nothrow(usize size, usize alignment) noexcept {
+void* new_aligned(usize size, std::align_val_t alignment) {
+  const usize bytes = static_cast<usize>(alignment);
+  if (COFFER_LIKELY(is_power_of_two(bytes))) return new_slow(size, bytes);
+  errno = EINVAL;
+  throw_bad_alloc();
+}
+
+void* new_aligned_nothrow(usize size, std::align_val_t alignment) noexcept {
+  const usize bytes = static_cast<usize>(alignment);
+  if (COFFER_LIKELY(is_power_of_two(bytes))) return new_slow_nothrow(size, bytes);
+  errno = EINVAL;
+  return nullptr;
+}
+
+void* replaced_new_nothrow(usize size) noexcept {
   try {
-    return alignment == 0 ? ::operator new(size) : ::operator new(size, std::align_val_t{alignment});
+    return ::operator new(size);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void* replaced_new_nothrow(usize size, std::align_val_t alignment) noexcept {
+  try {
+    return ::operator new(size, alignment);
   } catch (...) {
     return nullptr;
   }

@@ -9,7 +9,6 @@
 #include "base/base.hpp"
 #include "base/bits.hpp"
 #include COFFER_ALLOCATOR_HEADER
-#include "harden/report.hpp"
 
 // Everything is hidden but what carries this.
 #define COFFER_VISIBLE __attribute__((visibility("default")))
@@ -26,18 +25,12 @@ inline constexpr usize kMaxSize = PTRDIFF_MAX;
 // What every block is aligned to.
 inline constexpr usize kBlockAlignment = 16;
 
-// A block aligned to `alignment`, a power of two; nullptr when there is none to be had. Leaves errno alone.
+// A block aligned to `alignment`, a power of two or 0 (as every block is); nullptr when there is none to be had. Leaves
+// errno alone.
 COFFER_INLINE void* allocate_aligned(usize alignment, usize size) {
   if (alignment <= kBlockAlignment) return size <= kMaxSize ? Allocator::allocate(size) : nullptr;
   if (alignment > kMaxSize || size > kMaxSize - alignment) return nullptr;
   return Allocator::allocate_aligned(size, alignment);
-}
-
-// Ends the program if a block cannot have been allocated with `size` bytes: sized deallocation is a claim, and a false
-// one means that the program took the block for something else.
-COFFER_INLINE void check_size(void* block, usize size) {
-  const usize usable = Allocator::usable_size(block);
-  if (COFFER_UNLIKELY(size > usable)) harden::bad_size(block, size, usable);
 }
 
 }  // namespace coffer::api

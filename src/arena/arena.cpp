@@ -1,5 +1,6 @@
 #include "arena/arena.hpp"
 
+#include "arena/reservation.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 
@@ -8,116 +9,6 @@ namespace coffer {
 ArenaTable g_arenas;
 
 namespace {
-
-constexpr usize kSmallestArena = 2 * kChunkBytes;
-constexpr usize kMetadataAlignment = 64 * 1024;  // the largest page size
-constexpr u32 kSlotsPerGroup = kSlotsPerChunk * kChunksPerGroup;
-
-struct MetadataSizes {
-  usize spans, chunks, groups, summary;
-  usize total() const { return spans + chunks + groups + summary; }
-};
-
-u32 group_count(u32 chunk_count) { return static_cast<u32>(divide_up(chunk_count, kChunksPerGroup)); }
-
-MetadataSizes metadata_sizes(u32 chunk_count) {
-  const usize groups = group_count(chunk_count);
-  return {round_up(groups * kSlotsPerGroup * sizeof(Span), kMetadataAlignment),
-          round_up(groups * kChunksPerGroup * sizeof(Chunk), kMetadataAlignment),
-          round_up(groups * sizeof(Group), kMetadataAlignment),
-          round_up(divide_up(groups, kSummaryRatio) * kOrders * sizeof(u64), kMetadataAlignment)};
-}
-
-// Commits the part of a metadata array that belongs to bytes [from, to) of it, rounded out to pages.
-bool commit_part(const void* array, usize from, usize to) {
-  const usize page = os::page_size();
-  const uptr start = round_down(reinterpret_cast<uptr>(array) + from, page);
-  const uptr end = round_up(reinterpret_cast<uptr>(array) + to, page);
-  if (!os::commit(reinterpret_cast<void*>(start), end - start)) return false;
-  counters().metadata.fetch_add(end - start, relaxed);  // relaxed: a statistic
-  return true;
-}
-
-bool set_up_arena(Arena* arena, void* memory, usize bytes) {
-  const u32 chunk_count = static_cast<u32>(bytes / kChunkBytes);
-  const MetadataSizes sizes = metadata_sizes(chunk_count);
-  const uptr start = reinterpret_cast<uptr>(memory);
-  uptr at = start + bytes;
-  arena->spans = reinterpret_cast<Span*>(at);
-  at += sizes.spans;
-  arena->chunks = reinterpret_cast<Chunk*>(at);
-  at += sizes.chunks;
-  arena->groups = reinterpret_cast<Group*>(at);
-  at += sizes.groups;
-  arena->summary = reinterpret_cast<Atomic<u64>*>(at);
-  if (!commit_part(arena->summary, 0, divide_up(group_count(chunk_count), kSummaryRatio) * kOrders * sizeof(u64))) {
-    return false;
-  }
-  os::advise_huge_pages(memory, bytes + sizes.total(), os::HugePages::forbid);
-  os::name_mapping(memory, bytes, kArenaName);
-  os::name_mapping(reinterpret_cast<void*>(start + bytes), sizes.total(), "coffer metadata");
-  arena->base = start;
-  arena->bytes = bytes;
-  arena->reserved = bytes + sizes.total();
-  arena->chunk_count = chunk_count;
-  counters().reserved.fetch_add(arena->reserved, relaxed);  // relaxed: a statistic
-  return true;
-}
-
-// Reserves and describes one arena of at most `wanted` bytes, halving until the kernel agrees, but not below `least`.
-bool make_arena(usize wanted, usize least) {
-  // relaxed: under the growth lock, or before any second thread.
-  const u32 index = g_arenas.count.load(relaxed);
-  if (index >= kMaxArenas) return false;
-  u32 first_slot_number = 0;
-  if (index > 0) {
-    const Arena& before = g_arenas.arenas[index - 1];
-    first_slot_number = before.first_slot_number + before.chunk_count * kSlotsPerChunk;
-  }
-  // A further arena is wanted now, not perhaps: it may take half of what is left where the first takes a quarter.
-  usize limit = os::reservation_limit(wanted);
-  if (index > 0 && limit < wanted) limit = limit < wanted / 2 ? 2 * limit : wanted;
-  if (limit < least) limit = least;  // the kernel may yet agree
-  for (usize bytes = round_down(limit, kChunkBytes); bytes >= least; bytes = round_down(bytes / 2, kChunkBytes)) {
-    const u64 slots = u64{first_slot_number} + bytes / kSlotBytes;
-    if (slots >= ~u32{0}) continue;  // span numbers are 32 bits
-    const usize total = bytes + metadata_sizes(static_cast<u32>(bytes / kChunkBytes)).total();
-    void* memory = os::reserve(total, kChunkBytes);
-    if (memory == nullptr) continue;
-    Arena* arena = &g_arenas.arenas[index];
-    arena->first_slot_number = first_slot_number;
-    if (!set_up_arena(arena, memory, bytes)) {
-      os::release(memory, total);
-      return false;
-    }
-    // release: pairs with the acquire loads of count in arena_of_slow, take_chunks and the numbering functions.
-    g_arenas.count.store(index + 1, release);
-    return true;
-  }
-  return false;
-}
-
-// Makes the metadata of all chunks before `end` usable. Under the arena's lock. A system call under a lock, but once
-// in 128 MiB, and the frontier must not be passed by anyone before the records behind it can be read.
-bool advance_frontier(Arena* arena, u32 end) {
-  const u32 from = static_cast<u32>(arena->frontier.load(relaxed) / kChunkBytes);  // relaxed: under the lock
-  if (end <= from) return true;
-  const u32 to = static_cast<u32>(round_up(end, kChunksPerGroup));
-  const u32 to_chunk = to < arena->chunk_count ? to : arena->chunk_count;
-  const usize first_slot = usize{from} * kSlotsPerChunk;
-  const usize last_slot = usize{to_chunk} * kSlotsPerChunk;
-  if (!commit_part(arena->spans, first_slot * sizeof(Span), last_slot * sizeof(Span)) ||
-      !commit_part(arena->chunks, from * sizeof(Chunk), to_chunk * sizeof(Chunk)) ||
-      !commit_part(arena->groups, from / kChunksPerGroup * sizeof(Group), group_count(to_chunk) * sizeof(Group))) {
-    return false;
-  }
-  // release: pairs with the load in arena_of_slow; whoever sees the new frontier can read the records behind it.
-  arena->frontier.store(usize{to_chunk} * kChunkBytes, release);
-  // relaxed: see arena_of. Without a barrier to issue on other processors each free needs a fence (heap/bracket.hpp),
-  // and the fast path has none.
-  if (os::has_barrier()) arena->fast_frontier.store(usize{to_chunk} * kChunkBytes, relaxed);
-  return true;
-}
 
 bool range_is_free(const Arena* arena, u32 index, u32 count) {
   for (u32 chunk = index; chunk < index + count;) {

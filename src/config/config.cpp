@@ -127,6 +127,11 @@ void load() {
   abort();
 }
 
+void forget_reading() {
+  // relaxed, both: the child has one thread.
+  if (phase.load(relaxed) == Phase::reading) phase.store(Phase::unread, relaxed);
+}
+
 const Options& options() { return current.values; }
 
 const Settings& settings() { return current; }

@@ -11,8 +11,11 @@
 namespace coffer::config {
 
 // Reads the options; the first call does, later ones return at once. May run before any constructor and before libc's
-// own start; does not allocate. Says what it could not understand, one line each on stderr.
+// own start; does not allocate. Says what it could not understand, one line each on stderr: an unknown name once.
 void load();
+
+// In the child of a fork: if a thread that the child does not have was reading, the next load() reads.
+void forget_reading();
 
 // The values. Defaults before load().
 const Options& options();

@@ -87,10 +87,34 @@ void print_quoted(const char* item, usize length, Text& text) {
   text.add(length > kLongest ? "...\"" : "\"");
 }
 
-// One item, not empty.
-bool parse_item(const char* item, usize length, Source source, Settings& settings, const Complaints& complaints) {
+usize item_length(const char* item) {
+  usize length = 0;
+  while (item[length] != 0 && item[length] != ',') ++length;
+  return length;
+}
+
+usize name_length(const char* item, usize length) {
   usize colon = 0;
   while (colon < length && item[colon] != ':') ++colon;
+  return colon;
+}
+
+// Whether an item of `text` before `item` has the same name.
+bool is_repeated(const char* text, const char* item, usize name) {
+  while (text < item) {
+    const usize length = item_length(text);
+    usize same = 0;
+    while (same < name && same < length && text[same] == item[same]) ++same;
+    if (length > 0 && same == name && name_length(text, length) == name) return true;
+    text += length + 1;  // past the comma: another item follows
+  }
+  return false;
+}
+
+// One item of `text`, not empty.
+bool parse_item(const char* text, const char* item, usize length, Source source, Settings& settings,
+                const Complaints& complaints) {
+  const usize colon = name_length(item, length);
   const Option* option = find_option(item, colon);
   u64 value = 0;
   if (option != nullptr && colon < length && parse_value(*option, item + colon + 1, length - colon - 1, value)) {
@@ -98,6 +122,7 @@ bool parse_item(const char* item, usize length, Source source, Settings& setting
     settings.sources[option - kOptions] = source;
     return true;
   }
+  if (option == nullptr && is_repeated(text, item, colon)) return false;
   TextBuffer<320> line;
   line.add(source_name(source)).add(": ");
   if (option == nullptr) {
@@ -168,12 +193,11 @@ void print_value(const Option& option, u64 value, Text& text) {
 
 bool parse(const char* text, Source source, Settings& settings, const Complaints& complaints) {
   bool good = true;
-  while (*text != 0) {
-    usize length = 0;
-    while (text[length] != 0 && text[length] != ',') ++length;
-    if (length > 0) good &= parse_item(text, length, source, settings, complaints);
-    text += length;
-    if (*text == ',') ++text;
+  for (const char* item = text; *item != 0;) {
+    const usize length = item_length(item);
+    if (length > 0) good &= parse_item(text, item, length, source, settings, complaints);
+    item += length;
+    if (*item == ',') ++item;
   }
   return good;
 }

@@ -35,7 +35,7 @@ bool parse_value(const Option& option, const char* text, usize length, u64& valu
 void print_value(const Option& option, u64 value, Text& text);
 
 // Applies every item of `text`; an item that cannot be understood is reported and changes nothing. false if there was
-// one.
+// one. A name that no option has is reported at its first mention only; each bad value is.
 bool parse(const char* text, Source source, Settings& settings, const Complaints& complaints);
 
 // All options as "key:value,key:value".

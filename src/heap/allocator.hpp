@@ -10,6 +10,7 @@ struct Statistics;
 struct Allocator {
   static COFFER_INLINE void* allocate_fast(usize size) { return coffer::allocate_fast(size); }
   static COFFER_INLINE void deallocate(void* block) { coffer::deallocate(block); }
+  static COFFER_INLINE void deallocate_sized(void* block, usize size) { deallocate_as<true>(block, size); }
 
   static void* allocate(usize size) { return allocate_any(size); }
   static void* allocate_zeroed(usize size);

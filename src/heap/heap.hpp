@@ -69,9 +69,12 @@ extern __thread Heap* t_heap __attribute__((visibility("hidden"), tls_model("ini
 void* allocate_any(usize size);
 void free_elsewhere(void* block);
 void free_not_local(void* block, Span* slot);
+void free_sized_elsewhere(void* block, usize size);
+void free_sized_not_local(void* block, Span* slot, usize size);
 void local_event(Span* span, Heap* heap);
 // Reports and aborts. Not declared noreturn: the compiler would call it, with a stack frame, where it now jumps.
 void refuse_free(void* block);
+void refuse_size(void* block, usize size);
 // Says what is wrong with a pointer that `call` was given, and aborts.
 [[noreturn]] void report_bad_pointer(const char* call, void* block);
 
@@ -97,11 +100,15 @@ COFFER_INLINE bool push_local(Span* span, Block* block, Block* head) {
   return span->countdown.decrement();
 }
 
-COFFER_INLINE void deallocate(void* block) {
+// kSized: `size` is what the caller says that the block was allocated with. It is checked, not trusted: a false claim
+// means that the program took the block for something else.
+template <bool kSized>
+COFFER_INLINE void deallocate_as(void* block, usize size) {
   Arena& arena = g_arenas.arenas[0];
   const usize offset = reinterpret_cast<uptr>(block) - arena.base;
   // relaxed: see arena_of. A null pointer is outside, too.
-  if (COFFER_UNLIKELY(!arena.fast_frontier.is_above(offset))) return free_elsewhere(block);
+  if (COFFER_UNLIKELY(!arena.fast_frontier.is_above(offset)))
+    return kSized ? free_sized_elsewhere(block, size) : free_elsewhere(block);
   Span* span = arena.spans + offset / kSlotBytes;
   Heap* heap = t_heap;
   // The bracket: whoever takes this span away issues a barrier on this processor (membarrier) and then looks for the
@@ -109,15 +116,19 @@ COFFER_INLINE void deallocate(void* block) {
   heap->bracket.store(span, relaxed);
   compiler_fence();
   // relaxed: equal only if this thread itself wrote it.
-  if (COFFER_UNLIKELY(!span->owner.is(heap))) return free_not_local(block, span);
+  if (COFFER_UNLIKELY(!span->owner.is(heap)))
+    return kSized ? free_sized_not_local(block, span, size) : free_not_local(block, span);
   Block* head = span->local_free.get();
   if constexpr (kMisuseChecks) {
     if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_free(block);
     if (COFFER_UNLIKELY(head == block)) return refuse_free(block);
+    if (kSized && COFFER_UNLIKELY(size > span->block_bytes.get())) return refuse_size(block, size);
   }
   if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);
   // release: pairs with the taker's acquire load; what this free wrote is there before the name is gone.
   heap->bracket.store(nullptr, release);
 }
+
+COFFER_INLINE void deallocate(void* block) { deallocate_as<false>(block, 0); }
 
 }  // namespace coffer

@@ -30,10 +30,15 @@ constexpr u32 kMostHeaps = 1u << 20;
 constexpr u32 kFewestHeaps = 1024;
 constexpr u32 kTooFewHeaps = 16;
 
-enum class Start : u32 { no = 0, running = 1, done = 2 };
+// The state of the start is one word: these, or in between who makes it (as SpinLock's holder).
+constexpr uptr kNotStarted = 0;
+constexpr uptr kStarted = 1;
+
+uptr this_thread() { return reinterpret_cast<uptr>(&t_lock_identity); }
 
 struct Registry {
-  Atomic<Start> start;
+  Atomic<uptr> start;
+  Atomic<u32> handlers;   // 1: a thread has registered the fork handlers, or is at it
   SpinLock lock;          // everything below, and the fields of heaps that no thread uses
   Heap* heaps = nullptr;  // records, by index; 0 is the fallback heap
   u32 capacity = 0;
@@ -68,9 +73,10 @@ bool start_registry() {
   os::advise_huge_pages(memory, bytes, os::HugePages::forbid);
   os::name_mapping(memory, bytes, "coffer heaps");
   counters().reserved.fetch_add(bytes, relaxed);  // relaxed: a statistic
-  registry.heaps = static_cast<Heap*>(memory);
-  registry.made.store(1, relaxed);  // relaxed, here and below: under the lock; walks may miss the newest
+  registry.made.store(1, relaxed);                // relaxed, here and below: under the lock; walks may miss the newest
   registry.has_key = pthread_key_create(&registry.key, &thread_ended) == 0;
+  compiler_fence();  // a fork child that finds the table finds the key, too
+  registry.heaps = static_cast<Heap*>(memory);
   return true;
 }
 
@@ -153,9 +159,12 @@ Heap* attach() {
 namespace {
 
 // At the first allocation and not in a constructor: a process that allocates nothing pays nothing, and the C library
-// may allocate here. Handlers registered earlier than these run while these hold the locks; they may allocate
-// nonetheless, for a lock that its holder takes again during fork lets it in.
+// may allocate here: then that allocation makes the start, and this function is passed over. Before the start, so that
+// the child of a fork meanwhile learns that it has to start by itself. Handlers registered earlier than these run while
+// these hold the locks; they may allocate nonetheless, for a lock that its holder takes again during fork lets it in.
 void handle_forks() {
+  u32 seen = 0;
+  if (!g_registry.handlers.compare_exchange(seen, 1, relaxed, relaxed)) return;  // relaxed: nothing else is published
   if (os::on_fork(&fork_prepare, &fork_parent, &fork_child)) return;
   constexpr char kFailed[] = "coffer: fork handlers could not be registered; do not fork while threads allocate\n";
   os::write_error(kFailed, sizeof kFailed - 1);
@@ -165,22 +174,26 @@ void handle_forks() {
 
 bool start_process() {
   Registry& registry = g_registry;
+  // acquire: pairs with the release below.
+  if (COFFER_LIKELY(registry.start.load(acquire) == kStarted)) return true;
+  handle_forks();
   for (;;) {
-    Start seen = Start::no;
-    // acquire: pairs with the release below.
-    if (COFFER_LIKELY(registry.start.load(acquire) == Start::done)) return true;
-    if (registry.start.compare_exchange(seen, Start::running, acquire, relaxed)) break;
-    if (seen == Start::running) os::yield();
+    uptr seen = kNotStarted;
+    // acquire, on failure, too: as above.
+    if (registry.start.compare_exchange(seen, this_thread(), acquire, acquire)) break;
+    if (seen == kStarted) return true;
+    os::yield();
   }
   config::load();
   os::prepare_barrier();
   g_fence_brackets = !os::has_barrier();
   const u32 wanted = config::options().shards;
   slot_pool_start(wanted != 0 ? wanted : os::processors());
-  // The heap table may stand already, if an earlier start failed after it.
-  const bool ready = (registry.heaps != nullptr || start_registry()) && arenas_start(config::options().arena);
-  registry.start.store(ready ? Start::done : Start::no, release);  // release: pairs with the acquire above
-  if (ready) handle_forks();
+  // The heap table may stand already, if an earlier start failed after it; both may in a fork child whose parent was
+  // starting. relaxed: whoever made the arena was this thread, or has vanished.
+  const bool ready = (registry.heaps != nullptr || start_registry()) &&
+                     (g_arenas.count.load(relaxed) != 0 || arenas_start(config::options().arena));
+  registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
   return ready;
 }
 
@@ -235,12 +248,16 @@ void fork_child() {
   registry.generation.store(generation, relaxed);
   const u32 own = t_heap != &g_null_heap ? 1 : 0;
   if (own != 0) t_heap->generation.set(generation);
-  if (registry.start.load(relaxed) == Start::done) {
+  if (registry.start.load(relaxed) == kStarted) {
     if (registry.committed != 0) registry.heaps[0].generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, and those that had given theirs back
     // and were ending. Resolved at the first slow call, for most children exec before that.
     if (registry.attached.load(relaxed) > own || registry.made.load(relaxed) > 2) g_vanished_pending.store(1, relaxed);
     os::forget_locking();
+  } else if (registry.start.load(relaxed) != this_thread()) {
+    // Whoever was starting is not here. What it had made whole is used, the rest is made anew.
+    registry.start.store(kNotStarted, relaxed);
+    config::forget_reading();
   }
   fork_parent();
 }

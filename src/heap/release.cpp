@@ -30,6 +30,8 @@ Span* large_around(const Arena* arena, uptr address) {
   return found;
 }
 
+usize usable_bytes(const Span* span) { return is_large(span) ? large_bytes(span) : span->block_bytes.get(); }
+
 void free_remote(Heap* heap, Span* span, Block* block) {
   // A thread that only frees gets a heap for its chain: one atomic for up to kMaxChain blocks instead of each.
   if (heap == &g_null_heap) heap = own_heap_slow();
@@ -84,6 +86,17 @@ void report_bad_pointer(const char* call, void* block) {
 
 void refuse_free(void* block) { report_bad_pointer("free", block); }
 
+void refuse_size(void* block, usize size) {
+  const uptr address = reinterpret_cast<uptr>(block);
+  Arena* arena = arena_of(address);
+  const Span* span = first_record(slot_record(arena, address));
+  if (span == nullptr) refuse_free(block);  // another thread freed it meanwhile
+  // A pointer to something else is the better explanation of a wrong size.
+  const bool start = is_large(span) ? address == slot_address(arena, span) : is_block_start(span, address);
+  if (!start) refuse_free(block);
+  harden::bad_size(block, size, usable_bytes(span));
+}
+
 void local_event(Span* span, Heap* heap) {
   settle_fork();
   // relaxed: the owner acts on states that only it changes, or somebody's claim, and then a CAS decides.
@@ -128,11 +141,25 @@ void free_not_local(void* block, Span* slot) {
   free_remote(heap, span, static_cast<Block*>(block));
 }
 
+void free_sized_not_local(void* block, Span* slot, usize size) {
+  Span* span = first_record(slot);
+  if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
+  if (kMisuseChecks && COFFER_UNLIKELY(size > usable_bytes(span))) return refuse_size(block, size);
+  free_not_local(block, span);
+}
+
 void free_elsewhere(void* block) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (arena == nullptr) return refuse_free(block);
   free_not_local(block, slot_record(arena, reinterpret_cast<uptr>(block)));
+}
+
+void free_sized_elsewhere(void* block, usize size) {
+  if (block == nullptr) return;
+  Arena* arena = arena_of(reinterpret_cast<uptr>(block));
+  if (arena == nullptr) return refuse_free(block);
+  free_sized_not_local(block, slot_record(arena, reinterpret_cast<uptr>(block)), size);
 }
 
 }  // namespace coffer

@@ -80,7 +80,7 @@ TEST(Config, ReadsItsVariableAndNoOther) {
 }
 
 TEST(Config, ComplainsOnceALineEach) {
-  const Outcome outcome = run({"COFFER_CONF=nothing:1,slack:x,slack:16K,shards:17"});
+  const Outcome outcome = run({"COFFER_CONF=nothing:1,slack:x,slack:16K,nothing:2,shards:17,nothing"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.errors,
             "coffer: COFFER_CONF: unknown option \"nothing\"\n"

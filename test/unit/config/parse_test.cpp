@@ -156,6 +156,23 @@ TEST(Parse, ComplaintsSayWhatIsWrong) {
   EXPECT_LT(only(std::string(5000, 'x').c_str()).size(), 200u);
 }
 
+TEST(Parse, AnUnknownNameIsReportedOnce) {
+  const auto names = [](const char* text) { return parse_text(text).complaints; };
+  const auto unknown = [](const char* name) { return std::string("COFFER_CONF: unknown option \"") + name + '"'; };
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(names("slac:1,slac:2,slac,stats:true,slac:1"), Lines{unknown("slac")});
+  // Another name, though one starts as the other does.
+  EXPECT_EQ(names("slac:1,sla:1,slacc,sla"), (Lines{unknown("slac"), unknown("sla"), unknown("slacc")}));
+  EXPECT_EQ(names(":1,:2,,:"), Lines{unknown("")});
+  EXPECT_EQ(names("x,,x:1,y:x,x"), (Lines{unknown("x"), unknown("y")}));
+  EXPECT_EQ(names("a:b,b:a"), (Lines{unknown("a"), unknown("b")}));  // a value is no mention
+  // Names that differ past what a line shows.
+  const std::string much(200, 'x');
+  EXPECT_EQ(names((much + "1," + much + "2," + much + '1').c_str()).size(), 2u);
+  // Bad values differ from each other: each is reported.
+  EXPECT_EQ(names("slack:x,slack:x").size(), 2u);
+}
+
 TEST(Parse, PrintsAllAsItReads) {
   const Result result = parse_text("slack:1K,huge:always");
   TextBuffer<500> text;

@@ -93,11 +93,31 @@ void with_handler() {
   std::set_new_handler(nullptr);
 }
 
+// An alignment that is no power of two fails like a block that cannot be had, and asks no handler.
+void misaligned() {
+  std::set_new_handler([] { ++handler_calls; });
+  for (std::size_t bad : {std::size_t{0}, std::size_t{3}, std::size_t{7}, std::size_t{12}, std::size_t{15},
+                          std::size_t{24}, std::size_t{48}, std::size_t{100}, std::size_t{4097}, SIZE_MAX}) {
+    for (std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{100000}, kTooMuch}) {
+      const std::align_val_t alignment{bad};
+      CHECK(throws_bad_alloc([&] { opaque(::operator new(size, alignment)); }));
+      CHECK(throws_bad_alloc([&] { opaque(::operator new[](size, alignment)); }));
+      errno = 0;
+      CHECK(opaque(::operator new(size, alignment, std::nothrow)) == nullptr && errno == EINVAL);
+      errno = 0;
+      CHECK(opaque(::operator new[](size, alignment, std::nothrow)) == nullptr && errno == EINVAL);
+    }
+  }
+  CHECK(handler_calls == 0);
+  std::set_new_handler(nullptr);
+}
+
 }  // namespace
 
 int main() {
   ordinary();
   aligned();
+  misaligned();
   exhausted();
   with_handler();
   std::vector<int> numbers(1000, 1);

@@ -1,0 +1,21 @@
+// How an arena comes to be, and its metadata after it. For the files of this folder.
+//
+// An arena and its records are one reservation: first the chunks, then three arrays and the room summary (spans,
+// chunks, groups). The arrays become usable a group of chunks at a time, up to the frontier, as chunks are handed out.
+#pragma once
+
+#include "arena/arena.hpp"
+
+namespace coffer {
+
+inline constexpr usize kSmallestArena = 2 * kChunkBytes;
+
+// Reserves and describes one arena of at most `wanted` bytes, halving until the kernel agrees, but not below `least`.
+// Under the growth lock.
+bool make_arena(usize wanted, usize least);
+
+// Makes the metadata of all chunks before `end` usable. Under the arena's lock. A system call under a lock, but once
+// in 128 MiB, and the frontier must not be passed by anyone before the records behind it can be read.
+bool advance_frontier(Arena* arena, u32 end);
+
+}  // namespace coffer
