@@ -7,15 +7,16 @@ namespace coffer {
 
 namespace {
 
-constexpr u32 kLeastWatch = 8;  // blocks taken from an empty span at first
-constexpr u32 kMostPatience = 12;
+constexpr u32 kLeastList = 8;  // blocks taken from an empty span at first
+constexpr u32 kMostPatience = 15;
 // heap->comeback: 0, or kGone once the class gave up an empty span, and one more each time it then asked again.
 constexpr u8 kGone = 1;
 constexpr u8 kRelaxPage = 4;   // from here on its hot span may be relaxed, if it has a page
 constexpr u8 kRelaxSpan = 24;  // or more, while the heap has no more than kRelaxedBytes of them
 constexpr u32 kRelaxedBytes = 64 * 1024;
 
-u32 patient(const Heap* heap, ClassIndex size_class) { return kLeastWatch << heap->patience[size_class].get(); }
+// Local frees to wait for at least, after as many looks that found the span not empty.
+u32 patient(const Heap* heap, ClassIndex size_class) { return (1u << heap->patience[size_class].get()) - 1; }
 
 // Bytes that the blocks cut so far may have touched; of small ones the last, which may reach into the next page, is not
 // counted.
@@ -90,6 +91,7 @@ void take_of_many(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
   const u32 count = local_count(span);
   const u32 live = span->cut.get() - count;
   u32 some = live * kListPerLive;
+  if (some < kLeastList) some = kLeastList;
   if (some < patient(heap, size_class)) some = patient(heap, size_class);
   if (count <= some) return take_whole_list(heap, size_class, span, list, live != 0 ? live : 1);
   heap->zero[size_class].set(0);
