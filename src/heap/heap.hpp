@@ -26,7 +26,9 @@ inline constexpr bool kMisuseChecks =
     true;
 #endif
 
-inline constexpr u32 kMaxChain = 16;  // frees for one span of others that a heap may hold back, to push them at once
+// Frees for one span of others that a heap may hold back, to push them at once; and about how many bytes.
+inline constexpr u32 kMaxChain = 16;
+inline constexpr usize kMaxChainBytes = 4096;
 
 struct alignas(kCacheLine) Heap {
   // --- What malloc touches. Owner only. ---
@@ -38,6 +40,7 @@ struct alignas(kCacheLine) Heap {
   Owned<Block*> chain_first;
   Owned<Block*> chain_last;
   Owned<u32> chain_count;
+  Owned<u32> chain_limit;
 
   // --- Slow paths. Owner only, but for the mailbox. ---
   Owned<u32> index;          // in the registry

@@ -89,8 +89,9 @@ void place(Heap* heap, Span* span, SpanState from) {
   const ClassIndex size_class = span->size_class.get();
   leave_ring(heap, span);
   const u32 free_bytes = empty ? span_bytes(span) : free * span->block_bytes.get();
-  // relaxed: the heap's own figure, but for what others take meanwhile.
-  const usize budget = slack_budget(config::options().slack, heap->held.load(relaxed));
+  // What a thread that frees everything keeps must not grow with what it had. relaxed: the heap's own figure, but for
+  // what others take meanwhile.
+  const usize budget = slack_budget(config::options().slack, empty ? 0 : heap->held.load(relaxed));
   const bool fits = within_slack(heap->slack.get(), free_bytes, budget);
   const bool keep = empty ? fits && comes_back(heap, size_class) : fits || attached_heaps() <= 1;
   if (empty) class_is_gone(heap, size_class);

@@ -32,6 +32,17 @@ Span* large_around(const Arena* arena, uptr address) {
 
 usize usable_bytes(const Span* span) { return is_large(span) ? large_bytes(span) : span->block_bytes.get(); }
 
+// Frees that may wait for each other: few of large blocks, for as long as they wait nobody else has them; and never the
+// ones that give a shared span back, for they may be the thread's last.
+u32 chain_limit(const Span* span, RemoteWord word) {
+  const u32 bytes = span->block_bytes.get();
+  u32 limit = bytes * kMaxChain <= kMaxChainBytes ? kMaxChain : static_cast<u32>(kMaxChainBytes) / bytes + 1;
+  if (is_shared(word.state()) && span->capacity.get() - word.count() < limit) {
+    limit = span->capacity.get() - word.count();
+  }
+  return limit;
+}
+
 void free_remote(Heap* heap, Span* span, Block* block) {
   // A thread that only frees gets a heap for its chain: one atomic for up to kMaxChain blocks instead of each.
   if (heap == &g_null_heap) heap = own_heap_slow();
@@ -43,11 +54,12 @@ void free_remote(Heap* heap, Span* span, Block* block) {
     return;
   }
   const u32 count = heap->chain_count.get();
-  if (count != 0 && heap->chain_span.get() == span && count < kMaxChain) {
+  if (count != 0 && heap->chain_span.get() == span) {
     if (heap->chain_first.get() == block) return refuse_free(block);
     block->next = heap->chain_first.get();
     heap->chain_first.set(block);
     heap->chain_count.set(count + 1);
+    if (count + 1 >= heap->chain_limit.get()) close_chain(heap);
     return;
   }
   if (count != 0) close_chain(heap);
@@ -60,6 +72,8 @@ void free_remote(Heap* heap, Span* span, Block* block) {
   heap->chain_first.set(block);
   heap->chain_last.set(block);
   heap->chain_count.set(1);
+  heap->chain_limit.set(chain_limit(span, word));
+  if (heap->chain_limit.get() <= 1) close_chain(heap);
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ Unsettled g_unsettled;
 
 bool mail(Heap* owner, Span* span) {
   const u32 slots = span->slots.get();
-  // relaxed: a limit, and the owner counts anew when it takes its mail.
-  const usize budget = slack_budget(config::options().slack, owner->held.load(relaxed));
+  // The option alone, without the share of what the owner holds: an owner that sleeps loses what it holds, but what is
+  // in its mailbox stays there.
+  const usize budget = config::options().slack;
   u64 box = owner->mailbox.load(relaxed);  // relaxed: the CAS below checks it
   do {
     if (box == kMailboxClosed) return false;
