@@ -57,9 +57,12 @@ struct alignas(kCacheLine) Heap {
   Owned<u8> patience[kClasses];
   Owned<u8> comeback[kClasses];
 
+  Owned<u32> ticks;  // grows at slow refills: a heap whose ticks stand still is idle (taking.cpp)
+
   // What others write, too.
   alignas(kCacheLine) Atomic<u64> mailbox;  // claimed spans (heap/taking.hpp)
   Atomic<usize> held;                       // bytes of the spans that are private to it
+  Atomic<u32> watched;                      // ticks as last seen by those who look for idle heaps, and how often
 };
 
 // The heap of the calling thread. Threads without one (new, or past their end) have the null heap: it has no blocks and

@@ -87,12 +87,19 @@ void settle_hot(Heap* heap, Span* span) {
 
 }  // namespace
 
-void take_of_many(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
+u32 list_limit(const Span* span) {
+  if (!several_heaps()) return kNever;
+  const u32 blocks = kListBytes / span->block_bytes.get();
+  return blocks != 0 ? blocks : 1;
+}
+
+void take_some(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
   const u32 count = local_count(span);
   const u32 live = span->cut.get() - count;
   u32 some = live * kListPerLive;
   if (some < kLeastList) some = kLeastList;
   if (some < patient(heap, size_class)) some = patient(heap, size_class);
+  if (some > list_limit(span)) some = list_limit(span);
   if (count <= some) return take_whole_list(heap, size_class, span, list, live != 0 ? live : 1);
   heap->zero[size_class].set(0);
   Block* last = list;

@@ -5,7 +5,7 @@
 // empty before as many local frees: that is the countdown. When it ends, hot_event walks the heap's list and knows
 // exactly. What that may cost is bounded by three rules:
 //
-//   a short list     From a span that is mostly free only some blocks are taken (take_of_many), so that the walk is
+//   a short list     From a span that is mostly free only some blocks are taken (take_some), so that the walk is
 //   short. patience         Each time the span turns out not to be empty, the next look comes twice as late. A page
 //   newly cut
 //                    ends that: the class grows, and what grows may shrink.
@@ -18,6 +18,7 @@
 #pragma once
 
 #include "heap/bracket.hpp"
+#include "heap/registry.hpp"
 
 namespace coffer {
 
@@ -40,14 +41,20 @@ COFFER_INLINE void take_whole_list(Heap* heap, ClassIndex size_class, Span* span
 
 // Blocks that may be taken for each one that is live: the walk costs a free as much.
 inline constexpr u32 kListPerLive = 8;
+// Where there are other heaps, bytes that a list has at most, or one block: what is on it nobody can take from a heap
+// that sleeps.
+inline constexpr u32 kListBytes = 2048;
+u32 list_limit(const Span* span);
 
 // Makes the hot span's local list `list`, or its first blocks, the heap's. Inside the bracket.
-void take_of_many(Heap* heap, ClassIndex size_class, Span* span, Block* list);
+void take_some(Heap* heap, ClassIndex size_class, Span* span, Block* list);
 COFFER_INLINE void take_local(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
   if (heap->relaxed_class[size_class].get() != 0) return take_whole_list(heap, size_class, span, list, kNever);
   const u32 count = local_count(span);
   const u32 live = span->cut.get() - count;  // with what others freed
-  if (COFFER_UNLIKELY(count > live * kListPerLive)) return take_of_many(heap, size_class, span, list);
+  if (COFFER_UNLIKELY(count > live * kListPerLive || several_heaps())) {
+    return take_some(heap, size_class, span, list);
+  }
   take_whole_list(heap, size_class, span, list, live);
 }
 // After the heap got `listed` blocks of the hot span, and none are left on the local list: sets the countdown.

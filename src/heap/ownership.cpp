@@ -64,11 +64,6 @@ void put_down_hot(Heap* heap, ClassIndex size_class, Visit&& visit) {
 
 }  // namespace
 
-void take_in(Heap* heap, Span* span) {
-  span->owner.store(heap, relaxed);                 // relaxed: published by the transition that shows the span
-  heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
-}
-
 void let_go(Heap* heap, Span* span) {
   heap->held.fetch_sub(span_bytes(span), relaxed);  // relaxed: a figure for budgets
 }

@@ -6,8 +6,7 @@
 
 namespace coffer {
 
-// A span without an owner becomes the heap's, and the other way round (the latter before the span is shared or ended).
-void take_in(Heap* heap, Span* span);
+// Takes a span out of what the heap holds, before it is shared or ended.
 void let_go(Heap* heap, Span* span);
 
 // A private span of the heap in state `from` (hot, floating, reusable; or claimed, if the caller is the claimant),

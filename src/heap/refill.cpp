@@ -34,6 +34,12 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
     count = span->cut.get() - before;
     raise_claim(span);
     hot_grew(heap, size_class);
+  } else if (count > list_limit(span)) {
+    // As if the owner had freed them: it takes some.
+    span->local_free.set(list);
+    set_countdown(span, count, kNever);
+    take_local(heap, size_class, span, list);
+    return true;
   }
   heap->zero[size_class].set(zero ? 1 : 0);
   heap->blocks[size_class].set(list);
@@ -59,8 +65,8 @@ bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span) {
 }
 
 Span* new_span(Heap* heap, ClassIndex size_class) {
-  Span* span = make_span(size_class);
-  if (span != nullptr) take_in(heap, span);
+  Span* span = make_span(size_class, heap);
+  if (span != nullptr) heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
   return span;
 }
 
@@ -90,6 +96,7 @@ Span* next_reusable(Heap* heap, ClassIndex size_class) {
 Span* next_hot(Heap* heap, ClassIndex size_class) {
   if (Span* span = next_reusable(heap, size_class)) return span;
   if (Span* span = adopt(heap, size_class)) return span;
+  rob_idle_heaps(heap);
   if (settle_unsettled()) {
     if (Span* span = adopt(heap, size_class)) return span;
   }
@@ -146,6 +153,7 @@ bool refill(Heap* heap, ClassIndex size_class, bool last_resort) {
   if (Span* span = heap->hot[size_class].get()) {
     if (span->local_free.get() != nullptr && refill_or_retire(heap, size_class, span)) return true;
   }
+  heap->ticks.set(heap->ticks.get() + 1);
   close_chain(heap);
   take_mail(heap);
   shed_surplus(heap);

@@ -18,6 +18,7 @@ __thread Heap* t_heap = &g_null_heap;
 __thread char t_lock_identity;
 Atomic<u32> g_vanished_pending;
 bool g_fence_brackets;
+Atomic<u32> g_attached_heaps;  // heaps that threads use
 
 namespace {
 
@@ -45,7 +46,6 @@ struct Registry {
   usize committed = 0;     // bytes of the records' memory
   Atomic<u32> made;        // records in use or waiting
   u32 unused = 0;          // list of records that wait for a thread, by index; 0: none
-  Atomic<u32> attached;    // heaps that threads use
   Atomic<u32> generation;  // grows in each fork child: heaps of an older one lost their thread
   pthread_key_t key = 0;
   bool has_key = false;
@@ -123,7 +123,7 @@ void return_record(Heap* heap) {
   heap->attached.set(0);
   heap->next_unused.set(registry.unused);
   registry.unused = heap->index.get();
-  registry.attached.fetch_sub(1, relaxed);  // relaxed: a hint for the slack
+  g_attached_heaps.fetch_sub(1, relaxed);  // relaxed: a hint for the slack
 }
 
 // The destructor of the thread's key.
@@ -146,7 +146,7 @@ Heap* attach() {
     heap = take_record();
     if (heap == nullptr) return nullptr;
     open_heap(heap);
-    registry.attached.fetch_add(1, relaxed);  // relaxed: a hint for the slack
+    g_attached_heaps.fetch_add(1, relaxed);  // relaxed: a hint for the slack
   }
   t_heap = heap;
   // The heap is in place first: pthread_setspecific may allocate. If it fails the heap is kept until the process ends.
@@ -202,8 +202,8 @@ Heap* own_heap_slow() {
   return attach();
 }
 
-u32 attached_heaps() { return g_registry.attached.load(relaxed); }  // relaxed: a hint
-u32 heaps_ever() { return g_registry.made.load(relaxed); }          // relaxed: see start_registry
+u32 attached_heaps() { return g_attached_heaps.load(relaxed); }  // relaxed: a hint
+u32 heaps_ever() { return g_registry.made.load(relaxed); }       // relaxed: see start_registry
 Heap* heap_by_index(u32 index) { return &g_registry.heaps[index]; }
 
 bool fallback_heap_used() { return g_registry.committed != 0; }
@@ -252,7 +252,7 @@ void fork_child() {
     if (registry.committed != 0) registry.heaps[0].generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, and those that had given theirs back
     // and were ending. Resolved at the first slow call, for most children exec before that.
-    if (registry.attached.load(relaxed) > own || registry.made.load(relaxed) > 2) g_vanished_pending.store(1, relaxed);
+    if (g_attached_heaps.load(relaxed) > own || registry.made.load(relaxed) > 2) g_vanished_pending.store(1, relaxed);
     os::forget_locking();
   } else if (registry.start.load(relaxed) != this_thread()) {
     // Whoever was starting is not here. What it had made whole is used, the rest is made anew.
@@ -297,7 +297,7 @@ void reclaim_vanished_records() {
     heap->attached.set(0);
     heap->next_unused.set(registry.unused);
     registry.unused = i;
-    registry.attached.fetch_sub(1, relaxed);  // relaxed: a hint
+    g_attached_heaps.fetch_sub(1, relaxed);  // relaxed: a hint
   }
 }
 

@@ -21,6 +21,8 @@ bool start_process();
 
 // Heaps that threads use now. With one, no heap can starve another, and the slack has no limit but for empty spans.
 u32 attached_heaps();
+extern Atomic<u32> g_attached_heaps __attribute__((visibility("hidden")));
+inline bool several_heaps() { return g_attached_heaps.load(relaxed) > 1; }  // relaxed: a hint
 u32 heaps_ever();
 Heap* heap_by_index(u32 index);
 bool fallback_heap_used();  // record 0 exists

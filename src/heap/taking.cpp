@@ -18,6 +18,13 @@ struct Unsettled {
 };
 Unsettled g_unsettled;
 
+constexpr u32 kLooks = 4;      // heaps that one call looks at
+constexpr u32 kIdleLooks = 4;  // looks that find a heap's ticks unchanged before it counts as idle
+constexpr u32 kRobbedOfRing = 64;
+constexpr u32 kTicksBits = 24;
+constexpr u32 kTicksMask = (1u << kTicksBits) - 1;
+Atomic<u32> g_next_look;
+
 bool mail(Heap* owner, Span* span) {
   const u32 slots = span->slots.get();
   // The option alone, without the share of what the owner holds: an owner that sleeps loses what it holds, but what is
@@ -63,7 +70,60 @@ void rob_mailbox(Heap* heap) {
   }
 }
 
+// A look at fields that the owner may be changing: what the claim and the settler find decides.
+void rob_span(Span* span, SpanState from, u32 least) {
+  // acquire: pairs with make_span; the fields are those of the span's life.
+  const RemoteWord word = load_word(span, acquire);
+  if (word.state() != from || local_count(span) + absent_count(span) + word.count() < least) return;
+  if (!claim(span, from)) return;
+  take(span, span->owner.load(acquire));  // acquire: as in hand_on_claimed
+}
+
+void rob_idle(Heap* heap) {
+  rob_mailbox(heap);
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    const u32 threshold = reuse_threshold(kLayout[c].capacity);
+    if (Span* hot = heap->hot[c].get()) rob_span(hot, SpanState::hot, threshold);
+    // The ring's links are its heap's, which may wake up and change them: whatever record they lead to, its claim
+    // decides, and the walk ends.
+    SpanNumber number = heap->reusable[c].get();
+    for (u32 i = 0; number != 0 && i < kRobbedOfRing; ++i) {
+      Span* span = span_at(number);
+      rob_span(span, SpanState::reusable, 1);
+      number = span->ring_next.get();
+      if (number == heap->reusable[c].get()) break;
+    }
+  }
+}
+
+// Counts a look at the heap; true once its ticks stood still for kIdleLooks of them.
+bool is_idle(Heap* heap) {
+  const u32 ticks = heap->ticks.get() & kTicksMask;
+  const u32 seen = heap->watched.load(relaxed);  // relaxed, all: a guess, and each look is as good as another's
+  if ((seen & kTicksMask) != ticks) {
+    heap->watched.store(ticks, relaxed);
+    return false;
+  }
+  if (seen >> kTicksBits >= kIdleLooks) return true;
+  heap->watched.store(seen + (1u << kTicksBits), relaxed);
+  return false;
+}
+
 }  // namespace
+
+void rob_idle_heaps(const Heap* but) {
+  if (!several_heaps()) return;
+  const u32 first = fallback_heap_used() ? 0 : 1;
+  const u32 count = heaps_ever() - first;
+  // relaxed: where to go on looking.
+  u32 at = g_next_look.fetch_add(kLooks, relaxed);
+  for (u32 i = 0; i < kLooks && i < count; ++i) {
+    Heap* heap = heap_by_index(first + at++ % count);
+    if (heap == but || !is_idle(heap)) continue;
+    rob_idle(heap);
+    heap->watched.store(heap->ticks.get() & kTicksMask, relaxed);  // relaxed: as above; there is nothing left for now
+  }
+}
 
 void share_claimed(Span* span) {
   switch (mark_shared(span)) {
@@ -124,13 +184,7 @@ void rob_heaps() {
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
       if (slot_use != SlotUse::span) return;
-      // A look at fields that the owner may be changing: what the claim and the settler find decides.
-      // acquire: pairs with make_span; the fields are those of the span's life.
-      const RemoteWord word = load_word(span, acquire);
-      if (word.state() != SpanState::reusable) return;
-      if (local_count(span) + absent_count(span) + word.count() < span->capacity.get()) return;
-      if (!claim(span, SpanState::reusable)) return;
-      take(span, span->owner.load(acquire));  // acquire: as in hand_on_claimed
+      rob_span(span, SpanState::reusable, span->capacity.get());
     });
   });
 }

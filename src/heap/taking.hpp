@@ -37,6 +37,9 @@ void share_claimed(Span* span);
 // Settles what can be settled. true: something was.
 bool settle_unsettled();
 usize unsettled_bytes();
+// Looks at a few heaps; of those that are idle, takes all mail and all spans with room, hot ones too. For a heap that
+// is about to take new memory. The caller settles.
+void rob_idle_heaps(const Heap* but);
 // Takes all mail, and the reusable spans without a live block, from every heap: for when memory is needed, or was not
 // for a while. The caller settles.
 void rob_heaps();

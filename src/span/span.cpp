@@ -35,13 +35,14 @@ Block* block_at(const Span* span, u32 index) {
 
 }  // namespace
 
-Span* make_span(ClassIndex size_class) {
+Span* make_span(ClassIndex size_class, Heap* owner) {
   const ClassLayout& layout = kLayout[size_class];
   const u32 slots = 1u << layout.slots_log2;
   const u32 shard = current_shard();
   const SlotRun run = acquire_slots(slots, slots, shard);
   if (run.count == 0) return nullptr;
   Span* span = run.arena->spans + run.slot;
+  span->owner.store(owner, relaxed);  // relaxed: published by the remote word, below
   span->local_free.set(nullptr);
   set_countdown(span, 0, kNever);
   span->first_block = run.arena->base + uptr{run.slot} * kSlotBytes + layout.first;

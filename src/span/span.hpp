@@ -73,8 +73,8 @@ inline u32 shared_base(const Span* span) { return local_count(span) + absent_cou
 
 // --- Life. ---
 
-// A new span of the class in state hot, no page cut; the caller becomes its owner. nullptr: no memory.
-Span* make_span(ClassIndex size_class);
+// A new span of the class in state hot, no page cut, owned by `owner`. nullptr: no memory.
+Span* make_span(ClassIndex size_class, Heap* owner);
 // Ends the span's life and gives its slots back. The caller holds it alone: no block is live, it is on no list, and
 // its state is claimed (its claimant calls) or returning.
 void end_span(Span* span);
