@@ -4,6 +4,7 @@ really was."""
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -92,9 +93,9 @@ def verify_library(allocator: Allocator, reported: str) -> None:
         raise BenchError(f"{allocator.name} was not loaded: malloc came from {real}, not {allocator.library}")
 
 
-def run(allocator: Allocator, command: list[str], preload: bool = True, timeout: float = 60.0) -> dict[str, str]:
-    """Runs a workload under the allocator and returns its line of results. preload=False: the program itself runs
-    under the C library's allocator, and starts others under the one given."""
+def run_text(allocator: Allocator, command: list[str], preload: bool = True, timeout: float = 60.0) -> str:
+    """Runs a workload under the allocator and returns what it prints. preload=False: the program itself runs under the
+    C library's allocator, and starts others under the one given."""
     environment = allocator.environment()
     if not preload:
         environment.pop("LD_PRELOAD", None)
@@ -104,9 +105,26 @@ def run(allocator: Allocator, command: list[str], preload: bool = True, timeout:
         raise BenchError(f"{' '.join(command)} under {allocator.name}: not done in {timeout:.0f} s") from error
     if done.returncode != 0:
         raise BenchError(f"{' '.join(command)} under {allocator.name}: status {done.returncode}: {done.stderr.strip()}")
-    result = parse_line(done.stdout)
+    return done.stdout
+
+
+def run(allocator: Allocator, command: list[str], preload: bool = True, timeout: float = 60.0) -> dict[str, str]:
+    """Runs a workload and returns its line of results."""
+    result = parse_line(run_text(allocator, command, preload, timeout))
     verify_library(allocator, result.pop("library", "nothing"))
     return result
+
+
+def run_json(allocator: Allocator, command: list[str], timeout: float = 120.0) -> dict[str, float]:
+    """Runs a memory pattern and returns its figures."""
+    text = run_text(allocator, command, timeout=timeout)
+    try:
+        result = json.loads(text)
+        verify_library(allocator, result.pop("library"))
+        del result["pattern"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BenchError(f"{' '.join(command)} under {allocator.name}: no figures in {text!r}") from error
+    return {key: float(value) for key, value in result.items()}
 
 
 def sha256(path: Path) -> str:
