@@ -23,6 +23,8 @@ PEERS = {
     "mimalloc": ("libmimalloc.so.2", "libmimalloc2.0"),
     "tbb": ("libtbbmalloc_proxy.so.2", "libtbbmalloc2"),
 }
+# Peers that Debian has not, or not as new: built from their crates by bench/peers.py, where there is cargo.
+CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc"]
 OURS = {"coffer": "lib/libcoffer.so", "nocheck": "lib/variants/libcoffer_nocheck.so"}
 NAMES = ["glibc", *PEERS, *OURS]
 
@@ -56,6 +58,10 @@ def loader_libraries() -> dict[str, Path]:
     return found
 
 
+def crate_library(name: str, build_dir: Path) -> Path:
+    return build_dir.resolve() / "peers" / "target" / "release" / f"lib{name}_peer.so"
+
+
 def find(names: list[str], build_dir: Path) -> list[Allocator]:
     """The allocators of these names. One that is missing is an error, never a gap in a table."""
     libraries = loader_libraries()
@@ -68,13 +74,18 @@ def find(names: list[str], build_dir: Path) -> list[Allocator]:
             if library not in libraries:
                 raise BenchError(f"{library} is missing; Debian and Ubuntu have it in the package {package}")
             result.append(Allocator(name, libraries[library]))
+        elif name in CRATES:
+            library = crate_library(name, build_dir)
+            if not library.exists():
+                raise BenchError(f"{library} is missing: python3 bench/peers.py builds it")
+            result.append(Allocator(name, library))
         elif name in OURS:
             library = build_dir.resolve() / OURS[name]
             if not library.exists():
                 raise BenchError(f"{library} is missing: build it first")
             result.append(Allocator(name, library))
         else:
-            raise BenchError(f"no allocator is called {name}; there are: {' '.join(NAMES)}")
+            raise BenchError(f"no allocator is called {name}; there are: {' '.join([*NAMES, *CRATES])}")
     return result
 
 

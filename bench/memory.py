@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from allocators import NAMES, TOP, Allocator, BenchError, describe, find, machine_facts, run_json
+import peers
+from allocators import CRATES, NAMES, TOP, Allocator, BenchError, describe, find, machine_facts, run_json
 from report import format_table
 
 KIB = 1024
@@ -109,7 +110,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build-dir", type=Path, default=TOP / "build")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", metavar="TEXT", help="rows whose name contains one of these, separated by commas")
-    parser.add_argument("--peers", metavar="NAMES", default=",".join(DEFAULT_NAMES), help="default %(default)s")
+    parser.add_argument("--peers", metavar="NAMES", help=f"default {','.join(DEFAULT_NAMES)}, and those of bench/peers that can be built")
     parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)), help="processes at a time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep every sample, with facts of the machine")
     parser.add_argument("--assert", dest="strict", action="store_true", help="exit 1 if Coffer misses a target")
@@ -121,6 +122,18 @@ def choose_rows(only: str | None) -> list[Row]:
     if not rows:
         raise BenchError("no row has such a name; there are: " + "; ".join(dict.fromkeys(row.name for row in ROWS)))
     return rows
+
+
+def choose_allocators(names: str | None, build_dir: Path) -> list[Allocator]:
+    """By default also the peers from crates, as far as they can be built here."""
+    if names:
+        if any(name in CRATES for name in names.split(",")):
+            peers.build(build_dir)
+        return find(names.split(","), build_dir)
+    built, missing = peers.build(build_dir)
+    if missing:
+        print(f"Peers that are left out: {missing}")
+    return find([*DEFAULT_NAMES, *built], build_dir)
 
 
 def measure_once(allocator: Allocator, what: Run, programs: Path) -> Sample:
@@ -229,7 +242,7 @@ def bounds(samples: Samples, name: str = "coffer") -> list[str]:
 def main() -> int:
     arguments = parse_arguments()
     rows = choose_rows(arguments.only)
-    allocators = find(arguments.peers.split(","), arguments.build_dir)
+    allocators = choose_allocators(arguments.peers, arguments.build_dir)
     programs = arguments.build_dir.resolve() / "bench" / "patterns"
     facts = machine_facts(allocators)
     print(describe(facts), flush=True)

@@ -67,6 +67,7 @@ void stop(int) {
 
 void help(void*, size_t index) {
   pattern::Random random(400 + index);
+  pattern::get_used();
   // Its share of each owner's blocks, so that each owner's memory is freed by all.
   for (size_t owner = 0; owner < state.owners; ++owner) {
     pattern::Blocks& blocks = state.owned[owner];

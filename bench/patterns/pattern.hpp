@@ -286,6 +286,12 @@ inline void wait(sem_t& semaphore) {
   while (sem_wait(&semaphore) != 0) require(errno == EINTR, "sem_wait failed");
 }
 
+// A thread that has allocated before, as threads have that live for a while: some allocators treat the frees of one that
+// has not apart.
+inline void get_used() {
+  free(allocate(64));
+}
+
 inline void sleep_until(uint64_t time_ns) {
   timespec time{static_cast<time_t>(time_ns / 1000000000u), static_cast<long>(time_ns % 1000000000u)};
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) == EINTR) {

@@ -53,6 +53,7 @@ struct Ring {
 void work(void* shared, size_t index) {
   Ring& ring = *static_cast<Ring*>(shared);
   pattern::Random random(100 + index);
+  pattern::get_used();
   while (Batch* batch = ring.queues[index].pop()) {
     ring.live.fetch_sub(batch->blocks.bytes(), std::memory_order_relaxed);
     if (ring.shuffle) batch->blocks.shuffle(random);
