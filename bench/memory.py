@@ -8,6 +8,7 @@ each figure means.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -19,12 +20,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import peers
-from allocators import CRATES, NAMES, TOP, Allocator, BenchError, describe, find, machine_facts, run_json
+from allocators import (
+    CRATES,
+    NAMES,
+    TOP,
+    Allocator,
+    BenchError,
+    describe,
+    find,
+    first_match,
+    machine_facts,
+    read,
+    run_json,
+)
 from report import format_table
 
 KIB = 1024
-# A process of the widest patterns takes up to 2 GB under some allocators: one of those at a time.
-WIDE = threading.Lock()
+# Under some allocators a process of the widest pattern takes 6 GB: as many of those at a time as there is memory for.
+WIDE_KIB = 7 << 20
+# A busy machine takes longer: after LEAST_RUNS no further one begins that would end later than this.
+LEAST_RUNS = 3
+LIMIT_SECONDS = 270
 DEFAULT_NAMES = [name for name in NAMES if name != "nocheck"]
 
 
@@ -33,7 +49,7 @@ class Run:
     """A program with its arguments; rows that show figures of the same run share it."""
 
     program: str
-    arguments: dict[str, int] = field(default_factory=dict)
+    arguments: dict[str, int | str] = field(default_factory=dict)
     wide: bool = False
 
     @property
@@ -65,6 +81,7 @@ FIGURES = {
 }
 
 RING = Run("ring")
+RING_64 = Run("ring", {"low": 64, "high": 64, "octaves": 0})
 REMOTE = Run("idle_owners", {"local": 0})
 LOCAL = Run("idle_owners", {"local": 1})
 ANY_SIZE = Run("idle_owners", {"local": 1, "low": 16, "high": 1024, "octaves": 1})
@@ -75,22 +92,29 @@ PHASES = Run("phases")
 GIVE_BACK = Run("give_back")
 BREATHING = Run("breathing")
 SMALL = Run("small")
+THREADTEST, SHBENCH, LARSON = (Run("fragmentation", {"workload": name}) for name in ("threadtest", "shbench", "larson"))
+BARNES_HUT = Run("barnes_hut", {"rounds": 10})
 
 ROWS = [
     Row("ring of 16", "peak/live", RING, "ratio", 1.2),
+    Row("ring of 16, one size", "peak/live", RING_64, "ratio", 1.2),
     Row("idle owners, every free remote", "peak/live", REMOTE, "ratio", 1.05),
     Row("idle owners, local frees too", "peak/live", LOCAL, "ratio", 1.05),
     Row("idle owners, stopped at work", "peak/live", STOPPED, "ratio", 1.05),
     Row("idle owners, any size", "peak/live", ANY_SIZE, "ratio"),
     Row("idle owners, any size", "peak/first", ANY_SIZE, "growth", 1.05),
     Row("1,000 idle threads", "KiB a thread", THREADS, "kib_a_thread", 16),
-    Row("10,000 threads come and go", "KiB grown", CHURN, "growth_kib"),
+    Row("10,000 threads come and go", "KiB grown", CHURN, "growth_kib", 64),
     Row("ten phases", "peak/live", PHASES, "ratio", 1.85),
     Row("500 MB freed, 2 s later", "MB", GIVE_BACK, "end_mb", 10),
     Row("breathing", "faults a breath", BREATHING, "faults_a_breath"),
     Row("breathing", "ms CPU a breath", BREATHING, "cpu_ms_a_breath"),
-    Row("breathing, 2 s later", "MB", BREATHING, "end_mb"),
-    Row("0.8 MB in 2,000 blocks", "MB", SMALL, "peak_mb"),
+    Row("breathing, 2 s later", "MB", BREATHING, "end_mb", 10),
+    Row("0.8 MB in 2,000 blocks", "MB", SMALL, "peak_mb", 0.87),
+    Row("threadtest", "A/U", THREADTEST, "ratio"),
+    Row("shbench", "A/U", SHBENCH, "ratio"),
+    Row("larson", "A/U", LARSON, "ratio"),
+    Row("Barnes-Hut", "A/U", BARNES_HUT, "ratio"),
 ]
 
 # KiB that a process holds before it allocates, above glibc's; bench/startup.py measures it better.
@@ -102,7 +126,7 @@ def bound_limit(sample: Sample) -> float:
     return 1.5 * sample["live_kib"] + 128 * sample["heaps"] + 16 * 1024
 
 
-BOUND_RUNS = [RING, REMOTE, LOCAL, STOPPED, THREADS]
+BOUND_RUNS = [RING, RING_64, REMOTE, LOCAL, STOPPED, THREADS]
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -110,7 +134,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build-dir", type=Path, default=TOP / "build")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", metavar="TEXT", help="rows whose name contains one of these, separated by commas")
-    parser.add_argument("--peers", metavar="NAMES", help=f"default {','.join(DEFAULT_NAMES)}, and those of bench/peers that can be built")
+    parser.add_argument(
+        "--peers", metavar="NAMES", help=f"default {','.join(DEFAULT_NAMES)}, and those of bench/peers that can be built"
+    )
     parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)), help="processes at a time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep every sample, with facts of the machine")
     parser.add_argument("--assert", dest="strict", action="store_true", help="exit 1 if Coffer misses a target")
@@ -136,11 +162,9 @@ def choose_allocators(names: str | None, build_dir: Path) -> list[Allocator]:
     return find([*DEFAULT_NAMES, *built], build_dir)
 
 
-def measure_once(allocator: Allocator, what: Run, programs: Path) -> Sample:
-    if not what.wide:
-        return run_json(allocator, what.command(programs))
-    with WIDE:
-        return run_json(allocator, what.command(programs))
+def wide_at_a_time() -> int:
+    available = int(first_match(r"^MemAvailable:\s*(\d+)", read(Path("/proc/meminfo"))))
+    return max(1, available // WIDE_KIB)
 
 
 Samples = dict[str, dict[str, list[Sample]]]  # by run, by allocator
@@ -148,24 +172,35 @@ Samples = dict[str, dict[str, list[Sample]]]  # by run, by allocator
 
 def measure(
     allocators: list[Allocator], runs: list[Run], programs: Path, count: int, jobs: int
-) -> tuple[Samples, dict[tuple[str, str], str]]:
+) -> tuple[Samples, list[str]]:
     """All samples, and what failed. Most of the time is spent asleep, so that there may be more processes than
     processors."""
     samples: Samples = {what.key: {allocator.name: [] for allocator in allocators} for what in runs}
-    failures: dict[tuple[str, str], str] = {}
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        futures = {
-            pool.submit(measure_once, allocator, what, programs): (what.key, allocator.name)
-            for _ in range(count)
-            for what in sorted(runs, key=lambda what: not what.wide)
-            for allocator in allocators
-        }
-        for future in as_completed(futures):
-            key, name = futures[future]
-            try:
-                samples[key][name].append(future.result())
-            except BenchError as error:
-                failures[key, name] = str(error)
+    failures: list[str] = []
+    wide = threading.Semaphore(wide_at_a_time())
+
+    def measure_once(allocator: Allocator, what: Run) -> Sample:
+        with wide if what.wide else contextlib.nullcontext():
+            return run_json(allocator, what.command(programs))
+
+    started = time.monotonic()
+    for number in range(count):
+        taken = time.monotonic() - started
+        if number >= LEAST_RUNS and taken * (number + 1) / number > LIMIT_SECONDS:
+            break
+        with ThreadPoolExecutor(max_workers=jobs) as pool:
+            # One allocator's runs after the other's, so that the wide ones are apart and nobody waits for them.
+            futures = {
+                pool.submit(measure_once, allocator, what): (what.key, allocator.name)
+                for allocator in allocators
+                for what in runs
+            }
+            for future in as_completed(futures):
+                key, name = futures[future]
+                try:
+                    samples[key][name].append(future.result())
+                except BenchError as error:
+                    failures.append(str(error))
     return samples, failures
 
 
@@ -251,7 +286,7 @@ def main() -> int:
     samples, failures = measure(allocators, runs, programs, arguments.runs, arguments.jobs)
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": facts, "samples": samples}, indent=1) + "\n")
-    for failure in failures.values():
+    for failure in failures:
         print(f"FAILED: {failure}")
     names = sorted((allocator.name for allocator in allocators), key=lambda name: name not in ("coffer", "nocheck"))
     print(table(samples, rows, names))
@@ -262,7 +297,8 @@ def main() -> int:
         print(line)
     if "coffer" in names and not own:
         print("This Coffer computes no bound.")
-    print(f"\nMedians of {arguments.runs} runs, {time.monotonic() - started:.0f} s.")
+    count = max(len(taken) for by_allocator in samples.values() for taken in by_allocator.values())
+    print(f"\nMedians of {count} runs, {time.monotonic() - started:.0f} s.")
     over = any("OVER" in line or "BROKEN" in line for line in own)
     return 1 if failures or (arguments.strict and (misses or over)) else 0
 

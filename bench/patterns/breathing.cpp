@@ -12,8 +12,7 @@ struct Usage {
   static Usage now() {
     rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    return {static_cast<double>(usage.ru_minflt),
-            static_cast<double>(bench::clock_ns(CLOCK_PROCESS_CPUTIME_ID)) / 1e6};
+    return {static_cast<double>(usage.ru_minflt), static_cast<double>(bench::clock_ns(CLOCK_PROCESS_CPUTIME_ID)) / 1e6};
   }
 };
 

@@ -32,16 +32,26 @@ void replace_some(pattern::Blocks& blocks, pattern::Random& random) {
   }
 }
 
-// Replaces random blocks for ever. A signal may come anywhere: a block is out of the table before it is freed, and the
-// new one in it as soon as malloc has returned.
+// Frees some random blocks and fills their places again, for ever. A signal may come anywhere: a block is out of the
+// table before it is freed, and a new one in it as soon as malloc has returned.
 [[noreturn]] void replace_for_ever(pattern::Blocks& blocks, pattern::Random& random) {
+  constexpr size_t kMost = 64;
   auto* slots = reinterpret_cast<std::atomic<void*>*>(&blocks[0]);
+  size_t empty[kMost], sizes[kMost];
   for (;;) {
-    size_t slot = random.below(blocks.count());
-    void* block = slots[slot].load(std::memory_order_relaxed);
-    slots[slot].store(nullptr, std::memory_order_release);
-    size_t size = pattern::release(block);
-    slots[slot].store(pattern::allocate(size), std::memory_order_release);
+    size_t count = random.between(1, kMost);
+    for (size_t i = 0; i < count; ++i) {
+      empty[i] = random.below(blocks.count());
+      // relaxed, and release below: only the threads that free later read the table, which have seen the semaphore.
+      void* block = slots[empty[i]].load(std::memory_order_relaxed);
+      sizes[i] = 0;
+      if (block == nullptr) continue;
+      slots[empty[i]].store(nullptr, std::memory_order_release);
+      sizes[i] = pattern::release(block);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (sizes[i] > 0) slots[empty[i]].store(pattern::allocate(sizes[i]), std::memory_order_release);
+    }
   }
 }
 
@@ -110,7 +120,7 @@ bool wait_for_helpers(sem_t& semaphore) {
 }
 
 void stop_owners(pattern::Threads& threads, size_t seed) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = stop;
   sigaction(SIGUSR1, &action, nullptr);
   for (size_t i = 0; i < state.owners; ++i) pattern::wait(state.working);
@@ -137,8 +147,8 @@ int main(int argc, char** argv) {
   arguments.done();
   pattern::require(state.owners <= kMostThreads && state.helpers <= kMostThreads, "too many threads");
 
-  for (sem_t* semaphore : {&state.asleep, &state.working, &state.freeing_done, &state.may_allocate,
-                           &state.allocating_done}) {
+  for (sem_t* semaphore :
+       {&state.asleep, &state.working, &state.freeing_done, &state.may_allocate, &state.allocating_done}) {
     sem_init(semaphore, 0, 0);
   }
   size_t blocks = state.bytes / state.mix.average() * 3 / 2 + 1000;

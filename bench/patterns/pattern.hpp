@@ -13,6 +13,7 @@
 #include <stdarg.h>
 
 #include "../workloads/bench.hpp"
+#include "coffer/coffer.h"
 
 namespace pattern {
 
@@ -32,13 +33,15 @@ inline size_t memory_kib() {
   return resident + bench::Memory::now().page_tables;
 }
 
-// The library's own figures, where it has the function; see include/coffer/coffer.h. A library built before a field
-// was added leaves it 0.
-struct CofferStats {
-  size_t live, held, resident, free_resident, committed, reserved, metadata, large, heaps, heaps_ever, spans, chunks,
-      system_calls;
-  size_t later[32];
-};
+// The library's own bound, where it computes one. A template, so that a header without the field compiles too.
+template <class Stats>
+size_t bound_of(const Stats& stats) {
+  if constexpr (requires { stats.bound; }) {
+    return stats.bound;
+  } else {
+    return 0;
+  }
+}
 
 // Figures of one run. Construct it first in main; then make tables and stacks; then call own_memory_done().
 class Figures {
@@ -111,14 +114,14 @@ class Figures {
     length_ += static_cast<size_t>(length);
   }
 
-  // The most heaps and the highest bound seen. `bound` is the field after system_calls.
+  // The most heaps and the highest bound seen, when the library is Coffer.
   void read_coffer() {
-    static auto function = reinterpret_cast<int (*)(CofferStats*, size_t)>(dlsym(RTLD_DEFAULT, "coffer_stats"));
-    CofferStats stats{};
+    static auto function = reinterpret_cast<decltype(&::coffer_stats)>(dlsym(RTLD_DEFAULT, "coffer_stats"));
+    struct coffer_stats stats{};
     if (function == nullptr || function(&stats, sizeof stats) != 0) return;
     has_coffer_ = true;
     if (stats.heaps > heaps_) heaps_ = stats.heaps;
-    if (stats.later[0] > bound_) bound_ = stats.later[0];
+    if (bound_of(stats) > bound_) bound_ = bound_of(stats);
   }
 
   const char* name_;
@@ -286,11 +289,9 @@ inline void wait(sem_t& semaphore) {
   while (sem_wait(&semaphore) != 0) require(errno == EINTR, "sem_wait failed");
 }
 
-// A thread that has allocated before, as threads have that live for a while: some allocators treat the frees of one that
-// has not apart.
-inline void get_used() {
-  free(allocate(64));
-}
+// A thread that has allocated before, as threads have that live for a while: some allocators treat the frees of one
+// that has not apart.
+inline void get_used() { free(allocate(64)); }
 
 inline void sleep_until(uint64_t time_ns) {
   timespec time{static_cast<time_t>(time_ns / 1000000000u), static_cast<long>(time_ns % 1000000000u)};

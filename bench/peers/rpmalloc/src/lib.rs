@@ -1,5 +1,5 @@
-//! rpmalloc. Its feature `preload` starts it at the first call of each thread; at the end of a thread it must be told. The crate needs
-//! Rust's standard library; nothing here calls it.
+//! rpmalloc. Its feature `preload` starts it at the first call of each thread; at the end of a thread it must be told.
+//! The crate needs Rust's standard library; nothing here calls it.
 
 mod peer {
     use core::ffi::{c_int, c_uint, c_void};
