@@ -134,9 +134,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build-dir", type=Path, default=TOP / "build")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", metavar="TEXT", help="rows whose name contains one of these, separated by commas")
-    parser.add_argument(
-        "--peers", metavar="NAMES", help=f"default {','.join(DEFAULT_NAMES)}, and those of bench/peers that can be built"
-    )
+    default = f"default {','.join(DEFAULT_NAMES)}, and those of bench/peers that can be built"
+    parser.add_argument("--peers", metavar="NAMES", help=default)
     parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)), help="processes at a time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep every sample, with facts of the machine")
     parser.add_argument("--assert", dest="strict", action="store_true", help="exit 1 if Coffer misses a target")
