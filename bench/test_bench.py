@@ -231,8 +231,10 @@ def test_missed_targets_are_named() -> None:
     row = memory.ROWS[0]
     taken = memory_samples(row, coffer=[sample(ratio=row.target)], glibc=[sample()])
     assert memory.missed(taken, [row]) == []
-    taken = memory_samples(row, coffer=[sample(ratio=row.target + 0.01, start_kib=1201)], glibc=[sample()])
-    assert len(memory.missed(taken, [row])) == 2
+    late = sample(ratio=row.target + 0.01, start_kib=1201)
+    assert len(memory.missed(memory_samples(row, coffer=[late], glibc=[sample()]), [row])) == 1
+    many = memory_samples(row, coffer=[late] * memory.LEAST_STARTS, glibc=[sample()])
+    assert [line.split(":")[0] for line in memory.missed(many, [row])] == [row.name, "start-up"]
 
 
 def test_a_stuck_run_has_no_figure() -> None:
