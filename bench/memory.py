@@ -36,8 +36,9 @@ from allocators import (
 from report import format_table
 
 KIB = 1024
-# Under some allocators a process of the widest pattern takes 6 GB: as many of those at a time as there is memory for.
-WIDE_KIB = 7 << 20
+# Under some allocators a process of the widest pattern takes 6 GB: as many of those at a time as fit in half of the
+# memory that is free. The kernel takes these processes first if that was too many.
+WIDE_KIB = 14 << 20
 # A busy machine takes longer: after LEAST_RUNS no further one begins that would end later than this.
 LEAST_RUNS = 3
 LIMIT_SECONDS = 270
