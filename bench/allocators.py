@@ -4,6 +4,7 @@ really was."""
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -22,6 +23,8 @@ PEERS = {
     "mimalloc": ("libmimalloc.so.2", "libmimalloc2.0"),
     "tbb": ("libtbbmalloc_proxy.so.2", "libtbbmalloc2"),
 }
+# Peers that Debian has not, or not as new: built from their crates by bench/peers.py, where there is cargo.
+CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc"]
 OURS = {"coffer": "lib/libcoffer.so", "nocheck": "lib/variants/libcoffer_nocheck.so"}
 NAMES = ["glibc", *PEERS, *OURS]
 
@@ -55,6 +58,10 @@ def loader_libraries() -> dict[str, Path]:
     return found
 
 
+def crate_library(name: str, build_dir: Path) -> Path:
+    return build_dir.resolve() / "peers" / "target" / "release" / f"lib{name}_peer.so"
+
+
 def find(names: list[str], build_dir: Path) -> list[Allocator]:
     """The allocators of these names. One that is missing is an error, never a gap in a table."""
     libraries = loader_libraries()
@@ -67,13 +74,18 @@ def find(names: list[str], build_dir: Path) -> list[Allocator]:
             if library not in libraries:
                 raise BenchError(f"{library} is missing; Debian and Ubuntu have it in the package {package}")
             result.append(Allocator(name, libraries[library]))
+        elif name in CRATES:
+            library = crate_library(name, build_dir)
+            if not library.exists():
+                raise BenchError(f"{library} is missing: python3 bench/peers.py builds it")
+            result.append(Allocator(name, library))
         elif name in OURS:
             library = build_dir.resolve() / OURS[name]
             if not library.exists():
                 raise BenchError(f"{library} is missing: build it first")
             result.append(Allocator(name, library))
         else:
-            raise BenchError(f"no allocator is called {name}; there are: {' '.join(NAMES)}")
+            raise BenchError(f"no allocator is called {name}; there are: {' '.join([*NAMES, *CRATES])}")
     return result
 
 
@@ -92,9 +104,9 @@ def verify_library(allocator: Allocator, reported: str) -> None:
         raise BenchError(f"{allocator.name} was not loaded: malloc came from {real}, not {allocator.library}")
 
 
-def run(allocator: Allocator, command: list[str], preload: bool = True, timeout: float = 60.0) -> dict[str, str]:
-    """Runs a workload under the allocator and returns its line of results. preload=False: the program itself runs
-    under the C library's allocator, and starts others under the one given."""
+def run_text(allocator: Allocator, command: list[str], preload: bool = True, timeout: float = 60.0) -> str:
+    """Runs a workload under the allocator and returns what it prints. preload=False: the program itself runs under the
+    C library's allocator, and starts others under the one given."""
     environment = allocator.environment()
     if not preload:
         environment.pop("LD_PRELOAD", None)
@@ -104,9 +116,26 @@ def run(allocator: Allocator, command: list[str], preload: bool = True, timeout:
         raise BenchError(f"{' '.join(command)} under {allocator.name}: not done in {timeout:.0f} s") from error
     if done.returncode != 0:
         raise BenchError(f"{' '.join(command)} under {allocator.name}: status {done.returncode}: {done.stderr.strip()}")
-    result = parse_line(done.stdout)
+    return done.stdout
+
+
+def run(allocator: Allocator, command: list[str], preload: bool = True, timeout: float = 60.0) -> dict[str, str]:
+    """Runs a workload and returns its line of results."""
+    result = parse_line(run_text(allocator, command, preload, timeout))
     verify_library(allocator, result.pop("library", "nothing"))
     return result
+
+
+def run_json(allocator: Allocator, command: list[str], timeout: float = 120.0) -> dict[str, float]:
+    """Runs a memory pattern and returns its figures."""
+    text = run_text(allocator, command, timeout=timeout)
+    try:
+        result = json.loads(text)
+        verify_library(allocator, result.pop("library"))
+        del result["pattern"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BenchError(f"{' '.join(command)} under {allocator.name}: no figures in {text!r}") from error
+    return {key: float(value) for key, value in result.items()}
 
 
 def sha256(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
@@ -18,6 +19,8 @@ import callgrind
 import calls
 import fast_path
 import instructions
+import memory
+import peers
 import report
 import startup
 from rows import ROWS, Row
@@ -163,3 +166,149 @@ def test_budgets() -> None:
     assert startup.over_budget(figures, "madvise") == []
     figures["coffer"]["peak_kib"] += 1
     assert len(startup.over_budget(figures, "madvise")) == 1
+
+
+# Memory patterns.
+GLIBC = allocators.Allocator("glibc", None)
+PATTERNS = PROGRAMS / "patterns"
+# Arguments that make a run short; the patterns themselves are the same.
+SHORT = {
+    "ring": {"bytes": 500_000},
+    "idle_owners": {"bytes": 4 << 20},
+    "idle_threads": {"threads": 20, "bytes": 100_000, "quiet_ms": 1},
+    "phases": {"bytes": 1_000_000},
+    "give_back": {"bytes": 5_000_000, "quiet_ms": 1},
+    "breathing": {"bytes": 2_000_000, "breaths": 5, "period_ms": 1, "quiet_ms": 1},
+    "barnes_hut": {"particles": 2000, "rounds": 2},
+}
+ALL_RUNS = list({row.run.key: row.run for row in memory.ROWS}.values())
+
+
+def sample(**figures: float) -> memory.Sample:
+    return {"start_kib": 1000.0, "peak_kib": 3000.0, "end_kib": 2000.0, "live_kib": 1000.0, "ratio": 2.0, **figures}
+
+
+@pytest.mark.parametrize("what", ALL_RUNS, ids=lambda what: what.key)
+def test_every_pattern_prints_the_figures_of_its_rows(what: memory.Run) -> None:
+    short = memory.Run(what.program, {**what.arguments, **SHORT.get(what.program, {})})
+    result = allocators.run_json(GLIBC, short.command(PATTERNS))
+    # Owners stopped inside glibc's malloc may hold its lock for ever; nothing can be asked of such a run.
+    if result.get("stuck"):
+        return
+    assert result["start_kib"] > 500
+    assert result["peak_kib"] > result["start_kib"]
+    assert result["ratio"] == pytest.approx((result["peak_kib"] - result["start_kib"]) / result["live_kib"], rel=0.01)
+    for row in memory.ROWS:
+        if row.run.key == what.key:
+            memory.value_of(row, result)
+
+
+def test_live_is_what_the_program_asked_for() -> None:
+    small = allocators.run_json(GLIBC, [str(PATTERNS / "small"), "blocks=100", "bytes=5000000", "high=65536"])
+    assert small["live_kib"] == pytest.approx(5000000 / 1024, rel=0.01)
+    assert 1.0 <= small["ratio"] < 1.1
+    phases = allocators.run_json(GLIBC, [str(PATTERNS / "phases"), "bytes=2000000", "phases=3", "one_in=10"])
+    assert phases["live_kib"] == pytest.approx(2000000 * 1.2 / 1024, rel=0.02)
+    assert phases["survivors_kib"] == pytest.approx(2000000 * 0.3 / 1024, rel=0.1)
+
+
+def test_own_tables_and_stacks_are_not_counted() -> None:
+    """Sixteen stacks of 256 KiB would be most of the figure."""
+    result = allocators.run_json(GLIBC, [str(PATTERNS / "ring"), "bytes=200000", "laps=1"])
+    assert result["own_kib"] > 16 * 256
+    assert result["peak_kib"] < result["own_kib"] + result["start_kib"]
+
+
+def test_a_pattern_under_a_library_that_is_not_loaded_is_an_error(tmp_path: Path) -> None:
+    missing = allocators.Allocator("snmalloc", tmp_path / "libnothing.so")
+    with pytest.raises(allocators.BenchError, match="was not loaded"):
+        allocators.run_json(missing, [str(PATTERNS / "small")])
+
+
+def test_a_program_that_prints_no_figures_is_an_error() -> None:
+    with pytest.raises(allocators.BenchError, match="no figures in"):
+        allocators.run_json(GLIBC, [str(PROGRAMS / "nothing")])
+
+
+def test_memory_rows_exist_and_differ() -> None:
+    assert len({(row.name, row.unit) for row in memory.ROWS}) == len(memory.ROWS)
+    for what in ALL_RUNS:
+        assert (Path(__file__).parent / "patterns" / f"{what.program}.cpp").exists()
+    with pytest.raises(allocators.BenchError, match="no row has such a name"):
+        memory.choose_rows("no such row")
+
+
+def memory_samples(row: memory.Row, **by_allocator: list[memory.Sample]) -> memory.Samples:
+    return {row.run.key: by_allocator}
+
+
+def test_a_table_has_medians_and_start_up() -> None:
+    row = memory.ROWS[0]
+    taken = memory_samples(row, coffer=[sample(ratio=value, start_kib=1100) for value in (1, 9, 2)], glibc=[sample()])
+    text = memory.table(taken, [row], ["coffer", "glibc"])
+    assert text.splitlines()[1].split()[-2:] == ["2.00", "2.00"]
+    assert text.splitlines()[2].split()[-2:] == ["+100", "+0"]
+
+
+def test_missed_targets_are_named() -> None:
+    row = memory.ROWS[0]
+    taken = memory_samples(row, coffer=[sample(ratio=row.target)], glibc=[sample()])
+    assert memory.missed(taken, [row]) == []
+    late = sample(ratio=row.target + 0.01, start_kib=1201)
+    assert len(memory.missed(memory_samples(row, coffer=[late], glibc=[sample()]), [row])) == 1
+    many = memory_samples(row, coffer=[late] * memory.LEAST_STARTS, glibc=[sample()])
+    assert [line.split(":")[0] for line in memory.missed(many, [row])] == [row.name, "start-up"]
+
+
+def test_a_stuck_run_has_no_figure() -> None:
+    row = next(row for row in memory.ROWS if row.run == memory.STOPPED)
+    runs = [sample(stuck=1.0), sample(stuck=0.0)]
+    assert memory.cell(row, runs) == "stuck 1/2"
+    assert memory.missed(memory_samples(row, coffer=runs, glibc=[sample()]), [row]) == [f"{row.name}: stuck"]
+    assert memory.cell(row, []) == "failed"
+
+
+def test_a_bound_is_compared_with_its_limit_and_with_what_was_held() -> None:
+    def lines(**figures: float) -> list[str]:
+        return memory.bounds({memory.RING.key: {"coffer": [sample(heaps=2.0, **figures)]}})
+
+    limit = 1.5 * 1000 + 2 * 128 + 16 * 1024
+    assert not any(word in lines(bound_kib=limit)[0] for word in ("OVER", "BROKEN"))
+    assert "OVER" in lines(bound_kib=limit + 1)[0]
+    assert "BROKEN" in lines(bound_kib=2999.0)[0]
+    assert lines(bound_kib=0.0) == []
+
+
+def test_a_failing_pattern_is_reported_and_the_others_stay(tmp_path: Path) -> None:
+    for name in ("good", "bad"):
+        script = tmp_path / name
+        library = allocators.run_text(GLIBC, [str(PROGRAMS / "nothing")]).split("library=")[1].strip()
+        line = json.dumps({"pattern": name, "library": library, **sample()})
+        script.write_text(f"#!/bin/sh\n{'exit 3' if name == 'bad' else f'echo {chr(39)}{line}{chr(39)}'}\n")
+        script.chmod(0o755)
+    samples, failures = memory.measure([GLIBC], [memory.Run("good"), memory.Run("bad", wide=True)], tmp_path, 2, 2)
+    assert len(samples["good"]["glibc"]) == 2 and samples["bad"]["glibc"] == []
+    assert len(failures) == 2 and "status 3" in failures[0]
+
+
+def test_peers_without_cargo_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert peers.build(tmp_path) == ([], "cargo is missing")
+    with pytest.raises(allocators.BenchError, match="python3 bench/peers.py builds it"):
+        allocators.find(["snmalloc"], tmp_path)
+
+
+def test_peers_whose_crate_cannot_be_built_are_left_out(tmp_path: Path) -> None:
+    cargo = tmp_path / "cargo"
+    cargo.write_text("#!/bin/sh\necho no network >&2\nexit 101\n")
+    cargo.chmod(0o755)
+    built, missing = peers.build(tmp_path, str(cargo))
+    assert built == [] and missing.startswith("mimalloc2: no network; mimalloc3: ")
+    assert not (peers.SOURCES / "Cargo.lock").exists()
+    assert (tmp_path / "peers" / "shim" / "shim.rs").exists()
+
+
+def test_versions_of_peers_are_exact() -> None:
+    for name in allocators.CRATES:
+        manifest = (peers.SOURCES / name / "Cargo.toml").read_text().split("[dependencies]")[1]
+        assert 'version = "=' in manifest, name
