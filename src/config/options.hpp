@@ -25,6 +25,8 @@ enum class HugePolicy : u8 { automatic, never, always };
   SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside 1/8 of a recent peak")                        \
   CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, all")     \
   UNSIGNED(shards, 0, 0, 16, "shards of the span pool; 0: by the number of processors")                               \
+  SIZE(limit, 0, 0, 64 * kTiB, "bytes that may be resident at most; past it, ENOMEM; 0: none")                        \
+  BOOLEAN(cgroup, true, "give free memory back eagerly near the limits of the process's cgroup")                      \
   BOOLEAN(stats, false, "print malloc_stats when the program ends")                                                   \
   BOOLEAN(confirm, false, "print every option, its value and where that came from")                                   \
   BOOLEAN(strict, false, "abort at an unknown option or a bad value")                                                 \
