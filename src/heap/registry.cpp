@@ -10,6 +10,7 @@
 #include "pool/limit.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/slot_pool.hpp"
+#include "span/choices.hpp"
 
 namespace coffer {
 
@@ -217,6 +218,7 @@ bool start_process() {
   }
   config::load();
   limit_start();
+  span_choices_start();
   const u32 wanted = config::options().shards;
   slot_pool_start(wanted != 0 ? wanted : os::processors());
   // The heap table may stand already, if an earlier start failed after it.

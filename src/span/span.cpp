@@ -37,7 +37,8 @@ Block* block_at(const Span* span, u32 index) {
 
 Span* make_span(ClassIndex size_class) {
   const ClassLayout& layout = kLayout[size_class];
-  const u32 slots = 1u << layout.slots_log2;
+  const SpanShape shape = span_shape(size_class, g_span_choices.least_slots_log2.get());
+  const u32 slots = 1u << shape.slots_log2;
   const u32 shard = current_shard();
   const SlotRun run = acquire_slots(slots, slots, shard);
   if (run.count == 0) return nullptr;
@@ -46,12 +47,12 @@ Span* make_span(ClassIndex size_class) {
   set_countdown(span, 0, kNever);
   span->first_block = run.arena->base + uptr{run.slot} * kSlotBytes + layout.first;
   span->multiplier = layout.test.multiplier;
-  span->limit = layout.test.limit;
+  span->limit = shape.limit;
   span->absent.set(low_mask(slots * kPagesPerSlot));
   span->next.set(0);
   span->previous.set(0);
   span->block_bytes.set(layout.block_bytes);
-  span->capacity.set(layout.capacity);
+  span->capacity.set(shape.capacity);
   span->cut.set(0);
   span->shared_base.set(0);
   span->size_class.set(static_cast<u8>(size_class));
