@@ -153,8 +153,10 @@ def main() -> int:
     print(describe(facts) + f", {arguments.rounds} rounds\n")
     print("\n".join(table(samples, arguments)))
     if arguments.json:
-        rows = [{"option": o, "value": v, "workload": w, "time": [s.time for s in taken], "ratio": [s.ratio for s in taken]}
-                for (o, v, w), taken in samples.items()]
+        rows = [
+            {"option": o, "value": v, "workload": w, "time": [s.time for s in taken], "ratio": [s.ratio for s in taken]}
+            for (o, v, w), taken in samples.items()
+        ]
         arguments.json.write_text(json.dumps({"machine": facts, "rows": rows}, indent=1) + "\n")
     return 0
 

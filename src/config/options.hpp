@@ -23,7 +23,7 @@ enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
 #define COFFER_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                               \
   SIZE(arena, 16 * kTiB, 4 * kMiB, 64 * kTiB, "largest reservation of address space at the start")                    \
   SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside 1/16 of it")                          \
-  CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part of a span to reuse it")  \
+  CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part to reuse a span")     \
   SIZE(span, 32 * kKiB, 32 * kKiB, 256 * kKiB, "least bytes of a span; rounded up to a power of two")                 \
   SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside 1/8 of a recent peak")                        \
   CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, all")     \
