@@ -12,7 +12,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build run test bench-quick bench-memory format lint install clean help setup
+.PHONY: build run test bench-quick bench-memory bench-sweep format lint install clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -41,6 +41,11 @@ bench-memory:  ## memory in patterns that make allocators hold more than is live
 	@tools/setup.sh $(build_sets) test
 	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries bench_programs
 	@python3 bench/memory.py --build-dir $(build_dir)
+
+bench-sweep:  ## what the options slack, empty_fraction and span cost and save
+	@tools/setup.sh $(build_sets) test
+	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries bench_programs
+	@python3 bench/sweep.py --build-dir $(build_dir)
 
 format:  ## rewrites the C and C++ files by .clang-format
 	@tools/setup.sh lint

@@ -69,6 +69,7 @@ struct coffer_stats {
   size_t spans;         /* spans now in use */
   size_t chunks;        /* chunks ever committed */
   size_t system_calls;  /* calls to the kernel for memory (map, protect, advise, remap) since the start */
+  size_t limit;         /* what coffer_get_limit gives */
 };
 
 /* Fills *stats; size is sizeof(struct coffer_stats) of the caller, so that later versions may add fields at the end.
@@ -81,6 +82,14 @@ COFFER_EXPORT int coffer_stats(struct coffer_stats *stats, size_t size) COFFER_N
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
+
+/* A limit on what may be resident: bytes of spans and large blocks, of free memory that was not given back yet, and of
+ * metadata (coffer_stats: resident + metadata). An allocation that would pass it first gives back all free memory, of
+ * this thread's heap too; if that is not enough it fails with ENOMEM. Blocks that are freed count again at once. 0: no
+ * limit. It may be changed at any time, by any thread; COFFER_CONF=limit:2G sets it at the start, and a fork child
+ * inherits it. Lower than what is in use, it fails new memory only. Returns 0. */
+COFFER_EXPORT int coffer_set_limit(size_t bytes) COFFER_NOEXCEPT;
+COFFER_EXPORT size_t coffer_get_limit(void) COFFER_NOEXCEPT;
 
 /* Walks all metadata and verifies its invariants. For tests and debuggers: other threads must not be inside Coffer.
  * Returns 0, or the number of violations found, each reported as one line on stderr. */

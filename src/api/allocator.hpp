@@ -34,6 +34,9 @@ concept AllocatorConcept = requires(void* block, usize n, Statistics& statistics
   { A::usable_size(block) } -> std::same_as<usize>;
   // Gives back all physical memory that can go, except about `n` bytes; true if any went.
   { A::trim(n) } -> std::same_as<bool>;
+  // The limit on what may be resident, in bytes; 0: none. Past it, allocation fails.
+  { A::set_limit(n) } -> std::same_as<void>;
+  { A::limit() } -> std::same_as<usize>;
   { A::statistics(statistics) } -> std::same_as<void>;
   // Verifies every invariant; number of violations. Other threads must be outside.
   { A::check() } -> std::same_as<usize>;

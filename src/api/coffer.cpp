@@ -41,10 +41,21 @@ COFFER_VISIBLE int coffer_stats(struct coffer_stats* stats, size_t size) noexcep
   all.spans = now.spans;
   all.chunks = now.chunks;
   all.system_calls = now.system_calls;
+  all.limit = now.limit;
   // A program built for a later version knows more fields than there are here: those read 0.
   memset(stats, 0, size);
   memcpy(stats, &all, size < sizeof all ? size : sizeof all);
   return 0;
+}
+
+COFFER_VISIBLE int coffer_set_limit(size_t bytes) noexcept {
+  Allocator::set_limit(bytes);
+  return 0;
+}
+
+COFFER_VISIBLE size_t coffer_get_limit(void) noexcept {
+  config::load();
+  return Allocator::limit();
 }
 
 COFFER_VISIBLE size_t coffer_check(void) noexcept { return Allocator::check(); }

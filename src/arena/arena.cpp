@@ -1,6 +1,7 @@
 #include "arena/arena.hpp"
 
 #include "arena/reservation.hpp"
+#include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 
@@ -117,18 +118,21 @@ void unclaim_range(Arena* arena, u32 index, u32 count) {
   if (index / kChunksPerGroup < arena->lowest_free_group) arena->lowest_free_group = index / kChunksPerGroup;
 }
 
-// Whether a claimed range is zero, and the end of its time as free memory: its dirty bytes are no longer free ones.
-bool absorb_dirty(Arena* arena, u32 index, u32 count) {
-  bool fresh = true;
-  for (u32 chunk = index; chunk < index + count; ++chunk) {
+// Whether a claimed range is zero, and the end of its time as free memory: its dirty bytes are no longer free ones, but
+// stay charged.
+void absorb_dirty(ChunkRun* run) {
+  run->dirty_chunks = 0;
+  run->last_dirty = false;
+  for (u32 chunk = run->index; chunk < run->index + run->count; ++chunk) {
+    Chunk& record = run->arena->chunks[chunk];
     // relaxed: the range was claimed under the lock that its last holder released.
-    if (arena->chunks[chunk].dirty.load(relaxed) != 0) {
-      arena->chunks[chunk].dirty.store(0, relaxed);
-      counters().dirty.fetch_sub(kChunkBytes, relaxed);  // relaxed: a statistic and a limit that may be late
-      fresh = false;
-    }
+    run->last_dirty = record.dirty.load(relaxed) != 0;
+    if (!run->last_dirty) continue;
+    record.dirty.store(0, relaxed);
+    counters().dirty.fetch_sub(kChunkBytes, relaxed);  // relaxed: a statistic and a limit that may be late
+    run->dirty_chunks += 1;
   }
-  return fresh;
+  run->fresh = run->dirty_chunks == 0;
 }
 
 bool commit_chunks(Arena* arena, u32 index, u32 count) {
@@ -156,13 +160,16 @@ bool commit_window(Arena* arena, u32 index) {
 }
 
 // The claimed range is made writable outside the lock: no other thread can have it.
-bool commit_range(Arena* arena, u32 index, u32 count, bool committed, bool* fresh) {
+bool commit_range(ChunkRun* run, bool committed) {
+  Arena* arena = run->arena;
+  const u32 index = run->index;
+  const u32 count = run->count;
   const bool done = committed || (count == 1 && commit_window(arena, index)) || commit_chunks(arena, index, count);
   if (!done) {
     unclaim_range(arena, index, count);
     return false;
   }
-  *fresh = absorb_dirty(arena, index, count);
+  absorb_dirty(run);
   return true;
 }
 
@@ -187,7 +194,7 @@ Taken take_in_arena(Arena* arena, const ChunkWish& wish, ChunkRun* run) {
     if (!claim_range(arena, index, count, &committed)) return Taken::no_memory;
   }
   *run = {arena, index, count, true};
-  return commit_range(arena, index, count, committed, &run->fresh) ? Taken::got : Taken::no_memory;
+  return commit_range(run, committed) ? Taken::got : Taken::no_memory;
 }
 
 }  // namespace
@@ -231,14 +238,15 @@ bool take_chunks(u32 count, u32 alignment_chunks, bool may_grow, ChunkRun* run) 
 
 bool take_chunk(u32 residue, u32 modulus, ChunkRun* run) { return take({1, 1, residue, modulus, true}, run); }
 
-bool take_chunks_at(Arena* arena, u32 index, u32 count, bool* fresh) {
+bool take_chunks_at(Arena* arena, u32 index, u32 count, ChunkRun* run) {
   bool committed = false;
   if (u64{index} + count > arena->chunk_count) return false;
   {
     LockGuard guard(arena->lock);
     if (!range_is_free(arena, index, count) || !claim_range(arena, index, count, &committed)) return false;
   }
-  return commit_range(arena, index, count, committed, fresh);
+  *run = {arena, index, count, true};
+  return commit_range(run, committed);
 }
 
 void return_chunks(Arena* arena, u32 index, u32 count, bool resident) {

@@ -52,14 +52,17 @@ struct ChunkRun {
   u32 index;
   u32 count;
   bool fresh;
+  u32 dirty_chunks = 0;     // chunks that are not known to be zero: they were charged as free memory (budget.hpp)
+  bool last_dirty = false;  // the last one is among them
 };
 // `may_grow`: a further arena may be made for it.
 bool take_chunks(u32 count, u32 alignment_chunks, bool may_grow, ChunkRun* run);
 // Takes one chunk, by preference one whose index is `residue` modulo `modulus` (a power of two up to 64).
 bool take_chunk(u32 residue, u32 modulus, ChunkRun* run);
 // Takes the chunk run [index, index + count) if it is free (growth in place).
-bool take_chunks_at(Arena* arena, u32 index, u32 count, bool* fresh);
-// Gives chunks back. They stay committed; `resident` tells whether their pages may hold data.
+bool take_chunks_at(Arena* arena, u32 index, u32 count, ChunkRun* run);
+// Gives chunks back. They stay committed; `resident` tells whether their pages may hold data, and that the caller
+// leaves all of them charged.
 void return_chunks(Arena* arena, u32 index, u32 count, bool resident);
 
 // --- Address, slot, chunk: all in constant time. ---

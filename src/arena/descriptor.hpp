@@ -84,6 +84,7 @@ struct alignas(kCacheLine) Chunk {
   Atomic<ChunkUse> use;
   Owned<u8> huge;           // huge pages are allowed here
   Owned<u32> large_chunks;  // large: chunks of the block, this one first
+  Owned<u32> large_tail;    // large: pages (kCarvePage) behind the block that may be resident and are charged
 };
 static_assert(sizeof(Chunk) == kCacheLine);
 

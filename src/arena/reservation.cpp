@@ -1,5 +1,6 @@
 #include "arena/reservation.hpp"
 
+#include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 
@@ -30,7 +31,11 @@ bool commit_part(const void* array, usize from, usize to) {
   const usize page = os::page_size();
   const uptr start = round_down(reinterpret_cast<uptr>(array) + from, page);
   const uptr end = round_up(reinterpret_cast<uptr>(array) + to, page);
-  if (!os::commit(reinterpret_cast<void*>(start), end - start)) return false;
+  if (!charge(end - start)) return false;
+  if (!os::commit(reinterpret_cast<void*>(start), end - start)) {
+    uncharge(end - start);
+    return false;
+  }
   counters().metadata.fetch_add(end - start, relaxed);  // relaxed: a statistic
   return true;
 }

@@ -79,7 +79,7 @@ void print_help() {
   os::write_error(kHead, sizeof kHead - 1);
   for (const Option& option : kOptions) {
     TextBuffer<240> line;
-    line.add("  ").add(option.name).pad(0, 14);
+    line.add("  ").add(option.name).pad(0, 17);
     if (option.type == Type::size || option.type == Type::unsigned_number) {
       print_value(option, option.least, line);
       line.add("..");
@@ -87,9 +87,9 @@ void print_help() {
     } else {
       line.add(option.words);
     }
-    line.pad(0, 33).add("default ");
+    line.pad(0, 36).add("default ");
     print_value(option, option.standard, line);
-    line.pad(0, 48).add(option.help);
+    line.pad(0, 51).add(option.help);
     write_line(line);
   }
 }

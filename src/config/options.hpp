@@ -13,6 +13,7 @@ inline constexpr u64 kTiB = u64{1} << 40;
 
 // `automatic` is written "auto", which is a keyword here.
 enum class HugePolicy : u8 { automatic, never, always };
+enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
 
 // clang-format off
 // SIZE(name, default, least, greatest, help)      bytes, written with an optional suffix K, M, G or T
@@ -22,9 +23,13 @@ enum class HugePolicy : u8 { automatic, never, always };
 #define COFFER_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                               \
   SIZE(arena, 16 * kTiB, 4 * kMiB, 64 * kTiB, "largest reservation of address space at the start")                    \
   SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside 1/16 of it")                          \
+  CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part to reuse a span")     \
+  SIZE(span, 32 * kKiB, 32 * kKiB, 256 * kKiB, "least bytes of a span; rounded up to a power of two")                 \
   SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside 1/8 of a recent peak")                        \
   CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, all")     \
   UNSIGNED(shards, 0, 0, 16, "shards of the span pool; 0: by the number of processors")                               \
+  SIZE(limit, 0, 0, 64 * kTiB, "bytes that may be resident at most; past it, ENOMEM; 0: none")                        \
+  BOOLEAN(cgroup, true, "give free memory back eagerly near the limits of the process's cgroup")                      \
   BOOLEAN(stats, false, "print malloc_stats when the program ends")                                                   \
   BOOLEAN(confirm, false, "print every option, its value and where that came from")                                   \
   BOOLEAN(strict, false, "abort at an unknown option or a bad value")                                                 \

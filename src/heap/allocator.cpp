@@ -8,6 +8,7 @@
 #include "heap/walk.hpp"
 #include "large/large.hpp"
 #include "observe/counters.hpp"
+#include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
 
 namespace coffer {
@@ -91,6 +92,8 @@ void* Allocator::reallocate(void* block, usize size) {
     if (void* resized = resize_large(block, span, size)) return resized;
   }
   void* moved = move_block(block, have, size);
+  // What the heap gave up for the second block may let the first one grow.
+  if (moved == nullptr && size > have) return resize_large(block, span, size);
   // As above.
   return moved == nullptr && size <= have ? block : moved;
 }
@@ -109,6 +112,11 @@ bool Allocator::trim(usize keep) {
   return dirty > keep && purge_free(dirty - keep) != 0;
 }
 
+void Allocator::set_limit(usize bytes) {
+  settle_fork();
+  coffer::set_limit(bytes);
+}
+usize Allocator::limit() { return get_limit(); }
 void Allocator::statistics(Statistics& statistics) { collect_statistics(statistics); }
 usize Allocator::check() { return check_everything(); }
 void Allocator::fork_prepare() { coffer::fork_prepare(); }

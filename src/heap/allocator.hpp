@@ -18,6 +18,8 @@ struct Allocator {
   static void* reallocate(void* block, usize size);
   static usize usable_size(void* block);
   static bool trim(usize keep);
+  static void set_limit(usize bytes);
+  static usize limit();
   static void statistics(Statistics& statistics);
   static usize check();
   static void fork_prepare();

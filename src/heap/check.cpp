@@ -3,6 +3,7 @@
 #include "heap/ring.hpp"
 #include "heap/taking.hpp"
 #include "heap/walk.hpp"
+#include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/partial_pool.hpp"
@@ -169,6 +170,8 @@ void Checker::check_sums() {
   // relaxed, all: no other thread is inside.
   expect(sums.held == counts.held.load(relaxed), "the bytes held are not what the counter says");
   expect(sums.dirty == counts.dirty.load(relaxed), "the free resident bytes are not what the counter says");
+  expect(sums.held + sums.tails + sums.dirty + counts.metadata.load(relaxed) == budget().charged.load(relaxed),
+         "what is charged to the limit is not what may be resident");
   expect(sums.large == counts.large.load(relaxed), "the bytes in large blocks are not what the counter says");
   expect(sums.large_blocks == counts.large_blocks.load(relaxed), "the large blocks are not as many as counted");
 }

@@ -189,7 +189,12 @@ Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort) {
 void* allocate_large_block(usize size, usize alignment, bool* zero) {
   settle_fork();
   // Large blocks belong to no heap; but a thread that has one is known to fork (registry.cpp).
-  if (own_heap() == nullptr && !start_process()) return nullptr;
+  Heap* heap = own_heap();
+  if (heap == nullptr && !start_process()) return nullptr;
+  void* block = allocate_large(size, alignment, zero);
+  if (COFFER_LIKELY(block != nullptr) || heap == nullptr) return block;
+  // As in scavenge: what this heap keeps for speed is given up.
+  release_idle(heap);
   return allocate_large(size, alignment, zero);
 }
 

@@ -6,10 +6,13 @@
 #include "heap/bracket.hpp"
 #include "heap/ownership.hpp"
 #include "heap/taking.hpp"
+#include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "pool/limit.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/slot_pool.hpp"
+#include "span/choices.hpp"
 
 namespace coffer {
 
@@ -86,7 +89,11 @@ bool commit_record(u32 index) {
   const usize end = (usize{index} + 1) * sizeof(Heap);
   while (registry.committed < end) {
     void* at = reinterpret_cast<char*>(registry.heaps) + registry.committed;
-    if (!os::commit(at, kCommitStep)) return false;
+    if (!charge(kCommitStep)) return false;
+    if (!os::commit(at, kCommitStep)) {
+      uncharge(kCommitStep);
+      return false;
+    }
     registry.committed += kCommitStep;
     counters().metadata.fetch_add(kCommitStep, relaxed);  // relaxed: a statistic
   }
@@ -137,17 +144,22 @@ void thread_ended(void* value) {
   return_record(heap);
 }
 
+Heap* take_heap() {
+  Registry& registry = g_registry;
+  LockGuard guard(registry.lock);
+  Heap* heap = take_record();
+  if (heap == nullptr) return nullptr;
+  open_heap(heap);
+  g_attached_heaps.fetch_add(1, relaxed);  // relaxed: a hint for the slack
+  return heap;
+}
+
 // Attaches a heap to the calling thread. nullptr: there is none.
 Heap* attach() {
   Registry& registry = g_registry;
-  Heap* heap = nullptr;
-  {
-    LockGuard guard(registry.lock);
-    heap = take_record();
-    if (heap == nullptr) return nullptr;
-    open_heap(heap);
-    g_attached_heaps.fetch_add(1, relaxed);  // relaxed: a hint for the slack
-  }
+  Heap* heap = take_heap();
+  if (heap == nullptr && make_room()) heap = take_heap();
+  if (heap == nullptr) return nullptr;
   t_heap = heap;
   // The heap is in place first: pthread_setspecific may allocate. If it fails the heap is kept until the process ends.
   if (registry.has_key) pthread_setspecific(registry.key, heap);
@@ -187,6 +199,8 @@ bool start_process() {
   config::load();
   os::prepare_barrier();
   g_fence_brackets = !os::has_barrier();
+  limit_start();
+  span_choices_start();
   const u32 wanted = config::options().shards;
   slot_pool_start(wanted != 0 ? wanted : os::processors());
   // The heap table may stand already, if an earlier start failed after it; both may in a fork child whose parent was

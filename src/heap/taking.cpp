@@ -82,8 +82,7 @@ void rob_span(Span* span, SpanState from, u32 least) {
 void rob_idle(Heap* heap) {
   rob_mailbox(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    const u32 threshold = reuse_threshold(kLayout[c].capacity);
-    if (Span* hot = heap->hot[c].get()) rob_span(hot, SpanState::hot, threshold);
+    if (Span* hot = heap->hot[c].get()) rob_span(hot, SpanState::hot, reuse_threshold(hot->capacity.get()));
     // The ring's links are its heap's, which may wake up and change them: whatever record they lead to, its claim
     // decides, and the walk ends.
     SpanNumber number = heap->reusable[c].get();

@@ -15,6 +15,7 @@
 #include "heap/registry.hpp"
 #include "heap/taking.hpp"
 #include "heap/walk.hpp"
+#include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/room_map.hpp"
@@ -165,6 +166,7 @@ void resolve_vanished() {
   const Sums sums = sum_chunks();
   counters().held.store(sums.held, relaxed);
   counters().dirty.store(sums.dirty, relaxed);
+  budget().charged.store(sums.held + sums.tails + sums.dirty + counters().metadata.load(relaxed), relaxed);
   counters().large.store(sums.large, relaxed);
   counters().large_blocks.store(sums.large_blocks, relaxed);
   // release: pairs with the acquire in settle_fork.

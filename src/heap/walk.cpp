@@ -4,6 +4,7 @@
 #include "observe/counters.hpp"
 #include "observe/statistics.hpp"
 #include "os/os.hpp"
+#include "pool/limit.hpp"
 
 namespace coffer {
 
@@ -75,6 +76,7 @@ Sums sum_chunks() {
     } else if (use == ChunkUse::large) {
       const usize bytes = large_bytes(&arena->spans[usize{index} * kSlotsPerChunk]);
       sums.held += bytes;
+      sums.tails += chunk.large_tail.get() * kCarvePage;
       sums.add_large(bytes);
     }
   });
@@ -113,12 +115,14 @@ void collect_statistics(Statistics& statistics) {
   for (ClassIndex c = 0; c < kClasses; ++c) statistics.by_class[c].block_bytes = kLayout[c].block_bytes;
   statistics.live = statistics.large;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+    if (use == ChunkUse::large) statistics.resident += arena->chunks[index].large_tail.get() * kCarvePage;
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
       if (slot_use == SlotUse::span) count_span(statistics, span, shared_heap);
     });
   });
-  statistics.resident = statistics.held + statistics.free_resident;
+  statistics.resident += statistics.held + statistics.free_resident;
+  statistics.limit = get_limit();
 }
 
 }  // namespace coffer

@@ -53,6 +53,7 @@ struct Sums {
   usize dirty = 0;
   usize large = 0;
   usize large_blocks = 0;
+  usize tails = 0;  // of large blocks: Chunk::large_tail in bytes
   void add_large(usize bytes) {
     large += bytes;
     large_blocks += 1;

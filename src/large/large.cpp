@@ -4,6 +4,7 @@
 
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
 
 namespace coffer {
@@ -45,9 +46,32 @@ void* allocate_slot_run(usize size, usize alignment, bool* zero) {
   return reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes);
 }
 
+// What a block of whole chunks counts for in the budget: its bytes, and what is resident behind them.
+usize charge_of(u32 chunks, usize size, bool last_dirty) {
+  return last_dirty ? usize{chunks} * kChunkBytes : round_up(size, kCarvePage);
+}
+usize tail_bytes(const Chunk& chunk) { return chunk.large_tail.get() * kCarvePage; }
+void set_tail(Chunk& chunk, usize charged, usize bytes) {
+  chunk.large_tail.set(static_cast<u32>((charged - bytes) / kCarvePage));
+}
+
+// Gives chunks back whose `dirty` bytes are charged as resident; clean, if counting all of them so would pass the
+// limit.
+void return_charged(const ChunkRun& run, usize dirty) {
+  const usize length = usize{run.count} * kChunkBytes;
+  bool resident = dirty != 0;
+  if (resident && !charge(length - dirty)) {
+    resident = !os::purge(reinterpret_cast<void*>(chunk_address(run.arena, run.index)), length);
+    if (resident) charge_anyway(length - dirty);
+  }
+  if (!resident) uncharge(dirty);
+  return_chunks(run.arena, run.index, run.count, resident);
+}
+
 Span* describe_chunks(const ChunkRun& run, usize size) {
   Chunk& chunk = run.arena->chunks[run.index];
   chunk.large_chunks.set(run.count);
+  set_tail(chunk, charge_of(run.count, size, run.last_dirty), round_up(size, kCarvePage));
   chunk.use.store(ChunkUse::large, release);  // release: pairs with the acquire of walks
   Span* span = run.arena->spans + usize{run.index} * kSlotsPerChunk;
   const usize bytes = round_up(size, kCarvePage);
@@ -62,7 +86,27 @@ Span* describe_chunks(const ChunkRun& run, usize size) {
 bool take_run(u32 chunks, u32 alignment_chunks, ChunkRun* run) {
   if (take_chunks(chunks, alignment_chunks, false, run)) return true;
   return_empty_chunks();
-  return take_chunks(chunks, alignment_chunks, true, run);
+  return take_chunks(chunks, alignment_chunks, true, run) ||
+         // Under a limit, the run's records may be what is too much.
+         (make_room() && take_chunks(chunks, alignment_chunks, true, run));
+}
+
+// Under a limit, what is resident behind a block of `size` bytes, at the end of the chunk that ends it, goes back: it
+// would count, and serve nobody.
+void clear_tail(ChunkRun* run, uptr block, usize size) {
+  if (!run->last_dirty || !is_limited()) return;
+  const uptr end = chunk_address(run->arena, run->index + run->count);
+  const uptr from = block + round_up(size, os::page_size());
+  run->last_dirty = from < end && !os::purge(reinterpret_cast<void*>(from), end - from);
+}
+
+// Charges a run of chunks, of which `dirty` bytes were charged as free memory, so that together with `credit` bytes
+// that the block has elsewhere it makes `need`. Returns what was charged in `paid`; false: the run was given back.
+bool pay_for(const ChunkRun& run, usize dirty, usize credit, usize need, usize* paid) {
+  *paid = need > dirty + credit ? need - dirty - credit : 0;
+  if (charge_or_purge(*paid)) return true;
+  return_charged(run, dirty);
+  return false;
 }
 
 void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
@@ -71,9 +115,16 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   if (alignment_chunks > ~u32{0} / 2) return nullptr;
   ChunkRun run;
   if (!take_run(chunks_for(size), static_cast<u32>(alignment_chunks), &run)) return nullptr;
+  void* block = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
+  clear_tail(&run, reinterpret_cast<uptr>(block), size);
+  const usize dirty = usize{run.dirty_chunks} * kChunkBytes;
+  const usize need = charge_of(run.count, size, run.last_dirty);
+  usize paid = 0;
+  if (!pay_for(run, dirty, 0, need, &paid)) return nullptr;
+  uncharge(dirty + paid - need);
   *zero = run.fresh;
   describe_chunks(run, size);
-  void* block = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
+  relieve_pressure(paid);
   os::keep_locked(block, round_up(size, os::page_size()));
   return block;
 }
@@ -88,15 +139,16 @@ void dress_as_arena(void* address, usize length) {
 void return_run(Arena* arena, u32 index, u32 count, usize bytes, bool moved) {
   void* address = reinterpret_cast<void*>(chunk_address(arena, index));
   const usize length = usize{count} * kChunkBytes;
-  bool resident = true;
+  const usize charged = bytes + tail_bytes(arena->chunks[index]);
+  bool clean = false;
   if (moved && os::remap(address, length)) {
     dress_as_arena(address, length);
-    resident = false;
-  } else {
-    // relaxed: a limit that may be late.
-    if (counters().dirty.load(relaxed) + bytes > free_limit(bytes)) resident = !os::purge(address, length);
+    clean = true;
+  } else if (counters().dirty.load(relaxed) + bytes > free_limit(bytes)) {  // relaxed: a limit that may be late
+    clean = os::purge(address, length);
   }
-  return_chunks(arena, index, count, resident);
+  if (clean) uncharge(charged);
+  return_charged({arena, index, count, false}, clean ? 0 : charged);
 }
 
 // What a block has grown by may have been purged before.
@@ -129,8 +181,10 @@ void* resize_slot_run(void* block, Span* span, usize size) {
   return block;
 }
 
-void set_chunk_run_size(Span* span, Chunk& chunk, usize size, u32 chunks) {
+// `charged`: what the block counts for from now on.
+void set_chunk_run_size(Span* span, Chunk& chunk, usize size, u32 chunks, usize charged) {
   const usize bytes = round_up(size, kCarvePage);
+  set_tail(chunk, charged, bytes);
   counters().held.fetch_add(bytes - large_bytes(span), relaxed);  // relaxed: a statistic and a limit
   count_large(bytes - large_bytes(span), 0);
   set_large_bytes(span, bytes);
@@ -146,22 +200,66 @@ void* shrink_chunk_run(void* block, Span* span, Arena* arena, u32 index, usize s
   const uptr keep = reinterpret_cast<uptr>(block) + round_up(size, os::page_size());
   const bool worth_it = want < have || large_bytes(span) - size >= kPurgeOnShrink;
   const bool purged = worth_it && os::purge(reinterpret_cast<void*>(keep), end - keep);
-  set_chunk_run_size(span, arena->chunks[index], size, want);
+  Chunk& chunk = arena->chunks[index];
+  const usize before = large_bytes(span) + tail_bytes(chunk);
+  if (purged) {
+    set_chunk_run_size(span, chunk, size, want, round_up(size, kCarvePage));
+    uncharge(before - round_up(size, kCarvePage));
+  } else if (want == have) {
+    set_chunk_run_size(span, chunk, size, want, before);
+  } else {
+    set_chunk_run_size(span, chunk, size, want, usize{want} * kChunkBytes);
+    uncharge(before - usize{want} * kChunkBytes);
+    charge_anyway(usize{have - want} * kChunkBytes);
+  }
   if (want < have) return_chunks(arena, index + want, have - want, !purged);
   return block;
+}
+
+// Grows a block in place, into its last chunk or into the free chunks behind it. false: not possible.
+bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
+  Chunk& chunk = arena->chunks[index];
+  const u32 have = span->large_chunks.get();
+  const u32 want = chunks_for(size);
+  const usize before = large_bytes(span) + tail_bytes(chunk);
+  if (want == have) {
+    const usize bytes = round_up(size, kCarvePage);
+    if (bytes > before && !charge_or_purge(bytes - before)) return false;
+    set_chunk_run_size(span, chunk, size, want, bytes > before ? bytes : before);
+    return true;
+  }
+  ChunkRun more;
+  if (!take_chunks_at(arena, index + have, want - have, &more)) return false;
+  clear_tail(&more, chunk_address(arena, index), size);
+  const usize dirty = usize{more.dirty_chunks} * kChunkBytes;
+  const usize need = charge_of(want, size, more.last_dirty);
+  usize paid = 0;
+  if (!pay_for(more, dirty, before, need, &paid)) return false;
+  uncharge(before + dirty + paid - need);
+  set_chunk_run_size(span, chunk, size, want, need);
+  return true;
 }
 
 // Moves the pages of a block that cannot grow where it is to a run of chunks that is long enough.
 void* move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   const u32 have = span->large_chunks.get();
+  const usize charged = large_bytes(span) + tail_bytes(arena->chunks[index]);
   ChunkRun run;
+  usize paid = 0;
   if (!take_run(chunks_for(size), 1, &run)) return nullptr;
+  clear_tail(&run, chunk_address(run.arena, run.index), size);
+  // The pages move, so only what the block grows by has to be paid for.
+  const usize dirty = usize{run.dirty_chunks} * kChunkBytes;
+  const usize need = charge_of(run.count, size, run.last_dirty);
+  if (!pay_for(run, dirty, charged, need, &paid)) return nullptr;
   void* from = reinterpret_cast<void*>(chunk_address(arena, index));
   void* to = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
   if (!os::move_pages(from, to, usize{have} * kChunkBytes)) {
-    return_chunks(run.arena, run.index, run.count, !run.fresh);
+    uncharge(paid);
+    return_charged(run, dirty);
     return nullptr;
   }
+  uncharge(charged + dirty + paid - need);
   const usize old_bytes = large_bytes(span);
   const bool old_moved = span->moved.get() != 0;
   span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
@@ -180,16 +278,9 @@ void* resize_chunk_run(void* block, Span* span, usize size) {
   if (size <= kLargestSlotRun || size > ~u32{0} * kChunkBytes) return nullptr;
   Arena* arena = arena_of_span(span);
   const u32 index = static_cast<u32>(span - arena->spans) / kSlotsPerChunk;
-  const u32 have = span->large_chunks.get();
-  const u32 want = chunks_for(size);
   const usize before = large_bytes(span);
   if (size <= before) return shrink_chunk_run(block, span, arena, index, size);
-  bool fresh = false;
-  if (want == have || take_chunks_at(arena, index + have, want - have, &fresh)) {
-    set_chunk_run_size(span, arena->chunks[index], size, want);
-  } else {
-    block = move_chunk_run(span, arena, index, size);
-  }
+  if (!grow_chunk_run(span, arena, index, size)) block = move_chunk_run(span, arena, index, size);
   if (block != nullptr) keep_growth_locked(block, before, size);
   return block;
 }

@@ -27,6 +27,7 @@ struct Statistics {
   usize spans = 0;
   usize chunks = 0;
   usize system_calls = 0;
+  usize limit = 0;
   usize large_blocks = 0;         // number of live blocks over 32 KiB
   usize peak_held = 0;            // highest sum of held + free_resident seen
   usize classes = 0;              // entries used in by_class

@@ -26,6 +26,12 @@ usize reservation_limit(usize wanted);
 // `unused_reservation` bytes of what the kernel counts are only reserved.
 bool limit_allows(usize more, usize unused_reservation);
 
+// The lowest memory limit, in bytes, of the process's control group and those above it (version 2: memory.max and
+// memory.high; version 1: memory.limit_in_bytes), as far up as they are mounted. kNoMemoryLimit: there is none, or none
+// can be read. `root` stands before every path that is opened; it is "" but in tests. Takes some 20 system calls.
+inline constexpr usize kNoMemoryLimit = ~usize{0};
+usize cgroup_memory_limit(const char* root);
+
 // Reserves `length` bytes of address space at an address that is a multiple of `alignment` (a power of two), without
 // access and without memory. nullptr when the kernel refuses.
 void* reserve(usize length, usize alignment);

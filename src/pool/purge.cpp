@@ -3,6 +3,7 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "pool/limit.hpp"
 #include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"
 
@@ -76,6 +77,7 @@ usize purge_slots_of(Arena* arena, u32 index, usize bytes) {
   // relaxed: published by the release below, and counted for a limit that may be late.
   const u64 were_dirty = chunk.dirty.fetch_and(~clean, relaxed) & clean;
   counters().dirty.fetch_sub(count_bits(were_dirty) * kSlotBytes, relaxed);
+  uncharge(count_bits(were_dirty) * kSlotBytes);
   // release: pairs with the acquire of later claims; seq_cst for room_map.
   const u64 before = chunk.free.fetch_or(claim, seq_cst);
   note_room(arena, index, before | claim);
@@ -86,12 +88,14 @@ usize purge_slots_of(Arena* arena, u32 index, usize bytes) {
 usize purge_free_chunk(Arena* arena, u32 index) {
   // relaxed: a hint; the claim decides.
   if (arena->chunks[index].dirty.load(relaxed) == 0) return 0;
-  bool fresh = false;
-  if (!take_chunks_at(arena, index, 1, &fresh)) return 0;
+  ChunkRun run;
+  if (!take_chunks_at(arena, index, 1, &run)) return 0;
   forbid_huge(arena, index);
-  const bool purged = fresh || os::purge(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes);
+  const bool purged = run.fresh || os::purge(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes);
   return_chunks(arena, index, 1, !purged);
-  return purged && !fresh ? kChunkBytes : 0;
+  if (!purged || run.fresh) return 0;
+  uncharge(kChunkBytes);
+  return kChunkBytes;
 }
 
 usize purge_chunk(Arena* arena, u32 index, usize bytes) {
@@ -128,6 +132,12 @@ usize purge_from_cursor(usize bytes, u32 visits) {
   return done;
 }
 
+// What may stay resident in any case.
+usize least_free_limit() {
+  const usize option = config::options().free_limit;
+  return option < kPressureFloor ? option : kPressureFloor;
+}
+
 }  // namespace
 
 usize purge_free(usize bytes) { return purge_from_cursor(bytes, ~u32{0}); }
@@ -148,12 +158,14 @@ usize free_limit(usize freed) {
     // Between two halvings the decay is linear.
     peak -= peak / 2 * (since % kPeakHalfLifeNs / 1000) / (kPeakHalfLifeNs / 1000);
   }
+  if (limit_pressure()) return least_free_limit();
   return config::options().free_limit + (peak > now ? peak : now) / 8;
 }
 
 void purge_after_free(usize freed) {
   const usize dirty = counters().dirty.load(relaxed);  // relaxed: judged at each free, and may be a little late
-  if (COFFER_LIKELY(dirty <= config::options().free_limit)) return;
+  if (COFFER_LIKELY(dirty <= least_free_limit())) return;
+  if (dirty <= config::options().free_limit && !limit_pressure()) return;
   const usize limit = free_limit(freed);
   if (dirty <= limit) return;
   const usize most = 2 * freed + kPurgeFloor;

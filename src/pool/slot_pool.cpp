@@ -3,6 +3,7 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "pool/limit.hpp"
 #include "pool/room_map.hpp"
 
 namespace coffer {
@@ -67,7 +68,7 @@ void put_back(Arena* arena, u32 index, u64 mask, u64 dirty) {
 // slots instead would turn every one of them into a purge and as many page faults.
 bool search_dirty(u32 count, u32 alignment, SlotRun* run) {
   // relaxed: whether it is worth looking.
-  if (count == 1 || counters().dirty.load(relaxed) < count * kSlotBytes) return false;
+  if (counters().dirty.load(relaxed) < count * kSlotBytes) return false;
   const u32 order = order_of(count > alignment ? count : alignment);
   Arena* arena = &g_arenas.arenas[0];
   u32 chunk = next_with_room(arena, order, ~u64{0}, 0);
@@ -122,8 +123,9 @@ bool will_be_dense(Arena* arena, u32 index) {
 void advise_new_chunk(Arena* arena, u32 index) {
   const auto wish = config::options().huge;
   Chunk& chunk = arena->chunks[index];
-  const bool allow =
-      wish == config::HugePolicy::always || (wish == config::HugePolicy::automatic && will_be_dense(arena, index));
+  const bool allow = wish == config::HugePolicy::always ||
+                     // A huge page brings in slots that nobody paid for.
+                     (wish == config::HugePolicy::automatic && !is_limited() && will_be_dense(arena, index));
   if (allow && chunk.huge.get() == 0) {
     os::advise_huge_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, os::HugePages::allow);
     chunk.huge.set(1);
@@ -140,7 +142,50 @@ bool claim_new_chunk(u32 count, u32 shard, SlotRun* run) {
   chunk.use.store(ChunkUse::spans, relaxed);  // relaxed: published by the free word
   *run = {got.arena, got.index * kSlotsPerChunk, count, got.fresh ? 0 : mask};
   put_back(got.arena, got.index, ~mask, got.fresh ? 0 : ~mask);
+  relieve_pressure(kChunkBytes);
   return true;
+}
+
+bool find_slots(u32 count, u32 alignment, u32 shard, SlotRun* run) {
+  bool contended = false;
+  if ((count > 1 && search_dirty(count, alignment, run)) ||
+      search(count, alignment, residue_mask(shard), run, &contended) ||
+      (!contended && search(count, alignment, ~residue_mask(shard), run, &contended)) ||
+      claim_new_chunk(count, shard, run)) {
+    return true;
+  }
+  // No new chunk can be had: contention is no reason to fail. Lost races end: each is another's win.
+  do {
+    contended = false;
+    if (search(count, alignment, ~u64{0}, run, &contended)) return true;
+  } while (contended);
+  return false;
+}
+
+usize clean_bytes(u32 count, u64 dirty) { return (count - count_bits(dirty)) * kSlotBytes; }
+
+void put_back_run(const SlotRun& run) {
+  const u32 bit = run.slot % kSlotsPerChunk;
+  put_back(run.arena, run.slot / kSlotsPerChunk, low_mask(run.count) << bit, run.dirty << bit);
+}
+
+// Charges what of a claimed run is not charged as free memory yet. At the limit a run that is resident already does as
+// well, and costs nothing; only then is free memory purged. false: the run was put back.
+bool pay_for(SlotRun* run, u32 alignment) {
+  const usize bytes = clean_bytes(run->count, run->dirty);
+  if (charge(bytes)) return true;
+  SlotRun resident;
+  if (search_dirty(run->count, alignment, &resident)) {
+    if (clean_bytes(resident.count, resident.dirty) == 0) {
+      put_back_run(*run);
+      *run = resident;
+      return true;
+    }
+    put_back_run(resident);  // purged between look and claim
+  }
+  if (charge_or_purge(bytes)) return true;
+  put_back_run(*run);
+  return false;
 }
 
 }  // namespace
@@ -156,7 +201,14 @@ void return_empty_chunks() {
       // acquire: pairs with the release in put_back; from here on nobody else can use the chunk.
       if (chunk.use.load(relaxed) != ChunkUse::spans || !chunk.free.compare_exchange(free, 0, acquire, relaxed))
         continue;
-      const bool resident = take_dirty(chunk, ~u64{0}) != 0 || chunk.huge.get() != 0;
+      // Free chunks are resident or not as a whole. What that adds must be free to add, or the chunk goes back clean.
+      const usize dirty = count_bits(take_dirty(chunk, ~u64{0})) * kSlotBytes;
+      bool resident = dirty != 0 || chunk.huge.get() != 0;
+      if (resident && !charge(kChunkBytes - dirty)) {
+        resident = !os::purge(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes);
+        if (resident) charge_anyway(kChunkBytes - dirty);
+      }
+      if (!resident) uncharge(dirty);
       return_chunks(arena, index, 1, resident);
     }
   }
@@ -173,20 +225,10 @@ u32 current_shard() { return g_shards == 1 ? 0 : os::current_processor() & (g_sh
 
 SlotRun acquire_slots(u32 count, u32 alignment, u32 shard) {
   SlotRun run;
-  bool contended = false;
-  const bool found = search_dirty(count, alignment, &run) ||
-                     search(count, alignment, residue_mask(shard), &run, &contended) ||
-                     (!contended && search(count, alignment, ~residue_mask(shard), &run, &contended)) ||
-                     claim_new_chunk(count, shard, &run) ||
-                     // No new chunk can be had: contention is no reason to fail. Lost races end: each is another's win.
-                     [&] {
-                       do {
-                         contended = false;
-                         if (search(count, alignment, ~u64{0}, &run, &contended)) return true;
-                       } while (contended);
-                       return false;
-                     }();
-  if (!found) return {};
+  // Under a limit, a new chunk may fail for want of metadata: then once more with room.
+  const bool found =
+      find_slots(count, alignment, shard, &run) || (make_room() && find_slots(count, alignment, shard, &run));
+  if (!found || !pay_for(&run, alignment)) return {};
   if (run.dirty != low_mask(count)) {
     os::keep_locked(reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes), count * kSlotBytes);
   }
@@ -206,6 +248,10 @@ bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty) {
     // acquire: pairs with the release in put_back.
   } while (!chunk.free.compare_exchange(free, free & ~mask, acquire, relaxed));
   *dirty = take_dirty(chunk, mask) >> bit;
+  if (!charge_or_purge(clean_bytes(count, *dirty))) {
+    put_back(arena, slot / kSlotsPerChunk, mask, *dirty << bit);
+    return false;
+  }
   counters().held.fetch_add(count * kSlotBytes, relaxed);  // relaxed: a statistic and a limit
   return true;
 }
@@ -214,6 +260,7 @@ void release_slots(Arena* arena, u32 slot, u32 count, u64 dirty) {
   const u32 bit = slot % kSlotsPerChunk;
   counters().held.fetch_sub(count * kSlotBytes, relaxed);  // relaxed: a statistic and a limit
   put_back(arena, slot / kSlotsPerChunk, low_mask(count) << bit, dirty << bit);
+  uncharge(clean_bytes(count, dirty));
   purge_after_free(count * kSlotBytes);
 }
 

@@ -72,6 +72,40 @@ inline constexpr std::array<ClassLayout, kClasses> kLayout = [] {
   return table;
 }();
 
+// What a class's span looks like if it has at least `1 << least_slots_log2` slots (option `span`): as the table says,
+// or the same blocks in a longer span. The multiplier of the block test stays; its limit is the capacity times the
+// excess.
+struct SpanShape {
+  u32 slots_log2;
+  u32 capacity;
+  u64 limit;
+};
+
+constexpr SpanShape span_shape(ClassIndex size_class, u32 least_slots_log2) {
+  const ClassLayout& layout = kLayout[size_class];
+  if (COFFER_LIKELY(least_slots_log2 <= layout.slots_log2)) {
+    return {layout.slots_log2, layout.capacity, layout.test.limit};
+  }
+  const u32 bytes = static_cast<u32>(kSlotBytes << least_slots_log2) - layout.first;
+  const u32 capacity = bytes / layout.block_bytes;
+  return {least_slots_log2, capacity, layout.test.limit / layout.capacity * capacity};
+}
+
+// The no-wrap condition of block_test, in every span that an option can make: (N + 1) * e < m.
+static_assert([] {
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) {
+      const SpanShape shape = span_shape(c, log2);
+      const u64 excess = kLayout[c].test.limit / kLayout[c].capacity;
+      const u64 used = kLayout[c].first + u64{shape.capacity} * kLayout[c].block_bytes;
+      if (shape.slots_log2 < log2 || used > (kSlotBytes << shape.slots_log2)) return false;
+      if (shape.limit != excess * shape.capacity) return false;
+      if ((shape.capacity + 1) * excess >= kLayout[c].test.multiplier) return false;
+    }
+  }
+  return true;
+}());
+
 // The smallest class whose blocks hold `size` bytes and are all aligned to `alignment` (a power of two);
 // kClasses if there is none.
 constexpr ClassIndex aligned_class(usize size, usize alignment) {

@@ -1,7 +1,7 @@
 // When a span counts as usable again, and how much of it a heap may keep: Hoard's f and K (paper 1, section 3.2), as
 // pure functions. Each formula stands here once.
 //
-//   f      empty fraction: 1/4. A span is f-empty when at least a quarter of its blocks are free.
+//   f      empty fraction (option): 1/4. A span is f-empty when at least a quarter of its blocks are free.
 //   slack  free bytes in reusable spans that a heap may keep (Hoard's K * S, which bounds a - u, here one byte budget
 //          for all classes). Not bytes of spans: a heap that works with thirty classes has a reusable span in each, an
 //          eighth of it free.
@@ -10,17 +10,18 @@
 // hence each side's threshold is f / 2.
 #pragma once
 
-#include "base/base.hpp"
+#include "span/choices.hpp"
 
 namespace coffer {
 
-inline constexpr u32 kEmptyFractionDivisor = 4;  // f = 1 / 4
-
-// Free blocks, on one side alone, from which on a span is reusable. At least one, at most all.
-constexpr u32 reuse_threshold(u32 capacity) {
-  const u32 blocks = (capacity + 2 * kEmptyFractionDivisor - 1) / (2 * kEmptyFractionDivisor);
+// Free blocks, on one side alone, from which on a span is reusable: f / 2 of them, f = 2 / (1 << shift), rounded up. At
+// least one, at most all.
+constexpr u32 reuse_threshold_at(u32 shift, u32 capacity) {
+  const u32 blocks = (capacity + (1u << shift) - 1) >> shift;
   return blocks == 0 ? 1 : blocks;
 }
+inline u32 reuse_threshold(u32 capacity) { return reuse_threshold_at(g_span_choices.reuse_shift.get(), capacity); }
+inline constexpr u32 kDefaultReuseShift = reuse_shift(config::EmptyFraction::quarter);
 
 // What a heap may keep free: the option, plus 1/16 of what it holds (Hoard's invariant, too, lets a heap keep a
 // fraction of what it holds, or K superblocks). With f = 1/4 in its floating spans that is at most 5/16 of a heap's
@@ -33,31 +34,31 @@ constexpr usize slack_budget(usize option, usize held) { return option + held / 
 //   reusable  f / 2 more than there were when it became so; but the last block that is live claims in any case
 //   hot       half of the blocks that were cut: the owner may still come and use them itself
 inline constexpr u32 kNoClaim = ~u32{0};
-constexpr u32 claim_reusable(u32 capacity, u32 free, u32 remote) {
+constexpr u32 claim_reusable(u32 threshold, u32 capacity, u32 free, u32 remote) {
   if (free >= capacity) return kNoClaim;  // nobody holds a block that could be pushed
   const u32 live = capacity - free;
-  const u32 step = reuse_threshold(capacity);
-  return remote + (live < step ? live : step);
+  return remote + (live < threshold ? live : threshold);
 }
-constexpr u32 claim_hot(u32 capacity, u32 cut, u32 remote) {
-  const u32 least = reuse_threshold(capacity);
-  const u32 half = cut / 2 > least ? cut / 2 : least;
+constexpr u32 claim_hot(u32 threshold, u32 cut, u32 remote) {
+  const u32 half = cut / 2 > threshold ? cut / 2 : threshold;
   return half > remote ? half : remote + 1;
 }
 
 // Local frees of a reusable span after which its free bytes are counted anew: an eighth of it, so that the slack is
 // never off by more.
-constexpr u32 recount_step(u32 capacity) { return reuse_threshold(capacity); }
+constexpr u32 recount_step(u32 capacity) { return reuse_threshold_at(3, capacity); }
 
 // Whether a heap that keeps `kept` free bytes may keep `more`. Written without a difference, which would
 // wrap.
 constexpr bool within_slack(usize kept, usize more, usize budget) { return kept <= budget && more <= budget - kept; }
 
-static_assert(reuse_threshold(8) == 1 && reuse_threshold(9) == 2 && reuse_threshold(2048) == 256);
-static_assert(reuse_threshold(1) == 1);
-static_assert(claim_reusable(64, 60, 10) == 14 && claim_reusable(64, 8, 0) == 8 &&
-              claim_reusable(64, 64, 3) == kNoClaim);
-static_assert(claim_hot(64, 64, 0) == 32 && claim_hot(64, 2, 0) == 8 && claim_hot(64, 64, 40) == 41);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 8) == 1 && reuse_threshold_at(kDefaultReuseShift, 9) == 2);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 2048) == 256 && reuse_threshold_at(kDefaultReuseShift, 1) == 1);
+static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::half), 2048) == 512);
+static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::sixteenth), 2048) == 64);
+static_assert(claim_reusable(8, 64, 60, 10) == 14 && claim_reusable(8, 64, 8, 0) == 8);
+static_assert(claim_reusable(8, 64, 64, 3) == kNoClaim);
+static_assert(claim_hot(8, 64, 0) == 32 && claim_hot(8, 2, 0) == 8 && claim_hot(8, 64, 40) == 41);
 static_assert(within_slack(0, 64, 64) && !within_slack(1, 64, 64) && !within_slack(65, 0, 64));
 
 }  // namespace coffer

@@ -37,7 +37,8 @@ Block* block_at(const Span* span, u32 index) {
 
 Span* make_span(ClassIndex size_class, Heap* owner) {
   const ClassLayout& layout = kLayout[size_class];
-  const u32 slots = 1u << layout.slots_log2;
+  const SpanShape shape = span_shape(size_class, g_span_choices.least_slots_log2.get());
+  const u32 slots = 1u << shape.slots_log2;
   const u32 shard = current_shard();
   const SlotRun run = acquire_slots(slots, slots, shard);
   if (run.count == 0) return nullptr;
@@ -47,12 +48,13 @@ Span* make_span(ClassIndex size_class, Heap* owner) {
   set_countdown(span, 0, kNever);
   span->first_block = run.arena->base + uptr{run.slot} * kSlotBytes + layout.first;
   span->multiplier = layout.test.multiplier;
-  span->limit = layout.test.limit;
+  span->limit = shape.limit;
   span->absent.set(low_mask(slots * kPagesPerSlot));
   span->block_bytes.set(layout.block_bytes);
-  span->capacity.set(layout.capacity);
+  span->capacity.set(shape.capacity);
   span->cut.set(0);
-  span->claim_at.store(claim_hot(layout.capacity, 0, 0), relaxed);  // relaxed: published by the remote word below
+  span->claim_at.store(claim_hot(reuse_threshold(span->capacity.get()), 0, 0),
+                       relaxed);  // relaxed: published by the remote word below
   span->size_class.set(static_cast<u8>(size_class));
   span->slots.set(static_cast<u8>(slots));
   span->shard.set(static_cast<u8>(shard));
@@ -148,7 +150,7 @@ Block* take_remote(Span* span, u32* count) {
   *count = 0;
   if (word.first() == 0) return nullptr;
   // relaxed: published by the CAS. Before it, for it may be less than before; a push that sees it early claims early.
-  span->claim_at.store(claim_hot(span->capacity.get(), span->cut.get(), 0), relaxed);
+  span->claim_at.store(claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), 0), relaxed);
   do {
     word = RemoteWord(seen);
     // acquire: pairs with the release in push_remote. release: claim_at, for the same.
@@ -173,9 +175,10 @@ namespace {
 // One try to enter `to` from the word `seen`.
 bool enter(Span* span, u64& seen, SpanState to) {
   const u32 capacity = span->capacity.get();
+  const u32 threshold = reuse_threshold(capacity);
   const u32 count = RemoteWord(seen).count();
-  const u32 claim_at = to == SpanState::hot ? claim_hot(capacity, span->cut.get(), count)
-                                            : claim_reusable(capacity, shared_base(span) + count, count);
+  const u32 claim_at = to == SpanState::hot ? claim_hot(threshold, span->cut.get(), count)
+                                            : claim_reusable(threshold, capacity, shared_base(span) + count, count);
   span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
   // release: as in mark_floating.
   return span->remote.compare_exchange(seen, RemoteWord(seen).entering(to).bits(), release, relaxed);
@@ -206,7 +209,7 @@ void receive_claimed(Span* span, SpanState to) {
 }
 
 void raise_claim(Span* span) {
-  const u32 wanted = claim_hot(span->capacity.get(), span->cut.get(), 0);
+  const u32 wanted = claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), 0);
   // relaxed, both: only this thread writes it; a push that sees the old value claims a little early.
   if (wanted > span->claim_at.load(relaxed)) span->claim_at.store(wanted, relaxed);
 }
@@ -256,7 +259,7 @@ bool mark_adopted(Span* span, Heap* heap) {
     const u32 remote = word.count() - base;
     // relaxed, both: published by the CAS. Before it, for from then on a push may claim the span from its new owner.
     span->owner.store(heap, relaxed);
-    span->claim_at.store(claim_hot(span->capacity.get(), span->cut.get(), remote), relaxed);
+    span->claim_at.store(claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), remote), relaxed);
     // acquire: pairs with the release in mark_shared (the owner's line) and in push_remote (the remote list). release:
     // owner and claim_at, for push_remote.
     if (span->remote.compare_exchange(seen, word.with(SpanState::hot, remote, word.first()).bits(), acq_rel, relaxed)) {

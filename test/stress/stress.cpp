@@ -47,6 +47,7 @@ constexpr Scenario kScenarios[] = {
     {"thread_exit", thread_exit},
     {"same_span", same_span},
     {"asymmetric", asymmetric},
+    {"limit", at_the_limit},
     {"fork", fork_under_load},
 };
 

@@ -26,6 +26,7 @@ void thread_churn(const Load& load);
 void thread_exit(const Load& load);
 void same_span(const Load& load);
 void asymmetric(const Load& load);
+void at_the_limit(const Load& load);
 void fork_under_load(const Load& load);
 
 // All threads have ended and no block is held.

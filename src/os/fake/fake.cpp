@@ -10,6 +10,7 @@ usize page_size();
 u32 processors();
 u32 current_processor();
 usize reservation_limit(usize wanted);
+usize cgroup_memory_limit(const char* root);
 void* reserve(usize length, usize alignment);
 void release(void* address, usize length);
 bool commit(void* address, usize length);
@@ -57,6 +58,7 @@ class Cell {
 Cell g_nth, g_one_in, g_counted, g_failed, g_kinds, g_persistent, g_torn, g_jitter;
 Cell g_calls_of[fake::kKinds];
 Cell g_address_space, g_reserved, g_clock, g_no_barrier;
+Cell g_memory_limit(kNoMemoryLimit), g_limits_read;
 Cell g_processors(fake::kReal), g_current(fake::kReal), g_asked;
 
 // Numbers that look random and follow from the call's number: the same run fails in the same places.
@@ -177,6 +179,11 @@ u32 current_processor() {
   return set != fake::kReal ? static_cast<u32>(set) : os_linux::current_processor();
 }
 
+usize cgroup_memory_limit(const char* root) {
+  g_limits_read.add(1);
+  return *root == 0 ? g_memory_limit.get() : os_linux::cgroup_memory_limit(root);
+}
+
 usize page_size() { return os_linux::page_size(); }
 void advise_huge_pages(void* address, usize length, HugePages advice) {
   os_linux::advise_huge_pages(address, length, advice);
@@ -247,6 +254,8 @@ void set_address_space(usize bytes) { g_address_space.set(bytes); }
 usize reserved_bytes() { return g_reserved.get(); }
 
 void set_barrier(bool offered) { g_no_barrier.set(offered ? 0 : 1); }
+void set_memory_limit(usize bytes) { g_memory_limit.set(bytes); }
+u64 limits_read() { return g_limits_read.get(); }
 
 void set_clock(u64 nanoseconds) { g_clock.set(nanoseconds); }
 void set_processors(u32 count) { g_processors.set(count); }

@@ -56,6 +56,11 @@ u64 calls_of(Kind kind);
 void set_address_space(usize bytes);
 usize reserved_bytes();
 
+// What cgroup_memory_limit("") gives from now on; at first kNoMemoryLimit, whatever the machine has. How often it was
+// asked.
+void set_memory_limit(usize bytes);
+u64 limits_read();
+
 // From now on calls that may fail let other threads run before and after, now and then: what two threads do around a
 // slow system call meets more often.
 void set_jitter(bool on);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -141,6 +142,59 @@ CASE(sixty_four_threads_in_256_mib) {
 
 // Run with a small limit on the address space, and with a small arena.
 CASE(exhausted_and_recovered) { exhaust_and_recover(static_cast<std::size_t>(argument_number(0)) * kMega); }
+
+// Run with COFFER_CONF=limit:64M. What the kernel says is resident keeps to it, while threads take all they can get; a
+// child has the same limit; and the program may raise and lower it.
+CASE(resident_limit) {
+  auto* set_limit = function<int(std::size_t)>("coffer_set_limit");
+  auto* get_limit = function<std::size_t()>("coffer_get_limit");
+  if (set_limit == nullptr || get_limit == nullptr) skip("a limit on resident memory is Coffer's alone");
+  CHECK(get_limit() == 64 * kMega);
+  const std::size_t before = resident_kib();
+  static std::atomic<bool> done{false};
+  pthread_t threads[4];
+  for (std::size_t i = 0; i < 4; ++i) {
+    threads[i] = start_thread(
+        [](void* seed) -> void* {
+          Random random(reinterpret_cast<unsigned long>(seed));
+          for (int round = 0; round < 60; ++round) {
+            Node* list = nullptr;
+            const std::size_t size = round % 3 == 0 ? 2'500'000 : 16 + random.below(60'000);
+            total.fetch_add(take_all(list, size, true));
+            free_all(list);
+          }
+          return nullptr;
+        },
+        reinterpret_cast<void*>(i + 1), 128 * 1024);
+  }
+  const pthread_t watcher = start_thread(
+      [](void* start) -> void* {
+        while (!done.load()) {
+          const std::size_t now = resident_kib();
+          // 64 MiB, and 2 for page tables' rounding, thread stacks and what the C library touches.
+          CHECK(now <= reinterpret_cast<std::size_t>(start) + 66 * 1024, "%zu KiB are resident", now);
+          usleep(1000);
+        }
+        return nullptr;
+      },
+      reinterpret_cast<void*>(before), 128 * 1024);
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  done.store(true);
+  pthread_join(watcher, nullptr);
+  note("%zu MiB in all", total.load() / kMega);
+  CHECK(total.load() > 1000 * kMega);
+  CHECK(malloc(hide(60 * kMega)) != nullptr, "freed memory counts again");
+  const pid_t child = fork();
+  if (child == 0) _exit(malloc(hide(10 * kMega)) == nullptr && get_limit() == 64 * kMega ? 0 : 1);
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && status == 0, "status %d", status);
+  CHECK(set_limit(100 * kMega) == 0 && malloc(hide(30 * kMega)) != nullptr);
+  CHECK(set_limit(kMega) == 0);
+  errno = 0;
+  CHECK(malloc(hide(kMega)) == nullptr && errno == ENOMEM);
+  CHECK(set_limit(0) == 0 && malloc(hide(300 * kMega)) != nullptr);
+  check_metadata();
+}
 
 // The limit comes while the program runs, to just above what it has.
 CASE(limit_lowered_at_run_time) {

@@ -59,6 +59,31 @@ TEST(CofferStats, RefusesNoRoom) {
   EXPECT_EQ(coffer_stats(&stats, 0), EINVAL);
 }
 
+TEST(CofferLimit, IsSetReadAndObeyed) {
+  EXPECT_EQ(coffer_get_limit(), 0u);
+  coffer_free(coffer_malloc(1));
+  EXPECT_EQ(coffer_set_limit(64 << 20), 0);
+  EXPECT_EQ(coffer_get_limit(), usize{64} << 20);
+  struct coffer_stats stats;
+  ASSERT_EQ(coffer_stats(&stats, sizeof stats), 0);
+  EXPECT_EQ(stats.limit, usize{64} << 20);
+  errno = 0;
+  EXPECT_EQ(coffer_malloc(65 << 20), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_EQ(coffer_calloc(65, 1 << 20), nullptr);
+  EXPECT_EQ(coffer_aligned_alloc(4096, 65 << 20), nullptr);
+  void* block = coffer_malloc(50 << 20);
+  ASSERT_NE(block, nullptr);
+  errno = 0;
+  EXPECT_EQ(coffer_realloc(block, 65 << 20), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  coffer_free(block);
+  EXPECT_EQ(coffer_set_limit(0), 0);
+  block = coffer_malloc(65 << 20);
+  EXPECT_NE(block, nullptr);
+  coffer_free(block);
+}
+
 TEST(CofferCheck, FindsNothingWrong) {
   std::vector<void*> blocks;
   for (usize i = 0; i < 2000; ++i) blocks.push_back(coffer_malloc(i * 37 % 5000));

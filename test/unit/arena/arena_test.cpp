@@ -242,8 +242,8 @@ FRESH_TEST(Frontier, MovesByGroupsAndNeverBack) {
   ASSERT_TRUE(take_chunks(65, 1, false, &run));
   EXPECT_EQ(arena.frontier.load(relaxed), 3 * kChunksPerGroup * kChunkBytes);
   EXPECT_GT(counters().metadata.load(relaxed), metadata);
-  bool fresh = false;
-  ASSERT_TRUE(take_chunks_at(&arena, 199, 1, &fresh));
+  ChunkRun more;
+  ASSERT_TRUE(take_chunks_at(&arena, 199, 1, &more));
   EXPECT_EQ(arena.frontier.load(relaxed), 200 * kChunkBytes) << "at most the arena";
   // Every record behind it can be written.
   std::memset(static_cast<void*>(arena.spans), 0, usize{200} * kSlotsPerChunk * sizeof(Span));
@@ -288,12 +288,12 @@ FRESH_TEST(NoMemory, InGrowthInPlaceTakesNothing) {
   ASSERT_TRUE(arenas_start(256 * kMiB));
   ChunkRun run;
   ASSERT_TRUE(take_chunks(2, 1, false, &run));
-  bool fresh = false;
+  ChunkRun more;
   fail_nth(1, fake::kCommit);
-  EXPECT_FALSE(take_chunks_at(run.arena, 2, 3, &fresh));
+  EXPECT_FALSE(take_chunks_at(run.arena, 2, 3, &more));
   fake::stop_faults();
   EXPECT_EQ(run.arena->groups[0].taken.get(), 3u);
-  EXPECT_TRUE(take_chunks_at(run.arena, 2, 3, &fresh));
+  EXPECT_TRUE(take_chunks_at(run.arena, 2, 3, &more));
 }
 
 }  // namespace

@@ -128,11 +128,11 @@ class HandOut {
     Held& held = held_[random_.below(held_.size())];
     const u32 more = 1 + static_cast<u32>(random_.below(4));
     const u32 at = held.index + held.count;
-    bool fresh = false;
+    ChunkRun run;
     const bool possible = model_.all_free(at, more);
-    ASSERT_EQ(take_chunks_at(&first_arena(), at, more, &fresh), possible);
+    ASSERT_EQ(take_chunks_at(&first_arena(), at, more, &run), possible);
     if (!possible) return;
-    ASSERT_EQ(fresh, model_.take(at, more));
+    ASSERT_EQ(run.fresh, model_.take(at, more));
     held.count += more;
   }
   void give_back() {
@@ -269,8 +269,8 @@ FRESH_TEST(HandOut, NoChunkIsGivenTwiceToThreads) {
       const u32 count = 1 + static_cast<u32>(random.below(9));
       ChunkRun run;
       if (!take_chunks(count, 1u << random.below(3), false, &run)) continue;
-      bool fresh = false;
-      if (random.below(2) == 0 && take_chunks_at(run.arena, run.index + count, 2, &fresh)) run.count += 2;
+      ChunkRun more;
+      if (random.below(2) == 0 && take_chunks_at(run.arena, run.index + count, 2, &more)) run.count += 2;
       for (u32 i = run.index; i < run.index + run.count; ++i) EXPECT_EQ(owners[i].exchange(self, relaxed), 0u);
       for (u32 i = run.index; i < run.index + run.count; ++i) EXPECT_EQ(owners[i].exchange(0, relaxed), self);
       return_chunks(run.arena, run.index, run.count, random.below(2) == 0);

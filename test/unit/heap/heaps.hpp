@@ -24,7 +24,8 @@ namespace coffer::test {
 // 1 KiB: one slot of 32 blocks, four in a page; reusable from four free blocks on.
 inline constexpr usize kSize = 1024;
 inline constexpr u32 kCapacity = 32, kThreshold = 4, kBlocksPerPage = 4;
-static_assert(kLayout[compute_class(kSize)].capacity == kCapacity && reuse_threshold(kCapacity) == kThreshold);
+static_assert(kLayout[compute_class(kSize)].capacity == kCapacity);
+static_assert(reuse_threshold_at(kDefaultReuseShift, kCapacity) == kThreshold);
 inline constexpr ClassIndex kClass = compute_class(kSize);
 
 using Blocks = std::vector<void*>;

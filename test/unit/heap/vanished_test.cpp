@@ -173,8 +173,8 @@ FRESH_TEST(Fork, ChunksThatWereTakenAndNotDescribed) {
 FRESH_TEST(Fork, ChunksThatALargeBlockWasGrowingInto) {
   Two two;
   void* block = take(3 * kChunkBytes);
-  bool fresh = false;
-  EXPECT_TRUE(take_chunks_at(&g_arenas.arenas[0], 3, 2, &fresh));
+  ChunkRun more;
+  EXPECT_TRUE(take_chunks_at(&g_arenas.arenas[0], 3, 2, &more));
   in_fork_child([&] {
     EXPECT_EQ(g_arenas.arenas[0].groups[0].taken.get(), 7u);
     give(block);

@@ -15,7 +15,7 @@ using namespace test;
 constexpr usize kBytes = 2048;
 constexpr ClassIndex kTwoKiB = compute_class(kBytes);
 constexpr u32 kBlocks = 16;
-static_assert(kLayout[kTwoKiB].capacity == kBlocks && reuse_threshold(kBlocks) == 2);
+static_assert(kLayout[kTwoKiB].capacity == kBlocks && reuse_threshold_at(kDefaultReuseShift, kBlocks) == 2);
 
 constexpr u32 kMostOrders = 30'000;
 

@@ -21,8 +21,8 @@ Arena* arena_of_chunks(u32 chunks) {
   EXPECT_TRUE(arenas_start(usize{chunks} * kChunkBytes));
   ChunkRun run;
   EXPECT_TRUE(take_chunks(1, 1, false, &run));
-  bool fresh = false;
-  EXPECT_TRUE(take_chunks_at(run.arena, chunks - 1, 1, &fresh));
+  ChunkRun more;
+  EXPECT_TRUE(take_chunks_at(run.arena, chunks - 1, 1, &more));
   return run.arena;
 }
 

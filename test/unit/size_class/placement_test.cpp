@@ -55,6 +55,30 @@ TEST(Placement, BlocksLieInTheirSpan) {
   }
 }
 
+// Option `span`: every span that a class can have, at every offset that a pointer near it can have.
+TEST(Placement, BlockTestIsExactInLongerSpans) {
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) {
+      const SpanShape shape = span_shape(c, log2);
+      ASSERT_EQ(shape.slots_log2, log2 > kLayout[c].slots_log2 ? log2 : kLayout[c].slots_log2);
+      const i64 span = static_cast<i64>(kSlotBytes << shape.slots_log2);
+      const i64 block_bytes = kLayout[c].block_bytes;
+      EXPECT_EQ(shape.capacity, span / block_bytes);
+      const BlockTest test = {kLayout[c].test.multiplier, shape.limit};
+      EXPECT_EQ(test.limit, block_test(kLayout[c].block_bytes, shape.capacity).limit);
+      i64 wrong = 0;
+      i64 next = 0;
+      for (i64 offset = -span; offset <= 2 * span; ++offset) {
+        const bool start = offset == next && offset < block_bytes * shape.capacity;
+        if (start) next += block_bytes;
+        wrong += passes(test, offset) != start ? 1 : 0;
+      }
+      EXPECT_EQ(next, block_bytes * shape.capacity);
+      EXPECT_EQ(wrong, 0) << "class " << c << ", " << (1u << log2) << " slots";
+    }
+  }
+}
+
 TEST(Placement, FewestSlotsThatKeepTheTailSmall) {
   for (ClassIndex c = 0; c < kClasses; ++c) {
     const usize bytes = class_bytes(c);

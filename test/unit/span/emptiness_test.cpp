@@ -2,27 +2,47 @@
 
 #include <gtest/gtest.h>
 
+#include "fresh.hpp"
+#include "options.hpp"
 #include "size_class/placement.hpp"
 
 namespace coffer {
 namespace {
 
+using Fraction = config::EmptyFraction;
+constexpr Fraction kFractions[] = {Fraction::half, Fraction::quarter, Fraction::eighth, Fraction::sixteenth};
+u32 divisor_of(Fraction fraction) { return 2u << static_cast<u32>(fraction); }
+
 // f / 2 of all blocks, rounded up: the fewest for which 2 * blocks >= f * capacity.
 TEST(Emptiness, TheThresholdIsTheFirstCountThatReachesHalfOfTheFraction) {
-  for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
-    const u32 threshold = reuse_threshold(capacity);
-    ASSERT_GE(threshold, 1u);
-    ASSERT_LE(threshold, capacity);
-    ASSERT_GE(2 * kEmptyFractionDivisor * threshold, capacity) << capacity;
-    ASSERT_LT(2 * kEmptyFractionDivisor * (threshold - 1), capacity) << capacity;
+  for (const Fraction fraction : kFractions) {
+    const u32 divisor = divisor_of(fraction);
+    for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
+      const u32 threshold = reuse_threshold_at(reuse_shift(fraction), capacity);
+      ASSERT_GE(threshold, 1u);
+      ASSERT_LE(threshold, capacity);
+      ASSERT_GE(2 * divisor * threshold, capacity) << capacity;
+      ASSERT_LT(2 * divisor * (threshold - 1), capacity) << capacity;
+    }
   }
 }
 
 // Local and remote frees can each stay one short of the threshold: a floating span is never f-empty.
 TEST(Emptiness, BothSidesTogetherStayBelowTheFraction) {
-  for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
-    const u32 most = 2 * (reuse_threshold(capacity) - 1);
-    ASSERT_LT(most * kEmptyFractionDivisor, capacity) << capacity;
+  for (const Fraction fraction : kFractions) {
+    for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
+      const u32 most = 2 * (reuse_threshold_at(reuse_shift(fraction), capacity) - 1);
+      ASSERT_LT(most * divisor_of(fraction), capacity) << capacity;
+    }
+  }
+}
+
+FRESH_TEST(Emptiness, FollowsTheOption) {
+  EXPECT_EQ(reuse_threshold(2048), 256u) << "before the start, too";
+  for (const Fraction fraction : kFractions) {
+    test::changeable_options().empty_fraction = fraction;
+    span_choices_start();
+    EXPECT_EQ(reuse_threshold(2048), 2048 / 2 / divisor_of(fraction));
   }
 }
 

@@ -1,0 +1,105 @@
+#include "pool/limit.hpp"
+
+#include "config/config.hpp"
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+#include "pool/slot_pool.hpp"
+
+namespace coffer {
+
+namespace {
+
+// How long to wait for free memory that another thread is giving back at this moment.
+constexpr u64 kWaitNs = 50'000'000;
+
+// Free memory that waiting did not bring back: the kernel keeps it (locked, or parts of larger pages). Not waited for
+// again.
+Atomic<usize> g_stuck;
+
+constexpr usize kEverything = ~usize{0} / 2;  // half, so that rounding up does not wrap
+
+constexpr usize encode(usize bytes) { return bytes == 0 ? kLimitNone : bytes < ~usize{0} ? bytes + 1 : bytes; }
+
+usize dirty() { return counters().dirty.load(relaxed); }  // relaxed: a limit that may be late
+
+// Below this, what could be given back is not worth a look at the cgroup: most processes stay below.
+constexpr usize kWorthReading = usize{8} << 20;
+
+// What limit_pressure goes by. 0: not read yet.
+Atomic<usize> g_group_limit;
+Atomic<usize> g_next_reading;  // bytes held and free at which the limits are read next
+
+void read_group_limit(usize used) {
+  // relaxed, all: one of those who come reads, the others go by what is there.
+  usize next = g_next_reading.load(relaxed);
+  if (used < next || !g_next_reading.compare_exchange(next, 2 * used, relaxed, relaxed)) return;
+  const usize limit = os::cgroup_memory_limit("");
+  g_group_limit.store(limit != 0 ? limit : 1, relaxed);
+}
+
+}  // namespace
+
+void limit_start() {
+  usize unset = kLimitUnset;
+  // relaxed, here and below: see charge.
+  while (!budget().limit.compare_exchange(unset, encode(config::options().limit), relaxed, relaxed)) {
+    if (unset != kLimitUnset) return;
+  }
+}
+
+void set_limit(usize bytes) {
+  // relaxed, both: see charge.
+  budget().limit.store(encode(bytes), relaxed);
+  if (bytes != 0 && budget().charged.load(relaxed) > bytes) purge_free(kEverything);
+}
+
+usize get_limit() {
+  const usize limit = budget().limit.load(relaxed);  // relaxed: see charge
+  return limit == kLimitUnset ? config::options().limit : limit - 1;
+}
+
+bool make_room() {
+  if (!is_limited() || dirty() == 0) return false;
+  if (purge_free(kEverything) != 0) return true;
+  // Whoever purges holds the slots meanwhile and counts them clean afterwards: others find nothing, and their NULL
+  // would be false.
+  usize left = dirty();
+  if (left <= g_stuck.load(relaxed)) return false;  // relaxed, here and below: a guess that saves time
+  const u64 start = os::monotonic_ns();
+  while (left != 0 && os::monotonic_ns() - start < kWaitNs) {
+    os::yield();
+    if (purge_free(kEverything) != 0) return true;
+    const usize now = dirty();
+    if (now < left) return true;
+    left = now;
+  }
+  g_stuck.store(left, relaxed);
+  return false;
+}
+
+bool limit_pressure() {
+  // relaxed, all: limits that may be late.
+  const usize used = counters().held.load(relaxed) + dirty();
+  if (used < kWorthReading || !config::options().cgroup) return false;
+  read_group_limit(used);
+  const usize limit = g_group_limit.load(relaxed);
+  return limit != 0 && limit != os::kNoMemoryLimit && used > limit - limit / 8;
+}
+
+void relieve_pressure(usize taken) {
+  const usize free = dirty();
+  if (free <= kPressureFloor || !limit_pressure()) return;
+  const usize most = 2 * taken;
+  purge_free(free - kPressureFloor < most ? free - kPressureFloor : most);
+}
+
+bool charge_or_purge(usize bytes) {
+  // Twice: what the first time gave back, another thread may have taken, and have given back since.
+  for (u32 i = 0; i < 2; ++i) {
+    if (charge(bytes)) return true;
+    if (!make_room()) return false;
+  }
+  return charge(bytes);
+}
+
+}  // namespace coffer

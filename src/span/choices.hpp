@@ -1,0 +1,28 @@
+// What the options choose about spans: the empty fraction f and the least size of a span. Set once, before the first
+// span is made, and read wherever a span is made or judged; malloc's and free's fast paths read neither.
+#pragma once
+
+#include "base/atomic.hpp"
+#include "base/bits.hpp"
+#include "config/config.hpp"
+#include "size_class/placement.hpp"
+
+namespace coffer {
+
+constexpr u32 reuse_shift(config::EmptyFraction fraction) { return 2 + static_cast<u32>(fraction); }
+
+struct SpanChoices {
+  Owned<u32> reuse_shift{coffer::reuse_shift(config::EmptyFraction::quarter)};  // log2 of 2 / f
+  Owned<u32> least_slots_log2;  // a class gets at least so many slots, or what kLayout gives it
+};
+inline constinit SpanChoices g_span_choices;
+
+inline void span_choices_start() {
+  const config::Options& options = config::options();
+  g_span_choices.reuse_shift.set(reuse_shift(options.empty_fraction));
+  u32 log2 = 0;
+  while ((kSlotBytes << log2) < options.span && (1u << log2) < kMaxSpanSlots) ++log2;
+  g_span_choices.least_slots_log2.set(log2);
+}
+
+}  // namespace coffer

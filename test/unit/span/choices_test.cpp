@@ -1,0 +1,67 @@
+#include "span/choices.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "fresh.hpp"
+#include "ground.hpp"
+#include "span/span.hpp"
+
+namespace coffer {
+namespace {
+
+void choose_span(usize bytes) {
+  test::changeable_options().span = bytes;
+  span_choices_start();
+}
+
+FRESH_TEST(SpanChoices, TheTableDecidesByDefault) {
+  test::start_ground();
+  span_choices_start();
+  for (const ClassIndex c : {0u, 20u, 50u, kClasses - 1}) {
+    const Span* span = make_span(c);
+    EXPECT_EQ(span->slots.get(), 1u << kLayout[c].slots_log2);
+    EXPECT_EQ(span->capacity.get(), kLayout[c].capacity);
+    EXPECT_EQ(span->limit, kLayout[c].test.limit);
+  }
+}
+
+FRESH_TEST(SpanChoices, SizesBetweenPowersOfTwoRoundUp) {
+  for (const auto& [bytes, log2] :
+       {std::pair{32768, 0}, {32769, 1}, {65536, 1}, {65537, 2}, {131073, 3}, {262144, 3}}) {
+    choose_span(static_cast<usize>(bytes));
+    EXPECT_EQ(g_span_choices.least_slots_log2.get(), static_cast<u32>(log2)) << bytes;
+  }
+}
+
+// All of a longer span can be cut, written, and ended; no more than that.
+FRESH_TEST(SpanChoices, LongerSpansAreCutToTheirLastBlock) {
+  test::start_ground();
+  for (const usize bytes : {64 * 1024, 128 * 1024, 256 * 1024}) {
+    choose_span(bytes);
+    for (ClassIndex c = 0; c < kClasses; ++c) {
+      Span* span = make_span(c);
+      ASSERT_NE(span, nullptr);
+      ASSERT_GE(span_bytes(span), bytes);
+      ASSERT_EQ(span->capacity.get(), span_bytes(span) / kLayout[c].block_bytes);
+      u32 blocks = 0;
+      bool zero = false;
+      for (Block* list = cut_page(span, &zero); list != nullptr; list = cut_page(span, &zero)) {
+        for (Block* block = list; block != nullptr;) {
+          Block* next = block->next;
+          ASSERT_TRUE(is_block_start(span, reinterpret_cast<uptr>(block)));
+          ASSERT_EQ(first_record(slot_record(&test::first_arena(), reinterpret_cast<uptr>(block))), span);
+          std::memset(static_cast<void*>(block), 1, kLayout[c].block_bytes);
+          ++blocks;
+          block = next;
+        }
+      }
+      ASSERT_EQ(blocks, span->capacity.get());
+      end_span(span);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace coffer
