@@ -70,15 +70,39 @@ struct coffer_stats {
   size_t chunks;        /* chunks ever committed */
   size_t system_calls;  /* calls to the kernel for memory (map, protect, advise, remap) since the start */
   size_t limit;         /* what coffer_get_limit gives */
+  size_t bound;         /* what held + free_resident + metadata cannot pass, whatever the threads do: computed from what
+                           was used at most and the options, without looking at what is held. docs/design/bound.md has
+                           the theorem, its proof and what it leaves out */
+  size_t page_tables;   /* bytes of the whole process's page tables, as the kernel counts them; 0 if it does not */
 };
 
 /* Fills *stats; size is sizeof(struct coffer_stats) of the caller, so that later versions may add fields at the end.
  * Returns 0, or EINVAL if stats is NULL or size is 0. */
+/* Figures of one size class; index from 0. Bytes unless said. */
+struct coffer_class_stats {
+  size_t block_bytes; /* bytes of a block */
+  size_t spans;       /* spans in use */
+  size_t held;        /* bytes of those spans */
+  size_t live;        /* as coffer_stats.live */
+  size_t bound;       /* what held cannot pass; see coffer_stats.bound */
+};
+
+/* Figures of one heap; index from 0, coffer_stats.heaps_ever of them. Heap 0 serves threads that have none. Bytes. */
+struct coffer_heap_stats {
+  size_t attached; /* 1: a thread uses it */
+  size_t held;     /* bytes of the spans that only its thread allocates from */
+  size_t slack;    /* free bytes in those that are neither in use now nor mostly full, as counted last */
+  size_t mailed;   /* bytes of spans that frees of other threads have handed back to it, not yet taken */
+};
+
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* struct and function share a name, as stat(2)'s do */
 #endif
 COFFER_EXPORT int coffer_stats(struct coffer_stats *stats, size_t size) COFFER_NOEXCEPT;
+/* As coffer_stats; ENOENT if there is no class or heap of that index (any more, or yet). */
+COFFER_EXPORT int coffer_class_stats(unsigned index, struct coffer_class_stats *stats, size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT int coffer_heap_stats(unsigned index, struct coffer_heap_stats *stats, size_t size) COFFER_NOEXCEPT;
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif

@@ -42,6 +42,8 @@ COFFER_VISIBLE int coffer_stats(struct coffer_stats* stats, size_t size) noexcep
   all.chunks = now.chunks;
   all.system_calls = now.system_calls;
   all.limit = now.limit;
+  all.bound = now.bound;
+  all.page_tables = now.page_tables;
   // A program built for a later version knows more fields than there are here: those read 0.
   memset(stats, 0, size);
   memcpy(stats, &all, size < sizeof all ? size : sizeof all);

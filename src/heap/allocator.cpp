@@ -118,6 +118,7 @@ void Allocator::set_limit(usize bytes) {
 }
 usize Allocator::limit() { return get_limit(); }
 void Allocator::statistics(Statistics& statistics) { collect_statistics(statistics); }
+bool Allocator::heap_statistics(u32 index, HeapStatistics& statistics) { return collect_heap(index, statistics); }
 usize Allocator::check() { return check_everything(); }
 void Allocator::fork_prepare() { coffer::fork_prepare(); }
 void Allocator::fork_parent() { coffer::fork_parent(); }

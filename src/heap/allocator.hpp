@@ -6,6 +6,7 @@
 namespace coffer {
 
 struct Statistics;
+struct HeapStatistics;
 
 struct Allocator {
   static COFFER_INLINE void* allocate_fast(usize size) { return coffer::allocate_fast(size); }
@@ -21,6 +22,7 @@ struct Allocator {
   static void set_limit(usize bytes);
   static usize limit();
   static void statistics(Statistics& statistics);
+  static bool heap_statistics(u32 index, HeapStatistics& statistics);
   static usize check();
   static void fork_prepare();
   static void fork_parent();

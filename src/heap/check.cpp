@@ -7,6 +7,8 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/partial_pool.hpp"
+#include "span/class_use.hpp"
+#include "span/emptiness.hpp"
 
 namespace coffer {
 
@@ -20,6 +22,7 @@ class Checker {
   void check_chunk(Arena* arena, u32 index, ChunkUse use);
   void check_partial_pool();
   void check_sums();
+  void check_classes();
 
  private:
   void expect(bool holds, const char* line) {
@@ -164,6 +167,15 @@ void Checker::check_partial_pool() {
   });
 }
 
+void Checker::check_classes() {
+  ClassSums sums;
+  sum_classes(sums);
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    expect(sums.used[c] == class_used(c), "what a class uses is not what was counted");
+    expect(sums.held[c] <= bound_of_class(class_high(c)), "the spans of a class hold more than their bound");
+  }
+}
+
 void Checker::check_sums() {
   const Sums sums = sum_chunks();
   const Counters& counts = counters();
@@ -186,6 +198,7 @@ usize check_everything() {
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) { checker.check_chunk(arena, index, use); });
   checker.check_partial_pool();
   checker.check_sums();
+  checker.check_classes();
   return checker.violations();
 }
 

@@ -72,7 +72,8 @@ Span* new_span(Heap* heap, ClassIndex size_class) {
 
 Span* adopt(Heap* heap, ClassIndex size_class) {
   Span* span = g_partial_pool.adopt(size_class, current_shard(), [&](Span* one) { return mark_adopted(one, heap); });
-  if (span != nullptr) heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
+  if (span == nullptr) return nullptr;
+  heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
   return span;
 }
 

@@ -6,6 +6,7 @@
 #include "heap/walk.hpp"
 #include "os/os.hpp"
 #include "pool/partial_pool.hpp"
+#include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 
 namespace coffer {
@@ -125,14 +126,20 @@ void rob_idle_heaps(const Heap* but) {
 }
 
 void share_claimed(Span* span) {
+  // Read now, for afterwards the span is anybody's. Counted only when it can be found: until then it counts as private.
+  const ClassIndex size_class = span->size_class.get();
+  const usize bytes = usize{shared_base(span)} * span->block_bytes.get();
   switch (mark_shared(span)) {
     case ShareResult::shared:
-      return;
+      return span_shared(size_class, bytes);
     case ShareResult::empty:
       return end_span(span);
-    case ShareResult::listed:
-      if (!g_partial_pool.insert(span)) end_span(span);
+    case ShareResult::listed: {
+      const bool inserted = g_partial_pool.insert(span);
+      span_shared(size_class, bytes);
+      if (!inserted) end_span(span);
       return;
+    }
   }
 }
 

@@ -20,7 +20,7 @@
 #include "pool/partial_pool.hpp"
 #include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"
-#include "span/emptiness.hpp"
+#include "span/class_use.hpp"
 
 namespace coffer {
 
@@ -164,6 +164,9 @@ void resolve_vanished() {
   reclaim_vanished_records();
   // A thread may have vanished between a change and its count. relaxed, all: the child's other threads wait.
   const Sums sums = sum_chunks();
+  ClassSums classes;
+  sum_classes(classes);
+  for (ClassIndex c = 0; c < kClasses; ++c) set_class_used(c, classes.used[c], classes.spans[c]);
   counters().held.store(sums.held, relaxed);
   counters().dirty.store(sums.dirty, relaxed);
   budget().charged.store(sums.held + sums.tails + sums.dirty + counters().metadata.load(relaxed), relaxed);

@@ -1,10 +1,14 @@
 #include "heap/walk.hpp"
 
 #include "heap/registry.hpp"
+#include "heap/taking.hpp"
 #include "observe/counters.hpp"
 #include "observe/statistics.hpp"
 #include "os/os.hpp"
 #include "pool/limit.hpp"
+#include "pool/slot_pool.hpp"
+#include "span/class_use.hpp"
+#include "span/emptiness.hpp"
 
 namespace coffer {
 
@@ -91,6 +95,31 @@ Sums sum_chunks() {
   return sums;
 }
 
+void sum_classes(ClassSums& sums) {
+  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans) return;
+    for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
+      if (slot_use != SlotUse::span) return;
+      const ClassIndex c = span->size_class.get();
+      const usize bytes = span_bytes(span);
+      const bool shared = is_shared(load_word(span, relaxed).state());  // relaxed: no other thread is inside
+      sums.used[c] += shared ? bytes - usize{shared_base(span)} * span->block_bytes.get() : bytes;
+      sums.held[c] += bytes;
+      sums.spans[c] += 1;
+    });
+  });
+}
+
+bool collect_heap(u32 index, HeapStatistics& statistics) {
+  if (!start_process() || index >= heaps_ever() || (index == 0 && !fallback_heap_used())) return false;
+  const Heap* heap = heap_by_index(index);
+  // relaxed, all: figures of a heap that may be at work.
+  const u64 box = heap->mailbox.load(relaxed);
+  statistics = {heap->attached.get(), heap->held.load(relaxed), heap->slack.get(),
+                box == kMailboxClosed ? 0 : mail_bytes(box)};
+  return true;
+}
+
 void collect_statistics(Statistics& statistics) {
   statistics = {};
   if (!start_process()) return;
@@ -109,10 +138,16 @@ void collect_statistics(Statistics& statistics) {
   statistics.large_blocks = counts.large_blocks.load(relaxed);
   statistics.peak_held = counts.peak.load(relaxed);
   statistics.system_calls = os::call_count();
+  statistics.page_tables = os::page_table_bytes();
   statistics.heaps = attached_heaps();
   statistics.heaps_ever = heaps_ever();
   statistics.classes = kClasses;
-  for (ClassIndex c = 0; c < kClasses; ++c) statistics.by_class[c].block_bytes = kLayout[c].block_bytes;
+  statistics.bound = statistics.metadata + statistics.large + free_limit(0);
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    statistics.by_class[c].block_bytes = kLayout[c].block_bytes;
+    statistics.by_class[c].bound = bound_of_class(class_high(c));
+    statistics.bound += statistics.by_class[c].bound;
+  }
   statistics.live = statistics.large;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use == ChunkUse::large) statistics.resident += arena->chunks[index].large_tail.get() * kCarvePage;

@@ -6,6 +6,7 @@
 namespace coffer {
 
 struct Statistics;
+struct HeapStatistics;
 
 // Calls visit(arena, chunk index, use) for every taken chunk; of a large block only for its first.
 template <class Visit>
@@ -61,7 +62,17 @@ struct Sums {
 };
 Sums sum_chunks();
 
+// What each class uses (span/class_use.hpp), counted anew. Other threads must be outside.
+struct ClassSums {
+  usize used[kClasses] = {};
+  usize held[kClasses] = {};
+  u32 spans[kClasses] = {};
+};
+void sum_classes(ClassSums& sums);
+
 void collect_statistics(Statistics& statistics);
+// false: there is no heap of that index.
+bool collect_heap(u32 index, HeapStatistics& statistics);
 
 // Verifies the invariants; returns the number of violations, each one line on stderr.
 usize check_everything();

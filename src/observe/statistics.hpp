@@ -11,6 +11,14 @@ struct ClassStatistics {
   usize spans;        // spans of the class in use
   usize held;         // bytes of those spans
   usize live;         // bytes of blocks in use (see coffer_stats::live)
+  usize bound;        // what `held` of the class cannot pass (see coffer_stats::bound)
+};
+
+struct HeapStatistics {
+  usize attached;  // 1: a thread uses the heap
+  usize held;      // bytes of the spans that are private to it
+  usize slack;     // free bytes in its reusable spans, as counted at their last event
+  usize mailed;    // bytes of the spans in its mailbox
 };
 
 struct Statistics {
@@ -28,6 +36,8 @@ struct Statistics {
   usize chunks = 0;
   usize system_calls = 0;
   usize limit = 0;
+  usize bound = 0;
+  usize page_tables = 0;
   usize large_blocks = 0;         // number of live blocks over 32 KiB
   usize peak_held = 0;            // highest sum of held + free_resident seen
   usize classes = 0;              // entries used in by_class

@@ -76,6 +76,10 @@ void write_error(const char* text, usize length);
 // Random bytes for seeds; falls back to address and time entropy when the kernel has none to give.
 u64 random_seed();
 
+// Bytes of the process's page tables; 0 where the kernel does not say. Reads a file: for figures that a person asks
+// for.
+usize page_table_bytes();
+
 // Nanoseconds of a clock that never steps back.
 u64 monotonic_ns();
 

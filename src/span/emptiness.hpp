@@ -48,6 +48,11 @@ constexpr u32 claim_hot(u32 threshold, u32 cut, u32 remote) {
 // never off by more.
 constexpr u32 recount_step(u32 capacity) { return reuse_threshold_at(3, capacity); }
 
+// What all spans of a class hold at most, by the highest of what it used (span/class_use.hpp): less than f / 2 of each
+// shared span was free when the last one was made.
+constexpr usize bound_of_class_at(u32 shift, usize high) { return high + divide_up(high, (usize{1} << shift) - 1); }
+inline usize bound_of_class(usize high) { return bound_of_class_at(g_span_choices.reuse_shift.get(), high); }
+
 // Whether a heap that keeps `kept` free bytes may keep `more`. Written without a difference, which would
 // wrap.
 constexpr bool within_slack(usize kept, usize more, usize budget) { return kept <= budget && more <= budget - kept; }
@@ -56,6 +61,7 @@ static_assert(reuse_threshold_at(kDefaultReuseShift, 8) == 1 && reuse_threshold_
 static_assert(reuse_threshold_at(kDefaultReuseShift, 2048) == 256 && reuse_threshold_at(kDefaultReuseShift, 1) == 1);
 static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::half), 2048) == 512);
 static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::sixteenth), 2048) == 64);
+static_assert(bound_of_class_at(3, 7 * 32768) == 8 * 32768 && bound_of_class_at(1, 100) == 200);
 static_assert(claim_reusable(8, 64, 60, 10) == 14 && claim_reusable(8, 64, 8, 0) == 8);
 static_assert(claim_reusable(8, 64, 64, 3) == kNoClaim);
 static_assert(claim_hot(8, 64, 0) == 32 && claim_hot(8, 2, 0) == 8 && claim_hot(8, 64, 40) == 41);

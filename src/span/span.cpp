@@ -1,6 +1,7 @@
 #include "span/span.hpp"
 
 #include "pool/slot_pool.hpp"
+#include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 
 namespace coffer {
@@ -53,8 +54,8 @@ Span* make_span(ClassIndex size_class, Heap* owner) {
   span->block_bytes.set(layout.block_bytes);
   span->capacity.set(shape.capacity);
   span->cut.set(0);
-  span->claim_at.store(claim_hot(reuse_threshold(span->capacity.get()), 0, 0),
-                       relaxed);  // relaxed: published by the remote word below
+  // relaxed: published by the remote word below.
+  span->claim_at.store(claim_hot(reuse_threshold(shape.capacity), 0, 0), relaxed);
   span->size_class.set(static_cast<u8>(size_class));
   span->slots.set(static_cast<u8>(slots));
   span->shard.set(static_cast<u8>(shard));
@@ -62,6 +63,7 @@ Span* make_span(ClassIndex size_class, Heap* owner) {
   span->pages_zero.set(run.dirty == 0 ? 1 : 0);
   span->dirty_slots_at_start.set(static_cast<u8>(run.dirty));
   describe_slots(span, slots, SlotUse::span, SlotUse::span_rest);
+  span_made(span);
   // release: pairs with the acquire in push_remote and in walks; who sees the new life sees its fields.
   span->remote.store(load_word(span, relaxed).next_life(SpanState::hot).bits(), release);
   return span;
@@ -70,6 +72,9 @@ Span* make_span(ClassIndex size_class, Heap* owner) {
 void end_span(Span* span) {
   const u32 slots = span->slots.get();
   const u64 dirty = dirty_slots(span);
+  // relaxed: the caller's own; a span that was private ends in state claimed.
+  const bool was_shared = load_word(span, relaxed).state() == SpanState::returning;
+  span_ended(span, was_shared ? usize{shared_base(span)} * span->block_bytes.get() : 0);
   // relaxed, all here: published by the release of the slots.
   span->owner.store(nullptr, relaxed);
   span->limit = 0;  // from now on no pointer passes for a block of it
@@ -252,6 +257,8 @@ bool list_early(Span* span) {
 
 bool mark_adopted(Span* span, Heap* heap) {
   const u32 base = shared_base(span);
+  const ClassIndex size_class = span->size_class.get();
+  const usize free_bytes = usize{base} * span->block_bytes.get();
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   for (;;) {
     const RemoteWord word(seen);
@@ -263,6 +270,7 @@ bool mark_adopted(Span* span, Heap* heap) {
     // acquire: pairs with the release in mark_shared (the owner's line) and in push_remote (the remote list). release:
     // owner and claim_at, for push_remote.
     if (span->remote.compare_exchange(seen, word.with(SpanState::hot, remote, word.first()).bits(), acq_rel, relaxed)) {
+      span_adopted(size_class, free_bytes);
       return true;
     }
   }

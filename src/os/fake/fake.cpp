@@ -28,6 +28,7 @@ void name_mapping(void* address, usize length, const char* name);
 void write_error(const char* text, usize length);
 u64 random_seed();
 u64 monotonic_ns();
+usize page_table_bytes();
 void prepare_barrier();
 bool has_barrier();
 bool barrier_everywhere();
@@ -191,6 +192,8 @@ void advise_huge_pages(void* address, usize length, HugePages advice) {
 void name_mapping(void* address, usize length, const char* name) { os_linux::name_mapping(address, length, name); }
 void write_error(const char* text, usize length) { os_linux::write_error(text, length); }
 u64 random_seed() { return os_linux::random_seed(); }
+usize page_table_bytes() { return os_linux::page_table_bytes(); }
+
 void prepare_barrier() {
   if (g_no_barrier.get() == 0) os_linux::prepare_barrier();
 }
