@@ -11,6 +11,7 @@
 #include "heap/walk.hpp"
 #include "large/large.hpp"
 #include "pool/partial_pool.hpp"
+#include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 
 namespace coffer {
@@ -96,6 +97,7 @@ Span* next_reusable(Heap* heap, ClassIndex size_class) {
 
 Span* next_hot(Heap* heap, ClassIndex size_class) {
   if (Span* span = next_reusable(heap, size_class)) return span;
+  const Maker maker;
   if (Span* span = adopt(heap, size_class)) return span;
   rob_idle_heaps(heap);
   if (settle_unsettled()) {
@@ -144,8 +146,11 @@ Span* scavenge(Heap* heap, ClassIndex size_class, ClassIndex largest) {
   release_idle(heap);
   rob_heaps();
   settle_unsettled();
-  if (Span* span = adopt(heap, size_class)) return span;
-  if (Span* span = new_span(heap, size_class)) return span;
+  {
+    const Maker maker;
+    if (Span* span = adopt(heap, size_class)) return span;
+    if (Span* span = new_span(heap, size_class)) return span;
+  }
   if (Span* span = scavenge_floating(heap, size_class, largest)) return span;
   return scavenge_shared(heap, size_class, largest);
 }

@@ -110,6 +110,11 @@ void sum_classes(ClassSums& sums) {
   });
 }
 
+usize makers_bound(ClassIndex size_class) {
+  const SpanShape shape = span_shape(size_class, g_span_choices.least_slots_log2.get());
+  return most_makers() * (kSlotBytes << shape.slots_log2);
+}
+
 bool collect_heap(u32 index, HeapStatistics& statistics) {
   if (!start_process() || index >= heaps_ever() || (index == 0 && !fallback_heap_used())) return false;
   const Heap* heap = heap_by_index(index);
@@ -142,11 +147,13 @@ void collect_statistics(Statistics& statistics) {
   statistics.heaps = attached_heaps();
   statistics.heaps_ever = heaps_ever();
   statistics.classes = kClasses;
-  statistics.bound = statistics.metadata + statistics.large + free_limit(0);
+  // Each of the makers was at work on one span; the largest counts.
+  statistics.bound = statistics.metadata + statistics.large + free_limit(0) + makers_bound(kClasses - 1);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     statistics.by_class[c].block_bytes = kLayout[c].block_bytes;
     statistics.by_class[c].bound = bound_of_class(class_high(c));
     statistics.bound += statistics.by_class[c].bound;
+    statistics.by_class[c].bound += makers_bound(c);
   }
   statistics.live = statistics.large;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {

@@ -69,6 +69,8 @@ struct ClassSums {
   u32 spans[kClasses] = {};
 };
 void sum_classes(ClassSums& sums);
+// What threads that made spans of a class at the same time may hold beyond bound_of_class.
+usize makers_bound(ClassIndex size_class);
 
 void collect_statistics(Statistics& statistics);
 // false: there is no heap of that index.

@@ -18,6 +18,11 @@ struct alignas(kCacheLine) ClassUse {
 };
 ClassUse g_use[kClasses];
 
+struct alignas(kCacheLine) Makers {
+  Atomic<u32> now, most;
+};
+Makers g_makers;
+
 usize high_bytes(u64 word) { return (word & kUnits) * kQuantum; }
 
 void raise(ClassUse& use, usize used) {
@@ -57,11 +62,20 @@ void span_ended(const Span* span, usize bytes) {
   use.high.compare_exchange(seen, (seen & ~kUnits), acq_rel, relaxed);  // acq_rel: pairs with raise
 }
 
+Maker::Maker() {
+  const u32 now = g_makers.now.fetch_add(1, relaxed) + 1;  // relaxed, all: a count, and its highest
+  u32 most = g_makers.most.load(relaxed);
+  while (now > most && !g_makers.most.compare_exchange(most, now, relaxed, relaxed)) {
+  }
+}
+Maker::~Maker() { g_makers.now.fetch_sub(1, relaxed); }    // relaxed: as above
+u32 most_makers() { return g_makers.most.load(relaxed); }  // relaxed: as above
+
 // relaxed, both: figures.
 usize class_used(ClassIndex size_class) { return g_use[size_class].used.load(relaxed); }
 usize class_high(ClassIndex size_class) {
-  return high_bytes(g_use[size_class].high.load(relaxed));
-}  // relaxed: as above
+  return high_bytes(g_use[size_class].high.load(relaxed));  // relaxed: as above
+}
 
 void set_class_used(ClassIndex size_class, usize bytes, u32 spans) {
   ClassUse& use = g_use[size_class];

@@ -7,6 +7,8 @@
 //
 // A span of c is made only if no listed one is there to be adopted: then at most f / 2 of each shared span is free, so
 // that all spans of c together have at most high(c) / (1 - f / 2) bytes, at that time and until the next one is made.
+// Between a thread's look for a listed span and its making one, others may list some: one span for each thread that was
+// in between at the same time (makers).
 #pragma once
 
 #include "arena/descriptor.hpp"
@@ -16,9 +18,19 @@ namespace coffer {
 // Called at the transitions of spans (span.cpp, heap/taking.cpp). `bytes` of a shared span: of the blocks that were
 // free when it became so (shared_base). Constant time, no lock.
 void span_made(const Span* span);                       // also raises `high`
-void span_adopted(ClassIndex size_class, usize bytes);  // shared -> private; also raises `high`
+void span_adopted(ClassIndex size_class, usize bytes);  // shared -> private, before it happens; also raises `high`
 void span_shared(ClassIndex size_class, usize bytes);   // private -> shared
 void span_ended(const Span* span, usize bytes);         // bytes: 0 for one that was private
+
+// A thread looks for a listed span, and makes one if there is none, while this object lives.
+class Maker {
+ public:
+  Maker();
+  ~Maker();
+  Maker(const Maker&) = delete;
+  Maker& operator=(const Maker&) = delete;
+};
+u32 most_makers();  // at the same time, so far
 
 usize class_used(ClassIndex size_class);
 usize class_high(ClassIndex size_class);

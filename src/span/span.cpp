@@ -259,6 +259,7 @@ bool mark_adopted(Span* span, Heap* heap) {
   const u32 base = shared_base(span);
   const ClassIndex size_class = span->size_class.get();
   const usize free_bytes = usize{base} * span->block_bytes.get();
+  span_adopted(size_class, free_bytes);
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   for (;;) {
     const RemoteWord word(seen);
@@ -270,10 +271,10 @@ bool mark_adopted(Span* span, Heap* heap) {
     // acquire: pairs with the release in mark_shared (the owner's line) and in push_remote (the remote list). release:
     // owner and claim_at, for push_remote.
     if (span->remote.compare_exchange(seen, word.with(SpanState::hot, remote, word.first()).bits(), acq_rel, relaxed)) {
-      span_adopted(size_class, free_bytes);
       return true;
     }
   }
+  span_shared(size_class, free_bytes);  // it was not adopted, after all
   span->owner.store(nullptr, relaxed);  // relaxed: whoever ends the span takes it off the pool first, under the lock
   return false;
 }
