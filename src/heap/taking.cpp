@@ -7,6 +7,7 @@
 #include "os/os.hpp"
 #include "pool/partial_pool.hpp"
 #include "span/emptiness.hpp"
+#include "span/purge_span.hpp"
 
 namespace coffer {
 
@@ -131,8 +132,7 @@ void share_claimed(Span* span) {
     case ShareResult::empty:
       return end_span(span);
     case ShareResult::listed:
-      if (!g_partial_pool.insert(span)) end_span(span);
-      return;
+      return list_span(span);
   }
 }
 

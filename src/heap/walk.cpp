@@ -5,6 +5,7 @@
 #include "observe/statistics.hpp"
 #include "os/os.hpp"
 #include "pool/limit.hpp"
+#include "span/purge_span.hpp"
 
 namespace coffer {
 
@@ -27,7 +28,7 @@ u32 kept_by(const Heap* heap, const Span* span) {
   return count;
 }
 
-void count_span(Statistics& statistics, const Span* span, const Heap* fallback) {
+void count_span(Statistics& statistics, const Span* span, const Heap* fallback, usize& unbacked) {
   ClassStatistics& entry = statistics.by_class[span->size_class.get()];
   const u32 capacity = span->capacity.get();
   const u32 free = known_free_blocks(span) + kept_by(t_heap, span) + kept_by(fallback, span);
@@ -37,22 +38,14 @@ void count_span(Statistics& statistics, const Span* span, const Heap* fallback) 
   entry.live += live;
   statistics.spans += 1;
   statistics.live += live;
+  unbacked += unbacked_bytes(span);
 }
 
 }  // namespace
 
 u32 count_absent_blocks(const Span* span) {
-  const usize first = span->first_block % kSlotBytes;
-  const usize bytes = span->block_bytes.get();
   u32 count = 0;
-  for (u64 absent = span->absent.get(); absent != 0; absent &= absent - 1) {
-    const usize start = lowest_bit(absent) * kCarvePage;
-    const usize end = start + kCarvePage;
-    const usize from = start <= first ? 0 : divide_up(start - first, bytes);
-    usize to = end <= first ? 0 : divide_up(end - first, bytes);
-    if (to > span->capacity.get()) to = span->capacity.get();
-    if (from < to) count += static_cast<u32>(to - from);
-  }
+  for_each_page(span, span->absent.get(), [&](u32, u32 from, u32 to) { count += to - from; });
   return count;
 }
 
@@ -85,7 +78,7 @@ Sums sum_chunks() {
     const Arena& arena = g_arenas.arenas[a];
     for (u32 i = 0; i < arena.highest_chunk.load(relaxed); ++i) {
       const bool taken = (arena.groups[i / kChunksPerGroup].taken.get() >> (i % kChunksPerGroup)) & 1;
-      if (!taken && arena.chunks[i].dirty.load(relaxed) != 0) sums.dirty += kChunkBytes;
+      if (!taken) sums.dirty += count_bits(arena.chunks[i].dirty.load(relaxed)) * kSlotBytes;
     }
   }
   return sums;
@@ -114,14 +107,15 @@ void collect_statistics(Statistics& statistics) {
   statistics.classes = kClasses;
   for (ClassIndex c = 0; c < kClasses; ++c) statistics.by_class[c].block_bytes = kLayout[c].block_bytes;
   statistics.live = statistics.large;
+  usize unbacked = 0;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use == ChunkUse::large) statistics.resident += arena->chunks[index].large_tail.get() * kCarvePage;
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::span) count_span(statistics, span, shared_heap);
+      if (slot_use == SlotUse::span) count_span(statistics, span, shared_heap, unbacked);
     });
   });
-  statistics.resident += statistics.held + statistics.free_resident;
+  statistics.resident += statistics.held - (unbacked < statistics.held ? unbacked : 0) + statistics.free_resident;
   statistics.limit = get_limit();
 }
 
