@@ -147,8 +147,8 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   return block;
 }
 
-// Gives a run of chunks back, of which the first `charged` bytes are charged. What of its pages has to go, when much has
-// to, goes with one call; the rest is judged as all free memory is.
+// Gives a run of chunks back, of which the first `charged` bytes are charged. What of its pages has to go, when much
+// has to, goes with one call; the rest is judged as all free memory is.
 void return_run(Arena* arena, u32 index, u32 count, usize charged) {
   const usize unit = os::page_size() > kSlotBytes ? os::page_size() : kSlotBytes;
   const uptr start = chunk_address(arena, index);
@@ -261,9 +261,9 @@ bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   return true;
 }
 
-// Brings the content of a block that cannot grow where it is to a run of chunks that is long enough. Its pages move; or,
-// if half of what it needs there is resident already, or the kernel cannot move them, they are copied, and the old ones
-// wait for the next block.
+// Brings the content of a block that cannot grow where it is to a run of chunks that is long enough. Its pages move;
+// or, if half of what it needs there is resident already, or the kernel cannot move them, they are copied, and the old
+// ones wait for the next block.
 void* move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   const usize bytes = large_bytes(span);
   const u32 have = span->large_chunks.get();

@@ -35,7 +35,7 @@ struct Shared {
   std::vector<bool> live;
 
   explicit Shared(ClassIndex size_class, u32 pages_to_cut = 64) {
-    span = make_span(size_class);
+    span = make_span(size_class, nullptr);
     bool zero = false;
     for (u32 i = 0; i < pages_to_cut && cut_page(span, &zero) != nullptr; ++i) {
     }
