@@ -141,11 +141,11 @@ void link_free(Span* span, const FreeMap& free) {
 // In this order, so that a fork child finds a span whose blocks are on its list and whose absent pages hold none of
 // them, or a span with an empty list: what was on it is lost there.
 usize purge_claimed(Span* span) {
-  FreeMap free(span->capacity.get());
+  FreeMap map(span->capacity.get());
   u32 count = 0;
-  add_list(span, take_remote(span, &count), free);
-  add_list(span, span->local_free.get(), free);
-  FreeMap with_absent = free;
+  add_list(span, take_remote(span, &count), map);
+  add_list(span, span->local_free.get(), map);
+  FreeMap with_absent = map;
   for_each_page(span, span->absent.get(), [&](u32, u32 from, u32 to) {
     for (u32 i = from; i < to; ++i) with_absent.add(i);
   });
@@ -157,7 +157,7 @@ usize purge_claimed(Span* span) {
     Arena* arena = arena_of_span(span);
     forbid_huge(arena, static_cast<u32>((span_start(span) - arena->base) / kChunkBytes));
     // Marked before they go: what a fork child finds there is zero, and on no list.
-    make_absent(span, idle, free);
+    make_absent(span, idle, map);
     gone = purge_pages(span, idle);
     note_slots(span, gone, idle & ~gone);
     // A block that starts in such a page may end in one that is not zero.
@@ -165,7 +165,7 @@ usize purge_claimed(Span* span) {
     const bool parted = kCarvePage % bytes != 0 && bytes % kCarvePage != 0;
     if (parted || gone != idle) span->pages_zero.set(0);
   }
-  link_free(span, free);
+  link_free(span, map);
   return count_bits(gone) * kCarvePage;
 }
 
