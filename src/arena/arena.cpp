@@ -11,6 +11,10 @@ ArenaTable g_arenas;
 
 namespace {
 
+constexpr u32 kMostMoved = 1024;  // chunks with a mapping of their own that may wait for their next use
+
+Atomic<u32> g_moved;  // chunks that are marked as moved
+
 bool range_is_free(const Arena* arena, u32 index, u32 count) {
   for (u32 chunk = index; chunk < index + count;) {
     if (usize{chunk} * kChunkBytes >= arena->frontier.load(relaxed)) return true;  // relaxed: under the lock
@@ -118,21 +122,35 @@ void unclaim_range(Arena* arena, u32 index, u32 count) {
   if (index / kChunksPerGroup < arena->lowest_free_group) arena->lowest_free_group = index / kChunksPerGroup;
 }
 
-// Whether a claimed range is zero, and the end of its time as free memory: its dirty bytes are no longer free ones, but
-// stay charged.
+// The end of a claimed range's time as free memory: its dirty bytes are no longer free ones, but stay charged.
 void absorb_dirty(ChunkRun* run) {
-  run->dirty_chunks = 0;
-  run->last_dirty = false;
+  run->dirty = 0;
+  run->dirty_slots = run->arena->chunks[run->index].dirty.load(relaxed);  // relaxed: as below
   for (u32 chunk = run->index; chunk < run->index + run->count; ++chunk) {
     Chunk& record = run->arena->chunks[chunk];
     // relaxed: the range was claimed under the lock that its last holder released.
-    run->last_dirty = record.dirty.load(relaxed) != 0;
-    if (!run->last_dirty) continue;
+    const u64 dirty = record.dirty.load(relaxed);
+    run->last_dirty = dirty != 0;
+    if (dirty == 0) continue;
     record.dirty.store(0, relaxed);
-    counters().dirty.fetch_sub(kChunkBytes, relaxed);  // relaxed: a statistic and a limit that may be late
-    run->dirty_chunks += 1;
+    run->dirty += count_bits(dirty) * kSlotBytes;
   }
-  run->fresh = run->dirty_chunks == 0;
+  if (run->dirty != 0) counters().dirty.fetch_sub(run->dirty, relaxed);  // relaxed: a limit that may be late
+  run->fresh = run->dirty == 0;
+}
+
+// Describes a chunk of the caller's as free, with these slots dirty.
+void describe_free(Arena* arena, u32 chunk, u64 dirty) {
+  Chunk& record = arena->chunks[chunk];
+  // relaxed: published to the next holder by the arena's lock, which unclaim_range takes. Stored only where it changes
+  // something, so that the records of a vast block that nobody touched stay unbacked.
+  if (record.use.load(relaxed) != ChunkUse::none) record.use.store(ChunkUse::none, relaxed);
+  if (record.free.load(relaxed) != 0) record.free.store(0, relaxed);
+  // seq_cst: see note_dirty.
+  if (record.dirty.load(relaxed) != dirty) record.dirty.store(dirty, seq_cst);
+  if (dirty == 0 && record.huge.get() == 0) return;
+  note_dirty(arena, chunk);
+  counters().dirty.fetch_add(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: see absorb_dirty
 }
 
 bool commit_chunks(Arena* arena, u32 index, u32 count) {
@@ -177,6 +195,7 @@ bool commit_range(ChunkRun* run, bool committed) {
 struct ChunkWish {
   u32 count, alignment, residue, modulus;
   bool may_grow;
+  u32 room = 0;  // chunks before and behind a run that have to be free, too
 };
 
 // no_memory: the address space was there, the kernel gave no memory; another arena would not help.
@@ -188,9 +207,10 @@ Taken take_in_arena(Arena* arena, const ChunkWish& wish, ChunkRun* run) {
   bool committed = false;
   {
     LockGuard guard(arena->lock);
-    index =
-        wish.modulus != 0 ? find_chunk(arena, wish.residue, wish.modulus) : find_range(arena, count, wish.alignment);
+    index = wish.modulus != 0 ? find_chunk(arena, wish.residue, wish.modulus)
+                              : find_range(arena, count + 2 * wish.room, wish.alignment);
     if (index >= arena->chunk_count) return Taken::no_space;
+    index += wish.room;
     if (!claim_range(arena, index, count, &committed)) return Taken::no_memory;
   }
   *run = {arena, index, count, true};
@@ -236,6 +256,8 @@ bool take_chunks(u32 count, u32 alignment_chunks, bool may_grow, ChunkRun* run) 
   return take({count, alignment_chunks, 0, 0, may_grow}, run);
 }
 
+bool take_chunks_with_room(u32 count, u32 room, ChunkRun* run) { return take({count, 1, 0, 0, false, room}, run); }
+
 bool take_chunk(u32 residue, u32 modulus, ChunkRun* run) { return take({1, 1, residue, modulus, true}, run); }
 
 bool take_chunks_at(Arena* arena, u32 index, u32 count, ChunkRun* run) {
@@ -249,19 +271,74 @@ bool take_chunks_at(Arena* arena, u32 index, u32 count, ChunkRun* run) {
   return commit_range(run, committed);
 }
 
-void return_chunks(Arena* arena, u32 index, u32 count, bool resident) {
-  for (u32 chunk = index; chunk < index + count; ++chunk) {
-    Chunk& record = arena->chunks[chunk];
-    const u64 dirty = resident ? ~u64{0} : 0;
-    // relaxed, all: published to the next holder by the arena's lock, which unclaim_range takes. Stored only where it
-    // changes something, so that the records of a vast block that nobody touched stay unbacked.
-    if (record.use.load(relaxed) != ChunkUse::none) record.use.store(ChunkUse::none, relaxed);
-    if (record.free.load(relaxed) != 0) record.free.store(0, relaxed);
-    if (record.dirty.load(relaxed) != dirty) record.dirty.store(dirty, relaxed);
+void return_chunks_partly(Arena* arena, u32 index, u32 count, usize bytes) {
+  const u64 slots = divide_up(bytes, kSlotBytes);
+  for (u32 i = 0; i < count; ++i) {
+    const u64 before = u64{i} * kSlotsPerChunk;
+    const u64 here = slots > before ? slots - before : 0;
+    describe_free(arena, index + i, low_mask(here < kSlotsPerChunk ? static_cast<u32>(here) : kSlotsPerChunk));
   }
-  if (resident) counters().dirty.fetch_add(usize{count} * kChunkBytes, relaxed);  // relaxed: see absorb_dirty
   unclaim_range(arena, index, count);
 }
+
+void return_chunks(Arena* arena, u32 index, u32 count, bool resident) {
+  return_chunks_partly(arena, index, count, resident ? usize{count} * kChunkBytes : 0);
+}
+
+bool take_dirty_chunk(Arena* arena, u32 index, u64* dirty) {
+  {
+    LockGuard guard(arena->lock);
+    if (!range_is_free(arena, index, 1)) return false;
+    mark_range(arena, index, 1, true);
+  }
+  ChunkRun run = {arena, index, 1, true};
+  absorb_dirty(&run);
+  *dirty = run.dirty_slots;
+  return true;
+}
+
+void return_dirty_chunk(Arena* arena, u32 index, u64 dirty) {
+  describe_free(arena, index, dirty);
+  unclaim_range(arena, index, 1);
+}
+
+void mark_moved(Arena* arena, u32 index, u32 count) {
+  for (u32 chunk = index; chunk < index + count; ++chunk) {
+    if (arena->chunks[chunk].moved.get() != 0) continue;
+    arena->chunks[chunk].moved.set(1);
+    g_moved.fetch_add(1, relaxed);  // relaxed: a limit that may be late
+  }
+}
+
+bool unmark_moved(Arena* arena, u32 index, u32 count) {
+  bool done = true;
+  for (u32 chunk = index; chunk < index + count;) {
+    u32 length = 0;
+    while (chunk + length < index + count && arena->chunks[chunk + length].moved.get() != 0) ++length;
+    if (length == 0) {
+      ++chunk;
+      continue;
+    }
+    void* start = reinterpret_cast<void*>(chunk_address(arena, chunk));
+    const usize bytes = usize{length} * kChunkBytes;
+    if (os::remap(start, bytes)) {
+      // A mapping merges with its neighbours only if it has their advice and their name.
+      os::advise_huge_pages(start, bytes, os::HugePages::forbid);
+      os::name_mapping(start, bytes, kArenaName);
+      for (u32 i = 0; i < length; ++i) {
+        arena->chunks[chunk + i].moved.set(0);
+        arena->chunks[chunk + i].huge.set(0);
+      }
+      g_moved.fetch_sub(length, relaxed);  // relaxed: as above
+    } else {
+      done = false;
+    }
+    chunk += length;
+  }
+  return done;
+}
+
+bool many_moved() { return g_moved.load(relaxed) > kMostMoved; }  // relaxed: as above
 
 Arena* arena_of_slow(uptr address) {
   // acquire, twice: pair with the releases in make_arena and advance_frontier.

@@ -52,11 +52,14 @@ struct ChunkRun {
   u32 index;
   u32 count;
   bool fresh;
-  u32 dirty_chunks = 0;     // chunks that are not known to be zero: they were charged as free memory (budget.hpp)
-  bool last_dirty = false;  // the last one is among them
+  usize dirty = 0;          // bytes of it that hold old data: they were charged as free memory (budget.hpp)
+  u64 dirty_slots = 0;      // the same of its first chunk, by slots
+  bool last_dirty = false;  // the last chunk holds some
 };
 // `may_grow`: a further arena may be made for it.
 bool take_chunks(u32 count, u32 alignment_chunks, bool may_grow, ChunkRun* run);
+// The same at a place with at least `room` free chunks behind it, and before it, where another block may want to grow.
+bool take_chunks_with_room(u32 count, u32 room, ChunkRun* run);
 // Takes one chunk, by preference one whose index is `residue` modulo `modulus` (a power of two up to 64).
 bool take_chunk(u32 residue, u32 modulus, ChunkRun* run);
 // Takes the chunk run [index, index + count) if it is free (growth in place).
@@ -64,6 +67,37 @@ bool take_chunks_at(Arena* arena, u32 index, u32 count, ChunkRun* run);
 // Gives chunks back. They stay committed; `resident` tells whether their pages may hold data, and that the caller
 // leaves all of them charged.
 void return_chunks(Arena* arena, u32 index, u32 count, bool resident);
+// The same where only the first `bytes` of them may hold data.
+void return_chunks_partly(Arena* arena, u32 index, u32 count, usize bytes);
+
+// For purging: takes a free chunk that has dirty slots, and tells which. false: it is not free.
+bool take_dirty_chunk(Arena* arena, u32 index, u64* dirty);
+// Gives a chunk back of which the slots in `dirty` may hold data.
+void return_dirty_chunk(Arena* arena, u32 index, u64 dirty);
+
+// Chunks whose pages were moved to where they are have a mapping of their own, and the kernel allows 65,530. What
+// follows is for chunks of the caller's.
+void mark_moved(Arena* arena, u32 index, u32 count);
+// Maps those of the range that are marked anew, so that they merge with their neighbours; their content is lost. false:
+// for some the kernel refused, and they are as they were.
+bool unmark_moved(Arena* arena, u32 index, u32 count);
+// Whether there are so many that no more should wait for their next use.
+bool many_moved();
+
+// Group::dirty tells purges where to look. Why no dirty slot is forgotten: whoever makes slots dirty first sets their
+// bits, then calls this, which reads the chunk's bit in the group; whoever clears that bit first clears it, then reads
+// the slots' bits again (forget_dirty). All four are sequentially consistent, so one of the two sees the other.
+inline void note_dirty(Arena* arena, u32 chunk) {
+  Atomic<u64>& word = arena->groups[chunk / kChunksPerGroup].dirty;
+  const u64 bit = u64{1} << (chunk % kChunksPerGroup);
+  if ((word.load(seq_cst) & bit) == 0) word.fetch_or(bit, seq_cst);  // seq_cst, both: see above
+}
+inline void forget_dirty(Arena* arena, u32 chunk) {
+  Atomic<u64>& word = arena->groups[chunk / kChunksPerGroup].dirty;
+  const u64 bit = u64{1} << (chunk % kChunksPerGroup);
+  word.fetch_and(~bit, seq_cst);  // seq_cst, all: see above
+  if (arena->chunks[chunk].dirty.load(seq_cst) != 0) word.fetch_or(bit, seq_cst);
+}
 
 // --- Address, slot, chunk: all in constant time. ---
 

@@ -66,7 +66,6 @@ struct alignas(kCacheLine) Span {
   Atomic<SlotUse> use;
   Owned<u8> first_distance;        // span_rest, large_rest: slots back to the first
   Owned<u8> pages_zero;            // absent pages are known to be zero
-  Owned<u8> moved;                 // large: mapping was moved here and does not merge
   Owned<u8> dirty_slots_at_start;  // slots that held old data when the span was made
   Owned<u8> ring_class;            // class of the ring it stands on
   Owned<u32> large_chunks;         // large: chunks it takes; 0: it is made of slots
@@ -80,9 +79,10 @@ enum class ChunkUse : u8 { none = 0, spans = 1, large = 2 };  // of the first ch
 
 struct alignas(kCacheLine) Chunk {
   Atomic<u64> free;   // bit i: slot i is free. Claiming is one CAS, releasing one fetch_or
-  Atomic<u64> dirty;  // bit i: slot i is free and resident (holds old data)
+  Atomic<u64> dirty;  // bit i: slot i is free and perhaps resident (holds old data); also of a chunk that is free whole
   Atomic<ChunkUse> use;
   Owned<u8> huge;           // huge pages are allowed here
+  Owned<u8> moved;          // its mapping was moved here and does not merge with its neighbours
   Owned<u32> large_chunks;  // large: chunks of the block, this one first
   Owned<u32> large_tail;    // large: pages (kCarvePage) behind the block that may be resident and are charged
 };
@@ -91,12 +91,14 @@ static_assert(sizeof(Chunk) == kCacheLine);
 inline constexpr u32 kOrders = 6;  // runs of 1, 2, 4 ... 32 slots
 inline constexpr u32 kChunksPerGroup = 64;
 
-// For 64 chunks: which have room (a hint, kept by pool/room_map), which are taken, which are writable.
+// For 64 chunks: which have room (a hint, kept by pool/room_map), which are taken, which are writable, which may have
+// dirty slots.
 struct alignas(kCacheLine) Group {
   Atomic<u64> room[kOrders];  // bit i: chunk i may have an aligned free run of 1 << order slots
   Owned<u64> taken;           // under the arena's lock
   Owned<u64> committed;       // under the arena's lock
+  Atomic<u64> dirty;          // bit i: chunk i may have dirty slots; see note_dirty
 };
-static_assert(sizeof(Group) == kCacheLine);
+static_assert(sizeof(Group) == 2 * kCacheLine);
 
 }  // namespace coffer

@@ -25,9 +25,10 @@ enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
   SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside 1/16 of it")                          \
   CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part to reuse a span")     \
   SIZE(span, 32 * kKiB, 32 * kKiB, 256 * kKiB, "least bytes of a span; rounded up to a power of two")                 \
-  SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside 1/8 of a recent peak")                        \
+  SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside what was seen to come back")                  \
   CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, all")     \
   UNSIGNED(shards, 0, 0, 16, "shards of the span pool; 0: by the number of processors")                               \
+  BOOLEAN(reclaimer, true, "a passing thread gives memory back when the program is quiet")                            \
   SIZE(limit, 0, 0, 64 * kTiB, "bytes that may be resident at most; past it, ENOMEM; 0: none")                        \
   BOOLEAN(cgroup, true, "give free memory back eagerly near the limits of the process's cgroup")                      \
   BOOLEAN(stats, false, "print malloc_stats when the program ends")                                                   \

@@ -5,11 +5,13 @@
 #include "heap/ownership.hpp"
 #include "heap/refill.hpp"
 #include "heap/registry.hpp"
+#include "heap/taking.hpp"
 #include "heap/walk.hpp"
 #include "large/large.hpp"
 #include "observe/counters.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
+#include "span/purge_span.hpp"
 
 namespace coffer {
 
@@ -107,9 +109,13 @@ bool Allocator::trim(usize keep) {
   if (!start_process()) return false;
   settle_fork();
   if (Heap* heap = own_heap()) release_idle(heap);
+  rob_heaps();
+  settle_unsettled();
+  usize back = purge_all_spans();
   // relaxed: a figure.
   const usize dirty = counters().dirty.load(relaxed);
-  return dirty > keep && purge_free(dirty - keep) != 0;
+  if (dirty > keep) back += purge_free(dirty - keep);
+  return back != 0;
 }
 
 void Allocator::set_limit(usize bytes) {

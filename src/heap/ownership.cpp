@@ -8,6 +8,7 @@
 #include "heap/taking.hpp"
 #include "pool/partial_pool.hpp"
 #include "span/emptiness.hpp"
+#include "span/purge_span.hpp"
 
 namespace coffer {
 
@@ -198,7 +199,7 @@ void do_duty(Heap* heap, Span* span, PushDuty duty) {
     case PushDuty::claimed:
       return hand_on_claimed(span);
     case PushDuty::list:
-      if (!g_partial_pool.insert(span)) end_span(span);
+      list_span(span);
       return;
     case PushDuty::take_off:
       if (g_partial_pool.remove(span)) end_span(span);

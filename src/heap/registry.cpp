@@ -11,8 +11,10 @@
 #include "os/os.hpp"
 #include "pool/limit.hpp"
 #include "pool/partial_pool.hpp"
+#include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
 #include "span/choices.hpp"
+#include "span/purge_span.hpp"
 
 namespace coffer {
 
@@ -184,6 +186,15 @@ void handle_forks() {
 
 }  // namespace
 
+// The reclaimer has no heap and never gets one: it frees and allocates as a thread past its end.
+void enter_reclaimer() {
+  t_heap = &g_null_heap;
+  t_ended = true;
+  settle_fork();
+}
+
+constexpr Chore kChores[] = {&purge_spans_that_wait, &purge_what_waits};
+
 bool start_process() {
   Registry& registry = g_registry;
   // acquire: pairs with the release below.
@@ -207,6 +218,8 @@ bool start_process() {
   // starting. relaxed: whoever made the arena was this thread, or has vanished.
   const bool ready = (registry.heaps != nullptr || start_registry()) &&
                      (g_arenas.count.load(relaxed) != 0 || arenas_start(config::options().arena));
+  os::note_process();
+  set_chores(&enter_reclaimer, kChores, sizeof kChores / sizeof kChores[0]);
   registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
   return ready;
 }
@@ -262,6 +275,9 @@ void fork_child() {
   registry.generation.store(generation, relaxed);
   const u32 own = t_heap != &g_null_heap ? 1 : 0;
   if (own != 0) t_heap->generation.set(generation);
+  os::note_process();
+  // It may have had slots, a chunk or a span in hand.
+  if (forget_reclaimer()) g_vanished_pending.store(1, relaxed);
   if (registry.start.load(relaxed) == kStarted) {
     if (registry.committed != 0) registry.heaps[0].generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, and those that had given theirs back

@@ -8,6 +8,7 @@
 #include "pool/partial_pool.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
+#include "span/purge_span.hpp"
 
 namespace coffer {
 
@@ -135,10 +136,8 @@ void share_claimed(Span* span) {
     case ShareResult::empty:
       return end_span(span);
     case ShareResult::listed: {
-      const bool inserted = g_partial_pool.insert(span);
-      span_shared(size_class, bytes);
-      if (!inserted) end_span(span);
-      return;
+      list_span(span);
+      return span_shared(size_class, bytes);
     }
   }
 }

@@ -21,6 +21,8 @@
 #include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"
 #include "span/class_use.hpp"
+#include "span/emptiness.hpp"
+#include "span/purge_span.hpp"
 
 namespace coffer {
 
@@ -100,7 +102,7 @@ void resolve_span(Span* span) {
   }
   switch (state) {
     case SpanState::listed:
-      if (!PartialPool::is_linked(span) && !g_partial_pool.insert(span)) end_span(span);
+      if (!PartialPool::is_linked(span)) list_span(span);
       return;
     case SpanState::returning:
       if (!PartialPool::is_linked(span) || g_partial_pool.remove(span)) end_span(span);
@@ -118,6 +120,7 @@ void resolve_chunk(Arena* arena, u32 index) {
   Chunk& chunk = arena->chunks[index];
   const u64 free = chunk.free.load(relaxed);  // relaxed: as above
   restore_room(arena, index);                 // whoever freed slots here may have vanished before the hint
+  note_dirty(arena, index);                   // nor this one
   for (u32 i = 0; i < kSlotsPerChunk; ++i) {
     if ((free >> i) & 1) continue;
     Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;

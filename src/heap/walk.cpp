@@ -5,10 +5,12 @@
 #include "observe/counters.hpp"
 #include "observe/statistics.hpp"
 #include "os/os.hpp"
+#include "pool/breath.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
+#include "span/purge_span.hpp"
 
 namespace coffer {
 
@@ -31,7 +33,7 @@ u32 kept_by(const Heap* heap, const Span* span) {
   return count;
 }
 
-void count_span(Statistics& statistics, const Span* span, const Heap* fallback) {
+void count_span(Statistics& statistics, const Span* span, const Heap* fallback, usize& unbacked) {
   ClassStatistics& entry = statistics.by_class[span->size_class.get()];
   const u32 capacity = span->capacity.get();
   const u32 free = known_free_blocks(span) + kept_by(t_heap, span) + kept_by(fallback, span);
@@ -41,22 +43,14 @@ void count_span(Statistics& statistics, const Span* span, const Heap* fallback) 
   entry.live += live;
   statistics.spans += 1;
   statistics.live += live;
+  unbacked += unbacked_bytes(span);
 }
 
 }  // namespace
 
 u32 count_absent_blocks(const Span* span) {
-  const usize first = span->first_block % kSlotBytes;
-  const usize bytes = span->block_bytes.get();
   u32 count = 0;
-  for (u64 absent = span->absent.get(); absent != 0; absent &= absent - 1) {
-    const usize start = lowest_bit(absent) * kCarvePage;
-    const usize end = start + kCarvePage;
-    const usize from = start <= first ? 0 : divide_up(start - first, bytes);
-    usize to = end <= first ? 0 : divide_up(end - first, bytes);
-    if (to > span->capacity.get()) to = span->capacity.get();
-    if (from < to) count += static_cast<u32>(to - from);
-  }
+  for_each_page(span, span->absent.get(), [&](u32, u32 from, u32 to) { count += to - from; });
   return count;
 }
 
@@ -89,7 +83,7 @@ Sums sum_chunks() {
     const Arena& arena = g_arenas.arenas[a];
     for (u32 i = 0; i < arena.highest_chunk.load(relaxed); ++i) {
       const bool taken = (arena.groups[i / kChunksPerGroup].taken.get() >> (i % kChunksPerGroup)) & 1;
-      if (!taken && arena.chunks[i].dirty.load(relaxed) != 0) sums.dirty += kChunkBytes;
+      if (!taken) sums.dirty += count_bits(arena.chunks[i].dirty.load(relaxed)) * kSlotBytes;
     }
   }
   return sums;
@@ -148,7 +142,7 @@ void collect_statistics(Statistics& statistics) {
   statistics.heaps_ever = heaps_ever();
   statistics.classes = kClasses;
   // Each of the makers was at work on one span; the largest counts.
-  statistics.bound = statistics.metadata + statistics.large + free_limit(0) + makers_bound(kClasses - 1);
+  statistics.bound = statistics.metadata + statistics.large + free_limit() + makers_bound(kClasses - 1);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     statistics.by_class[c].block_bytes = kLayout[c].block_bytes;
     statistics.by_class[c].bound = bound_of_class(class_high(c));
@@ -156,14 +150,15 @@ void collect_statistics(Statistics& statistics) {
     statistics.by_class[c].bound += makers_bound(c);
   }
   statistics.live = statistics.large;
+  usize unbacked = 0;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use == ChunkUse::large) statistics.resident += arena->chunks[index].large_tail.get() * kCarvePage;
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::span) count_span(statistics, span, shared_heap);
+      if (slot_use == SlotUse::span) count_span(statistics, span, shared_heap, unbacked);
     });
   });
-  statistics.resident += statistics.held + statistics.free_resident;
+  statistics.resident += statistics.held - (unbacked < statistics.held ? unbacked : 0) + statistics.free_resident;
   statistics.limit = get_limit();
 }
 

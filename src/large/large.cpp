@@ -4,6 +4,7 @@
 
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "pool/breath.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
 
@@ -14,6 +15,9 @@ namespace {
 // Shrinking by less than this keeps the pages.
 constexpr usize kPurgeOnShrink = 64 * 1024;
 
+// Chunks of room that a block gets when it moves to grow, at most.
+constexpr u32 kMostRoom = 64;
+
 u32 chunks_for(usize size) { return static_cast<u32>(divide_up(size, kChunkBytes)); }
 u32 slots_for(usize size) { return static_cast<u32>(divide_up(size, kSlotBytes)); }
 
@@ -22,13 +26,20 @@ void count_large(usize bytes, usize blocks) {
   counters().large_blocks.fetch_add(blocks, relaxed);
 }
 
+void change_held(usize before, usize after) {
+  if (after >= before) {
+    held_rises(after - before);
+  } else {
+    held_falls(before - after);
+  }
+}
+
 void describe(Span* span, usize bytes, u32 slots, u32 chunks) {
   span->owner.store(nullptr, relaxed);  // relaxed, here and below: see describe_slots in span.cpp
   span->limit = 0;
   set_large_bytes(span, bytes);
   span->large_chunks.set(chunks);
   span->slots.set(static_cast<u8>(slots));
-  span->moved.set(0);
   for (u32 i = 1; i < slots; ++i) {
     span[i].first_distance.set(static_cast<u8>(i));
     span[i].use.store(SlotUse::large_rest, relaxed);
@@ -55,8 +66,8 @@ void set_tail(Chunk& chunk, usize charged, usize bytes) {
   chunk.large_tail.set(static_cast<u32>((charged - bytes) / kCarvePage));
 }
 
-// Gives chunks back whose `dirty` bytes are charged as resident; clean, if counting all of them so would pass the
-// limit.
+// Gives chunks back of which `dirty` bytes, it is not known which, are charged as resident; clean, if counting all of
+// them so would pass the limit.
 void return_charged(const ChunkRun& run, usize dirty) {
   const usize length = usize{run.count} * kChunkBytes;
   bool resident = dirty != 0;
@@ -68,7 +79,8 @@ void return_charged(const ChunkRun& run, usize dirty) {
   return_chunks(run.arena, run.index, run.count, resident);
 }
 
-Span* describe_chunks(const ChunkRun& run, usize size) {
+// `moved_from`: bytes of the block whose content comes here; held changes by the difference.
+Span* describe_chunks(const ChunkRun& run, usize size, usize moved_from) {
   Chunk& chunk = run.arena->chunks[run.index];
   chunk.large_chunks.set(run.count);
   set_tail(chunk, charge_of(run.count, size, run.last_dirty), round_up(size, kCarvePage));
@@ -76,7 +88,7 @@ Span* describe_chunks(const ChunkRun& run, usize size) {
   Span* span = run.arena->spans + usize{run.index} * kSlotsPerChunk;
   const usize bytes = round_up(size, kCarvePage);
   describe(span, bytes, 1, run.count);
-  counters().held.fetch_add(bytes, relaxed);  // relaxed: a statistic and a limit
+  change_held(moved_from, bytes);
   note_peak();
   return span;
 }
@@ -89,6 +101,12 @@ bool take_run(u32 chunks, u32 alignment_chunks, ChunkRun* run) {
   return take_chunks(chunks, alignment_chunks, true, run) ||
          // Under a limit, the run's records may be what is too much.
          (make_room() && take_chunks(chunks, alignment_chunks, true, run));
+}
+
+// A block that grew once will grow again: it gets a place with as much free address space again behind it, and before
+// it, where another such block may lie.
+bool take_run_to_grow(u32 chunks, ChunkRun* run) {
+  return take_chunks_with_room(chunks, chunks < kMostRoom ? chunks : kMostRoom, run) || take_run(chunks, 1, run);
 }
 
 // Under a limit, what is resident behind a block of `size` bytes, at the end of the chunk that ends it, goes back: it
@@ -117,38 +135,40 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   if (!take_run(chunks_for(size), static_cast<u32>(alignment_chunks), &run)) return nullptr;
   void* block = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
   clear_tail(&run, reinterpret_cast<uptr>(block), size);
-  const usize dirty = usize{run.dirty_chunks} * kChunkBytes;
+  const usize dirty = run.dirty;
   const usize need = charge_of(run.count, size, run.last_dirty);
   usize paid = 0;
   if (!pay_for(run, dirty, 0, need, &paid)) return nullptr;
   uncharge(dirty + paid - need);
   *zero = run.fresh;
-  describe_chunks(run, size);
+  describe_chunks(run, size, 0);
   relieve_pressure(paid);
   os::keep_locked(block, round_up(size, os::page_size()));
   return block;
 }
 
-// A mapping merges with its neighbours only if it has their advice and their name.
-void dress_as_arena(void* address, usize length) {
-  os::advise_huge_pages(address, length, os::HugePages::forbid);
-  os::name_mapping(address, length, kArenaName);
-}
-
-// Gives a run of chunks back, with its pages when free memory would pass its limit otherwise.
-void return_run(Arena* arena, u32 index, u32 count, usize bytes, bool moved) {
-  void* address = reinterpret_cast<void*>(chunk_address(arena, index));
-  const usize length = usize{count} * kChunkBytes;
-  const usize charged = bytes + tail_bytes(arena->chunks[index]);
-  bool clean = false;
-  if (moved && os::remap(address, length)) {
-    dress_as_arena(address, length);
-    clean = true;
-  } else if (counters().dirty.load(relaxed) + bytes > free_limit(bytes)) {  // relaxed: a limit that may be late
-    clean = os::purge(address, length);
+// Gives a run of chunks back, of which the first `charged` bytes are charged. What of its pages has to go, when much
+// has to, goes with one call; the rest is judged as all free memory is.
+void return_run(Arena* arena, u32 index, u32 count, usize charged) {
+  const usize unit = os::page_size() > kSlotBytes ? os::page_size() : kSlotBytes;
+  const uptr start = chunk_address(arena, index);
+  // Free memory counts by slots.
+  usize resident = round_up(charged, unit);
+  usize kept = many_moved() && arena->chunks[index].moved.get() != 0 ? 0 : round_up(keepable(charged), unit);
+  if (kept > charged && !charge(kept - charged)) kept = round_down(charged, unit);
+  if (kept < charged) {
+    if (os::purge(reinterpret_cast<void*>(start + kept), round_up(charged, os::page_size()) - kept)) {
+      uncharge(charged - kept);
+      resident = kept;
+    } else {
+      charge_anyway(resident - charged);
+    }
   }
-  if (clean) uncharge(charged);
-  return_charged({arena, index, count, false}, clean ? 0 : charged);
+  // Chunks of which nothing is resident any more merge with their neighbours again.
+  const u32 left = chunks_for(resident);
+  unmark_moved(arena, index + left, count - left);
+  return_chunks_partly(arena, index, count, resident);
+  purge_after_free(charged);
 }
 
 // What a block has grown by may have been purged before.
@@ -185,7 +205,7 @@ void* resize_slot_run(void* block, Span* span, usize size) {
 void set_chunk_run_size(Span* span, Chunk& chunk, usize size, u32 chunks, usize charged) {
   const usize bytes = round_up(size, kCarvePage);
   set_tail(chunk, charged, bytes);
-  counters().held.fetch_add(bytes - large_bytes(span), relaxed);  // relaxed: a statistic and a limit
+  change_held(large_bytes(span), bytes);
   count_large(bytes - large_bytes(span), 0);
   set_large_bytes(span, bytes);
   span->large_chunks.set(chunks);
@@ -212,6 +232,7 @@ void* shrink_chunk_run(void* block, Span* span, Arena* arena, u32 index, usize s
     uncharge(before - usize{want} * kChunkBytes);
     charge_anyway(usize{have - want} * kChunkBytes);
   }
+  if (purged) unmark_moved(arena, index + want, have - want);
   if (want < have) return_chunks(arena, index + want, have - want, !purged);
   return block;
 }
@@ -231,7 +252,7 @@ bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   ChunkRun more;
   if (!take_chunks_at(arena, index + have, want - have, &more)) return false;
   clear_tail(&more, chunk_address(arena, index), size);
-  const usize dirty = usize{more.dirty_chunks} * kChunkBytes;
+  const usize dirty = more.dirty;
   const usize need = charge_of(want, size, more.last_dirty);
   usize paid = 0;
   if (!pay_for(more, dirty, before, need, &paid)) return false;
@@ -240,37 +261,46 @@ bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   return true;
 }
 
-// Moves the pages of a block that cannot grow where it is to a run of chunks that is long enough.
+// Brings the content of a block that cannot grow where it is to a run of chunks that is long enough. Its pages move;
+// or, if half of what it needs there is resident already, or the kernel cannot move them, they are copied, and the old
+// ones wait for the next block.
 void* move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
+  const usize bytes = large_bytes(span);
   const u32 have = span->large_chunks.get();
-  const usize charged = large_bytes(span) + tail_bytes(arena->chunks[index]);
+  const usize charged = bytes + tail_bytes(arena->chunks[index]);
   ChunkRun run;
-  usize paid = 0;
-  if (!take_run(chunks_for(size), 1, &run)) return nullptr;
+  if (!take_run_to_grow(chunks_for(size), &run)) return nullptr;
   clear_tail(&run, chunk_address(run.arena, run.index), size);
-  // The pages move, so only what the block grows by has to be paid for.
-  const usize dirty = usize{run.dirty_chunks} * kChunkBytes;
+  const bool copy = run.dirty >= bytes / 2;
+  // If the pages move, only what the block grows by has to be paid for.
+  const usize dirty = run.dirty;
   const usize need = charge_of(run.count, size, run.last_dirty);
-  if (!pay_for(run, dirty, charged, need, &paid)) return nullptr;
+  usize paid = 0;
+  if (!pay_for(run, dirty, copy ? 0 : charged, need, &paid)) return nullptr;
   void* from = reinterpret_cast<void*>(chunk_address(arena, index));
   void* to = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
-  if (!os::move_pages(from, to, usize{have} * kChunkBytes)) {
-    uncharge(paid);
-    return_charged(run, dirty);
-    return nullptr;
+  const bool moved = !copy && os::move_pages(from, to, usize{have} * kChunkBytes);
+  if (!copy && !moved) {
+    if (!charge_or_purge(charged)) {
+      uncharge(paid);
+      return_charged(run, dirty);
+      return nullptr;
+    }
+    paid += charged;
   }
-  uncharge(charged + dirty + paid - need);
-  const usize old_bytes = large_bytes(span);
-  const bool old_moved = span->moved.get() != 0;
+  if (!moved) memcpy(to, from, bytes);
+  uncharge((moved ? charged : 0) + dirty + paid - need);
   span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
-  count_large(usize{0} - old_bytes, ~usize{0});
-  counters().held.fetch_sub(old_bytes, relaxed);  // relaxed: a statistic and a limit
-  describe_chunks(run, size)->moved.set(1);
-  // The old range is empty; if pages had been moved there before, it is made to merge with its neighbours again.
-  if (old_moved && os::remap(from, usize{have} * kChunkBytes)) {
-    dress_as_arena(from, usize{have} * kChunkBytes);
+  count_large(usize{0} - bytes, ~usize{0});
+  describe_chunks(run, size, bytes);
+  if (moved) {
+    mark_moved(run.arena, run.index, have);
+    // The old range is empty; if pages had been moved there before, it merges with its neighbours again.
+    unmark_moved(arena, index, have);
+    return_chunks(arena, index, have, false);
+  } else {
+    return_run(arena, index, have, charged);
   }
-  return_chunks(arena, index, have, false);
   return to;
 }
 
@@ -307,8 +337,9 @@ bool free_large(void* block, Span* span) {
   const u32 slot = static_cast<u32>(span - arena->spans);
   count_large(usize{0} - bytes, ~usize{0});
   if (chunks != 0) {
-    counters().held.fetch_sub(bytes, relaxed);  // relaxed: a statistic and a limit
-    return_run(arena, slot / kSlotsPerChunk, chunks, bytes, span->moved.get() != 0);
+    const u32 index = slot / kSlotsPerChunk;
+    held_falls(bytes);
+    return_run(arena, index, chunks, bytes + tail_bytes(arena->chunks[index]));
     return true;
   }
   const u32 slots = span->slots.get();

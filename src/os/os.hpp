@@ -80,8 +80,10 @@ u64 random_seed();
 // for.
 usize page_table_bytes();
 
-// Nanoseconds of a clock that never steps back.
+// Nanoseconds of a clock that never steps back; coarse_ns: of one that goes in steps of a few milliseconds and costs
+// less.
 u64 monotonic_ns();
+u64 coarse_ns();
 
 // Has the functions called by fork: before it, and after it in the parent and in the child. May allocate. false: the
 // C library has no room for them.
@@ -97,6 +99,21 @@ bool barrier_everywhere();
 
 // Lets another thread run (spin locks).
 void yield();
+
+// Sleeps, without being a point of cancellation.
+void pause_ns(u64 nanoseconds);
+
+// The calling process is the one that may start transient threads: at its start, and in a fork child, which has none of
+// its parent's.
+void note_process();
+// Whether this is that process. A child of vfork is another one, in the same memory.
+bool is_noted_process();
+// Starts a thread that runs `body` and then ends. The C library does not know of it: nothing is allocated, no lock of
+// the C library is taken, and nobody waits for it. All its signals are blocked. `body` may use Coffer and what of the
+// C library needs no thread descriptor (system calls, clocks, errno). One at a time: the caller sees to it that `body`
+// of the last one was about to return. false: the kernel refuses; or such a thread is not to be had here (a child of
+// vfork, a sandboxed process with one thread, variables too far from the thread pointer, a build with sanitizers).
+bool start_transient(void (*body)());
 
 // True in a process whose privileges were raised at exec (setuid): the environment is not to be trusted.
 bool elevated();

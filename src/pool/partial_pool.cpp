@@ -1,24 +1,61 @@
 #include "pool/partial_pool.hpp"
 
+#include "os/os.hpp"
+#include "pool/breath.hpp"
+
 namespace coffer {
 
 PartialPool g_partial_pool;
 
-bool PartialPool::insert(Span* span) {
+// relaxed, all in this file: under the shard's lock.
+
+u32 PartialPool::tick_now() { return static_cast<u32>(os::coarse_ns() / kTickNs) & kTickMask; }
+
+void PartialPool::link(Shard& shard, Span* span, SpanNumber previous, SpanNumber next) {
+  const SpanNumber number = span_number(span);
+  span->previous.set(previous);
+  span->next.set(next);
+  if (next != 0) span_at(next)->previous.set(number);
+  if (previous != 0) {
+    span_at(previous)->next.set(number);
+  } else {
+    shard.heads[span->size_class.get()].store(number, relaxed);
+  }
+  span->listed.set(kLinked);
+}
+
+// At the head, as the newest of those that wait.
+void PartialPool::link_waiting(Shard& shard, Span* span, usize free_bytes) {
+  const ClassIndex size_class = span->size_class.get();
+  const u32 units = static_cast<u32>(free_bytes / (kQuantum * 2));
+  span->mail_next.store((tick_now() << kNoteShift) | units, relaxed);
+  waiting_bytes_.fetch_add(note_bytes(units), relaxed);
+  link(shard, span, 0, shard.heads[size_class].load(relaxed));
+  if (shard.waiting[size_class].load(relaxed) == 0) shard.waiting[size_class].store(span_number(span), relaxed);
+}
+
+bool PartialPool::insert(Span* span, usize free_bytes) {
   Shard& shard = shards_[span->shard.get()];
   LockGuard guard(shard.lock);
   if (span->listed.get() == kAwaited) {
     span->listed.set(kNobody);
     return false;
   }
-  Atomic<SpanNumber>& head = shard.heads[span->size_class.get()];
-  const SpanNumber number = span_number(span);
-  const SpanNumber first = head.load(relaxed);  // relaxed, all in this file: under the lock
-  span->previous.set(0);
-  span->next.set(first);
-  if (first != 0) span_at(first)->previous.set(number);
-  head.store(number, relaxed);
-  span->listed.set(kLinked);
+  link_waiting(shard, span, free_bytes);
+  return true;
+}
+
+bool PartialPool::insert_looked_at(Span* span) {
+  Shard& shard = shards_[span->shard.get()];
+  LockGuard guard(shard.lock);
+  if (span->listed.get() == kAwaited) {
+    span->listed.set(kNobody);
+    return false;
+  }
+  span->mail_next.store(0, relaxed);
+  const SpanNumber before = shard.waiting[span->size_class.get()].load(relaxed);
+  const SpanNumber head = shard.heads[span->size_class.get()].load(relaxed);
+  link(shard, span, before, before != 0 ? span_at(before)->next.get() : head);
   return true;
 }
 
@@ -29,22 +66,38 @@ bool PartialPool::remove(Span* span) {
     span->listed.set(kAwaited);
     return false;
   }
-  unlink(shard, span);
+  unlink(shard, span, note_of(span));
   return true;
 }
 
-void PartialPool::unlink(Shard& shard, Span* span) {
+void PartialPool::unlink(Shard& shard, Span* span, u32 note) {
+  const ClassIndex size_class = span->size_class.get();
   const SpanNumber next = span->next.get();
   const SpanNumber previous = span->previous.get();
   if (next != 0) span_at(next)->previous.set(previous);
   if (previous != 0) {
     span_at(previous)->next.set(next);
   } else {
-    shard.heads[span->size_class.get()].store(next, relaxed);
+    shard.heads[size_class].store(next, relaxed);
   }
+  if (shard.waiting[size_class].load(relaxed) == span_number(span)) shard.waiting[size_class].store(previous, relaxed);
+  waiting_bytes_.fetch_sub(note_bytes(note), relaxed);
   span->next.set(0);
   span->previous.set(0);
   span->listed.set(kNobody);
+}
+
+void PartialPool::look_again() {
+  for (u32 i = 0; i < shard_count(); ++i) {
+    Shard& shard = shards_[i];
+    LockGuard guard(shard.lock);
+    for (ClassIndex c = 0; c < kClasses; ++c) {
+      SpanNumber last = shard.heads[c].load(relaxed);
+      if (last == 0) continue;
+      while (const SpanNumber next = span_at(last)->next.get()) last = next;
+      shard.waiting[c].store(last, relaxed);
+    }
+  }
 }
 
 void PartialPool::lock_for_fork() {

@@ -8,6 +8,9 @@
 //   0           nobody
 //   kLinked     it is on the list
 //   kAwaited    its last block was freed before it was linked: the inserter has to give it back
+//
+// The oldest spans of a list whose pages were not looked at yet (span/purge_span.hpp) can be found: from the head, a
+// list holds those not looked at, the newest first, then those that were. `waiting` is the last of the former.
 #pragma once
 
 #include "arena/arena.hpp"
@@ -18,13 +21,25 @@ namespace coffer {
 class PartialPool {
  public:
   // Puts a listed span in. false: it became empty meanwhile, and the caller has to give it back.
-  bool insert(Span* span);
+  // `free_bytes` of it are free and perhaps resident.
+  bool insert(Span* span, usize free_bytes = 0);
+  // The same for a span whose pages were looked at.
+  bool insert_looked_at(Span* span);
   // Takes a returning span off. false: it was not in yet; who inserts it gives it back.
   bool remove(Span* span);
 
   // The first span of the class for which claim(span) holds, taken off; from `shard`'s list, else from the others.
   template <class Claim>
   Span* adopt(ClassIndex size_class, u32 shard, Claim&& claim);
+
+  // The oldest span of the list that waits for a look and is as old as that (in ticks), for which claim(span) holds,
+  // taken off.
+  template <class Claim>
+  Span* take_waiting(ClassIndex size_class, u32 shard, u32 least_age, Claim&& claim);
+  // Makes all spans wait for a look again.
+  void look_again();
+  // Free bytes, not counting absent pages, of spans that wait for a look, as of when they were put in.
+  usize waiting_bytes() const { return waiting_bytes_.load(relaxed); }  // relaxed: a figure
 
   void lock_for_fork();
   void unlock_after_fork();
@@ -40,12 +55,25 @@ class PartialPool {
   enum Listed : u8 { kNobody = 0, kLinked = 1, kAwaited = 2 };
   struct alignas(kCacheLine) Shard {
     SpinLock lock;
-    Atomic<SpanNumber> heads[kClasses];  // written under the lock, read without it to skip empty lists
+    Atomic<SpanNumber> heads[kClasses];    // written under the lock, read without it to skip empty lists
+    Atomic<SpanNumber> waiting[kClasses];  // the same
   };
 
-  void unlink(Shard& shard, Span* span);
+  // What a linked span's mail_next holds, for it is in no mailbox: when it was put in, and what waiting_bytes_ counts
+  // for it. Whoever changes the state reads it before.
+  static constexpr u32 kNoteShift = 14;
+  static constexpr u32 kTickMask = ~u32{0} >> kNoteShift;
+  static u32 note_of(const Span* span) { return span->mail_next.load(relaxed); }  // relaxed: under the lock
+  static u32 note_bytes(u32 note) { return (note & ((1u << kNoteShift) - 1)) * kQuantum * 2; }
+  static u32 note_tick(u32 note) { return note >> kNoteShift; }
+  static u32 tick_now();
+
+  void link(Shard& shard, Span* span, SpanNumber previous, SpanNumber next);
+  void link_waiting(Shard& shard, Span* span, usize free_bytes);
+  void unlink(Shard& shard, Span* span, u32 note);
 
   Shard shards_[kMaxShards];
+  Atomic<usize> waiting_bytes_;
 };
 
 extern PartialPool g_partial_pool __attribute__((visibility("hidden")));
@@ -60,10 +88,31 @@ Span* PartialPool::adopt(ClassIndex size_class, u32 shard, Claim&& claim) {
     for (SpanNumber number = from.heads[size_class].load(relaxed); number != 0;) {
       Span* span = span_at(number);
       number = span->next.get();
+      const u32 note = note_of(span);
       if (claim(span)) {
-        unlink(from, span);
+        unlink(from, span, note);
         return span;
       }
+    }
+  }
+  return nullptr;
+}
+
+template <class Claim>
+Span* PartialPool::take_waiting(ClassIndex size_class, u32 shard, u32 least_age, Claim&& claim) {
+  Shard& from = shards_[shard];
+  // relaxed: as in adopt.
+  if (from.waiting[size_class].load(relaxed) == 0) return nullptr;
+  const u32 now = tick_now();
+  LockGuard guard(from.lock);
+  for (SpanNumber number = from.waiting[size_class].load(relaxed); number != 0;) {
+    Span* span = span_at(number);
+    number = span->previous.get();
+    const u32 note = note_of(span);
+    if (((now - note_tick(note)) & kTickMask) < least_age) return nullptr;  // and those before it are younger
+    if (claim(span)) {
+      unlink(from, span, note);
+      return span;
     }
   }
   return nullptr;

@@ -3,25 +3,39 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "pool/breath.hpp"
 #include "pool/limit.hpp"
+#include "pool/reclaimer.hpp"
 #include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"
 
 namespace coffer {
 
+void forbid_huge(Arena* arena, u32 index) {
+  Chunk& chunk = arena->chunks[index];
+  if (chunk.huge.get() == 0) return;
+  os::advise_huge_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, os::HugePages::forbid);
+  chunk.huge.set(0);
+}
+
 namespace {
 
-constexpr usize kPurgeFloor =
-    64 * kCarvePage;                 // docs/architecture.md, "Physical memory": twice what was freed, plus 64 pages
-constexpr u32 kChunksPerVisit = 16;  // chunks one call looks at, at most, when it is not a full trim
+// docs/architecture.md, "Physical memory": twice what was freed, plus 64 pages.
+constexpr usize kPurgeFloor = 64 * kCarvePage;
+// What one limited call looks at, at most.
+constexpr u32 kChunksPerVisit = 16;
+constexpr u32 kGroupsPerVisit = 256;
+// From so much on that has to go at once, the owner of a large block gives its pages back with one call.
+constexpr usize kAtOnce = usize{16} << 20;
 
-constexpr u64 kPeakHalfLifeNs = 250'000'000;  // docs/architecture.md, "Physical memory"
+// When nothing breathes and held did not change for so many steps of the reclaimer, as far as it could see, the program
+// is quiet, and only this share of the option stays.
+constexpr u32 kQuietSteps = 4;
+constexpr usize kQuietShare = 4;
 
-// The highest held bytes seen of late, and when: halved every kPeakHalfLifeNs.
-Atomic<usize> g_recent_peak;
-Atomic<u64> g_recent_peak_time;
-
-Atomic<u32> g_cursor;  // where the next purge starts, in chunks over all arenas
+// Where the next purge starts, in groups counted over all arenas, if the last one did not get what it wanted from the
+// groups above; 0: at the top.
+Atomic<u32> g_next_group;
 
 // Purges the runs of set bits of `slots`; returns the bits for which the kernel refused.
 u64 purge_runs(Arena* arena, u32 index, u64 slots) {
@@ -43,19 +57,12 @@ u64 purge_runs(Arena* arena, u32 index, u64 slots) {
   return refused;
 }
 
-// A huge page would be split by a purge of part of it and put together again by the kernel later: off first.
-void forbid_huge(Arena* arena, u32 index) {
-  Chunk& chunk = arena->chunks[index];
-  if (chunk.huge.get() == 0) return;
-  os::advise_huge_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, os::HugePages::forbid);
-  chunk.huge.set(0);
-}
-
-u64 lowest_bits(u64 word, usize count) {
+u64 highest_bits(u64 word, usize count) {
   u64 kept = 0;
   for (; count > 0 && word != 0; --count) {
-    kept |= word & -word;
-    word &= word - 1;
+    const u64 bit = u64{1} << highest_bit(word);
+    kept |= bit;
+    word &= ~bit;
   }
   return kept;
 }
@@ -67,7 +74,7 @@ usize purge_slots_of(Arena* arena, u32 index, usize bytes) {
   do {
     // A huge page brings in slots that nobody ever used.
     const u64 resident = chunk.huge.get() != 0 ? ~u64{0} : chunk.dirty.load(relaxed);
-    claim = lowest_bits(free & resident, divide_up(bytes, kSlotBytes));
+    claim = highest_bits(free & resident, divide_up(bytes, kSlotBytes));
     if (claim == 0) return 0;
     // acquire: pairs with the release in slot_pool's put_back, as every claim does.
   } while (!chunk.free.compare_exchange(free, free & ~claim, acquire, relaxed));
@@ -85,17 +92,17 @@ usize purge_slots_of(Arena* arena, u32 index, usize bytes) {
 }
 
 // A chunk that nobody holds: take it, purge it, give it back.
-usize purge_free_chunk(Arena* arena, u32 index) {
-  // relaxed: a hint; the claim decides.
-  if (arena->chunks[index].dirty.load(relaxed) == 0) return 0;
-  ChunkRun run;
-  if (!take_chunks_at(arena, index, 1, &run)) return 0;
-  forbid_huge(arena, index);
-  const bool purged = run.fresh || os::purge(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes);
-  return_chunks(arena, index, 1, !purged);
-  if (!purged || run.fresh) return 0;
-  uncharge(kChunkBytes);
-  return kChunkBytes;
+usize purge_free_chunk(Arena* arena, u32 index, usize bytes) {
+  u64 dirty = 0;
+  if (!take_dirty_chunk(arena, index, &dirty)) return 0;
+  const u64 resident = arena->chunks[index].huge.get() != 0 ? ~u64{0} : dirty;
+  const u64 chosen = highest_bits(resident, divide_up(bytes, kSlotBytes));
+  if (chosen != 0) forbid_huge(arena, index);
+  const bool renewed = chosen == resident && arena->chunks[index].moved.get() != 0 && unmark_moved(arena, index, 1);
+  const u64 purged = renewed ? chosen : chosen & ~purge_runs(arena, index, chosen);
+  return_dirty_chunk(arena, index, dirty & ~purged);
+  uncharge(count_bits(dirty & purged) * kSlotBytes);
+  return count_bits(purged) * kSlotBytes;
 }
 
 usize purge_chunk(Arena* arena, u32 index, usize bytes) {
@@ -104,73 +111,119 @@ usize purge_chunk(Arena* arena, u32 index, usize bytes) {
     case ChunkUse::spans:
       return purge_slots_of(arena, index, bytes);
     case ChunkUse::none:
-      return purge_free_chunk(arena, index);
+      return purge_free_chunk(arena, index, bytes);
     default:
       return 0;
   }
 }
 
-usize purge_from_cursor(usize bytes, u32 visits) {
-  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
-  u32 total = 0;
-  for (u32 i = 0; i < arenas; ++i) total += g_arenas.arenas[i].highest_chunk.load(relaxed);  // relaxed: hints
-  if (total == 0) return 0;
+// How far a purge may still go.
+struct Budget {
+  usize bytes;
+  u32 chunks;
+  u32 groups;
+};
+
+usize purge_group(Arena* arena, u32 group, Budget& budget) {
   usize done = 0;
-  for (u32 visited = 0; visited < visits && visited < total && done < bytes; ++visited) {
-    u32 at = g_cursor.load(relaxed) % total;  // relaxed: only a place to start
-    const u32 arena_visit = at;
-    for (u32 i = 0; i < arenas; ++i) {
-      const u32 here = g_arenas.arenas[i].highest_chunk.load(relaxed);
-      if (at < here) {
-        done += purge_chunk(&g_arenas.arenas[i], at, bytes - done);
-        break;
-      }
-      at -= here;
-    }
-    if (done < bytes) g_cursor.store(arena_visit + 1, relaxed);  // a chunk with more to give is visited again
+  // relaxed: a hint; each claim decides.
+  for (u64 chunks = arena->groups[group].dirty.load(relaxed); chunks != 0 && budget.bytes > 0 && budget.chunks > 0;) {
+    const u32 bit = highest_bit(chunks);
+    chunks &= ~(u64{1} << bit);
+    const u32 index = group * kChunksPerGroup + bit;
+    const usize got = purge_chunk(arena, index, budget.bytes);
+    done += got;
+    budget.bytes -= got < budget.bytes ? got : budget.bytes;
+    budget.chunks -= 1;
+    const Chunk& chunk = arena->chunks[index];
+    // relaxed: as above. A huge page may have brought in slots that are free and not dirty.
+    const bool huge = chunk.huge.get() != 0 && chunk.free.load(relaxed) != 0;
+    if (chunk.dirty.load(relaxed) == 0 && !huge) forget_dirty(arena, index);
   }
   return done;
 }
 
-// What may stay resident in any case.
-usize least_free_limit() {
-  const usize option = config::options().free_limit;
-  return option < kPressureFloor ? option : kPressureFloor;
+u32 groups_of(const Arena& arena) {
+  return static_cast<u32>(divide_up(arena.highest_chunk.load(relaxed), kChunksPerGroup));  // relaxed: a hint
+}
+
+// Walks over the groups from the highest to the lowest, all arenas in one row.
+usize purge_from_top(Budget budget) {
+  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
+  u32 groups = 0;
+  for (u32 i = 0; i < arenas; ++i) groups += groups_of(g_arenas.arenas[i]);
+  const u32 next = g_next_group.load(relaxed);  // relaxed, here and below: only a place to start
+  u32 at = next != 0 && next < groups ? next : groups;
+  u32 first = groups;  // number of the arena's first group
+  usize done = 0;
+  for (u32 i = arenas; i-- > 0;) {
+    Arena* arena = &g_arenas.arenas[i];
+    const u32 here = groups_of(*arena);
+    first -= here < first ? here : first;
+    for (; at > first && budget.bytes > 0 && budget.chunks > 0 && budget.groups > 0; --at, --budget.groups) {
+      done += purge_group(arena, at - 1 - first, budget);
+    }
+  }
+  // Not all was found in what was looked at: the next call goes on there, so that a chunk whose pages the kernel keeps
+  // does not hide those below it.
+  g_next_group.store(budget.bytes > 0 ? at : 0, relaxed);
+  return done;
+}
+
+// Free bytes that nobody needs to wait for.
+usize waiting_floor() { return config::options().free_limit + kPurgeFloor; }
+
+usize over_limit(usize dirty) {
+  const usize limit = free_limit();
+  // A little more may wait, so that small frees share a system call.
+  const usize batch = limit / 32 < kPurgeFloor ? limit / 32 : kPurgeFloor;
+  return dirty > limit + batch ? dirty - limit : 0;
 }
 
 }  // namespace
 
-usize purge_free(usize bytes) { return purge_from_cursor(bytes, ~u32{0}); }
-
-usize free_limit(usize freed) {
-  // relaxed, all: a limit may be late, and a lost update of the peak is made good by the next free.
-  const usize now = counters().held.load(relaxed) + freed;
-  const u64 time = os::monotonic_ns();
-  const u64 peak_time = g_recent_peak_time.load(relaxed);
-  const u64 since = time > peak_time ? time - peak_time : 0;  // another thread may have stored a later time
-  const u64 halvings = since / kPeakHalfLifeNs;
-  usize peak = halvings < 64 ? g_recent_peak.load(relaxed) >> halvings : 0;
-  if (now >= peak) {
-    peak = now;
-    g_recent_peak.store(now, relaxed);
-    g_recent_peak_time.store(time, relaxed);
-  } else {
-    // Between two halvings the decay is linear.
-    peak -= peak / 2 * (since % kPeakHalfLifeNs / 1000) / (kPeakHalfLifeNs / 1000);
-  }
-  if (limit_pressure()) return least_free_limit();
-  return config::options().free_limit + (peak > now ? peak : now) / 8;
+usize purge_free(usize bytes) {
+  g_next_group.store(0, relaxed);  // relaxed: only a place to start
+  return purge_from_top({bytes, ~u32{0}, ~u32{0}});
 }
 
 void purge_after_free(usize freed) {
   const usize dirty = counters().dirty.load(relaxed);  // relaxed: judged at each free, and may be a little late
   if (COFFER_LIKELY(dirty <= least_free_limit())) return;
   if (dirty <= config::options().free_limit && !limit_pressure()) return;
-  const usize limit = free_limit(freed);
-  if (dirty <= limit) return;
-  const usize most = 2 * freed + kPurgeFloor;
-  const usize over = dirty - limit;
-  purge_from_cursor(over < most ? over : most, kChunksPerVisit);
+  const usize over = over_limit(dirty);
+  usize done = 0;
+  if (over != 0) {
+    const usize most = 2 * freed + kPurgeFloor;
+    const u32 chunks = kChunksPerVisit + static_cast<u32>(freed / kChunkBytes * 2);
+    done = purge_from_top({over < most ? over : most, chunks, kGroupsPerVisit});
+  }
+  // What stays for a breath, or because a call may not do more, has to go when nobody frees any more.
+  if (dirty > waiting_floor() + done) want_reclaimer();
+}
+
+bool purge_what_waits() {
+  static usize held_before = 0;
+  static u32 quiet = 0;  // steps since held last changed
+  const usize option = config::options().free_limit;
+  const usize limit = free_limit();
+  // relaxed, both: figures.
+  const usize held = counters().held.load(relaxed);
+  const usize dirty = counters().dirty.load(relaxed);
+  quiet = held == held_before ? quiet + 1 : 0;
+  held_before = held;
+  const usize keep = quiet >= kQuietSteps && limit == option ? option / kQuietShare : limit;
+  const usize done = dirty > keep ? purge_free(dirty - keep) : 0;
+  // Where the kernel refuses, waiting does not help.
+  return dirty > waiting_floor() && (done != 0 || quiet < 2 * kQuietSteps);
+}
+
+usize keepable(usize bytes) {
+  const usize dirty = counters().dirty.load(relaxed) + bytes;  // relaxed: as above
+  if (dirty <= least_free_limit() || bytes < kAtOnce) return bytes;
+  const usize over = over_limit(dirty);
+  if (over < kAtOnce) return bytes;
+  return over < bytes ? round_down(bytes - over, kSlotBytes) : 0;
 }
 
 }  // namespace coffer

@@ -3,6 +3,7 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "pool/breath.hpp"
 #include "pool/limit.hpp"
 #include "pool/room_map.hpp"
 
@@ -56,9 +57,11 @@ Claim claim_in_chunk(Arena* arena, u32 index, u32 count, u32 alignment, bool dir
 void put_back(Arena* arena, u32 index, u64 mask, u64 dirty) {
   Chunk& chunk = arena->chunks[index];
   if (dirty != 0) {
-    chunk.dirty.fetch_or(dirty, relaxed);                                 // relaxed: published by the release below
+    chunk.dirty.fetch_or(dirty, seq_cst);  // seq_cst: see note_dirty. Published to claims by the release below
     counters().dirty.fetch_add(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
   }
+  // A huge page brings in slots that nobody ever used.
+  if (dirty != 0 || chunk.huge.get() != 0) note_dirty(arena, index);
   // release: pairs with the acquire in claim_in_chunk. seq_cst: also the first half of room_map's argument.
   const u64 before = chunk.free.fetch_or(mask, seq_cst);
   note_room(arena, index, before | mask);
@@ -140,8 +143,8 @@ bool claim_new_chunk(u32 count, u32 shard, SlotRun* run) {
   advise_new_chunk(got.arena, got.index);
   const u64 mask = low_mask(count);
   chunk.use.store(ChunkUse::spans, relaxed);  // relaxed: published by the free word
-  *run = {got.arena, got.index * kSlotsPerChunk, count, got.fresh ? 0 : mask};
-  put_back(got.arena, got.index, ~mask, got.fresh ? 0 : ~mask);
+  *run = {got.arena, got.index * kSlotsPerChunk, count, got.dirty_slots & mask};
+  put_back(got.arena, got.index, ~mask, got.dirty_slots & ~mask);
   relieve_pressure(kChunkBytes);
   return true;
 }
@@ -201,15 +204,19 @@ void return_empty_chunks() {
       // acquire: pairs with the release in put_back; from here on nobody else can use the chunk.
       if (chunk.use.load(relaxed) != ChunkUse::spans || !chunk.free.compare_exchange(free, 0, acquire, relaxed))
         continue;
-      // Free chunks are resident or not as a whole. What that adds must be free to add, or the chunk goes back clean.
-      const usize dirty = count_bits(take_dirty(chunk, ~u64{0})) * kSlotBytes;
-      bool resident = dirty != 0 || chunk.huge.get() != 0;
-      if (resident && !charge(kChunkBytes - dirty)) {
-        resident = !os::purge(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes);
-        if (resident) charge_anyway(kChunkBytes - dirty);
+      u64 dirty = take_dirty(chunk, ~u64{0});
+      const usize clean = clean_bytes(kSlotsPerChunk, dirty);
+      // A huge page may have brought in what nobody used. What that adds must be free to add, or the chunk goes back
+      // clean.
+      if (chunk.huge.get() != 0 && charge(clean)) {
+        dirty = ~u64{0};
+      } else if (chunk.huge.get() != 0) {
+        const bool purged = os::purge(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes);
+        if (purged) uncharge(count_bits(dirty) * kSlotBytes);
+        if (!purged) charge_anyway(clean);
+        dirty = purged ? 0 : ~u64{0};
       }
-      if (!resident) uncharge(dirty);
-      return_chunks(arena, index, 1, resident);
+      return_dirty_chunk(arena, index, dirty);
     }
   }
 }
@@ -232,7 +239,7 @@ SlotRun acquire_slots(u32 count, u32 alignment, u32 shard) {
   if (run.dirty != low_mask(count)) {
     os::keep_locked(reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes), count * kSlotBytes);
   }
-  counters().held.fetch_add(run.count * kSlotBytes, relaxed);  // relaxed: a statistic and a limit
+  held_rises(run.count * kSlotBytes);
   note_peak();
   return run;
 }
@@ -252,13 +259,13 @@ bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty) {
     put_back(arena, slot / kSlotsPerChunk, mask, *dirty << bit);
     return false;
   }
-  counters().held.fetch_add(count * kSlotBytes, relaxed);  // relaxed: a statistic and a limit
+  held_rises(count * kSlotBytes);
   return true;
 }
 
 void release_slots(Arena* arena, u32 slot, u32 count, u64 dirty) {
   const u32 bit = slot % kSlotsPerChunk;
-  counters().held.fetch_sub(count * kSlotBytes, relaxed);  // relaxed: a statistic and a limit
+  held_falls(count * kSlotBytes);
   put_back(arena, slot / kSlotsPerChunk, low_mask(count) << bit, dirty << bit);
   uncharge(clean_bytes(count, dirty));
   purge_after_free(count * kSlotBytes);

@@ -39,14 +39,16 @@ void release_slots(Arena* arena, u32 slot, u32 count, u64 dirty);
 // Gives chunks whose slots are all free back to their arenas, for large blocks. A rare, full walk.
 void return_empty_chunks();
 
-// Gives back the physical memory of free slots and chunks, about `bytes` of it at most, starting at a place that moves
-// on from call to call. Returns the bytes given back. No lock is held across the system call.
+// Gives back the physical memory of free slots and chunks, about `bytes` of it at most, the highest addresses first:
+// the lowest are used again first. Returns the bytes given back. No lock is held across the system call.
 usize purge_free(usize bytes);
-// Free bytes that may stay resident when `freed` bytes were just freed: the option plus 1/8 of a decaying peak of what
-// is held, so that a program that breathes does not thrash.
-usize free_limit(usize freed);
-// Purges when free resident memory is over its limit: at most twice what was freed and 64 pages (docs/architecture.md,
-// "Physical memory").
+// Purges when free resident memory is over its limit (breath.hpp): at most twice what was freed and 64 pages
+// (docs/architecture.md, "Physical memory").
 void purge_after_free(usize freed);
+// A huge page would be split by a purge of part of it and put together again by the kernel later: off first.
+void forbid_huge(Arena* arena, u32 index);
+// How many of `bytes` that are about to be free may stay resident, where so much has to go that their owner should
+// give them back himself, with one call; else all of them.
+usize keepable(usize bytes);
 
 }  // namespace coffer

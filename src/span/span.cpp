@@ -8,16 +8,15 @@ namespace coffer {
 
 namespace {
 
-// The slots of a span that may be resident when it ends: those that were so when it began, and all up to the last byte
-// that a block could have touched. Pages are cut in address order, so the absent ones are a suffix.
+// The slots of a span that may be resident when it ends: those that were so when it began (and were not purged whole
+// since), and those that blocks touched.
 u64 dirty_slots(const Span* span) {
-  const u32 slots = span->slots.get();
   u64 dirty = span->dirty_slots_at_start.get();
-  const u64 cut_pages = ~span->absent.get() & low_mask(slots * kPagesPerSlot);
-  if (span->cut.get() == 0) return dirty;
-  const usize touched = (highest_bit(cut_pages) + 1) * kCarvePage + span->block_bytes.get();
-  const usize touched_slots = divide_up(touched, kSlotBytes);
-  return dirty | low_mask(touched_slots < slots ? static_cast<u32>(touched_slots) : slots);
+  const u64 touched = touched_pages(span);
+  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
+    if (((touched >> (slot * kPagesPerSlot)) & low_mask(kPagesPerSlot)) != 0) dirty |= u64{1} << slot;
+  }
+  return dirty;
 }
 
 void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
@@ -30,11 +29,26 @@ void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
   span->use.store(first, relaxed);
 }
 
-Block* block_at(const Span* span, u32 index) {
-  return reinterpret_cast<Block*>(span->first_block + uptr{index} * span->block_bytes.get());
-}
-
 }  // namespace
+
+u64 touched_pages(const Span* span) {
+  const u64 all = low_mask(span->slots.get() * kPagesPerSlot);
+  const u64 cut = ~span->absent.get() & all;
+  const usize first = span->first_block % kSlotBytes;
+  const usize bytes = span->block_bytes.get();
+  // The last block that starts in a page may reach into the next ones.
+  if ((cut & (cut + 1)) == 0) {
+    // Nothing was purged: the pages up to the highest one.
+    if (span->cut.get() == 0) return 0;
+    return low_mask(static_cast<u32>(divide_up(first + usize{span->cut.get()} * bytes, kCarvePage))) & all;
+  }
+  u64 touched = 0;
+  for_each_page(span, cut, [&](u32 page, u32, u32 to) {
+    const u32 end = static_cast<u32>(divide_up(first + usize{to} * bytes, kCarvePage));
+    touched |= low_mask(end) & ~low_mask(page);
+  });
+  return touched & all;
+}
 
 Span* make_span(ClassIndex size_class, Heap* owner) {
   const ClassLayout& layout = kLayout[size_class];
@@ -86,35 +100,24 @@ void end_span(Span* span) {
 }
 
 Block* cut_page(Span* span, bool* zero) {
-  const uptr first_block = span->first_block;
-  const usize first = first_block % kSlotBytes;  // spans start on slots, so this is the layout's `first`
-  const u32 bytes = span->block_bytes.get();
-  const u32 capacity = span->capacity.get();
-  u64 absent = span->absent.get();
-  while (absent != 0) {
-    const u32 page = lowest_bit(absent);
-    absent &= absent - 1;
-    const usize start = page * kCarvePage;
-    const u32 from = start <= first ? 0 : static_cast<u32>((start - first + bytes - 1) / bytes);
-    const usize end = start + kCarvePage;
-    u32 to = end <= first ? 0 : static_cast<u32>((end - first + bytes - 1) / bytes);
-    if (to > capacity) to = capacity;
-    if (from >= to) continue;  // no block starts in this page
-    Block* head = block_at(span, from);
-    Block* block = head;
-    for (u32 i = from + 1; i < to; ++i) {
-      Block* next = reinterpret_cast<Block*>(reinterpret_cast<uptr>(block) + bytes);
-      block->next = next;
-      block = next;
-    }
-    block->next = nullptr;
-    span->absent.set(absent);
-    span->cut.set(span->cut.get() + (to - from));
-    *zero = span->pages_zero.get() != 0;
-    return head;
+  Block* head = nullptr;
+  const u64 absent = span->absent.get();
+  for (u64 left = absent; left != 0 && head == nullptr; left &= left - 1) {
+    for_each_page(span, left & -left, [&](u32 page, u32 from, u32 to) {
+      head = block_at(span, from);
+      Block* block = head;
+      for (u32 i = from + 1; i < to; ++i) {
+        block->next = block_at(span, i);
+        block = block->next;
+      }
+      block->next = nullptr;
+      span->absent.set(absent & ~low_mask(page + 1));
+      span->cut.set(span->cut.get() + (to - from));
+      *zero = span->pages_zero.get() != 0;
+    });
   }
-  span->absent.set(0);
-  return nullptr;
+  if (head == nullptr) span->absent.set(0);
+  return head;
 }
 
 PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
@@ -253,6 +256,25 @@ bool list_early(Span* span) {
     // acq_rel: as a push that lists a span.
     if (span->remote.compare_exchange(seen, word.with_state(SpanState::listed).bits(), acq_rel, relaxed)) return true;
   }
+}
+
+bool mark_looked_at(Span* span) {
+  const u32 base = shared_base(span);
+  const ClassIndex size_class = span->size_class.get();
+  const usize free_bytes = usize{base} * span->block_bytes.get();
+  span_adopted(size_class, free_bytes);
+  // relaxed, both: a fork child that finds the span claimed looks for a bracket of this heap; there is none.
+  span->taken_from.set(0);
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  for (;;) {
+    const RemoteWord word(seen);
+    if (word.state() != SpanState::listed) break;
+    const RemoteWord wanted = word.with(SpanState::claimed, word.count() - base, word.first());
+    // acquire: as in mark_adopted.
+    if (span->remote.compare_exchange(seen, wanted.bits(), acquire, relaxed)) return true;
+  }
+  span_shared(size_class, free_bytes);  // it was not taken, after all
+  return false;
 }
 
 bool mark_adopted(Span* span, Heap* heap) {

@@ -71,6 +71,31 @@ inline u32 absent_count(const Span* span) { return span->capacity.get() - span->
 // span is nobody's.
 inline u32 shared_base(const Span* span) { return local_count(span) + absent_count(span); }
 
+// Calls visit(page, from, to) for each page in the mask in which a block starts, in address order: blocks from .. to -
+// 1 start there.
+template <class Visit>
+void for_each_page(const Span* span, u64 pages, Visit&& visit) {
+  const usize first = span->first_block % kSlotBytes;  // spans start on slots, so this is the layout's `first`
+  const usize bytes = span->block_bytes.get();
+  for (; pages != 0; pages &= pages - 1) {
+    const u32 page = lowest_bit(pages);
+    const usize start = page * kCarvePage;
+    const usize end = start + kCarvePage;
+    const usize from = start <= first ? 0 : divide_up(start - first, bytes);
+    usize to = end <= first ? 0 : divide_up(end - first, bytes);
+    if (to > span->capacity.get()) to = span->capacity.get();
+    if (from < to) visit(page, static_cast<u32>(from), static_cast<u32>(to));
+  }
+}
+
+inline Block* block_at(const Span* span, u32 index) {
+  return reinterpret_cast<Block*>(span->first_block + uptr{index} * span->block_bytes.get());
+}
+
+// Pages of the span that a block which is not absent can have touched; the others are as they were when the span was
+// made, or were purged.
+u64 touched_pages(const Span* span);
+
 // --- Life. ---
 
 // A new span of the class in state hot, no page cut, owned by `owner`. nullptr: no memory.
@@ -124,6 +149,8 @@ ShareResult mark_shared(Span* span);
 // shared -> listed although it has less than the threshold, but at least one free block: when memory is exhausted. The
 // caller has to put it into the partial pool.
 bool list_early(Span* span);
+// listed -> claimed, without an owner; for whoever looks at its pages, under the pool's lock. false: it is returning.
+bool mark_looked_at(Span* span);
 // listed -> hot, owned by `heap` from that moment on; for an adopter under the pool's lock. false: it is returning.
 bool mark_adopted(Span* span, Heap* heap);
 

@@ -124,8 +124,10 @@ TEST_F(Fake, AddressSpaceIsLimited) {
 TEST_F(Fake, ClockAndProcessors) {
   set_clock(42);
   EXPECT_EQ(monotonic_ns(), 42u);
+  EXPECT_EQ(coarse_ns(), 42u);
   set_clock(0);
   EXPECT_GT(monotonic_ns(), 42u);
+  EXPECT_GT(coarse_ns(), 42u);
   set_processors(64);
   set_current_processor(63);
   EXPECT_EQ(processors(), 64u);

@@ -32,7 +32,12 @@ usize page_table_bytes();
 void prepare_barrier();
 bool has_barrier();
 bool barrier_everywhere();
+u64 coarse_ns();
 void yield();
+void pause_ns(u64 nanoseconds);
+void note_process();
+bool is_noted_process();
+bool start_transient(void (*body)());
 bool elevated();
 u64 call_count();
 
@@ -169,6 +174,11 @@ u64 monotonic_ns() {
   return set != 0 ? set : os_linux::monotonic_ns();
 }
 
+u64 coarse_ns() {
+  const u64 set = g_clock.get();
+  return set != 0 ? set : os_linux::coarse_ns();
+}
+
 u32 processors() {
   const u64 set = g_processors.get();
   return set != fake::kReal ? static_cast<u32>(set) : os_linux::processors();
@@ -201,6 +211,10 @@ bool has_barrier() { return g_no_barrier.get() == 0 && os_linux::has_barrier(); 
 bool barrier_everywhere() { return !refuse(fake::kBarrier) && later(os_linux::barrier_everywhere()); }
 
 void yield() { os_linux::yield(); }
+void pause_ns(u64 nanoseconds) { os_linux::pause_ns(nanoseconds); }
+void note_process() { os_linux::note_process(); }
+bool is_noted_process() { return os_linux::is_noted_process(); }
+bool start_transient(void (*body)()) { return !refuse(fake::kThread) && os_linux::start_transient(body); }
 bool elevated() { return os_linux::elevated(); }
 u64 call_count() { return os_linux::call_count(); }
 
@@ -224,6 +238,8 @@ const char* kind_name(u32 kind) {
       return "remap";
     case kBarrier:
       return "barrier";
+    case kThread:
+      return "thread";
     case kAllKinds:
       return "all";
     default:

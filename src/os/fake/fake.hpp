@@ -18,8 +18,9 @@ enum Kind : u32 {
   kMovePages = 16,
   kRemap = 32,
   kBarrier = 64,  // barrier_everywhere
+  kThread = 128,  // start_transient
 };
-inline constexpr u32 kKinds = 7;
+inline constexpr u32 kKinds = 8;
 inline constexpr u32 kAllKinds = (1u << kKinds) - 1;
 
 // "reserve", "commit" ...; kind is one bit.
@@ -68,7 +69,7 @@ void set_jitter(bool on);
 // Whether the kernel offers the barrier; before prepare_barrier is called.
 void set_barrier(bool offered);
 
-// The time that monotonic_ns() gives from now on; 0: the real one.
+// The time that monotonic_ns() and coarse_ns() give from now on; 0: the real one.
 void set_clock(u64 nanoseconds);
 
 // What processors() and current_processor() give from now on; kReal: the real ones; kRoaming (current_processor only):

@@ -61,11 +61,19 @@ u64 random_seed() {
   return seed;
 }
 
-u64 monotonic_ns() {
+namespace {
+
+u64 read_clock(clockid_t clock) {
   struct timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return static_cast<u64>(now.tv_sec) * 1'000'000'000u + static_cast<u64>(now.tv_nsec);
 }
+
+}  // namespace
+
+u64 monotonic_ns() { return read_clock(CLOCK_MONOTONIC); }
+
+u64 coarse_ns() { return read_clock(CLOCK_MONOTONIC_COARSE); }
 
 bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) {
   const int saved = errno;

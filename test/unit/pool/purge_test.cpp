@@ -8,6 +8,7 @@
 #include "options.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
+#include "pool/breath.hpp"
 #include "pool/hints.hpp"
 #include "pool/slot_pool.hpp"
 #include "support/random.hpp"
@@ -83,20 +84,54 @@ FRESH_TEST(PurgeFree, StopsWhereItIsTold) {
   EXPECT_EQ(dirty(), 5 * kSlotBytes);
 }
 
-FRESH_TEST(PurgeFree, GoesOnWhereItStoppedLast) {
+// The lowest addresses are used again first, so the highest go first.
+FRESH_TEST(PurgeFree, BeginsAtTheHighestAddress) {
   start();
   for (u32 i = 0; i < 6; ++i) acquire_slots(32, 32, 0);
   for (u32 chunk = 0; chunk < 3; ++chunk) release_slots(&first_arena(), chunk * kSlotsPerChunk, 2, 0b11);
   const auto left = [](u32 chunk) { return first_arena().chunks[chunk].dirty.load(relaxed); };
   EXPECT_EQ(purge_free(3 * kSlotBytes), 3 * kSlotBytes);
-  EXPECT_EQ(left(0), 0u);
-  EXPECT_EQ(left(1), 0b10u);
-  release_slots(&first_arena(), 2, 1, 1);
+  EXPECT_EQ(left(0), 0b11u);
+  EXPECT_EQ(left(1), 0b01u);
+  EXPECT_EQ(left(2), 0u);
+  EXPECT_EQ(first_arena().groups[0].dirty.load(relaxed), 0b011u);
+  release_slots(&first_arena(), 2 * kSlotsPerChunk + 9, 1, 1);
+  EXPECT_EQ(first_arena().groups[0].dirty.load(relaxed), 0b111u);
   EXPECT_EQ(purge_free(2 * kSlotBytes), 2 * kSlotBytes);
-  EXPECT_EQ(left(0), 0b100u) << "its turn comes after the others";
-  EXPECT_EQ(left(1), 0u);
-  EXPECT_EQ(left(2), 0b10u);
+  EXPECT_EQ(left(0), 0b11u);
+  EXPECT_EQ(left(1) | left(2), 0u);
   EXPECT_EQ(purge_free(8 * kSlotBytes), 2 * kSlotBytes);
+  EXPECT_EQ(dirty(), 0u);
+  EXPECT_EQ(first_arena().groups[0].dirty.load(relaxed), 0u);
+}
+
+// Of a free chunk, too, no more goes than was asked for.
+FRESH_TEST(PurgeFree, TakesPartOfAFreeChunk) {
+  start();
+  ChunkRun run;
+  ASSERT_TRUE(take_chunks(1, 1, false, &run));
+  std::memset(slot_at(0), 7, kChunkBytes);
+  return_chunks(run.arena, 0, 1, true);
+  EXPECT_EQ(purge_free(3 * kSlotBytes), 3 * kSlotBytes);
+  EXPECT_EQ(first_arena().chunks[0].dirty.load(relaxed), low_mask(61));
+  EXPECT_EQ(dirty(), 61 * kSlotBytes);
+  EXPECT_EQ(resident(61) + resident(63), 0u);
+  EXPECT_EQ(resident(60), kSlotBytes);
+  ASSERT_TRUE(take_chunks(1, 1, false, &run));
+  EXPECT_FALSE(run.fresh);
+  EXPECT_EQ(run.dirty, 61 * kSlotBytes);
+  EXPECT_EQ(dirty(), 0u);
+}
+
+FRESH_TEST(PurgeFree, ChunksReturnedInPartAreDirtyInPart) {
+  start();
+  ChunkRun run;
+  ASSERT_TRUE(take_chunks(3, 1, false, &run));
+  return_chunks_partly(run.arena, 0, 3, kChunkBytes + kSlotBytes + 1);
+  EXPECT_EQ(dirty(), kChunkBytes + 2 * kSlotBytes);
+  EXPECT_EQ(first_arena().chunks[1].dirty.load(relaxed), 0b11u);
+  EXPECT_EQ(first_arena().chunks[2].dirty.load(relaxed), 0u);
+  EXPECT_EQ(purge_free(~usize{0} / 2), kChunkBytes + 2 * kSlotBytes);
   EXPECT_EQ(dirty(), 0u);
 }
 
@@ -179,59 +214,9 @@ FRESH_TEST(PurgeFree, AHugePageIsGivenUpWhole) {
   EXPECT_TRUE(test::all_bytes(slot_at(1), 3 * kSlotBytes, 7));
 }
 
-// --- How much may stay. ---
-
-constexpr u64 kHalfLife = 250'000'000;
-
-void hold(usize bytes) { counters().held.store(bytes, relaxed); }
-
-FRESH_TEST(FreeLimit, IsTheOptionAndAnEighthOfWhatIsHeld) {
-  free_limit_option() = 1000;
-  fake::set_clock(1);
-  hold(0);
-  EXPECT_EQ(free_limit(0), 1000u);
-  EXPECT_EQ(free_limit(800), 1100u) << "what was just freed was held until now";
-  hold(8000);
-  EXPECT_EQ(free_limit(0), 2000u);
-}
-
-FRESH_TEST(FreeLimit, DecaysByHalfInAQuarterOfASecond) {
-  free_limit_option() = 0;
-  const u64 start = 1'000'000'000;
-  const usize peak = 64 * kMiB;
-  fake::set_clock(start);
-  hold(peak);
-  EXPECT_EQ(free_limit(0), peak / 8);
-  hold(0);
-  const auto after = [&](u64 nanoseconds) {
-    fake::set_clock(start + nanoseconds);
-    return free_limit(0);
-  };
-  EXPECT_EQ(after(0), peak / 8);
-  EXPECT_EQ(after(kHalfLife / 2), peak / 8 * 3 / 4) << "between two halvings the decay is linear";
-  EXPECT_EQ(after(kHalfLife), peak / 16);
-  EXPECT_EQ(after(kHalfLife * 3 / 2), peak / 16 * 3 / 4);
-  EXPECT_EQ(after(2 * kHalfLife), peak / 32);
-  EXPECT_EQ(after(63 * kHalfLife), 0u);
-  EXPECT_EQ(after(64 * kHalfLife), 0u);
-  EXPECT_EQ(after(1000 * kHalfLife), 0u);
-}
-
-FRESH_TEST(FreeLimit, StartsAnewFromANewPeak) {
-  free_limit_option() = 0;
-  fake::set_clock(kHalfLife);
-  hold(64 * kMiB);
-  free_limit(0);
-  fake::set_clock(3 * kHalfLife);
-  hold(32 * kMiB);  // more than a quarter of the old peak
-  EXPECT_EQ(free_limit(0), 4 * kMiB);
-  hold(0);
-  EXPECT_EQ(free_limit(0), 4 * kMiB);
-  fake::set_clock(4 * kHalfLife);
-  EXPECT_EQ(free_limit(0), 2 * kMiB);
-}
-
 // --- purge_after_free. ---
+
+constexpr u64 kSecond = 1'000'000'000;
 
 // Frees `slots` slots, that nothing is purged meanwhile.
 void free_without_purge(u32 slot, u32 slots) {
@@ -239,23 +224,31 @@ void free_without_purge(u32 slot, u32 slots) {
   release_slots(&first_arena(), slot, slots, low_mask(slots));
 }
 
-FRESH_TEST(PurgeAfterFree, KeepsWhatTheLimitAllows) {
+FRESH_TEST(PurgeAfterFree, KeepsWhatTheOptionAllows) {
   start();
-  fake::set_clock(kHalfLife);
+  fake::set_clock(kSecond);
   take_and_touch(64);
   free_without_purge(0, 32);
-  // 32 slots are held: an eighth of them, and the option.
-  free_limit_option() = 28 * kSlotBytes;
+  free_limit_option() = 32 * kSlotBytes;
   purge_after_free(0);
   EXPECT_EQ(dirty(), 32 * kSlotBytes);
-  free_limit_option() = 28 * kSlotBytes - 1;
+  free_limit_option() = 30 * kSlotBytes;
   purge_after_free(0);
-  EXPECT_EQ(dirty(), 31 * kSlotBytes) << "only what is over the limit";
-  // What is within the option alone needs no look at the clock, nor at the peak.
-  free_limit_option() = 31 * kSlotBytes;
-  hold(0);
+  EXPECT_EQ(dirty(), 30 * kSlotBytes) << "only what is over the limit";
+}
+
+// A little may be over, so that small frees share a system call.
+FRESH_TEST(PurgeAfterFree, WaitsUntilACallIsWorthIt) {
+  start();
+  fake::set_clock(kSecond);
+  for (u32 i = 0; i < 20; ++i) acquire_slots(32, 32, 0);
+  for (u32 i = 0; i < 16; ++i) free_without_purge(i * 32, 32);
+  free_limit_option() = 512 * kSlotBytes - kPages;
   purge_after_free(0);
-  EXPECT_EQ(dirty(), 31 * kSlotBytes);
+  EXPECT_EQ(dirty(), 512 * kSlotBytes);
+  free_limit_option() -= 1;
+  purge_after_free(0);
+  EXPECT_EQ(dirty(), 512 * kSlotBytes - kPages);
 }
 
 FRESH_TEST(PurgeAfterFree, PurgesAtMostTwiceWhatWasFreedAndSixtyFourPages) {
@@ -263,8 +256,7 @@ FRESH_TEST(PurgeAfterFree, PurgesAtMostTwiceWhatWasFreedAndSixtyFourPages) {
   take_and_touch(64);
   free_without_purge(0, 32);
   free_without_purge(32, 32);
-  fake::set_clock(1000 * kHalfLife);
-  hold(0);
+  fake::set_clock(1000 * kSecond);
   free_limit_option() = 0;
   usize before = dirty();
   purge_after_free(0);
@@ -276,30 +268,66 @@ FRESH_TEST(PurgeAfterFree, PurgesAtMostTwiceWhatWasFreedAndSixtyFourPages) {
 
 FRESH_TEST(PurgeAfterFree, EveryReleaseIsJudged) {
   start();
-  fake::set_clock(kHalfLife);
+  fake::set_clock(kSecond);
   take_and_touch(64);
-  free_limit_option() = 0;
-  // 64 slots were held: eight may stay. Each release is within its own budget.
+  free_limit_option() = 8 * kSlotBytes;
   for (u32 i = 0; i < 64; ++i) release_slots(&first_arena(), i, 1, 1);
   EXPECT_EQ(dirty(), 8 * kSlotBytes);
-  fake::set_clock(100 * kHalfLife);
+}
+
+// What comes back is kept; when it stops coming back it goes.
+FRESH_TEST(PurgeAfterFree, ABreathIsKept) {
+  start();
+  fake::set_clock(kSecond);
+  free_limit_option() = 0;
+  const auto breathe = [] {
+    for (u32 i = 0; i < 40; ++i) acquire_slots(32, 32, 0);
+    for (u32 i = 0; i < 40; ++i) release_slots(&first_arena(), i * 32, 32, low_mask(32));
+  };
+  breathe();
+  EXPECT_EQ(dirty(), 0u) << "nobody knew yet";
+  breathe();
+  EXPECT_GE(dirty(), 39 * kMiB);
+  const u64 purges = fake::calls_of(fake::kPurge);
+  for (int i = 0; i < 20; ++i) breathe();
+  EXPECT_EQ(fake::calls_of(fake::kPurge), purges);
+  fake::set_clock(3 * kSecond);
+  free_limit();
+  acquire_slots(32, 32, 0);
+  release_slots(&first_arena(), 0, 32, low_mask(32));
+  EXPECT_LT(dirty(), 39 * kMiB);
+}
+
+// A call looks at a bounded number of chunks; what hides the memory from it is passed in the end.
+FRESH_TEST(PurgeAfterFree, LooksAtSixteenChunksAtMost) {
+  start();
+  for (u32 i = 0; i < 2 * 80; ++i) acquire_slots(32, 32, 0);
+  free_without_purge(0, 1);
+  // Bits of chunks that have nothing to give.
+  first_arena().groups[0].dirty.store(~u64{0}, relaxed);
+  first_arena().groups[1].dirty.store(0, relaxed);
+  fake::set_clock(1000 * kSecond);
+  free_limit_option() = 0;
+  for (int call = 0; call < 3; ++call) {
+    purge_after_free(0);
+    EXPECT_EQ(dirty(), kSlotBytes) << "sixteen chunks had nothing";
+  }
   purge_after_free(0);
   EXPECT_EQ(dirty(), 0u);
 }
 
-FRESH_TEST(PurgeAfterFree, LooksAtSixteenChunksAtMost) {
+// Nor does a group whose pages the kernel keeps hide the others.
+FRESH_TEST(PurgeAfterFree, GoesOnBelowWhatTheKernelKeeps) {
   start();
-  for (u32 i = 0; i < 2 * 40; ++i) acquire_slots(32, 32, 0);
-  const u32 last = 39 * kSlotsPerChunk;
-  free_without_purge(last, 1);
-  fake::set_clock(1000 * kHalfLife);
-  hold(0);
+  for (u32 i = 0; i < 2 * 100; ++i) acquire_slots(32, 32, 0);
+  for (u32 chunk = 0; chunk < 100; ++chunk) free_without_purge(chunk * kSlotsPerChunk, 1);
+  fake::set_clock(1000 * kSecond);
   free_limit_option() = 0;
-  purge_after_free(0);
-  EXPECT_EQ(dirty(), kSlotBytes) << "chunks 0 to 15 had nothing";
-  purge_after_free(0);
-  EXPECT_EQ(dirty(), kSlotBytes) << "nor had 16 to 31";
-  purge_after_free(0);
+  refuse_purges();
+  for (int call = 0; call < 3; ++call) purge_after_free(kSlotBytes);
+  EXPECT_EQ(dirty(), 100 * kSlotBytes);
+  fake::stop_faults();
+  for (int call = 0; call < 20; ++call) purge_after_free(kSlotBytes);
   EXPECT_EQ(dirty(), 0u);
 }
 

@@ -88,7 +88,7 @@ class Pool {
       const bool taken = (first_arena().groups[0].taken.get() >> i) & 1;
       const u64 free = chunk.free.load(relaxed), resident = chunk.dirty.load(relaxed);
       ASSERT_EQ(free & resident, taken ? resident : 0) << "a slot in use counts as free memory";
-      dirty_bytes += taken ? count_bits(resident) * kSlotBytes : resident != 0 ? kChunkBytes : 0;
+      dirty_bytes += count_bits(resident) * kSlotBytes;
     }
     ASSERT_EQ(dirty(), dirty_bytes);
     for (const SlotRun& run : runs_) {

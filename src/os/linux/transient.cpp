@@ -1,0 +1,164 @@
+// A thread that the C library does not know. pthread_create allocates and takes locks of the C library, which the
+// caller of free may hold; this takes none and needs no memory but what lies ready here, untouched until it is used.
+//
+// What such a thread lacks: an entry in the C library's list of threads (setuid does not reach it, pthread_exit of the
+// last other thread does not wait for it), a thread descriptor beyond the few words below, dynamic thread-local
+// storage. Its thread pointer leads into a block of its own, where Coffer's variables and errno lie at the offsets that
+// they have in every thread.
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.hpp"
+#include "os/linux/namespace.hpp"
+#include "os/os.hpp"
+
+// Both are in newer C libraries only.
+extern "C" __attribute__((weak)) const ptrdiff_t __rseq_offset;
+extern "C" __attribute__((weak)) char __libc_single_threaded;
+
+namespace coffer {
+
+extern __thread char t_lock_identity __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+namespace COFFER_OS_NAMESPACE {
+
+namespace {
+
+// Sanitizers keep account of threads by what the C library tells them.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kSupported = false;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
+constexpr bool kSupported = false;
+#else
+constexpr bool kSupported = true;
+#endif
+#else
+constexpr bool kSupported = true;
+#endif
+
+constexpr usize kBelow = 48 * 1024;  // thread-local variables lie below the thread pointer on some machines,
+constexpr usize kAbove = 16 * 1024;  // above it on others
+constexpr usize kMargin = 256;       // all of Coffer's variables are that near to one of them
+constexpr usize kStack = 64 * 1024;
+
+struct alignas(4096) Area {
+  char below[kBelow];
+  char above[kAbove];
+  char stack[kStack];
+  Atomic<i32> thread;  // its number; the kernel clears it when the thread has left its stack
+};
+
+// A thread may still be on its way out when the next one is wanted.
+Area g_areas[2];
+
+Atomic<i32> g_process;  // number of the process that may start threads
+
+bool fits(const volatile void* variable) {
+  const ptrdiff_t offset = static_cast<const volatile char*>(variable) - static_cast<char*>(__builtin_thread_pointer());
+  return offset >= -static_cast<ptrdiff_t>(kBelow - kMargin) && offset <= static_cast<ptrdiff_t>(kAbove - kMargin);
+}
+
+bool offsets_fit() {
+  const char* const thread_pointer = static_cast<char*>(__builtin_thread_pointer());
+  if (&__rseq_offset != nullptr && !fits(thread_pointer + __rseq_offset)) return false;
+  return fits(&errno) && fits(&t_lock_identity);
+}
+
+// The words of a thread descriptor that compiled code looks at: on x86-64 its own address, twice, and the guards that
+// the compiler and the C library compare with. (Elsewhere these are global.)
+void fill_descriptor(char* to) {
+#ifdef __x86_64__
+  constexpr usize kGuards = 0x28, kGuardBytes = 16;
+  memcpy(to + kGuards, static_cast<char*>(__builtin_thread_pointer()) + kGuards, kGuardBytes);
+  memcpy(to, &to, sizeof to);
+  memcpy(to + 2 * sizeof to, &to, sizeof to);
+#else
+  static_cast<void>(to);
+#endif
+}
+
+struct Start {
+  void (*body)();
+};
+Start g_start;  // written before the thread starts; there is one at a time
+
+int enter(void*) {
+  g_start.body();
+  return 0;
+}
+
+// A filter for system calls may kill a process that makes a thread, but hardly one that has made some already.
+bool sandbox_forbids() {
+  const bool alone = &__libc_single_threaded == nullptr || __libc_single_threaded != 0;
+  return alone && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0;
+}
+
+// clone with every signal blocked, which the thread inherits: a handler of the program must not run on it.
+bool clone_quietly(Area* area) {
+  // What pthread_create asks for, so that tools which know threads by it (valgrind) know this one.
+  constexpr int kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                         CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+  constexpr usize kSignalBytes = 8;  // of the kernel's set; sigprocmask leaves two signals out
+  const u64 all = ~u64{0};
+  u64 before = 0;
+  if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, kSignalBytes) != 0) return false;
+  char* const thread_pointer = area->above;
+  fill_descriptor(thread_pointer);
+  const int got = clone(&enter, area->stack + kStack, kFlags, nullptr, &area->thread, thread_pointer, &area->thread);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, kSignalBytes);
+  return got > 0;
+}
+
+}  // namespace
+
+void note_process() {
+  if (!kSupported) return;
+  const int saved = errno;
+  // relaxed, both: the process has one thread, or starts. Threads of the parent do not exist here.
+  for (Area& area : g_areas) area.thread.store(0, relaxed);
+  g_process.store(static_cast<i32>(syscall(SYS_getpid)), relaxed);
+  errno = saved;
+}
+
+bool is_noted_process() {
+  const int saved = errno;
+  // relaxed: written while there was one thread.
+  const bool same = syscall(SYS_getpid) == g_process.load(relaxed);
+  errno = saved;
+  return same;
+}
+
+bool start_transient(void (*body)()) {
+  if (!kSupported || !offsets_fit()) return false;
+  const int saved = errno;
+  bool started = false;
+  // acquire: pairs with the kernel's clearing, after which nothing uses the stack any more.
+  Area* area = g_areas[0].thread.load(acquire) == 0 ? &g_areas[0] : &g_areas[1];
+  if (area->thread.load(acquire) == 0 && is_noted_process() && !sandbox_forbids()) {
+    g_start.body = body;
+    started = clone_quietly(area);
+    if (!started) area->thread.store(0, relaxed);  // relaxed: the caller is the only one who starts
+  }
+  errno = saved;
+  return started;
+}
+
+void pause_ns(u64 nanoseconds) {
+  const int saved = errno;
+  struct timespec time = {static_cast<time_t>(nanoseconds / 1'000'000'000),
+                          static_cast<long>(nanoseconds % 1'000'000'000)};
+  // Not nanosleep: in the C library that is a point of cancellation, which a transient thread cannot stand.
+  syscall(SYS_nanosleep, &time, nullptr);
+  errno = saved;
+}
+
+}  // namespace COFFER_OS_NAMESPACE
+}  // namespace coffer

@@ -1,0 +1,109 @@
+#include "pool/breath.hpp"
+
+#include "config/config.hpp"
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+#include "pool/limit.hpp"
+
+namespace coffer {
+
+namespace {
+
+constexpr u64 kTicks = 4;  // ended ticks that count
+
+// Smaller changes are not worth a store to a line that all threads share.
+constexpr usize kGrain = 128 * 1024;
+
+struct alignas(kCacheLine) Breath {
+  Atomic<usize> peak;              // highest held before `low`
+  Atomic<usize> low;               // lowest held since `peak`
+  Atomic<usize> rise;              // highest of (held, at most peak) - low in this tick
+  Atomic<usize> highest;           // highest held in this tick
+  Atomic<u64> tick;                // number of this tick
+  Atomic<u64> low_tick;            // when `low` was reached
+  Atomic<usize> rises[kTicks];     // of the ended ticks, by number
+  Atomic<usize> highests[kTicks];  // of the ended ticks, by number
+};
+
+Breath g_breath;
+
+usize larger(usize a, usize b) { return a > b ? a : b; }
+usize smaller(usize a, usize b) { return a < b ? a : b; }
+usize difference(usize a, usize b) { return a > b ? a - b : 0; }
+
+// relaxed, in this file: figures for a limit that may be late. Nothing is published by them.
+
+void note_rise(usize held) {
+  Breath& breath = g_breath;
+  const usize peak = breath.peak.load(relaxed);
+  const usize low = breath.low.load(relaxed);
+  const usize rise = difference(smaller(held, peak), low);
+  if (rise > breath.rise.load(relaxed) + kGrain) breath.rise.store(rise, relaxed);
+  if (held > breath.highest.load(relaxed) + kGrain) breath.highest.store(held, relaxed);
+  if (held > peak + kGrain) {
+    breath.low.store(held, relaxed);
+    breath.peak.store(held, relaxed);
+  }
+}
+
+void note_fall(usize held) {
+  Breath& breath = g_breath;
+  if (held + kGrain >= breath.low.load(relaxed)) return;
+  breath.low.store(held, relaxed);
+  breath.low_tick.store(breath.tick.load(relaxed), relaxed);
+}
+
+// Ends the running tick. The clock is looked at whenever more than the option is free: if nobody did for longer than is
+// remembered, nothing that was worth it came back.
+void pass_time(usize held) {
+  Breath& breath = g_breath;
+  const u64 now = os::coarse_ns() / kTickNs;
+  u64 before = breath.tick.load(relaxed);
+  // The clocks of two threads may differ by a moment. The winner of the exchange does the work; a failure without
+  // reason leaves it to the next call.
+  if (now <= before || !breath.tick.compare_exchange(before, now, relaxed, relaxed)) return;
+  const u64 passed = smaller(now - before, kTicks + 1);
+  for (u64 i = 1; i < passed; ++i) {
+    breath.rises[(now - i) % kTicks].store(0, relaxed);
+    breath.highests[(now - i) % kTicks].store(0, relaxed);
+  }
+  const usize rise = breath.rise.exchange(0, relaxed);
+  const usize highest = breath.highest.exchange(held, relaxed);
+  if (passed <= kTicks) {
+    breath.rises[before % kTicks].store(rise, relaxed);
+    breath.highests[before % kTicks].store(highest, relaxed);
+  }
+  // A swing that began long ago is over: its peak is not recent, and what rises now is growth.
+  if (now - breath.low_tick.load(relaxed) > kTicks) {
+    breath.low.store(held, relaxed);
+    breath.peak.store(held, relaxed);
+    breath.low_tick.store(now, relaxed);
+  }
+}
+
+}  // namespace
+
+void held_rises(usize bytes) { note_rise(counters().held.fetch_add(bytes, relaxed) + bytes); }
+
+void held_falls(usize bytes) { note_fall(counters().held.fetch_sub(bytes, relaxed) - bytes); }
+
+usize least_free_limit() {
+  const usize option = config::options().free_limit;
+  return option < kPressureFloor ? option : kPressureFloor;
+}
+
+usize free_limit() {
+  const usize held = counters().held.load(relaxed);
+  pass_time(held);
+  if (limit_pressure()) return least_free_limit();
+  Breath& breath = g_breath;
+  usize rise = breath.rise.load(relaxed);
+  usize highest = breath.highest.load(relaxed);
+  for (u64 i = 0; i < kTicks; ++i) {
+    rise = larger(rise, breath.rises[i].load(relaxed));
+    highest = larger(highest, breath.highests[i].load(relaxed));
+  }
+  return config::options().free_limit + smaller(rise, difference(highest, held));
+}
+
+}  // namespace coffer

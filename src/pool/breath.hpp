@@ -1,0 +1,27 @@
+// How much memory a program takes back after it gave it up: its breath. What comes back soon is worth keeping resident,
+// everything else is not.
+//
+// Held memory goes up and down. A rise counts from the lowest point since the last peak, and only up to that peak: a
+// first growth is no breath. The breath is the largest rise of the last second or so, in four ticks of a quarter second
+// and the one that runs; a swing that lasts longer counts with what of it lies within a second. All of it is learnt in
+// passing, by relaxed loads and rare stores; a lost update is made good by the next rise.
+#pragma once
+
+#include "base/base.hpp"
+
+namespace coffer {
+
+inline constexpr u64 kTickNs = 250'000'000;
+
+// Count bytes of spans and large blocks that begin or end to be held. (Not called between two changes that belong
+// together, as a block that moves: that would look like a breath.)
+void held_rises(usize bytes);
+void held_falls(usize bytes);
+
+// Free bytes that may stay resident now: the option plus the breath, and never so much that held and free together pass
+// the recent peak of held and the option. Near a limit of the process's cgroup, least_free_limit. Reads the clock.
+usize free_limit();
+// What may stay in any case.
+usize least_free_limit();
+
+}  // namespace coffer

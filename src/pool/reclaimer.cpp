@@ -1,0 +1,75 @@
+#include "pool/reclaimer.hpp"
+
+#include "base/atomic.hpp"
+#include "config/config.hpp"
+#include "os/os.hpp"
+
+namespace coffer {
+
+namespace {
+
+enum class State : u32 { none = 0, running = 1, wanted = 2 };
+
+constexpr u64 kStepNs = 250'000'000;
+// It stays for as many steps after its chores are done: a program that breathes has nothing over the floor now and
+// then.
+constexpr u32 kIdleSteps = 2;
+constexpr u64 kRetryNs = 2'000'000'000;  // where no thread can be had, it is tried again after so long
+
+Atomic<State> g_state;
+Atomic<u64> g_retry;  // no thread could be had before; not until then
+
+// Plain: written at the start of the process, before anybody asks.
+void (*g_enter)();
+const Chore* g_chores;
+u32 g_chore_count;
+
+void run() {
+  g_enter();
+  for (u32 idle = 0;;) {
+    os::pause_ns(kStepNs);
+    // acq_rel: with the CASes in want_reclaimer: what was freed before the request is seen by the chores.
+    g_state.exchange(State::running, acq_rel);
+    bool stay = false;
+    for (u32 i = 0; i < g_chore_count; ++i) stay = g_chores[i]() || stay;
+    idle = stay ? 0 : idle + 1;
+    if (idle <= kIdleSteps) continue;
+    State seen = State::running;
+    // release: pairs with the acquire of the next one who starts. A failure without reason is one more round.
+    if (g_state.compare_exchange(seen, State::none, release, relaxed)) return;
+  }
+}
+
+}  // namespace
+
+void set_chores(void (*enter)(), const Chore* chores, u32 count) {
+  g_enter = enter;
+  g_chores = chores;
+  g_chore_count = count;
+}
+
+void want_reclaimer() {
+  State seen = g_state.load(relaxed);  // relaxed: the CASes decide
+  while (seen == State::running) {
+    // release: pairs with the exchange in run.
+    if (g_state.compare_exchange(seen, State::wanted, release, relaxed)) return;
+  }
+  if (seen == State::wanted || g_chore_count == 0 || !config::options().reclaimer) return;
+  const u64 now = os::coarse_ns();
+  // relaxed: a time that may be late.
+  if (now < g_retry.load(relaxed) || !os::is_noted_process()) return;
+  // acquire: pairs with the release of the one before. Who fails here was overtaken by another who starts it.
+  if (!g_state.compare_exchange(seen, State::running, acquire, relaxed)) return;
+  if (os::start_transient(&run)) return;
+  g_retry.store(now + kRetryNs, relaxed);  // relaxed: as above
+  g_state.store(State::none, release);     // release: as the reclaimer's own end
+}
+
+bool forget_reclaimer() {
+  // relaxed: the child has one thread.
+  const bool was = g_state.load(relaxed) != State::none;
+  g_state.store(State::none, relaxed);
+  return was;
+}
+
+}  // namespace coffer

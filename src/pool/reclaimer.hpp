@@ -1,0 +1,38 @@
+// The reclaimer: a thread that lives for a moment. While a program breathes, memory that it will want back stays
+// resident; when it stops, nobody may ever free again, and somebody has to notice. So whoever leaves free memory over
+// the floor asks for the reclaimer. It wakes four times a second, does its chores, and ends when they find nothing left
+// to wait for. There is one at a time, and none in a program that keeps little.
+//
+//   state     meaning
+//   none      no reclaimer
+//   running   there is one (or its starter is about to start it)
+//   wanted    there is one, and somebody asked since it last woke: it goes round once more before it ends
+//
+// none -> running: whoever asks, and then starts it. running -> wanted: whoever asks. wanted -> running: the reclaimer,
+// as it wakes. running -> none: the reclaimer, as its last act, so that nobody's request is lost; or a starter who
+// failed.
+#pragma once
+
+#include "base/base.hpp"
+
+namespace coffer {
+
+// Something to do at each waking. Returns whether the reclaimer shall stay for it. It may use all of Coffer as any
+// thread may; between two chores and during its sleep the reclaimer holds nothing.
+using Chore = bool (*)();
+
+// Says what there is to do, and what a thread must do first to be a thread of Coffer; once, at the start of the
+// process.
+void set_chores(void (*enter)(), const Chore* chores, u32 count);
+
+// Somebody left something to wait for. Any thread, at any time, holding no lock.
+void want_reclaimer();
+
+// In a fork child: the parent's reclaimer does not exist. Returns whether there was one.
+bool forget_reclaimer();
+
+// A chore: gives back free slots and chunks over what may stay (free_limit). When nothing was taken or freed for a
+// second, most of what may stay goes, too.
+bool purge_what_waits();
+
+}  // namespace coffer

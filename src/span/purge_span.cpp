@@ -1,0 +1,255 @@
+#include "span/purge_span.hpp"
+
+#include "config/config.hpp"
+#include "os/os.hpp"
+#include "pool/partial_pool.hpp"
+#include "pool/reclaimer.hpp"
+#include "pool/slot_pool.hpp"
+#include "span/class_use.hpp"
+
+namespace coffer {
+
+namespace {
+
+constexpr u32 kMostBlocks = kMaxSpanSlots * kSlotBytes / kQuantum;
+
+// How old, in ticks, a span must be for whoever frees and for the reclaimer: a class that is alive adopts its spans
+// before, the newest first.
+constexpr u32 kAgeForFreers = 2;
+constexpr u32 kAgeForReclaimer = 4;
+constexpr u32 kSpansAStep = 1024;  // that the reclaimer looks at, a waking
+constexpr u32 kListsALook = 16;    // lists that a free looks into, to find a span old enough
+
+Atomic<u32> g_next_list;  // where the next look begins, in lists over all shards
+
+// Which blocks of a span are free.
+class FreeMap {
+ public:
+  explicit FreeMap(u32 capacity) {
+    for (u32 i = 0; i <= capacity / 64; ++i) words_[i] = 0;
+  }
+  void add(u32 block) { words_[block / 64] |= u64{1} << (block % 64); }
+  void remove(u32 from, u32 to) {
+    for (u32 i = from; i < to; ++i) words_[i / 64] &= ~(u64{1} << (i % 64));
+  }
+  bool has(u32 block) const { return (words_[block / 64] >> (block % 64)) & 1; }
+  bool has_all(u32 from, u32 to) const {
+    for (u32 i = from; i < to; ++i) {
+      if (!has(i)) return false;
+    }
+    return true;
+  }
+
+ private:
+  u64 words_[kMostBlocks / 64 + 1];
+};
+
+void add_list(const Span* span, const Block* list, FreeMap& free) {
+  // A program that wrote to freed blocks may have broken the list: what follows is lost then.
+  for (u32 i = 0; list != nullptr && i < span->capacity.get(); list = list->next, ++i) {
+    const uptr address = reinterpret_cast<uptr>(list);
+    if (!is_block_start(span, address)) return;
+    free.add(static_cast<u32>((address - span->first_block) / span->block_bytes.get()));
+  }
+}
+
+// The pages that are not absent and that no live block reaches.
+u64 idle_pages(const Span* span, const FreeMap& free) {
+  const usize first = span->first_block % kSlotBytes;
+  const usize bytes = span->block_bytes.get();
+  const u32 capacity = span->capacity.get();
+  u64 idle = 0;
+  for (u64 pages = ~span->absent.get() & low_mask(span->slots.get() * kPagesPerSlot); pages != 0; pages &= pages - 1) {
+    const u32 page = lowest_bit(pages);
+    const usize start = page * kCarvePage;
+    const usize end = start + kCarvePage;
+    const usize from = start <= first ? 0 : (start - first) / bytes;  // the first block that reaches into the page
+    usize to = end <= first ? 0 : divide_up(end - first, bytes);
+    if (to > capacity) to = capacity;
+    if (free.has_all(static_cast<u32>(from), static_cast<u32>(to))) idle |= u64{1} << page;
+  }
+  return idle;
+}
+
+// Where a page is larger than kCarvePage, only whole ones of the machine's can go.
+u64 whole_pages(const Span* span, u64 pages) {
+  const u32 unit = static_cast<u32>(os::page_size() / kCarvePage);
+  if (unit <= 1) return pages;
+  const u32 offset = static_cast<u32>(span_start(span) / kCarvePage % unit);
+  u64 whole = 0;
+  const u32 count = span->slots.get() * kPagesPerSlot;
+  for (u32 page = (unit - offset) % unit; page + unit <= count; page += unit) {
+    const u64 mask = low_mask(unit) << page;
+    if ((pages & mask) == mask) whole |= mask;
+  }
+  return whole;
+}
+
+// Gives the pages back, run by run; returns those that are gone.
+u64 purge_pages(Span* span, u64 pages) {
+  u64 gone = 0;
+  while (pages != 0) {
+    const u32 page = lowest_bit(pages);
+    const u64 rest = ~(pages >> page);
+    const u32 length = rest != 0 ? lowest_bit(rest) : 64;
+    const u64 mask = low_mask(length) << page;
+    void* start = reinterpret_cast<void*>(span_start(span) + page * kCarvePage);
+    if (os::purge(start, length * kCarvePage)) gone |= mask;
+    pages &= ~mask;
+  }
+  return gone;
+}
+
+// What the slots' absent pages hold now: those of which all pages went are clean, those of which one stayed are not.
+void note_slots(Span* span, u64 gone, u64 stayed) {
+  u32 dirty = span->dirty_slots_at_start.get();
+  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
+    const u64 mask = low_mask(kPagesPerSlot) << (slot * kPagesPerSlot);
+    if ((gone & mask) == mask) dirty &= ~(1u << slot);
+    if ((stayed & mask) != 0) dirty |= 1u << slot;
+  }
+  span->dirty_slots_at_start.set(static_cast<u8>(dirty));
+}
+
+// Takes the blocks that start in the pages out of the map, and marks the pages absent.
+void make_absent(Span* span, u64 pages, FreeMap& free) {
+  u32 taken = 0;
+  for_each_page(span, pages & ~span->absent.get(), [&](u32, u32 from, u32 to) {
+    free.remove(from, to);
+    taken += to - from;
+  });
+  span->absent.set(span->absent.get() | pages);
+  span->cut.set(span->cut.get() - taken);
+}
+
+// Links the free blocks that are not absent, in address order.
+void link_free(Span* span, const FreeMap& free) {
+  Block* list = nullptr;
+  u32 count = 0;
+  for (u32 i = span->capacity.get(); i-- > 0;) {
+    if (!free.has(i)) continue;
+    Block* block = block_at(span, i);
+    block->next = list;
+    list = block;
+    ++count;
+  }
+  set_countdown(span, count, kNever);
+  span->local_free.set(list);
+}
+
+// The span is the caller's alone: claimed, without an owner, on no list. Others may push all the while.
+//
+// In this order, so that a fork child finds a span whose blocks are on its list and whose absent pages hold none of
+// them, or a span with an empty list: what was on it is lost there.
+usize purge_claimed(Span* span) {
+  FreeMap map(span->capacity.get());
+  u32 count = 0;
+  add_list(span, take_remote(span, &count), map);
+  add_list(span, span->local_free.get(), map);
+  FreeMap with_absent = map;
+  for_each_page(span, span->absent.get(), [&](u32, u32 from, u32 to) {
+    for (u32 i = from; i < to; ++i) with_absent.add(i);
+  });
+  const u64 idle = whole_pages(span, idle_pages(span, with_absent));
+  span->local_free.set(nullptr);
+  compiler_fence();
+  u64 gone = 0;
+  if (idle != 0) {
+    Arena* arena = arena_of_span(span);
+    forbid_huge(arena, static_cast<u32>((span_start(span) - arena->base) / kChunkBytes));
+    // Marked before they go: what a fork child finds there is zero, and on no list.
+    make_absent(span, idle, map);
+    gone = purge_pages(span, idle);
+    note_slots(span, gone, idle & ~gone);
+    // A block that starts in such a page may end in one that is not zero.
+    const usize bytes = span->block_bytes.get();
+    const bool parted = kCarvePage % bytes != 0 && bytes % kCarvePage != 0;
+    if (parted || gone != idle) span->pages_zero.set(0);
+  }
+  link_free(span, map);
+  return count_bits(gone) * kCarvePage;
+}
+
+// Free bytes of a listed span outside absent pages.
+usize free_bytes(const Span* span) {
+  const u32 count = load_word(span, relaxed).count();  // relaxed: a figure
+  const u32 absent = absent_count(span);
+  return count > absent ? usize{count - absent} * span->block_bytes.get() : 0;
+}
+
+void share_again(Span* span) {
+  // As share_claimed (heap/taking.cpp): until it can be found, the span counts as private.
+  const ClassIndex size_class = span->size_class.get();
+  const usize bytes = usize{shared_base(span)} * span->block_bytes.get();
+  switch (mark_shared(span)) {
+    case ShareResult::shared:
+      return span_shared(size_class, bytes);
+    case ShareResult::empty:
+      return end_span(span);
+    case ShareResult::listed: {
+      const bool inserted = g_partial_pool.insert_looked_at(span);
+      span_shared(size_class, bytes);
+      if (!inserted) end_span(span);
+      return;
+    }
+  }
+}
+
+// Looks at one span of a list; null: none is old enough.
+bool look_at_one(u32 list, u32 least_age, usize* bytes) {
+  Span* span = g_partial_pool.take_waiting(list % kClasses, list / kClasses, least_age, mark_looked_at);
+  if (span == nullptr) return false;
+  *bytes += purge_claimed(span);
+  share_again(span);
+  return true;
+}
+
+usize much() { return config::options().free_limit; }
+
+}  // namespace
+
+void list_span(Span* span) {
+  const bool linked = g_partial_pool.insert(span, free_bytes(span));
+  if (!linked) end_span(span);
+  if (COFFER_LIKELY(g_partial_pool.waiting_bytes() <= much())) return;
+  want_reclaimer();
+  const u32 lists = shard_count() * kClasses;
+  usize bytes = 0;
+  for (u32 i = 0; i < kListsALook; ++i) {
+    const u32 list = g_next_list.load(relaxed) % lists;  // relaxed: only a place to start
+    if (look_at_one(list, kAgeForFreers, &bytes)) return;
+    g_next_list.store(list + 1, relaxed);  // relaxed: as above
+  }
+}
+
+usize purge_waiting_spans(u32 least_age, u32 most) {
+  usize bytes = 0;
+  for (u32 list = 0; list < shard_count() * kClasses; ++list) {
+    while (most > 0 && look_at_one(list, least_age, &bytes)) --most;
+  }
+  return bytes;
+}
+
+usize purge_all_spans() {
+  g_partial_pool.look_again();
+  return purge_waiting_spans(0, ~u32{0});
+}
+
+bool purge_spans_that_wait() {
+  purge_waiting_spans(kAgeForReclaimer, kSpansAStep);
+  return g_partial_pool.waiting_bytes() > much();
+}
+
+usize unbacked_bytes(const Span* span) {
+  // A huge page is resident whole.
+  const Arena* arena = arena_of_span(span);
+  if (arena->chunks[(span_start(span) - arena->base) / kChunkBytes].huge.get() != 0) return 0;
+  u64 untouched = ~touched_pages(span) & low_mask(span->slots.get() * kPagesPerSlot);
+  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
+    const bool dirty = (span->dirty_slots_at_start.get() >> slot) & 1;
+    if (dirty) untouched &= ~(low_mask(kPagesPerSlot) << (slot * kPagesPerSlot));
+  }
+  return count_bits(untouched) * kCarvePage;
+}
+
+}  // namespace coffer

@@ -1,0 +1,27 @@
+// Giving back whole pages inside partly used spans. A span in the partial pool is nobody's: whoever takes it from there
+// under the pool's lock, as an adopter would, has it alone. It walks the span's lists, finds the pages that no live
+// block reaches, takes the free blocks that start in them off the list, marks the pages absent, gives them back, and
+// shares the span again. To the next owner they are pages never cut (DESIGN.md 3.2).
+#pragma once
+
+#include "span/span.hpp"
+
+namespace coffer {
+
+// Puts a listed span into the partial pool; if it became empty meanwhile, ends it. When the spans there hold much, the
+// oldest is looked at: a bounded cost, about that of the frees that listed the span.
+void list_span(Span* span);
+
+// Looks at the pages of spans that wait for it, the oldest first, in all shards and classes: those put in at least
+// `least_age` ticks ago, at most `most` of them. Returns the bytes given back.
+usize purge_waiting_spans(u32 least_age, u32 most);
+// The same for all listed spans, whether or not they were looked at before.
+usize purge_all_spans();
+
+// A chore of the reclaimer.
+bool purge_spans_that_wait();
+
+// Bytes of a span's pages that nobody touched since they were fresh or purged.
+usize unbacked_bytes(const Span* span);
+
+}  // namespace coffer

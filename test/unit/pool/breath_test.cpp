@@ -1,0 +1,146 @@
+#include "pool/breath.hpp"
+
+#include <gtest/gtest.h>
+
+#include "fresh.hpp"
+#include "observe/counters.hpp"
+#include "options.hpp"
+#include "os/fake/fake.hpp"
+
+namespace coffer {
+namespace {
+
+namespace fake = os::fake;
+
+constexpr usize kMiB = usize{1} << 20;
+constexpr u64 kTick = 250'000'000;
+constexpr usize kNear = kMiB / 4;  // small changes are not looked at
+
+// The clock stands at the start of a tick, far from 0.
+void at(u64 tick) { fake::set_clock(tick * kTick + 1000 * kTick); }
+
+usize held() { return counters().held.load(relaxed); }
+
+// Held goes to `bytes` in steps of at most 1 MiB, as spans come and go.
+void go_to(usize bytes) {
+  while (held() < bytes) held_rises(bytes - held() < kMiB ? bytes - held() : kMiB);
+  while (held() > bytes) held_falls(held() - bytes < kMiB ? held() - bytes : kMiB);
+}
+
+void start() {
+  test::changeable_options().free_limit = 0;
+  at(0);
+  free_limit();
+}
+
+FRESH_TEST(Breath, AFirstGrowthIsNone) {
+  start();
+  go_to(500 * kMiB);
+  EXPECT_EQ(free_limit(), 0u);
+  go_to(100 * kMiB);
+  EXPECT_EQ(free_limit(), 0u) << "nor is a first fall";
+}
+
+FRESH_TEST(Breath, ARiseAfterAFallIsOne) {
+  start();
+  go_to(100 * kMiB);
+  go_to(30 * kMiB);
+  go_to(60 * kMiB);
+  EXPECT_NEAR(free_limit(), 30 * kMiB, kNear);
+  go_to(20 * kMiB);
+  EXPECT_NEAR(free_limit(), 30 * kMiB, kNear) << "a fall teaches nothing yet";
+  go_to(90 * kMiB);
+  go_to(0);
+  EXPECT_NEAR(free_limit(), 70 * kMiB, kNear);
+}
+
+FRESH_TEST(Breath, CountsUpToThePeakOnly) {
+  start();
+  go_to(100 * kMiB);
+  go_to(80 * kMiB);
+  go_to(400 * kMiB);
+  go_to(0);
+  EXPECT_NEAR(free_limit(), 20 * kMiB, kNear) << "what rose above the peak was growth";
+}
+
+FRESH_TEST(Breath, HeldAndFreeStayUnderTheRecentPeak) {
+  start();
+  go_to(100 * kMiB);
+  go_to(0);
+  go_to(100 * kMiB);
+  go_to(90 * kMiB);
+  EXPECT_NEAR(free_limit(), 10 * kMiB, kNear);
+  test::changeable_options().free_limit = 8 * kMiB;
+  EXPECT_NEAR(free_limit(), 18 * kMiB, kNear);
+}
+
+FRESH_TEST(Breath, IsForgottenAfterASecond) {
+  start();
+  go_to(100 * kMiB);
+  go_to(0);
+  go_to(100 * kMiB);
+  go_to(0);
+  for (u64 tick = 0; tick <= 4; ++tick) {
+    at(tick);
+    EXPECT_NEAR(free_limit(), 100 * kMiB, kNear) << tick;
+  }
+  at(5);
+  EXPECT_EQ(free_limit(), 0u);
+}
+
+FRESH_TEST(Breath, GoesOnWhileItIsSeen) {
+  start();
+  for (u64 tick = 0; tick < 40; ++tick) {
+    at(tick);
+    go_to(100 * kMiB);
+    free_limit();
+    go_to(0);
+    if (tick > 0) {
+      ASSERT_NEAR(free_limit(), 100 * kMiB, kNear) << tick;
+    }
+  }
+}
+
+// A program that grows again long after it shrank does not breathe.
+FRESH_TEST(Breath, ASlowRiseIsGrowth) {
+  start();
+  go_to(400 * kMiB);
+  go_to(0);
+  free_limit();
+  at(20);
+  free_limit();
+  go_to(200 * kMiB);
+  go_to(0);
+  EXPECT_EQ(free_limit(), 0u);
+}
+
+FRESH_TEST(Breath, AnOldPeakAllowsNothing) {
+  start();
+  go_to(400 * kMiB);
+  go_to(300 * kMiB);
+  free_limit();
+  for (u64 tick = 1; tick < 12; ++tick) {
+    at(tick);
+    free_limit();
+    go_to(250 * kMiB);
+    go_to(300 * kMiB);
+  }
+  // The swing of 50 MiB is seen still, the peak of 400 MiB is not.
+  go_to(290 * kMiB);
+  EXPECT_NEAR(free_limit(), 10 * kMiB, kNear);
+}
+
+// Nobody looked at the clock for long, so that nothing is known to be recent.
+FRESH_TEST(Breath, WhatWasLearntLongAgoIsForgottenAtOnce) {
+  start();
+  go_to(100 * kMiB);
+  go_to(0);
+  go_to(100 * kMiB);
+  at(50);
+  free_limit();
+  go_to(0);
+  EXPECT_EQ(free_limit(), 0u);
+}
+
+}  // namespace
+}  // namespace coffer
