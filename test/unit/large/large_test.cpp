@@ -30,7 +30,7 @@ FRESH_TEST(SlotRun, IsDescribedByItsFirstSlot) {
     const usize bytes = round_up(size, kSlotBytes);
     EXPECT_EQ(reinterpret_cast<uptr>(block) % kSlotBytes, 0u);
     EXPECT_TRUE(is_large(span));
-    EXPECT_EQ(span->large_bytes.get(), bytes);
+    EXPECT_EQ(large_bytes(span), bytes);
     EXPECT_EQ(span->large_chunks.get(), 0u);
     EXPECT_EQ(span->owner.load(relaxed), nullptr);
     for (usize i = 0; i < bytes / kSlotBytes; ++i) EXPECT_EQ(first_record(span + i), span);
@@ -68,7 +68,7 @@ FRESH_TEST(ChunkRun, IsDescribedByItsFirstChunk) {
     const u32 chunks = static_cast<u32>(divide_up(size, kChunkBytes));
     EXPECT_EQ(reinterpret_cast<uptr>(block) % kChunkBytes, 0u);
     EXPECT_TRUE(is_large(span));
-    EXPECT_EQ(span->large_bytes.get(), bytes);
+    EXPECT_EQ(large_bytes(span), bytes);
     EXPECT_EQ(span->large_chunks.get(), chunks);
     EXPECT_EQ(chunk_of(block).use.load(relaxed), ChunkUse::large);
     EXPECT_EQ(chunk_of(block).large_chunks.get(), chunks);
@@ -131,7 +131,7 @@ FRESH_TEST(Large, EverySizeAtEveryAlignment) {
       void* block = allocate_large(size, alignment, &zero);
       ASSERT_NE(block, nullptr);
       EXPECT_EQ(reinterpret_cast<uptr>(block) % alignment, 0u) << size << " aligned to " << alignment;
-      EXPECT_GE(record(block)->large_bytes.get(), size);
+      EXPECT_GE(large_bytes(record(block)), size);
       std::memset(block, 7, size);
     }
   }
@@ -162,7 +162,7 @@ FRESH_TEST(Large, FailsWithoutMemoryAndChangesNothing) {
   EXPECT_EQ(allocate_large(200'000'000, 16, &zero), nullptr);
   fake::stop_faults();
   EXPECT_EQ(large_blocks(), 1u);
-  EXPECT_EQ(held(), record(first)->large_bytes.get());
+  EXPECT_EQ(held(), large_bytes(record(first)));
   EXPECT_NE(allocate(5'000'000), nullptr);
 }
 

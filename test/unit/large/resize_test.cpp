@@ -38,7 +38,7 @@ FRESH_TEST(ResizeSlots, GrowsIntoTheFreeSlotsBehind) {
   EXPECT_EQ(large_bytes(), 2 * kSlotBytes);
   EXPECT_EQ(resize(block, 300'000), block);
   Span* span = record(block);
-  EXPECT_EQ(span->large_bytes.get(), 10 * kSlotBytes);
+  EXPECT_EQ(large_bytes(span), 10 * kSlotBytes);
   EXPECT_EQ(span->slots.get(), 10u);
   for (u32 i = 0; i < 10; ++i) EXPECT_EQ(first_record(span + i), span);
   EXPECT_EQ(large_bytes(), 10 * kSlotBytes);
@@ -57,7 +57,7 @@ FRESH_TEST(ResizeSlots, CannotGrowIntoAnother) {
   void* next = allocate(40'000);
   ASSERT_EQ(record(next), record(block) + 2);
   EXPECT_EQ(resize(block, 70'000), nullptr);
-  EXPECT_EQ(record(block)->large_bytes.get(), 2 * kSlotBytes);
+  EXPECT_EQ(large_bytes(record(block)), 2 * kSlotBytes);
   EXPECT_EQ(held(), 4 * kSlotBytes);
   EXPECT_TRUE(is_large(record(next)));
   EXPECT_EQ(resize(block, kLargestSlotRun + 1), nullptr) << "that is for chunks";
@@ -70,7 +70,7 @@ FRESH_TEST(ResizeSlots, ShrinksAndGivesTheTailBack) {
   std::memset(block, 7, 10 * kSlotBytes);
   EXPECT_EQ(resize(block, 3 * kSlotBytes - 5), block);
   Span* span = record(block);
-  EXPECT_EQ(span->large_bytes.get(), 3 * kSlotBytes);
+  EXPECT_EQ(large_bytes(span), 3 * kSlotBytes);
   EXPECT_EQ(first_record(span + 2), span);
   for (u32 i = 3; i < 10; ++i) EXPECT_EQ(first_record(span + i), nullptr);
   EXPECT_EQ(held(), 3 * kSlotBytes);
@@ -92,7 +92,7 @@ FRESH_TEST(ResizeChunks, GrowsWithinItsChunks) {
   EXPECT_EQ(resize(block, 4'000'000), block);
   EXPECT_EQ(fake::calls_of(fake::kCommit), calls) << "no call to the kernel";
   const usize bytes = round_up(4'000'000, kCarvePage);
-  EXPECT_EQ(record(block)->large_bytes.get(), bytes);
+  EXPECT_EQ(large_bytes(record(block)), bytes);
   EXPECT_EQ(held(), bytes);
   EXPECT_EQ(large_bytes(), bytes);
   std::memset(block, 7, bytes);
@@ -126,7 +126,7 @@ FRESH_TEST(ResizeChunks, MovesItsPagesWhenItCannotGrowInPlace) {
   EXPECT_EQ(fake::calls_of(fake::kMovePages), 1u);
   EXPECT_TRUE(all_bytes(moved, 3'000'000, 7));
   std::memset(moved, 8, 9'000'000);
-  EXPECT_EQ(record(moved)->large_bytes.get(), round_up(9'000'000, kCarvePage));
+  EXPECT_EQ(large_bytes(record(moved)), round_up(9'000'000, kCarvePage));
   EXPECT_EQ(large_blocks(), 2u);
   EXPECT_EQ(held(), large_bytes());
   // The old place is free, and zero: its pages went away.
@@ -217,7 +217,7 @@ FRESH_TEST(ResizeChunks, ShrinksAndGivesChunksAndPagesBack) {
   std::memset(block, 7, 9'000'000);
   EXPECT_EQ(resize(block, 3'000'000), block);
   const usize bytes = round_up(3'000'000, kCarvePage);
-  EXPECT_EQ(record(block)->large_bytes.get(), bytes);
+  EXPECT_EQ(large_bytes(record(block)), bytes);
   EXPECT_EQ(record(block)->large_chunks.get(), 2u);
   EXPECT_EQ(first_arena().groups[0].taken.get(), 3u);
   EXPECT_EQ(held(), bytes);
@@ -284,7 +284,7 @@ class Model {
     usize bytes = 0;
     for (const Held& held : blocks_) {
       verify(held);
-      bytes += record(held.at)->large_bytes.get();
+      bytes += large_bytes(record(held.at));
     }
     ASSERT_EQ(large_bytes(), bytes);
     ASSERT_EQ(held(), bytes);
