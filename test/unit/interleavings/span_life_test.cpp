@@ -35,7 +35,7 @@ void push_each(const Blocks& blocks, u32 from, u32 to) {
 // The protocol: what a span's record says, the mailboxes, and the partial pool with its locks.
 void watch_spans() {
   watch(g_arenas.arenas[0].spans, kSlotsPerChunk * sizeof(Span));
-  for (u32 i = 1; i < 6; ++i) watch(&heap_by_index(i)->mailbox, sizeof(Atomic<SpanNumber>));
+  for (u32 i = 1; i < 6; ++i) watch(&heap_by_index(i)->mailbox, sizeof(Atomic<u64>));
   watch(&g_partial_pool, sizeof(PartialPool));
 }
 
@@ -58,7 +58,9 @@ class Life {
       free_the_rest();
       close_chain(t_heap);
       release_idle(t_heap);
+      settle_unsettled();
       ASSERT_EQ(check_everything(), 0u);
+      ASSERT_EQ(unsettled_bytes(), 0u);
       ASSERT_TRUE(listed_spans().empty());
       ASSERT_EQ(held_bytes(), baseline_);
     };
