@@ -41,6 +41,8 @@ class Checker {
   usize check_ring(const Heap* heap, SpanNumber newest);
 
   usize violations_ = 0;
+  usize owned_ = 0;      // bytes of spans that heaps own
+  usize unsettled_ = 0;  // and of those that were taken from them, and not settled yet
 };
 
 u32 Checker::walk(const Span* span, const Block* list) {
@@ -71,8 +73,8 @@ void Checker::check_span(Span* span) {
   expect(word.state() != SpanState::free && word.state() != SpanState::returning,
          "a span in use is in a passing state");
   if (is_private(word.state())) {
-    expect(owner != nullptr || (word.state() == SpanState::claimed && is_unsettled(span)),
-           "a private span has no owner");
+    expect(owner != nullptr || word.state() == SpanState::claimed, "a private span has no owner");
+    expect(word.state() != SpanState::claimed || is_handed_on(span), "a claimed span was handed on to nobody");
     expect(owner == nullptr || owner->attached.get() != 0 || word.state() == SpanState::floating,
            "a span's owner has no thread");
     expect(word.count() == remote, "the remote list is not as long as its count");
@@ -82,6 +84,11 @@ void Checker::check_span(Span* span) {
     expect(word.count() == remote + local + absent_count(span), "a shared span's count is wrong");
     expect(word.count() < span->capacity.get(), "an empty shared span was not given back");
     expect((word.state() == SpanState::listed) == PartialPool::is_linked(span), "listed and linked differ");
+  }
+  if (owner != nullptr) {
+    owned_ += span_bytes(span);
+  } else if (word.state() == SpanState::claimed) {
+    unsettled_ += span_bytes(span);
   }
   // A hot span that was claimed stays in the table until its owner finds out.
   const bool in_table = owner != nullptr && owner->hot[span->size_class.get()].get() == span;
@@ -180,8 +187,12 @@ void Checker::check_classes() {
 void Checker::check_sums() {
   const Sums sums = sum_chunks();
   const Counters& counts = counters();
-  // relaxed, all: no other thread is inside.
+  usize heaps_hold = 0;
+  // relaxed, all: no other thread is inside. Ended threads' heaps may own floating spans.
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) heaps_hold += heap_by_index(i)->held.load(relaxed);
   expect(sums.held == counts.held.load(relaxed), "the bytes held are not what the counter says");
+  expect(owned_ == heaps_hold, "what the heaps hold is not what they count");
+  expect(unsettled_ == unsettled_bytes(), "the bytes that wait unsettled are not what the counter says");
   expect(sums.dirty == counts.dirty.load(relaxed), "the free resident bytes are not what the counter says");
   expect(sums.held + sums.tails + sums.dirty + counts.metadata.load(relaxed) == budget().charged.load(relaxed),
          "what is charged to the limit is not what may be resident");

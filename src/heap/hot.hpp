@@ -5,13 +5,11 @@
 // empty before as many local frees: that is the countdown. When it ends, hot_event walks the heap's list and knows
 // exactly. What that may cost is bounded by three rules:
 //
-//   a short list     From a span that is mostly free only some blocks are taken (take_some), so that the walk is
-//   short. patience         Each time the span turns out not to be empty, the next look comes twice as late. A page
-//   newly cut
-//                    ends that: the class grows, and what grows may shrink.
-//   relaxed          A hot span that was emptied again and again within a page (a loop of malloc and free), or very
-//   often
-//                    within a few, is no longer watched until it grows.
+//   - A short list: from a span that is mostly free only some blocks are taken (take_some).
+//   - Patience: each time the span turns out not to be empty, the next look comes twice as late. A page newly cut ends
+//     that: the class grows, and what grows may shrink.
+//   - Relaxed classes: a hot span that was emptied again and again within a page (a loop of malloc and free), or very
+//     often within a few, is no longer watched until it grows.
 //
 // An emptied span is ended at once (scalloc's eager return, paper 2 section 3.2). If its class comes back, it is kept
 // as a reusable span next time, where the heap's slack counts it and others can take it from a heap that sleeps.

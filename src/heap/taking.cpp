@@ -199,10 +199,14 @@ void forget_unsettled() {
   g_unsettled.bytes.store(0, relaxed);
 }
 
-bool is_unsettled(const Span* span) {
+bool is_handed_on(const Span* span) {
   const SpanNumber wanted = span_number(span);
-  // relaxed, both: no other thread is inside.
-  for (SpanNumber number = g_unsettled.first.load(relaxed); number != 0;) {
+  // relaxed, all: no other thread is inside.
+  const Heap* owner = span->owner.load(relaxed);
+  const u64 box = owner != nullptr ? owner->mailbox.load(relaxed) : 0;
+  if (box == kMailboxClosed) return false;
+  SpanNumber number = owner != nullptr ? mail_first(box) : g_unsettled.first.load(relaxed);
+  while (number != 0) {
     if (number == wanted) return true;
     number = span_at(number)->mail_next.load(relaxed);
   }

@@ -46,7 +46,7 @@ void rob_heaps();
 
 // For fork children (vanished.cpp), while no other thread is inside.
 void forget_unsettled();
-// For coffer_check: whether the span waits among the unsettled.
-bool is_unsettled(const Span* span);
+// For coffer_check: whether a claimed span lies in its owner's mailbox or, without an owner, among the unsettled.
+bool is_handed_on(const Span* span);
 
 }  // namespace coffer

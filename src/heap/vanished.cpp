@@ -97,8 +97,10 @@ void resolve_span(Span* span) {
   if (owner != nullptr && has_vanished(owner)) return adopt_orphan(span, owner);
   if (owner != nullptr) {
     if (state != SpanState::claimed) return;
+    if (owner->attached.get() != 0) return mail_again(span, owner);
     // An owner whose thread ended before the fork has no use for it.
-    return owner->attached.get() != 0 ? mail_again(span, owner) : adopt_orphan(span, owner);
+    let_go(owner, span);
+    return adopt_orphan(span, owner);
   }
   switch (state) {
     case SpanState::listed:

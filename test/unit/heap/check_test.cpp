@@ -16,8 +16,9 @@ constexpr ClassIndex kWide = compute_class(kWideSize);
 
 // One of everything that a walk can meet.
 struct World {
-  Blocks blocks;  // of kClass: two floating spans, two reusable ones, and the hot one
+  Blocks blocks;  // of kClass: two floating spans, two reusable ones, one mailed, one taken, and the hot one
   Span *floating, *floating_too, *reusable, *reusable_too, *hot;
+  Span *mailed, *taken;
   Span *listed, *shared, *wide, *slots, *chunks, *fallback;
 };
 
@@ -34,7 +35,10 @@ World make_world() {
       world.shared = span_of(shared[1]);
     });
   }
+  const Blocks mailed = take_many(kCapacity), taken = take_many(kCapacity);
   world.blocks = take_many(4 * kCapacity + kBlocksPerPage + 2);
+  world.mailed = span_of(mailed[0]);
+  world.taken = span_of(taken[0]);
   world.floating = span_of(world.blocks[0]);
   world.floating_too = span_of(world.blocks[kCapacity]);
   world.reusable = span_of(world.blocks[2 * kCapacity]);
@@ -50,6 +54,9 @@ World make_world() {
   bool zero = false;
   const FallbackHeap fallback;
   world.fallback = span_of(allocate_block(fallback.get(), kClass, true, &zero));
+  push_blocks(taken, 0, kThreshold);
+  rob_heaps();
+  push_blocks(mailed, 0, kThreshold);
   return world;
 }
 
@@ -57,7 +64,6 @@ void set_word(Span* span, SpanState state, u32 count) {
   const RemoteWord word = load_word(span, relaxed);
   span->remote.store(word.with(state, count, word.first()).bits(), relaxed);
 }
-void set_state(Span* span, SpanState state) { set_word(span, state, remote_count(span)); }
 
 struct Case {
   const char* line;
@@ -106,10 +112,13 @@ const Case kSpanCases[] = {
     {"a span in use is in a passing state", [](World& world) { set_state(world.floating, SpanState::free); }},
     {"a span in use is in a passing state", [](World& world) { set_state(world.shared, SpanState::returning); }},
     {"a private span has no owner", [](World& world) { world.floating->owner.store(nullptr, relaxed); }},
+    {"a claimed span was handed on to nobody", [](World& world) { set_state(world.floating, SpanState::claimed); }},
+    {"a claimed span was handed on to nobody", [](World&) { t_heap->mailbox.store(0, relaxed); }},
+    {"a claimed span was handed on to nobody", [](World&) { t_heap->mailbox.store(kMailboxClosed, relaxed); }},
+    {"a claimed span was handed on to nobody", [](World&) { forget_unsettled(); }},
     {"a span's owner has no thread", [](World& world) { owner_of(world.fallback)->attached.set(0); }},
     {"a shared span has an owner", [](World& world) { world.shared->owner.store(t_heap, relaxed); }},
     {"a shared span's count is wrong", [](World& world) { set_word(world.shared, SpanState::shared, 5); }},
-    {"a shared span's base is wrong", [](World& world) { world.shared->shared_base.set(0); }},
     {"an empty shared span was not given back", [](World& world) { set_word(world.listed, SpanState::listed, 16); }},
     {"listed and linked differ", [](World& world) { set_state(world.shared, SpanState::listed); }},
     {"listed and linked differ", [](World& world) { set_state(world.listed, SpanState::shared); }},
@@ -124,20 +133,19 @@ const Case kSpanCases[] = {
 // --- Heaps. ---
 
 const Case kHeapCases[] = {
-    {"a span on a heap's list is in another state",
+    {"a reusable span is not on its owner's ring",
      [](World& world) { set_state(world.floating, SpanState::reusable); }},
-    {"a span on a heap's list belongs to another",
-     [](World& world) { world.floating->owner.store(heap_by_index(0), relaxed); }},
-    {"a heap's list is broken", [](World& world) { world.floating->previous.set(span_number(world.wide)); }},
-    {"a span on a heap's ring is in another state",
-     [](World& world) { set_state(world.reusable, SpanState::floating); }},
-    {"a span on a heap's ring belongs to another",
+    {"a reusable span is not on its owner's ring",
      [](World& world) { world.reusable->owner.store(heap_by_index(0), relaxed); }},
-    {"a heap's ring is broken", [](World& world) { world.reusable->previous.set(span_number(world.wide)); }},
-    {"a heap's ring is broken", [](World& world) { world.reusable_too->next.set(0); }},
+    {"a record on a heap's ring belongs to another ring",
+     [](World& world) { world.reusable->ring_of.store(ring_name(t_heap) + 1, relaxed); }},
+    {"a record on a heap's ring belongs to another ring",
+     [](World& world) { world.reusable_too->ring_of.store(0, relaxed); }},
+    {"a heap's ring is broken", [](World& world) { world.reusable->ring_previous.set(span_number(world.wide)); }},
+    {"a heap's ring is broken", [](World& world) { world.reusable_too->ring_next.set(0); }},
     {"a heap has blocks without a hot span", [](World&) { t_heap->hot[kClass].set(nullptr); }},
     {"a heap's slack is wrong", [](World&) { t_heap->slack.set(t_heap->slack.get() + 1); }},
-    {"a heap's slack is wrong", [](World& world) { world.reusable->slack.set(0); }},
+    {"a heap's slack is wrong", [](World& world) { world.reusable->ring_slack.set(0); }},
 };
 
 // --- Chunks, slots and sums. ---
@@ -158,7 +166,13 @@ const Case kChunkCases[] = {
     {"a span of the partial pool is not listed", [](World& world) { set_state(world.listed, SpanState::shared); }},
     {"the bytes held are not what the counter says", [](World&) { counters().held.fetch_add(1, relaxed); }},
     {"the free resident bytes are not what the counter says", [](World&) { counters().dirty.fetch_sub(1, relaxed); }},
-    {"the bytes in large blocks are not what the counter says", [](World& world) { world.chunks->large_bytes.set(5); }},
+    {"the bytes in large blocks are not what the counter says", [](World& world) { set_large_bytes(world.chunks, 5); }},
+    {"what the heaps hold is not what they count", [](World&) { t_heap->held.fetch_add(kSlotBytes, relaxed); }},
+    {"the bytes that wait unsettled are not what the counter says",
+     [](World& world) {
+       world.mailed->owner.store(nullptr, relaxed);
+       world.mailed->mail_next.store(span_number(world.taken), relaxed);
+     }},
     {"the large blocks are not as many as counted", [](World&) { counters().large_blocks.fetch_add(1, relaxed); }},
 };
 
@@ -168,6 +182,10 @@ void expect_found(const Case (&cases)[kCount]) {
   ASSERT_EQ(state_of(world.floating), SpanState::floating);
   ASSERT_EQ(state_of(world.floating_too), SpanState::floating);
   ASSERT_EQ(reusable_of(t_heap), (std::vector<Span*>{world.reusable_too, world.reusable}));
+  ASSERT_EQ(state_of(world.mailed), SpanState::claimed);
+  ASSERT_EQ(owner_of(world.mailed), t_heap);
+  ASSERT_EQ(state_of(world.taken), SpanState::claimed);
+  ASSERT_EQ(owner_of(world.taken), nullptr);
   ASSERT_EQ(state_of(world.hot), SpanState::hot);
   ASSERT_EQ(state_of(world.listed), SpanState::listed);
   ASSERT_EQ(state_of(world.shared), SpanState::shared);

@@ -8,8 +8,12 @@
 
 #include "fresh.hpp"
 #include "heap/allocator.hpp"
+#include "heap/bracket.hpp"
+#include "heap/hot.hpp"
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
+#include "heap/ring.hpp"
+#include "heap/taking.hpp"
 #include "heap/walk.hpp"
 #include "observe/counters.hpp"
 #include "observe/statistics.hpp"
@@ -62,20 +66,76 @@ inline SpanState state_of(const Span* span) { return load_word(span, relaxed).st
 inline u32 remote_count(const Span* span) { return load_word(span, relaxed).count(); }
 inline Heap* owner_of(const Span* span) { return span->owner.load(relaxed); }
 
+inline usize held_by(const Heap* heap) { return heap->held.load(relaxed); }
+
+// In the order of their addresses.
 inline std::vector<Span*> floating_of(const Heap* heap) {
   std::vector<Span*> spans;
-  for (SpanNumber n = heap->floating.get(); n != 0; n = spans.back()->next.get()) spans.push_back(span_at(n));
+  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans) return;
+    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
+      const bool floats = slot_use == SlotUse::span && state_of(span) == SpanState::floating;
+      if (floats && owner_of(span) == heap) spans.push_back(span);
+    });
+  });
   return spans;
 }
-// Newest first.
+// The records on a ring, newest first.
 inline std::vector<Span*> reusable_of(const Heap* heap, ClassIndex size_class = kClass) {
   std::vector<Span*> spans;
   const SpanNumber newest = heap->reusable[size_class].get();
-  for (SpanNumber n = newest; n != 0; n = spans.back()->next.get() == newest ? 0 : spans.back()->next.get()) {
+  for (SpanNumber n = newest; n != 0; n = spans.back()->ring_next.get() == newest ? 0 : spans.back()->ring_next.get()) {
     spans.push_back(span_at(n));
   }
   return spans;
 }
+inline u32 claim_at_of(const Span* span) { return span->claim_at.load(relaxed); }
+inline void set_state(Span* span, SpanState state) {
+  span->remote.store(load_word(span, relaxed).with_state(state).bits(), relaxed);
+}
+
+// A span of the calling thread's heap in state reusable, on no ring, that no push claims. `live` blocks are taken; of
+// the pages that were cut for them the rest lies on the local list.
+inline Span* make_reusable(u32 live, ClassIndex size_class = kClass, Blocks* taken = nullptr) {
+  Span* span = make_span(size_class);
+  take_in(own_heap(), span);
+  bool zero = false;
+  Block* list = nullptr;
+  u32 seen = 0;
+  while (seen < live) {
+    for (Block* block = cut_page(span, &zero); block != nullptr;) {
+      Block* next = block->next;
+      if (++seen > live) {
+        block->next = list;
+        list = block;
+      } else if (taken != nullptr) {
+        taken->push_back(block);
+      }
+      block = next;
+    }
+  }
+  span->local_free.set(list);
+  set_countdown(span, seen - live, kNever);
+  span->claim_at.store(kNoClaim, relaxed);
+  set_state(span, SpanState::reusable);
+  return span;
+}
+// As the owner does at an event.
+inline void place_again(Span* span) {
+  const Bracket bracket(own_heap(), span);
+  place(own_heap(), span, state_of(span));
+}
+// The class was given up and came back: an empty span of it may be kept.
+inline void let_come_back(ClassIndex size_class = kClass) { own_heap()->comeback[size_class].set(2); }
+// Pushes blocks one by one, as another thread does without holding them back.
+inline void push_blocks(const Blocks& blocks, usize from, usize to) {
+  for (usize i = from; i < to; ++i) {
+    Block* block = static_cast<Block*>(blocks[i]);
+    Span* span = span_of(block);
+    do_duty(&g_null_heap, span, push_remote(span, block, block, 1));
+  }
+}
+
 inline std::vector<Span*> listed_spans() {
   std::vector<Span*> spans;
   g_partial_pool.for_each([&](Span* span) { spans.push_back(span); });
@@ -119,7 +179,7 @@ inline std::vector<SlotRun> exhaust_slots() {
     // As a large block, so that a walk knows it.
     Span* span = run.arena->spans + run.slot;
     span->slots.set(1);
-    span->large_bytes.set(kSlotBytes);
+    set_large_bytes(span, kSlotBytes);
     span->large_chunks.set(0);
     span->limit = 0;
     span->use.store(SlotUse::large, relaxed);

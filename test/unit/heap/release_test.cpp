@@ -52,12 +52,13 @@ FRESH_TEST(LocalFree, CountsWhatOthersFreed) {
 FRESH_TEST(LocalFree, CountsTheSlackAnewStepByStep) {
   start_heaps();
   const Blocks blocks = take_many(kCapacity + 1);
+  let_come_back();
   Span* span = span_of(blocks[0]);
   for (u32 freed = 1; freed < kCapacity; ++freed) {
     give(blocks[freed - 1]);
     const u32 counted = freed / kThreshold * kThreshold;
     ASSERT_EQ(t_heap->slack.get(), counted * kSize) << freed;
-    ASSERT_EQ(span->slack.get(), counted * kSize);
+    ASSERT_EQ(span->ring_slack.get(), counted * kSize);
   }
   // The last one is an event of its own: the span is empty, and counts whole.
   give(blocks[kCapacity - 1]);
@@ -71,30 +72,46 @@ FRESH_TEST(LocalFree, GivesAnEmptySpanBackAtTheFreeThatEmptiesIt) {
   const Blocks blocks = take_many(kCapacity + 1);
   const u64 before = g_arenas.arenas[0].chunks[0].free.load(relaxed);
   give_many(blocks, 0, kCapacity - 1);
-  EXPECT_EQ(span_of(blocks[0])->slack.get(), 28 * kSize) << "the only heap keeps it, whatever the budget";
+  EXPECT_EQ(span_of(blocks[0])->ring_slack.get(), 28 * kSize) << "the only heap keeps it, whatever the budget";
   EXPECT_EQ(g_arenas.arenas[0].chunks[0].free.load(relaxed), before);
   give(blocks[kCapacity - 1]);
   EXPECT_EQ(count_bits(g_arenas.arenas[0].chunks[0].free.load(relaxed)), count_bits(before) + 1);
   EXPECT_EQ(held_bytes(), kSlotBytes);
-  EXPECT_EQ(t_heap->held.get(), kSlotBytes);
+  EXPECT_EQ(held_by(t_heap), kSlotBytes);
   EXPECT_EQ(t_heap->slack.get(), 0u);
   EXPECT_TRUE(reusable_of(t_heap).empty());
   EXPECT_EQ(span_of(blocks[0]), nullptr);
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// The last free of a span can be a remote one with the owner's count short of its event: the next event sees it.
+// Both sides short of their next event, and nothing is live: the slack counts it, but for an eighth.
+FRESH_TEST(LocalFree, WhatBothSidesEmptiedUnnoticedIsFoundByWhoNeedsIt) {
+  start_heaps(0);
+  const Blocks blocks = take_many(kCapacity + 1);
+  Span* span = span_of(blocks[0]);
+  give_many(blocks, 0, kCapacity - kThreshold);
+  ASSERT_EQ(claim_at_of(span), kThreshold);
+  push_blocks(blocks, kCapacity - kThreshold, kCapacity - 1);
+  give(blocks[kCapacity - 1]);
+  EXPECT_EQ(state_of(span), SpanState::reusable);
+  EXPECT_EQ(t_heap->slack.get(), (kCapacity - kThreshold) * kSize);
+  EXPECT_EQ(check_everything(), 0u);
+  rob_heaps();
+  EXPECT_TRUE(settle_unsettled());
+  EXPECT_EQ(span_of(blocks[0]), nullptr);
+  EXPECT_EQ(held_bytes(), kSlotBytes);
+}
+
+// One more of the owner's frees is an event, and counts what others freed.
 FRESH_TEST(LocalFree, SeesAtTheNextEventThatOthersEmptiedTheSpan) {
   start_heaps(0);
   const Blocks blocks = take_many(kCapacity + 1);
-  give_many(blocks, 0, kThreshold);
-  Span* span = span_of(blocks[0]);
-  Worker other;
-  // Another heap is there for a moment only: with it the span would be shared at the next event.
-  other.run([&] { give_now(blocks, 2 * kThreshold, kCapacity); });
-  other.end();
-  EXPECT_EQ(state_of(span), SpanState::reusable);
-  give_many(blocks, kThreshold, 2 * kThreshold);
+  give_many(blocks, 0, kCapacity - kThreshold - 1);
+  push_blocks(blocks, kCapacity - kThreshold, kCapacity - 1);
+  ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::reusable);
+  give(blocks[kCapacity - kThreshold - 1]);
+  EXPECT_EQ(claim_at_of(span_of(blocks[0])), kThreshold) << "its last live block";
+  give(blocks[kCapacity - 1]);
   EXPECT_EQ(span_of(blocks[0]), nullptr);
   EXPECT_EQ(held_bytes(), kSlotBytes);
 }
@@ -114,7 +131,7 @@ FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlackIfThereAreOthers) {
   EXPECT_EQ(state_of(span), SpanState::listed);
   EXPECT_EQ(owner_of(span), nullptr);
   EXPECT_EQ(listed_spans(), std::vector<Span*>{span});
-  EXPECT_EQ(t_heap->held.get(), kSlotBytes);
+  EXPECT_EQ(held_by(t_heap), kSlotBytes);
   EXPECT_EQ(t_heap->slack.get(), 0u);
   EXPECT_EQ(check_everything(), 0u);
   // It is nobody's: its old owner frees as everybody does, and the last free gives it back.
@@ -243,13 +260,12 @@ FRESH_TEST(RemoteFree, AtTheThresholdMailsTheSpanToItsOwner) {
     // After that pushes go on as before, and mail nothing again.
     give_now(blocks, kThreshold, 2 * kThreshold);
   });
-  EXPECT_EQ(t_heap->mailbox.load(relaxed), span_number(second));
+  EXPECT_EQ(mail_first(t_heap->mailbox.load(relaxed)), span_number(second));
   EXPECT_EQ(second->mail_next.load(relaxed), span_number(first));
   EXPECT_EQ(first->mail_next.load(relaxed), 0u);
   // Local frees of a claimed span are no reason to do anything.
   give_many(blocks, 2 * kThreshold, 4 * kThreshold);
   EXPECT_EQ(state_of(first), SpanState::claimed);
-  EXPECT_EQ(floating_of(t_heap), (std::vector<Span*>{second, first}));
   EXPECT_EQ(check_everything(), 0u);
   take_mail(t_heap);
   EXPECT_EQ(t_heap->mailbox.load(relaxed), 0u);

@@ -25,15 +25,21 @@ Heap* in_thread_that_ends(Work&& work) {
   });
   thread.end();
   EXPECT_EQ(heap->mailbox.load(relaxed), kMailboxClosed);
-  EXPECT_EQ(heap->held.get(), 0u);
+  usize floating = 0;
+  for (const Span* span : floating_of(heap)) floating += span_bytes(span);
+  EXPECT_EQ(held_by(heap), floating) << "nothing else is its own any more";
   EXPECT_EQ(heap->slack.get(), 0u);
-  EXPECT_EQ(heap->floating.get(), 0u);
+  EXPECT_EQ(heap->relaxed_bytes.get(), 0u);
   EXPECT_EQ(heap->chain_count.get(), 0u);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     EXPECT_EQ(heap->blocks[c].get(), nullptr);
     EXPECT_EQ(heap->hot[c].get(), nullptr);
     EXPECT_EQ(heap->reusable[c].get(), 0u);
+    EXPECT_EQ(heap->patience[c].get(), 0u);
+    EXPECT_EQ(heap->comeback[c].get(), 0u);
+    EXPECT_EQ(heap->relaxed_class[c].get(), 0u);
   }
+  EXPECT_EQ(check_everything(), 0u);
   return heap;
 }
 
@@ -62,62 +68,85 @@ FRESH_TEST(ThreadEnd, AHotSpanWithoutALiveBlockEnds) {
   EXPECT_EQ(held_bytes(), 0u);
 }
 
-FRESH_TEST(ThreadEnd, FloatingSpansAreSharedAsTheyAre) {
+// They keep the heap's record as their owner, so that a thread's end costs no walk over them.
+FRESH_TEST(ThreadEnd, FloatingSpansStayTheRecords) {
   start_heaps();
+  own_heap();
   Blocks blocks;
-  in_thread_that_ends([&] {
+  Heap* heap = in_thread_that_ends([&] {
     blocks = fill_two_and_a_page();
     give_many(blocks, 0, kThreshold - 1);
     ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::floating);
   });
   Span* nearly = span_of(blocks[0]);
   Span* full = span_of(blocks[kCapacity]);
-  EXPECT_EQ(state_of(nearly), SpanState::shared);
-  EXPECT_EQ(remote_count(nearly), kThreshold - 1);
-  EXPECT_EQ(state_of(full), SpanState::shared);
-  EXPECT_EQ(remote_count(full), 0u);
-  // Each further free is everybody's: the one that reaches the threshold lists the span.
-  give_now({blocks[kThreshold - 1]});
+  EXPECT_EQ(floating_of(heap), (std::vector<Span*>{nearly, full}));
+  EXPECT_EQ(owner_of(nearly), heap);
+  EXPECT_EQ(held_by(heap), 2 * kSlotBytes);
+  // Each further free is a remote one. The one that reaches the threshold finds the mailbox closed, and takes the span.
+  give_now(blocks, kThreshold - 1, 2 * kThreshold - 2);
+  EXPECT_EQ(state_of(nearly), SpanState::floating);
+  give_now({blocks[2 * kThreshold - 2]});
+  EXPECT_EQ(state_of(nearly), SpanState::claimed);
+  EXPECT_EQ(owner_of(nearly), nullptr);
+  EXPECT_EQ(held_by(heap), kSlotBytes);
+  EXPECT_EQ(unsettled_bytes(), kSlotBytes);
+  EXPECT_EQ(check_everything(), 0u);
+  EXPECT_TRUE(settle_unsettled());
   EXPECT_EQ(state_of(nearly), SpanState::listed);
-  give_now(blocks, kCapacity, kCapacity + kThreshold - 1);
-  EXPECT_EQ(state_of(full), SpanState::shared);
-  give_now({blocks[kCapacity + kThreshold - 1]});
-  EXPECT_EQ(state_of(full), SpanState::listed);
-  // And the one that frees the last block gives it back.
-  give_now(blocks, kThreshold, kCapacity);
+  EXPECT_EQ(remote_count(nearly), 2 * kThreshold - 1) << "both sides are added";
+  // And the free of the last block gives it back; before it is settled, the settler does.
+  give_now(blocks, 2 * kThreshold - 1, kCapacity);
   EXPECT_EQ(span_of(blocks[0]), nullptr);
-  give_now(blocks, kCapacity + kThreshold);
+  give_now(blocks, kCapacity);
+  EXPECT_EQ(held_bytes(), kSlotBytes);
+  EXPECT_TRUE(settle_unsettled());
   EXPECT_EQ(held_bytes(), 0u);
+  EXPECT_EQ(held_by(heap), 0u);
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// Local and remote frees together reach the threshold only when they are added.
-FRESH_TEST(ThreadEnd, BothSidesOfAFloatingSpanAreAdded) {
+FRESH_TEST(ThreadEnd, TheNextThreadOfTheRecordInheritsFloatingSpans) {
   start_heaps();
+  own_heap();
   Blocks blocks;
-  Heap* main = own_heap();
-  in_thread_that_ends([&] {
+  Heap* heap = in_thread_that_ends([&] {
     blocks = fill_two_and_a_page();
     give_many(blocks, 0, kThreshold - 1);
-    Block* block = static_cast<Block*>(blocks[10]);
-    EXPECT_EQ(push_remote(span_of(block), block, block, 1), PushDuty::none);
   });
-  EXPECT_EQ(main, t_heap);
-  EXPECT_EQ(state_of(span_of(blocks[0])), SpanState::listed);
-  EXPECT_EQ(remote_count(span_of(blocks[0])), kThreshold);
+  Span* span = span_of(blocks[0]);
+  Worker next;
+  next.run([&] {
+    ASSERT_EQ(own_heap(), heap);
+    give(blocks[kThreshold - 1]);
+    EXPECT_EQ(state_of(span), SpanState::reusable) << "a local free like any other";
+    EXPECT_EQ(reusable_of(heap), std::vector<Span*>{span});
+    give_many(blocks, kThreshold, kCapacity);
+    EXPECT_EQ(span_of(blocks[0]), nullptr);
+  });
+  EXPECT_EQ(floating_of(heap), std::vector<Span*>{span_of(blocks[kCapacity])});
+  EXPECT_EQ(check_everything(), 0u);
+  // Its mail comes again, too.
+  push_blocks(blocks, kCapacity, kCapacity + kThreshold);
+  EXPECT_EQ(mail_first(heap->mailbox.load(relaxed)), span_number(span_of(blocks[kCapacity])));
+  next.run([&] { take_mail(heap); });
+  EXPECT_EQ(reusable_of(heap), std::vector<Span*>{span_of(blocks[kCapacity])});
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 FRESH_TEST(ThreadEnd, ReusableSpansAreListed) {
   start_heaps(usize{1} << 20);
   Blocks blocks;
+  Span* idle = nullptr;
   in_thread_that_ends([&] {
     blocks = fill_two_and_a_page();
     give_many(blocks, 0, kThreshold);
-    give_many(blocks, kCapacity, 2 * kCapacity);
-    ASSERT_EQ(reusable_count(t_heap, kClass), 2u);
+    let_come_back();
+    place_again(idle = make_reusable(0));
+    ASSERT_EQ(ring_length(t_heap, kClass), 2u);
   });
   EXPECT_EQ(state_of(span_of(blocks[0])), SpanState::listed);
-  EXPECT_EQ(span_of(blocks[kCapacity]), nullptr) << "without a live block it ends";
+  EXPECT_EQ(state_of(idle), SpanState::free) << "without a live block it ends";
 }
 
 FRESH_TEST(ThreadEnd, TheChainIsPushed) {
@@ -137,32 +166,62 @@ FRESH_TEST(ThreadEnd, MailIsTaken) {
       Block* block = static_cast<Block*>(blocks[i]);
       do_duty(main, span_of(block), push_remote(span_of(block), block, block, 1));
     }
-    ASSERT_EQ(t_heap->mailbox.load(relaxed), span_number(span_of(blocks[0])));
+    ASSERT_EQ(mail_first(t_heap->mailbox.load(relaxed)), span_number(span_of(blocks[0])));
   });
   EXPECT_EQ(state_of(span_of(blocks[0])), SpanState::listed);
 }
 
-// Claimed, but not mailed yet: the claimant finds no owner, and shares it.
+// Claimed, but not mailed yet: the claimant finds the box closed, and takes it.
 FRESH_TEST(ThreadEnd, AClaimedSpanIsItsClaimants) {
   start_heaps();
   Blocks blocks;
   PushDuty duty = PushDuty::none;
   take();
-  in_thread_that_ends([&] {
-    blocks = fill_two_and_a_page();
-    give_many(blocks, 10, 12);
-    for (u32 i = 0; i < kThreshold; ++i) {
-      Block* block = static_cast<Block*>(blocks[i]);
-      duty = push_remote(span_of(block), block, block, 1);
-    }
-    ASSERT_EQ(duty, PushDuty::mail);
-  });
+  Heap* heap = nullptr;
+  {
+    Worker thread;
+    thread.run([&] {
+      heap = own_heap();
+      blocks = fill_two_and_a_page();
+      give_many(blocks, 10, 12);
+      for (u32 i = 0; i < kThreshold; ++i) {
+        Block* block = static_cast<Block*>(blocks[i]);
+        duty = push_remote(span_of(block), block, block, 1);
+      }
+      ASSERT_EQ(duty, PushDuty::claimed);
+    });
+  }
   Span* span = span_of(blocks[0]);
   EXPECT_EQ(state_of(span), SpanState::claimed);
-  EXPECT_EQ(owner_of(span), nullptr);
+  EXPECT_EQ(owner_of(span), heap);
   do_duty(t_heap, span, duty);
+  EXPECT_EQ(owner_of(span), nullptr);
+  EXPECT_TRUE(settle_unsettled());
   EXPECT_EQ(state_of(span), SpanState::listed);
   EXPECT_EQ(remote_count(span), kThreshold + 2);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// The hot span was taken while the thread slept: what it had left of its blocks goes back, too.
+FRESH_TEST(ThreadEnd, BlocksOfAHotSpanThatWasTakenGoBack) {
+  start_heaps(0);
+  Blocks blocks;
+  own_heap();
+  in_thread_that_ends([&] {
+    blocks = take_many(kCapacity - 3);
+    Span* span = span_of(blocks[0]);
+    ASSERT_TRUE(claim(span, SpanState::hot));
+    do_duty(&g_null_heap, span, PushDuty::claimed);
+    rob_heaps();
+    ASSERT_EQ(owner_of(span), nullptr);
+    ASSERT_TRUE(settle_unsettled());
+    ASSERT_EQ(state_of(span), SpanState::shared);
+    ASSERT_NE(t_heap->blocks[kClass].get(), nullptr);
+    EXPECT_EQ(check_everything(), 0u);
+  });
+  EXPECT_EQ(remote_count(span_of(blocks[0])), 3u);
+  give_now(blocks);
+  EXPECT_EQ(held_bytes(), 0u);
   EXPECT_EQ(check_everything(), 0u);
 }
 
@@ -219,6 +278,7 @@ FRESH_TEST(ThreadEnd, GenerationsOfThreadsLeaveNothingBehind) {
     ASSERT_EQ(check_everything(), 0u) << generation;
   }
   give_now(left);
+  settle_unsettled();
   if (t_heap != &g_null_heap) release_idle(t_heap);
   EXPECT_EQ(check_everything(), 0u);
   EXPECT_EQ(held_bytes(), 0u);

@@ -2,13 +2,10 @@
 // writes what it had written so far; the child that is forked from there has to come to terms with it.
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "heap/heaps.hpp"
+#include "heap/forks.hpp"
 #include "heap/refill.hpp"
 #include "large/large.hpp"
 #include "os/probe.hpp"
-#include "pool/hints.hpp"
 
 namespace coffer {
 namespace {
@@ -19,33 +16,10 @@ Chunk& chunk_of(const Span* span) {
   return g_arenas.arenas[0].chunks[static_cast<usize>(span - g_arenas.arenas[0].spans) / kSlotsPerChunk];
 }
 
-// Runs `expect` in a child, once its first slow call has resolved what is left.
-void in_fork_child(const std::function<void()>& expect) {
-  run_fresh([&] {
-    EXPECT_NE(g_vanished_pending.load(relaxed), 0u);
-    settle_fork();
-    EXPECT_EQ(g_vanished_pending.load(relaxed), 0u);
-    EXPECT_EQ(check_everything(), 0u);
-    EXPECT_EQ(forgotten_room(g_arenas.arenas[0]), 0u);
-    expect();
-    EXPECT_EQ(check_everything(), 0u);
-  });
-}
-
-// A process with a heap of its own, and another thread that has one.
-struct Two {
-  Worker other;
-  Heap* theirs = nullptr;
-  Two() {
-    start_heaps();
-    own_heap();
-    other.run([&] { theirs = own_heap(); });
-  }
-};
-
 FRESH_TEST(Fork, OfASingleThreadLeavesNothingToDo) {
   start_heaps();
   void* block = take();
+  take();
   const u32 generation = t_heap->generation.get();
   run_fresh([&] {
     EXPECT_EQ(t_heap->generation.get(), generation + 1);
@@ -150,7 +124,7 @@ FRESH_TEST(Fork, SlotsOfALargeBlockHalfFreed) {
   Two two;
   void* block = take(300'000);
   Span* span = span_of(block);
-  counters().large.fetch_sub(span->large_bytes.get(), relaxed);
+  counters().large.fetch_sub(large_bytes(span), relaxed);
   counters().large_blocks.fetch_sub(1, relaxed);
   span->use.store(SlotUse::none, relaxed);
   span[1].use.store(SlotUse::none, relaxed);
@@ -224,21 +198,19 @@ Span* make_orphan(SpanState state, u32 live) {
 
 FRESH_TEST(Fork, ASpanThatNobodyHadSigned) {
   Two two;
-  make_orphan(SpanState::hot, 0);                         // made, not taken in
-  Span* adopted = make_orphan(SpanState::hot, 8);         // adopted, not taken in
-  Span* claimed = make_orphan(SpanState::claimed, 8);     // claimed after its owner's end
-  Span* reusable = make_orphan(SpanState::reusable, 32);  // received, not shared yet
+  make_orphan(SpanState::hot, 0);                      // made, not taken in
+  Span* claimed = make_orphan(SpanState::claimed, 8);  // handed on by its owner, and not shared yet
+  Span* full = make_orphan(SpanState::claimed, 32);
   in_fork_child([&] {
-    EXPECT_EQ(held_bytes(), 3 * kSlotBytes);
-    EXPECT_EQ(state_of(adopted), SpanState::listed);
+    EXPECT_EQ(held_bytes(), 2 * kSlotBytes);
     EXPECT_EQ(state_of(claimed), SpanState::listed);
-    EXPECT_EQ(state_of(reusable), SpanState::shared);
+    EXPECT_EQ(state_of(full), SpanState::shared);
   });
 }
 
 FRESH_TEST(Fork, ASpanThatWasListedAndNotLinked) {
   Two two;
-  Span* span = make_orphan(SpanState::reusable, 8);
+  Span* span = make_orphan(SpanState::claimed, 8);
   ASSERT_EQ(mark_shared(span), ShareResult::listed);
   in_fork_child([&] {
     EXPECT_EQ(listed_spans(), std::vector<Span*>{span});
@@ -255,8 +227,8 @@ void set_returning(Span* span) {
 FRESH_TEST(Fork, ASpanThatWasReturningAndNotEnded) {
   Two two;
   set_returning(make_orphan(SpanState::shared, 8));
-  Span* linked = make_orphan(SpanState::reusable, 8);
-  share(linked);
+  Span* linked = make_orphan(SpanState::claimed, 8);
+  share_claimed(linked);
   ASSERT_EQ(state_of(linked), SpanState::listed);
   set_returning(linked);
   Span* awaited = make_orphan(SpanState::listed, 8);  // its remover came, its inserter did not
@@ -293,7 +265,7 @@ FRESH_TEST(Fork, SpansOfTheChildThatWereMailed) {
   });
   in_fork_child([&] {
     take_mail(t_heap);
-    EXPECT_EQ(reusable_count(t_heap, kClass), 2u) << "each once";
+    EXPECT_EQ(ring_length(t_heap, kClass), 2u) << "each once";
     EXPECT_TRUE(floating_of(t_heap).empty());
   });
 }

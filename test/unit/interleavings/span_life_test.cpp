@@ -3,71 +3,12 @@
 // nothing is held.
 #include <gtest/gtest.h>
 
-#include "heap/heaps.hpp"
-#include "interleavings/explorer.hpp"
+#include "interleavings/lives.hpp"
 
 namespace coffer {
 namespace {
 
 using namespace test;
-
-// 2 KiB: 16 blocks in a span, reusable from two free ones on.
-constexpr usize kBytes = 2048;
-constexpr ClassIndex kTwoKiB = compute_class(kBytes);
-constexpr u32 kBlocks = 16;
-static_assert(kLayout[kTwoKiB].capacity == kBlocks && reuse_threshold_at(kDefaultReuseShift, kBlocks) == 2);
-
-constexpr u32 kMostOrders = 30'000;
-
-Blocks take_span() { return take_many(kBlocks, kBytes); }
-
-// A chain of blocks in one push, with what it leaves to do: what a thread's frees come down to.
-void push(const Blocks& blocks, u32 from, u32 to) {
-  const auto block = [&](u32 i) { return static_cast<Block*>(blocks[i]); };
-  for (u32 i = from; i + 1 < to; ++i) block(i)->next = block(i + 1);
-  Span* span = span_of(blocks[from]);
-  do_duty(t_heap, span, push_remote(span, block(from), block(to - 1), to - from));
-}
-void push_each(const Blocks& blocks, u32 from, u32 to) {
-  for (u32 i = from; i < to; ++i) push(blocks, i, i + 1);
-}
-
-// The protocol: what a span's record says, the mailboxes, and the partial pool with its locks.
-void watch_spans() {
-  watch(g_arenas.arenas[0].spans, kSlotsPerChunk * sizeof(Span));
-  for (u32 i = 1; i < 6; ++i) watch(&heap_by_index(i)->mailbox, sizeof(Atomic<SpanNumber>));
-  watch(&g_partial_pool, sizeof(PartialPool));
-}
-
-class Life {
- public:
-  explicit Life(usize slack = 0) {
-    start_heaps(slack);
-    take();  // the exploring thread's heap comes first
-    release_idle(t_heap);
-    baseline_ = held_bytes();
-    watch_spans();
-  }
-  // Explores; after each order frees what `left` says the program still holds, and sees that nothing else is held.
-  void explore(std::vector<Actor> actors, const std::function<void()>& free_the_rest, u32 switches = 2) {
-    Scenario scenario;
-    scenario.actors = std::move(actors);
-    scenario.after = [&] {
-      ASSERT_EQ(check_everything(), 0u);
-      ASSERT_EQ(attached_heaps(), 1u);
-      free_the_rest();
-      close_chain(t_heap);
-      release_idle(t_heap);
-      ASSERT_EQ(check_everything(), 0u);
-      ASSERT_TRUE(listed_spans().empty());
-      ASSERT_EQ(held_bytes(), baseline_);
-    };
-    EXPECT_GT(test::explore(scenario, switches, kMostOrders), 20u);
-  }
-
- private:
-  usize baseline_ = 0;
-};
 
 FRESH_TEST(SpanLifeOrders, BothSidesReachTheThreshold) {
   Life life;

@@ -33,14 +33,16 @@ struct Expected {
 };
 
 // The table of span.hpp, row by row.
-Expected expect_push(SpanState state, u32 total, u32 capacity) {
+Expected expect_push(SpanState state, u32 total, u32 capacity, u32 claim_at) {
   const u32 threshold = reuse_threshold(capacity);
   if (total > capacity) return {state, PushDuty::double_free};
   switch (state) {
     case SpanState::free:
       return {state, PushDuty::double_free};
+    case SpanState::hot:
     case SpanState::floating:
-      return total < threshold ? Expected{state, PushDuty::none} : Expected{SpanState::claimed, PushDuty::mail};
+    case SpanState::reusable:
+      return total < claim_at ? Expected{state, PushDuty::none} : Expected{SpanState::claimed, PushDuty::claimed};
     case SpanState::shared:
       if (total == capacity) return {SpanState::returning, PushDuty::give_back};
       return total < threshold ? Expected{state, PushDuty::none} : Expected{SpanState::listed, PushDuty::list};
@@ -61,10 +63,14 @@ FRESH_TEST(Push, LeavesTheDutyOfEachThreshold) {
     for (u32 length = 1; length <= kMaxChain && length < capacity - 1; ++length) {
       Block* const last = block(span, length);
       for (u32 i = 1; i < length; ++i) block(span, i)->next = block(span, i + 1);
-      for (u32 state = 0; state < 8; ++state) {
+      for (u32 number = 0; number < 8 * 3; ++number) {
+        const u32 state = number / 3;
+        const u32 claim_at = number % 3 == 0 ? threshold : number % 3 == 1 ? capacity / 2 : kNoClaim;
+        span->claim_at.store(claim_at, relaxed);
         for (u32 before = 0; before <= capacity; ++before) {
           const u32 total = before + length;
           const bool near = total <= length + 1 || (total + 2 >= threshold && total <= threshold + 2) ||
+                            (total + 2 >= capacity / 2 && total <= capacity / 2 + 2) ||
                             (total + 2 >= capacity && total <= capacity + 2);
           // Who sets returning has counted all blocks.
           const bool possible = static_cast<SpanState>(state) != SpanState::returning || before == capacity;
@@ -72,7 +78,7 @@ FRESH_TEST(Push, LeavesTheDutyOfEachThreshold) {
           const u32 first = before == 0 ? 0 : unit_of(span, block(span, 0));
           set_word(span, static_cast<SpanState>(state), before, first);
           const u32 tag = load_word(span, relaxed).tag();
-          const Expected expected = expect_push(static_cast<SpanState>(state), total, capacity);
+          const Expected expected = expect_push(static_cast<SpanState>(state), total, capacity, claim_at);
           last->next = block(span, 0);
           ASSERT_EQ(push_remote(span, block(span, 1), last, length), expected.duty)
               << "class " << c << " state " << state << " from " << before << " by " << length;
@@ -151,10 +157,11 @@ FRESH_TEST(Push, EachDutyFallsToOneThread) {
   Span* span = make_span(kClass);
   const u32 capacity = span->capacity.get();
   for (u32 round = 0; round < kRounds; ++round) {
-    const SpanState start = round % 3 == 0   ? SpanState::floating
-                            : round % 3 == 1 ? SpanState::shared
-                                             : SpanState::listed;
+    constexpr SpanState kStarts[] = {SpanState::floating, SpanState::hot, SpanState::reusable, SpanState::shared,
+                                     SpanState::listed};
+    const SpanState start = kStarts[round % 5];
     set_word(span, start, 0, 0);
+    span->claim_at.store(1 + round % capacity, relaxed);
     Atomic<u32> duties[6];
     test::run_together(kThreads, [&](u32 self) {
       for (u32 i = self - 1; i < capacity; i += kThreads) {
@@ -162,9 +169,9 @@ FRESH_TEST(Push, EachDutyFallsToOneThread) {
       }
     });
     const auto times = [&](PushDuty duty) { return duties[static_cast<u32>(duty)].load(relaxed); };
-    ASSERT_EQ(times(PushDuty::mail), start == SpanState::floating ? 1u : 0u);
+    ASSERT_EQ(times(PushDuty::claimed), can_be_claimed(start) ? 1u : 0u);
     ASSERT_EQ(times(PushDuty::list), start == SpanState::shared ? 1u : 0u);
-    ASSERT_EQ(times(PushDuty::take_off), start == SpanState::floating ? 0u : 1u);
+    ASSERT_EQ(times(PushDuty::take_off), can_be_claimed(start) ? 0u : 1u);
     ASSERT_EQ(times(PushDuty::give_back), 0u) << "what was shared is listed before it is empty";
     ASSERT_EQ(times(PushDuty::double_free), 0u);
     u32 count = 0, length = 0;

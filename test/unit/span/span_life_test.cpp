@@ -19,7 +19,11 @@ using test::start_ground;
 
 constexpr ClassIndex kClass = 3;            // 64 bytes, 512 blocks
 constexpr ClassIndex kWide = kClasses - 1;  // 32 KiB, eight slots
+constexpr SpanState kAllStates[] = {SpanState::free,    SpanState::hot,    SpanState::floating, SpanState::reusable,
+                                    SpanState::claimed, SpanState::shared, SpanState::listed,   SpanState::returning};
 Heap g_heap;
+
+u32 claim_at_of(const Span* span) { return span->claim_at.load(relaxed); }
 
 SpanState state_of(const Span* span) { return load_word(span, relaxed).state(); }
 
@@ -65,6 +69,7 @@ FRESH_TEST(SpanLife, BeginsHot) {
     EXPECT_EQ(span->local_free.get(), nullptr);
     EXPECT_EQ(local_count(span), 0u);
     EXPECT_EQ(absent_count(span), layout.capacity) << "no page is cut";
+    EXPECT_EQ(claim_at_of(span), claim_hot(layout.capacity, 0, 0));
     EXPECT_EQ(span->absent.get(), low_mask(slots * kPagesPerSlot));
     EXPECT_EQ(span->pages_zero.get(), 1u);
     const uptr start = span_start(span);
@@ -104,13 +109,22 @@ FRESH_TEST(SpanLife, DoesNotBeginWithoutMemory) {
 FRESH_TEST(SpanLife, HotFloatsUnlessBlocksCameBack) {
   start_ground();
   Span* span = make_filled(0);
-  EXPECT_TRUE(mark_floating(span));
+  EXPECT_EQ(mark_floating(span, 17), Retired::floating);
   EXPECT_EQ(state_of(span), SpanState::floating);
+  EXPECT_EQ(claim_at_of(span), 17u);
   Span* second = make_filled(0);
   push(second, 0, 1);
-  EXPECT_FALSE(mark_floating(second)) << "there is something to allocate after all";
+  EXPECT_EQ(mark_floating(second, 17), Retired::has_blocks) << "there is something to allocate after all";
   EXPECT_EQ(state_of(second), SpanState::hot);
   EXPECT_EQ(load_word(second, relaxed).count(), 1u);
+  // A push claimed it while it was hot: it comes by mail.
+  Span* third = make_filled(0);
+  set_word(third, SpanState::claimed);
+  EXPECT_EQ(mark_floating(third, 17), Retired::claimed);
+  EXPECT_EQ(state_of(third), SpanState::claimed);
+  set_word(third, SpanState::claimed, 3, 9);
+  EXPECT_EQ(mark_floating(third, 17), Retired::has_blocks) << "which the owner may use meanwhile";
+  EXPECT_EQ(state_of(third), SpanState::claimed);
 }
 
 FRESH_TEST(SpanLife, BecomesReusableFromEveryStateButClaimed) {
@@ -119,13 +133,14 @@ FRESH_TEST(SpanLife, BecomesReusableFromEveryStateButClaimed) {
     Span* span = make_filled(0);
     set_word(span, state, 3, 9);
     const u64 before = span->remote.load(relaxed);
-    EXPECT_TRUE(mark_reusable(span));
+    EXPECT_TRUE(mark_reusable(span, 23));
     EXPECT_EQ(span->remote.load(relaxed), RemoteWord(before).with_state(SpanState::reusable).bits());
+    EXPECT_EQ(claim_at_of(span), 23u);
   }
   Span* claimed = make_filled(0);
   set_word(claimed, SpanState::claimed, 64, 9);
   const u64 before = claimed->remote.load(relaxed);
-  EXPECT_FALSE(mark_reusable(claimed));
+  EXPECT_FALSE(mark_reusable(claimed, 23));
   EXPECT_EQ(claimed->remote.load(relaxed), before) << "it is the claimant's";
 }
 
@@ -135,9 +150,39 @@ FRESH_TEST(SpanLife, ReusableGetsHotWithWhatWasPushed) {
   set_word(span, SpanState::reusable);
   push(span, 0, 2);
   const RemoteWord before = load_word(span, relaxed);
-  mark_hot(span);
+  EXPECT_TRUE(mark_hot(span, 99));
   EXPECT_EQ(span->remote.load(relaxed), before.with_state(SpanState::hot).bits());
   EXPECT_EQ(span->owner.load(relaxed), &g_heap);
+  EXPECT_EQ(claim_at_of(span), 99u);
+}
+
+// A ring holds records; what they describe by now may be in any state.
+FRESH_TEST(SpanLife, NothingButReusableGetsHot) {
+  start_ground();
+  Span* span = make_filled(5);
+  span->claim_at.store(64, relaxed);
+  for (const SpanState state : kAllStates) {
+    if (state == SpanState::reusable) continue;
+    set_word(span, state, 3, 9);
+    const u64 before = span->remote.load(relaxed);
+    EXPECT_FALSE(mark_hot(span, 256)) << static_cast<int>(state);
+    EXPECT_EQ(span->remote.load(relaxed), before);
+    EXPECT_EQ(claim_at_of(span), 64u) << "it goes with the state that it has";
+  }
+}
+
+FRESH_TEST(SpanLife, IsClaimedFromTheStateThatWasNamed) {
+  start_ground();
+  Span* span = make_filled(5);
+  for (const SpanState from : {SpanState::hot, SpanState::floating, SpanState::reusable}) {
+    for (const SpanState state : kAllStates) {
+      set_word(span, state, 3, 9);
+      const RemoteWord before = load_word(span, relaxed);
+      EXPECT_EQ(claim(span, from), state == from);
+      const SpanState after = state == from ? SpanState::claimed : state;
+      EXPECT_EQ(span->remote.load(relaxed), before.with_state(after).bits());
+    }
+  }
 }
 
 FRESH_TEST(SpanLife, ClaimedIsReceivedWithWhatWasPushed) {
@@ -145,8 +190,13 @@ FRESH_TEST(SpanLife, ClaimedIsReceivedWithWhatWasPushed) {
   Span* span = make_filled(0);
   set_word(span, SpanState::claimed, 64, 9);
   const RemoteWord before = load_word(span, relaxed);
-  receive_claimed(span);
+  receive_claimed(span, SpanState::reusable, 70);
   EXPECT_EQ(span->remote.load(relaxed), before.with_state(SpanState::reusable).bits());
+  EXPECT_EQ(claim_at_of(span), 70u);
+  set_word(span, SpanState::claimed, 64, 9);
+  receive_claimed(span, SpanState::hot, 80);
+  EXPECT_EQ(span->remote.load(relaxed), before.with_state(SpanState::hot).bits());
+  EXPECT_EQ(claim_at_of(span), 80u);
 }
 
 // --- Into shared states. ---
@@ -158,7 +208,8 @@ struct ShareCase {
 void expect_share(const ShareCase& one) {
   Span* span = make_filled(one.local, one.uncut);
   const u32 capacity = span->capacity.get();
-  set_word(span, SpanState::reusable);
+  span->owner.store(nullptr, relaxed);
+  set_word(span, SpanState::claimed);
   push(span, 0, one.remote);
   const RemoteWord before = load_word(span, relaxed);
   const u32 total = one.local + one.uncut + one.remote;
@@ -175,8 +226,7 @@ void expect_share(const ShareCase& one) {
   EXPECT_EQ(after.count(), total) << "from now on the count is that of all free blocks";
   EXPECT_EQ(after.first(), before.first());
   EXPECT_EQ(after.tag(), before.tag());
-  EXPECT_EQ(span->shared_base.get(), one.local + one.uncut);
-  EXPECT_EQ(span->owner.load(relaxed), nullptr);
+  EXPECT_EQ(shared_base(span), one.local + one.uncut);
 }
 
 FRESH_TEST(SpanLife, IsSharedListedOrEmptyByItsFreeBlocks) {
@@ -222,8 +272,11 @@ FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
   push(span, 0, 3);
   ASSERT_EQ(mark_shared(span), ShareResult::listed);
   push(span, 3, 4);
-  EXPECT_TRUE(mark_adopted(span));
+  span->owner.store(nullptr, relaxed);
+  EXPECT_TRUE(mark_adopted(span, &g_heap));
   EXPECT_EQ(state_of(span), SpanState::hot);
+  EXPECT_EQ(span->owner.load(relaxed), &g_heap);
+  EXPECT_EQ(claim_at_of(span), claim_hot(span->capacity.get(), span->cut.get(), 7));
   EXPECT_EQ(load_word(span, relaxed).count(), 7u) << "the remote list alone counts again";
   EXPECT_EQ(local_count(span), 60u);
   EXPECT_EQ(absent_count(span), 20u);
@@ -232,10 +285,13 @@ FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
   EXPECT_EQ(count, 7u);
   for (u32 i = 7; i-- > 0; list = list->next) EXPECT_EQ(list, block(span, i));
   EXPECT_EQ(list, nullptr);
-  for (const SpanState state : {SpanState::returning, SpanState::shared, SpanState::hot, SpanState::free}) {
+  span->owner.store(nullptr, relaxed);
+  for (const SpanState state : kAllStates) {
+    if (state == SpanState::listed) continue;
     set_word(span, state, 100, 9);
-    EXPECT_FALSE(mark_adopted(span)) << static_cast<int>(state);
+    EXPECT_FALSE(mark_adopted(span, &g_heap)) << static_cast<int>(state);
     EXPECT_EQ(state_of(span), state);
+    EXPECT_EQ(span->owner.load(relaxed), nullptr);
   }
 }
 

@@ -80,5 +80,6 @@ class Owned {
 };
 
 inline void compiler_fence() {}
+inline void full_fence() {}
 
 }  // namespace coffer

@@ -1,0 +1,409 @@
+// Spans that are taken away from their owners, in every order of steps with a few switches: what a remote push claims
+// while the owner frees, allocates, ends or has gone on to another span. One thread runs at a time, and sees what the
+// others wrote: that a barrier reaches every processor is not tried here (unit_heap BusyOwner, and the models).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "interleavings/lives.hpp"
+
+namespace coffer {
+namespace {
+
+using namespace test;
+
+void expect_different(Blocks blocks) {
+  std::sort(blocks.begin(), blocks.end());
+  ASSERT_TRUE(std::adjacent_find(blocks.begin(), blocks.end()) == blocks.end()) << "a block was handed out twice";
+}
+
+// --- A push claims while the owner frees. ---
+
+FRESH_TEST(TakingOrders, AFloatingSpanIsTakenWhileItsOwnerFrees) {
+  Life life;
+  watch_brackets();
+  Blocks blocks;
+  life.explore({{[&] {
+                   blocks = take_span();
+                   blocks.push_back(take(kBytes));
+                   life.fill_mailbox();
+                   ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::floating);
+                 },
+                 [&] {
+                   give(blocks[0]);
+                   give(blocks[1]);
+                   give(blocks[2]);
+                 }},
+                {[] { own_heap(); },
+                 [&] {
+                   push_each(blocks, 3, 5);
+                   settle_unsettled();
+                 }}},
+               [&] { give_many(blocks, 5); });
+}
+
+FRESH_TEST(TakingOrders, AReusableSpanIsTakenWhileItsOwnerFrees) {
+  Life life(usize{1} << 20);
+  watch_brackets();
+  Blocks blocks;
+  life.explore({{[&] {
+                   blocks = take_span();
+                   blocks.push_back(take(kBytes));
+                   give_many(blocks, 0, 3);
+                   life.fill_mailbox();
+                   ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::reusable);
+                 },
+                 [&] { give_many(blocks, 3, 6); }},
+                {[] { own_heap(); },
+                 [&] {
+                   push_each(blocks, 6, 9);
+                   settle_unsettled();
+                 }}},
+               [&] { give_many(blocks, 9); });
+}
+
+// The owner's last frees against those of others, to the end of the span.
+FRESH_TEST(TakingOrders, BothFreeAllOfATakenSpan) {
+  Life life;
+  watch_brackets();
+  Blocks blocks;
+  life.explore({{[&] {
+                   blocks = take_span();
+                   blocks.push_back(take(kBytes));
+                   give_many(blocks, 0, 1);
+                   life.fill_mailbox();
+                 },
+                 [&] {
+                   give(blocks[1]);
+                   give(blocks[2]);
+                   close_chain(t_heap);
+                 }},
+                {[] { own_heap(); },
+                 [&] {
+                   push(blocks, 3, kBlocks);
+                   settle_unsettled();
+                 }}},
+               [&] { give_many(blocks, kBlocks); });
+}
+
+// --- A hot span. ---
+
+FRESH_TEST(TakingOrders, AHotSpanIsTakenWhileItsOwnerRefills) {
+  Life life;
+  watch_brackets();
+  Blocks blocks, more;
+  life.explore({{[&] {
+                   blocks = take_span();
+                   give_many(blocks, 0, 2);
+                   life.fill_mailbox();
+                   more.clear();
+                   ASSERT_EQ(state_of(span_of(blocks[2])), SpanState::hot);
+                 },
+                 [&] {
+                   for (u32 i = 0; i < 3; ++i) more.push_back(take(kBytes));
+                 }},
+                {[] { own_heap(); },
+                 [&] {
+                   push(blocks, 2, 9);
+                   push(blocks, 9, 12);
+                   settle_unsettled();
+                 }}},
+               [&] {
+                 Blocks all(blocks.begin() + 12, blocks.end());
+                 all.insert(all.end(), more.begin(), more.end());
+                 expect_different(all);
+                 give_many(all);
+               });
+}
+
+// The thread that slept goes on with what it had in its list, while another heap works with the span.
+FRESH_TEST(TakingOrders, AHotSpanIsTakenAndAdoptedWhileItsOwnerAllocates) {
+  Life life;
+  Blocks blocks, more, others;
+  life.explore({{[&] {
+                   blocks = take_many(kBlocks - 1, kBytes);
+                   life.fill_mailbox();
+                   more.clear();
+                   ASSERT_NE(t_heap->blocks[kTwoKiB].get(), nullptr);
+                 },
+                 [&] {
+                   for (u32 i = 0; i < 3; ++i) more.push_back(take(kBytes));
+                   give(more[0]);
+                 }},
+                {[&] {
+                   own_heap();
+                   others.clear();
+                 },
+                 [&] {
+                   push(blocks, 0, 8);
+                   for (u32 i = 0; i < 3; ++i) others.push_back(take(kBytes));
+                 }}},
+               [&] {
+                 Blocks all(blocks.begin() + 8, blocks.end());
+                 all.insert(all.end(), more.begin() + 1, more.end());
+                 all.insert(all.end(), others.begin(), others.end());
+                 expect_different(all);
+                 give_many(all);
+               });
+}
+
+FRESH_TEST(TakingOrders, AHotSpanIsTakenWhileItsOwnerEmptiesIt) {
+  Life life(usize{1} << 20);
+  watch_brackets();
+  Blocks blocks;
+  life.explore({{[&] {
+                   blocks = take_many(kBlocks, kBytes);
+                   Span* span = span_of(blocks[0]);
+                   life.fill_mailbox();
+                   set_countdown(span, 0, 2);
+                 },
+                 [&] {
+                   give(blocks[0]);
+                   give(blocks[1]);
+                 }},
+                {[] { own_heap(); },
+                 [&] {
+                   push(blocks, 2, 9);
+                   push(blocks, 9, kBlocks);
+                   settle_unsettled();
+                 }}},
+               [] {});
+}
+
+// --- Mail. ---
+
+FRESH_TEST(TakingOrders, AMailboxIsRobbedWhileItsOwnerTakesItsMail) {
+  Life life(usize{1} << 20);
+  watch_brackets();
+  Blocks first, second, more;
+  life.explore({{[&] {
+                   first = take_span();
+                   second = take_span();
+                   more = {take(kBytes)};
+                 },
+                 [&] { take_mail(t_heap); }},
+                {[] { own_heap(); },
+                 [&] {
+                   push(first, 0, 3);
+                   push(second, 0, 3);
+                 }},
+                {[] { own_heap(); },
+                 [] {
+                   rob_heaps();
+                   settle_unsettled();
+                 }}},
+               [&] {
+                 give_many(first, 3);
+                 give_many(second, 3);
+                 give_many(more);
+               });
+}
+
+FRESH_TEST(TakingOrders, AHotSpanIsMailedAndRobbedWhileItsOwnerUsesIt) {
+  Life life(usize{1} << 20);
+  watch_brackets();
+  Blocks blocks, more;
+  life.explore({{[&] {
+                   blocks = take_span();
+                   push(blocks, 0, 8);
+                   ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::claimed);
+                   more.clear();
+                 },
+                 [&] {
+                   give(blocks[8]);
+                   more.push_back(take(kBytes));
+                   more.push_back(take(kBytes));
+                 }},
+                {[] { own_heap(); },
+                 [] {
+                   rob_heaps();
+                   settle_unsettled();
+                 }}},
+               [&] {
+                 Blocks all(blocks.begin() + 9, blocks.end());
+                 all.insert(all.end(), more.begin(), more.end());
+                 expect_different(all);
+                 give_many(all);
+               });
+}
+
+// An idle span is robbed while its owner makes it hot again.
+FRESH_TEST(TakingOrders, AnEmptyReusableSpanIsRobbedWhileItsOwnerWantsIt) {
+  Life life(usize{1} << 20);
+  watch_brackets();
+  void* block = nullptr;
+  life.explore({{[] {
+                   own_heap();
+                   let_come_back(kTwoKiB);
+                   give(take(kBytes));
+                   ASSERT_EQ(ring_length(t_heap, kTwoKiB), 1u);
+                 },
+                 [&] { block = take(kBytes); }},
+                {[] { own_heap(); },
+                 [] {
+                   rob_heaps();
+                   settle_unsettled();
+                 }}},
+               [&] { give(block); });
+}
+
+// --- Settlers. ---
+
+FRESH_TEST(TakingOrders, TwoSettleWhileTheOldOwnerFrees) {
+  Life life;
+  watch_brackets();
+  Blocks first, second;
+  life.explore({{[&] {
+                   first = take_span();
+                   second = take_span();
+                   second.push_back(take(kBytes));
+                   life.fill_mailbox();
+                   push(first, 0, 2);
+                   push(second, 0, 2);
+                   ASSERT_EQ(unsettled_bytes(), 2 * kSlotBytes);
+                 },
+                 [&] { give(first[2]); }},
+                {[] { own_heap(); },
+                 [&] {
+                   settle_unsettled();
+                   push(second, 2, 3);
+                 }},
+                {[] { own_heap(); },
+                 [&] {
+                   push(first, 3, 4);
+                   settle_unsettled();
+                 }}},
+               [&] {
+                 give_many(first, 4);
+                 give_many(second, 3);
+               });
+}
+
+FRESH_TEST(TakingOrders, OneSettlesWhileAnotherFreesAllOfTheSpan) {
+  Life life;
+  Blocks blocks;
+  life.explore({{[&] {
+                   Worker owner;
+                   owner.run([&] {
+                     blocks = take_span();
+                     give(take(kBytes));
+                   });
+                   owner.end();
+                   push(blocks, 0, 2);
+                   ASSERT_EQ(unsettled_bytes(), kSlotBytes);
+                   own_heap();
+                 },
+                 [] { settle_unsettled(); }},
+                {[] { own_heap(); }, [&] { push_each(blocks, 2, 4); }},
+                {[] { own_heap(); },
+                 [&] {
+                   push(blocks, 4, kBlocks);
+                   settle_unsettled();
+                 }}},
+               [] {});
+}
+
+// --- Stale names. ---
+
+// Taken, settled, ended, and made anew by the old owner in another class, while its hot pointer and its ring still name
+// the record.
+FRESH_TEST(TakingOrders, TheOldOwnerMakesTheRecordAnewInAnotherClass) {
+  constexpr usize kOther = 1024;
+  Life life(usize{1} << 20);
+  watch_brackets();
+  Blocks hot, ring, more;
+  life.explore({{[&] {
+                   ring = take_span();
+                   hot = take_span();
+                   give_many(ring, 0, 2);
+                   life.fill_mailbox();
+                   ASSERT_EQ(state_of(span_of(hot[0])), SpanState::hot);
+                   ASSERT_EQ(ring_length(t_heap, kTwoKiB), 1u);
+                   more.clear();
+                 },
+                 [&] {
+                   more.push_back(take(kOther));
+                   more.push_back(take(kOther));
+                   give(more[1]);
+                   more[1] = take(kBytes);
+                   more.push_back(take(kOther));
+                 }},
+                {[] { own_heap(); },
+                 [&] {
+                   push(hot, 0, kBlocks);
+                   push(ring, 2, kBlocks);
+                   settle_unsettled();
+                 }}},
+               [&] {
+                 expect_different(more);
+                 give_many(more);
+               });
+}
+
+// Taken, settled, adopted by another heap, used up, and freed there, while it still stands on its old owner's ring.
+FRESH_TEST(TakingOrders, AnotherHeapUsesASpanThatStandsOnTheOldOwnersRing) {
+  Life life(usize{1} << 20);
+  Blocks blocks, more, others;
+  life.explore({{[&] {
+                   blocks = take_span();
+                   more = take_span();
+                   give_many(blocks, 0, 2);
+                   life.fill_mailbox();
+                   ASSERT_EQ(ring_length(t_heap, kTwoKiB), 1u);
+                 },
+                 [&] { more.push_back(take(kBytes)); }},
+                {[&] {
+                   own_heap();
+                   others.clear();
+                 },
+                 [&] {
+                   push(blocks, 2, 4);
+                   for (u32 i = 0; i < 5; ++i) others.push_back(take(kBytes));
+                   for (u32 i = 0; i < 3; ++i) give(others[i]);
+                 }}},
+               [&] {
+                 Blocks all(blocks.begin() + 4, blocks.end());
+                 all.insert(all.end(), more.begin(), more.end());
+                 all.insert(all.end(), others.begin() + 3, others.end());
+                 expect_different(all);
+                 give_many(all);
+               });
+}
+
+// --- The end of a thread. ---
+
+FRESH_TEST(TakingOrders, AThreadEndsAndTheNextFreesOnItsRecord) {
+  Life life;
+  watch_brackets();
+  Blocks blocks;
+  life.explore({{[&] {
+                   blocks = take_span();
+                   blocks.push_back(take(kBytes));
+                   give(blocks[0]);
+                 },
+                 [] {}},
+                {[] { own_heap(); }, [&] { push_each(blocks, 1, 4); }},
+                {[] { ASSERT_EQ(t_heap, &g_null_heap); },
+                 [&] {
+                   give(blocks[4]);  // a local free, if it got the record
+                   give(blocks[5]);
+                 }}},
+               [&] { give_many(blocks, 6); });
+}
+
+FRESH_TEST(TakingOrders, AThreadEndsWhileItsHotSpanIsClaimed) {
+  Life life(usize{1} << 20);
+  watch_brackets();
+  Blocks blocks;
+  life.explore({{[&] { blocks = take_many(kBlocks - 1, kBytes); }, [] {}},
+                {[] { own_heap(); }, [&] { push(blocks, 0, 8); }},
+                {[] { own_heap(); },
+                 [] {
+                   rob_heaps();
+                   settle_unsettled();
+                 }}},
+               [&] { give_many(blocks, 8); });
+}
+
+}  // namespace
+}  // namespace coffer
