@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 FEWEST_FAULTS = 3
 MEGABYTES = 3000  # a search that needs more fails
 DEPTH = 200_000
-SECONDS = 500
+SECONDS = 1000
 
 
 class Model(NamedTuple):

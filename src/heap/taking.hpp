@@ -15,6 +15,8 @@
 // DESIGN.md's 3.4 has a span given to the pool unsettled, with an epoch of barriers. Here a settler takes all that
 // wait before it issues its barrier, which makes the epoch superfluous. Hoard (paper 1, section 3.2) moves superblocks
 // to the global heap at the free that makes a heap too empty; here that free may be another thread's.
+//
+// Model: models/span_life.pml, models/mail.pml.
 #pragma once
 
 #include "heap/heap.hpp"

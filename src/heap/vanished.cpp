@@ -11,6 +11,8 @@
 //   a returning span ........................ its returner vanished: end it
 // What cannot be known: blocks on their way between a list and the caller, or in the open chain. They stay taken: at
 // most one span's list, one chain and one block a vanished thread.
+//
+// Model: models/fork.pml.
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
 #include "heap/taking.hpp"

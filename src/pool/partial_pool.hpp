@@ -8,6 +8,8 @@
 //   0           nobody
 //   kLinked     it is on the list
 //   kAwaited    its last block was freed before it was linked: the inserter has to give it back
+//
+// Model: models/partial_pool.pml.
 #pragma once
 
 #include "arena/arena.hpp"
