@@ -12,7 +12,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build run test bench-quick bench-memory bench-sweep format lint install clean help setup
+.PHONY: build run test models bench-quick bench-memory bench-sweep format lint install clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -29,8 +29,12 @@ run:  ## a real program under Coffer and under glibc: time and memory
 	@python3 tools/demo.py --library $(build_dir)/lib/libcoffer.so
 
 test:  ## every test, then those marked tsan under ThreadSanitizer
-	@tools/setup.sh build test
+	@tools/setup.sh build test models
 	@tools/run_tests.sh $(JOBS)
+
+models:  ## explores every model of models/ whole, and finds the faults seeded in them
+	@tools/setup.sh models
+	@python3 models/run.py --jobs $(JOBS)
 
 bench-quick:  ## Coffer beside glibc and the allocators that Debian has
 	@tools/setup.sh $(build_sets) test
@@ -63,4 +67,4 @@ clean:  ## removes every build directory
 	rm -rf build build-*
 
 setup:  ## installs everything that any goal needs
-	@tools/setup.sh build run test lint clang
+	@tools/setup.sh build run test models lint clang

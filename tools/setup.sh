@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tools/setup.sh SET...: installs what is missing of the package sets build, run, test, lint and clang, on Debian 12 and
-# Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service running and no database behind. When
-# nothing is missing it is silent and touches neither the network nor the system.
+# tools/setup.sh SET...: installs what is missing of the package sets build, run, test, models, lint and clang, on
+# Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service running and no database
+# behind. When nothing is missing it is silent and touches neither the network nor the system.
 set -euo pipefail
 
 # Names that differ between the distributions are alternatives, a|b: the first one that is there is taken.
@@ -17,6 +17,7 @@ packages_test=(
 packages_lint=(clang-format-19 clang-tidy-19 python3)
 packages_clang=(clang-19 libclang-rt-19-dev)
 packages_run=(python3)
+packages_models=(spin gcc libc6-dev python3)
 
 fail() {
   echo "setup: $*" >&2
@@ -24,13 +25,14 @@ fail() {
 }
 
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || fail "usage: tools/setup.sh build|run|test|lint|clang..."
+[ $# -gt 0 ] || fail "usage: tools/setup.sh build|run|test|models|lint|clang..."
 
 wanted=()
 for set_name in "$@"; do
   case $set_name in
     build) wanted+=("${packages_build[@]}") ;;
     test) wanted+=("${packages_test[@]}") ;;
+    models) wanted+=("${packages_models[@]}") ;;
     lint) wanted+=("${packages_lint[@]}") ;;
     clang) wanted+=("${packages_clang[@]}") ;;
     run) wanted+=("${packages_run[@]}") ;;

@@ -11,6 +11,8 @@
 // An owner whose look at `owner` came before the barrier had its bracket written before it, too, so the taker sees the
 // name, or that the work is done. One that looks later sees that the span is gone. So the owner pays two plain stores,
 // and no fence. deallocate (heap.hpp) does the same by hand.
+//
+// Model: models/settle.pml.
 #pragma once
 
 #include "heap/heap.hpp"

@@ -15,9 +15,11 @@
 // DESIGN.md's 3.4 has a span given to the pool unsettled, with an epoch of barriers. Here a settler takes all that
 // wait before it issues its barrier, which makes the epoch superfluous. Hoard (paper 1, section 3.2) moves superblocks
 // to the global heap at the free that makes a heap too empty; here that free may be another thread's.
+//
+// Model: models/span_life.pml, models/mail.pml.
 #pragma once
 
-#include "heap/heap.hpp"
+#include "heap/registry.hpp"
 
 namespace coffer {
 
@@ -28,6 +30,10 @@ inline usize mail_bytes(u64 box) { return (box >> 32) * kSlotBytes; }
 
 // What may wait unsettled before somebody issues a barrier for it.
 inline constexpr usize kUnsettledLimit = usize{1} << 20;
+
+// Bit of a span's taken_from: it was looked at before, and had to wait on.
+inline constexpr u32 kNotCounted = 1u << 31;
+inline Heap* taken_from(const Span* span) { return heap_by_index(span->taken_from.get() & ~kNotCounted); }
 
 // Any thread, outside brackets. The claimant of a private span: mails or takes it.
 void hand_on_claimed(Span* span);

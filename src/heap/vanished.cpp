@@ -11,6 +11,8 @@
 //   a returning span ........................ its returner vanished: end it
 // What cannot be known: blocks on their way between a list and the caller, or in the open chain. They stay taken: at
 // most one span's list, one chain and one block a vanished thread.
+//
+// Model: models/fork.pml.
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
 #include "heap/taking.hpp"
@@ -91,6 +93,29 @@ void forget_rings() {
   }
 }
 
+// The list of a hot span that was taken from its heap belongs to the heap's thread, and nobody else would free it.
+void return_lists() {
+  for (u32 i = 1; i < heaps_ever(); ++i) {
+    Heap* heap = heap_by_index(i);
+    if (!has_vanished(heap)) continue;
+    for (ClassIndex c = 0; c < kClasses; ++c) {
+      Block* first = heap->blocks[c].get();
+      if (first == nullptr) continue;
+      const uptr address = reinterpret_cast<uptr>(first);
+      Span* span = first_record(slot_record(arena_of(address), address));
+      // relaxed: the writers are gone. Its own spans come later, with their lists.
+      if (span == nullptr || is_large(span) || span->owner.load(relaxed) == heap) continue;
+      const u32 count = measure(span, &first);
+      if (count == 0 || span->local_free.get() == first) continue;
+      Block* last = first;
+      for (u32 k = 1; k < count; ++k) last = last->next;
+      heap->blocks[c].set(nullptr);
+      const PushDuty duty = push_remote(span, first, last, count);
+      if (duty != PushDuty::double_free) do_duty(&g_null_heap, span, duty);
+    }
+  }
+}
+
 void resolve_span(Span* span) {
   Heap* owner = span->owner.load(relaxed);  // relaxed, all here: the writers are gone
   const SpanState state = load_word(span, relaxed).state();
@@ -114,7 +139,7 @@ void resolve_span(Span* span) {
     default:
       // A private state without an owner: its new owner vanished before it signed, a claimant before it shared; or it
       // is unsettled, and its old owner may have vanished inside its bracket.
-      return adopt_orphan(span, state == SpanState::claimed ? heap_by_index(span->taken_from.get()) : &g_null_heap);
+      return adopt_orphan(span, state == SpanState::claimed ? taken_from(span) : &g_null_heap);
   }
 }
 
@@ -157,6 +182,7 @@ void resolve_vanished() {
   empty_mailboxes();
   forget_unsettled();
   forget_rings();
+  return_lists();
   for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
     if (use == ChunkUse::spans) resolve_chunk(arena, index);
     // Chunks that were taken but not yet described, or whose large block was on its way back.

@@ -11,6 +11,8 @@
 //
 // The oldest spans of a list whose pages were not looked at yet (span/purge_span.hpp) can be found: from the head, a
 // list holds those not looked at, the newest first, then those that were. `waiting` is the last of the former.
+//
+// Model: models/partial_pool.pml.
 #pragma once
 
 #include "arena/arena.hpp"

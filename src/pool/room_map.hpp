@@ -6,6 +6,8 @@
 // a room bit first clears it, then reads the free bits again, and sets the bit back if there is room. All four are
 // sequentially consistent, so at least one of the two sees the other. The same holds between a group's word and the
 // summary.
+//
+// Model: models/room_map.pml.
 #pragma once
 
 #include "arena/arena.hpp"

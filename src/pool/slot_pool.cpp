@@ -1,3 +1,4 @@
+// Model: models/chunk_word.pml.
 #include "pool/slot_pool.hpp"
 
 #include "config/config.hpp"

@@ -57,6 +57,8 @@ class RemoteWord {
   // The same list and count in a state that its owner enters. The tag moves on, so that a push which decided by what
   // the span was before (claim_at) fails.
   constexpr RemoteWord entering(SpanState state) const { return make(next_tag(), state, count(), first()); }
+  // entering, with another count: for adopters.
+  constexpr RemoteWord entering(SpanState state, u32 count) const { return make(next_tag(), state, count, first()); }
   // The word of the record's next life.
   constexpr RemoteWord next_life(SpanState state) const { return make(next_tag(), state, 0, 0); }
 

@@ -292,7 +292,7 @@ bool mark_adopted(Span* span, Heap* heap) {
     span->claim_at.store(claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), remote), relaxed);
     // acquire: pairs with the release in mark_shared (the owner's line) and in push_remote (the remote list). release:
     // owner and claim_at, for push_remote.
-    if (span->remote.compare_exchange(seen, word.with(SpanState::hot, remote, word.first()).bits(), acq_rel, relaxed)) {
+    if (span->remote.compare_exchange(seen, word.entering(SpanState::hot, remote).bits(), acq_rel, relaxed)) {
       return true;
     }
   }

@@ -21,6 +21,8 @@
 //
 // Whoever makes a span claimed is its claimant, and alone moves it on, or hands that right on by a mailbox or the
 // unsettled spans. All other moves of a private span are its owner's, and lose to a claim.
+//
+// Model: models/span_life.pml.
 #pragma once
 
 #include "arena/arena.hpp"

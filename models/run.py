@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Checks the models: run.py [--model NAME]... [--jobs N].
+
+Every model is explored whole, in each of its configurations, and must have no error; then every fault that is seeded in
+it (-D FAULT_...) must be found. A search that did not see every state, a fault that is not found, a fault in a model's
+text that no run seeds: each fails. models/README.md says what the models are about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+FEWEST_FAULTS = 3
+MEGABYTES = 3000  # a search that needs more fails
+DEPTH = 200_000
+SECONDS = 1000
+
+
+class Model(NamedTuple):
+    plain: dict[str, str]  # configurations: name, defines
+    faults: dict[str, str]  # name without FAULT_, defines that the checker finds it with
+    stops: bool = False  # threads that sleep for ever are no deadlock
+
+
+# A, B: heaps 1 and 2; F1, F2, NEED: threads without a heap. Each: mallocs, frees, thread ends, looks for memory.
+IDLE = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
+RING = "REUSE A=1,0,0,0 B=2,1,0,0 NEED=0,0,0,1"
+FORKER = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
+
+MODELS = {
+    "span_life": Model(
+        plain={
+            "idle owner, a second heap": IDLE,
+            "two freers, thread end": "FULL A=1,1,1,0 F1=0,2,0,0 F2=0,1,0,0",
+            "thread end, a second heap": "FULL A=1,0,1,0 F1=0,2,0,0 B=1,0,0,0",
+            "memory in need": "FULL A=1,1,0,0 F1=0,2,0,0 NEED=0,0,0,1",
+            "stale ring": RING,
+            "two classes": "FULL CLASSES=2 A=2,0,0,0 F1=0,2,0,0 B=1,0,0,0",
+            "four blocks": "K=4 FULL A=2,2,0,0 F1=0,3,0,0",
+            "from the first block": "A=3,1,0,0 F1=0,2,0,0",
+        },
+        faults={
+            "NO_BARRIER": IDLE,
+            "CLAIM_STORE": IDLE,
+            "DECIDE_LATER": IDLE,
+            "OWNER_LATE": IDLE,
+            "HOT_STAYS": IDLE,
+            "STALE_COUNT": IDLE,
+            "NO_TAG": IDLE,
+            "ADOPT_KEEPS_TAG": IDLE,
+            "ANY_CLASS": "FULL CLASSES=2 A=2,0,0,0 F1=0,2,0,0",
+            "ENTRY_BY_STATE": RING,
+        },
+        stops=True),
+    "span_ends": Model(
+        plain={
+            "idle owner, a second heap": "NO_REST FULL A=1,1,0,0 F1=0,2,0,0 B=1,0,0,0",
+            "thread end": "NO_REST FULL A=2,1,1,0 F1=0,2,0,0",
+        },
+        faults={}),
+    "settle": Model(
+        plain={"with membarrier": "FREES=2", "with fences": "FREES=2 FENCED"},
+        faults={name: "FREES=2" for name in ["NO_BARRIER", "BARRIER_FIRST", "CHECK_FIRST", "CLEAR_EARLY",
+                                             "IGNORE_BRACKET"]}),
+    "mail": Model(
+        plain={"three claimants, owner, robber, settler": ""},
+        faults={name: "" for name in ["LINK_LATE", "LIMIT_APART", "REOPENED", "NEXT_AFTER"]}),
+    "partial_pool": Model(
+        plain={"three freers, two adopters": ""},
+        faults={name: "" for name in ["NO_AWAITED", "RETURNER_ENDS", "DECIDE_LATER", "UNLINK_FIRST"]}),
+    "chunk_word": Model(
+        plain={"three users, a purge, a return": ""},
+        faults={name: "" for name in ["CLAIM_STORE", "FREE_FIRST", "CLEAN_LATE", "PURGE_UNCLAIMED", "RETURN_LOOKS"]}),
+    "room_map": Model(
+        plain={"three freers, two searchers": ""},
+        faults={name: "" for name in ["NO_SUMMARY", "NOTE_FIRST", "LOOK_FIRST", "NO_SECOND_LOOK", "NO_LOOK"]}),
+    "fork": Model(
+        plain={
+            "thread end": "FULL A=2,1,1,0 F1=0,2,0,0",
+            "a forker with a heap": FORKER,
+            "memory in need": "FULL A=1,1,0,0 F1=0,2,0,0 NEED=0,0,0,1",
+        },
+        faults={name: FORKER for name in ["TWIN", "LIST_DROPPED", "NOT_MEASURED", "SLOTS_STAY", "NOT_MAILED"]},
+        stops=True),
+}
+# The same text with another end: here all threads run to theirs, and none may get stuck.
+SAME_TEXT = {"span_ends": "span_life"}
+
+
+class Run(NamedTuple):
+    model: str
+    what: str
+    defines: str
+    fault: str  # "" for a plain run
+
+
+class Result(NamedTuple):
+    run: Run
+    states: int
+    seconds: float
+    complaint: str  # "" if it is as it should be
+    finding: str
+
+
+def source_of(model: str) -> Path:
+    return HERE / f"{SAME_TEXT.get(model, model)}.pml"
+
+
+def seeded_in(text: str) -> set[str]:
+    return set(re.findall(r"\bFAULT_(\w+)", text))
+
+
+def complaints_about_table() -> list[str]:
+    """Every model file is run, and every fault in a file is seeded by a run."""
+    wrong = []
+    for path in sorted(HERE.glob("*.pml")):
+        names = [name for name in MODELS if source_of(name) == path]
+        if not names:
+            wrong.append(f"{path.name} is in no run")
+            continue
+        seeded = set().union(*(MODELS[name].faults for name in names))
+        in_text = seeded_in(path.read_text(encoding="utf-8"))
+        if seeded != in_text:
+            wrong.append(f"{path.name}: faults in the text and in the runs differ: {sorted(seeded ^ in_text)}")
+        if len(in_text) < FEWEST_FAULTS:
+            wrong.append(f"{path.name} has fewer than {FEWEST_FAULTS} faults")
+    return wrong
+
+
+def call(command: list[str], directory: Path) -> str:
+    done = subprocess.run(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=SECONDS, check=False)
+    return done.stdout
+
+
+def judge(run: Run, output: str) -> tuple[str, str]:
+    """Complaint and finding."""
+    errors = re.search(r"errors: (\d+)", output)
+    error = re.search(r"^pan:1: (.*)", output, re.MULTILINE)
+    finding = error.group(1).split(" (at depth")[0] if error else ""
+    if not errors or (errors.group(1) != "0") != bool(error):
+        return "the checker did not finish: " + " ".join(output.split())[-300:], finding
+    if run.fault:
+        # Out of memory and the like are no find.
+        found = finding.startswith(("assertion violated", "invalid end state"))
+        return ("" if found else f"the fault was not found {finding}"), finding
+    if finding:
+        return finding, finding
+    if "max search depth too small" in output or "Search not completed" in output:
+        return "the search was not complete", ""
+    return "", ""
+
+
+def check(run: Run) -> Result:
+    start = time.monotonic()
+    defines = [f"-D{word}" for word in run.defines.split()] + ([f"-DFAULT_{run.fault}"] if run.fault else [])
+    with tempfile.TemporaryDirectory(prefix="coffer-model-") as name:
+        directory = Path(name)
+        for path in HERE.glob("*.pml"):
+            shutil.copy(path, directory)
+        output = call(["spin", "-a", *defines, source_of(run.model).name], directory)
+        compiler = os.environ.get("CC", "cc")
+        output += call([compiler, "-O2", "-w", "-DSAFETY", "-DCOLLAPSE", f"-DMEMLIM={MEGABYTES}", "-o", "pan",
+                        "pan.c"], directory)
+        if not (directory / "pan").exists():
+            return Result(run, 0, time.monotonic() - start, "no checker: " + " ".join(output.split())[-300:], "")
+        # -E: a thread that sleeps for ever in the middle of its work is no deadlock.
+        options = [f"-m{DEPTH}", "-w22"] + (["-E"] if MODELS[run.model].stops else [])
+        try:
+            output = call(["./pan", *options], directory)
+        except subprocess.TimeoutExpired:
+            return Result(run, 0, SECONDS, "the search took too long", "")
+    stored = re.search(r"(\d+) states, stored", output)
+    complaint, finding = judge(run, output)
+    return Result(run, int(stored.group(1)) if stored else 0, time.monotonic() - start, complaint, finding)
+
+
+def runs_of(model: str) -> list[Run]:
+    plain = [Run(model, what, defines, "") for what, defines in MODELS[model].plain.items()]
+    return plain + [Run(model, f"fault {name}", defines, name) for name, defines in MODELS[model].faults.items()]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--model", action="append", choices=sorted(MODELS), help="only this one (may be repeated)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    if not shutil.which("spin"):
+        print("models: spin is missing (tools/setup.sh models installs it)", file=sys.stderr)
+        return 1
+    wrong = complaints_about_table()
+    start = time.monotonic()
+    runs = [run for model in arguments.model or MODELS for run in runs_of(model)]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for result in pool.map(check, runs):
+            verdict = "FAILED: " + result.complaint if result.complaint else "found" if result.run.fault else "holds"
+            print(f"{result.run.model:13} {result.run.what:40} {result.states:>9} states {result.seconds:6.1f} s  "
+                  f"{verdict}", flush=True)
+            if result.complaint:
+                wrong.append(f"{result.run.model}, {result.run.what}: {result.complaint}")
+    for line in wrong:
+        print(f"models: {line}", file=sys.stderr)
+    print(f"models: {len(runs)} runs, {len(wrong)} failed, {time.monotonic() - start:.0f} s")
+    return 1 if wrong or not runs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
