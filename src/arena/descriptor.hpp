@@ -54,7 +54,7 @@ struct alignas(kCacheLine) Span {
   Owned<u32> block_bytes;            // usable bytes of a block; large blocks: see large_bytes
   Owned<u32> capacity;               // blocks in the span
   Atomic<u32> claim_at;              // private states: blocks on the remote list at which a push claims the span
-  Owned<u32> taken_from;             // claimed, no owner: heap it was taken from, whose bracket may still name it
+  Owned<u32> taken_from;             // claimed, no owner: heap it was taken from (heap/taking.hpp)
   // The ring of reusable spans that the record stands on. Only that heap writes these; they outlive the span, for it
   // may be taken away from the heap meanwhile (heap/ring.hpp).
   Atomic<u32> ring_of;  // 1 + index of the heap; 0: none

@@ -42,7 +42,7 @@ class Checker {
 
   usize violations_ = 0;
   usize owned_ = 0;      // bytes of spans that heaps own
-  usize unsettled_ = 0;  // and of those that were taken from them, and not settled yet
+  usize unsettled_ = 0;  // and of those that were taken from them, and wait for a barrier
 };
 
 u32 Checker::walk(const Span* span, const Block* list) {
@@ -87,7 +87,7 @@ void Checker::check_span(Span* span) {
   }
   if (owner != nullptr) {
     owned_ += span_bytes(span);
-  } else if (word.state() == SpanState::claimed) {
+  } else if (word.state() == SpanState::claimed && !is_held_up(span)) {
     unsettled_ += span_bytes(span);
   }
   // A hot span that was claimed stays in the table until its owner finds out.

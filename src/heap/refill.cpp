@@ -72,10 +72,13 @@ Span* new_span(Heap* heap, ClassIndex size_class) {
 }
 
 Span* adopt(Heap* heap, ClassIndex size_class) {
-  Span* span = g_partial_pool.adopt(size_class, current_shard(), [&](Span* one) { return mark_adopted(one, heap); });
-  if (span == nullptr) return nullptr;
-  heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
-  return span;
+  return g_partial_pool.adopt(size_class, current_shard(), [&](Span* span) {
+    // relaxed, both: a figure for budgets. Counted first: the span may be taken away as soon as it is the heap's.
+    heap->held.fetch_add(span_bytes(span), relaxed);
+    if (mark_adopted(span, heap)) return true;
+    heap->held.fetch_sub(span_bytes(span), relaxed);
+    return false;
+  });
 }
 
 // A reusable span of the heap becomes hot.

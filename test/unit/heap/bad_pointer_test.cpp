@@ -122,7 +122,7 @@ FRESH_TEST(BadPointer, FreedTwiceInARowByAnother) {
       [&] {
         for (u32 i = 0; i < 4 * kCapacity; ++i) give(blocks[1 + i % 2]);
       },
-      line("free", blocks[2], kAlreadyFree, kSize));
+      line("free", blocks[1], kAlreadyFree, kSize));
 }
 
 FRESH_TEST(BadPointer, InASpanThatIsFree) {

@@ -97,8 +97,8 @@ inline void set_state(Span* span, SpanState state) {
 // A span of the calling thread's heap in state reusable, on no ring, that no push claims. `live` blocks are taken; of
 // the pages that were cut for them the rest lies on the local list.
 inline Span* make_reusable(u32 live, ClassIndex size_class = kClass, Blocks* taken = nullptr) {
-  Span* span = make_span(size_class);
-  take_in(own_heap(), span);
+  Span* span = make_span(size_class, own_heap());
+  t_heap->held.fetch_add(span_bytes(span), relaxed);
   bool zero = false;
   Block* list = nullptr;
   u32 seen = 0;

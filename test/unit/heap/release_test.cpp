@@ -8,16 +8,19 @@ namespace {
 
 using namespace test;
 
-FRESH_TEST(LocalFree, OfAHotSpanIsNoEvent) {
+FRESH_TEST(LocalFree, OfAHotSpanWaitsOnItsListUntilTheSpanIsEmpty) {
   start_heaps();
   const Blocks blocks = take_many(kCapacity);
   Span* span = span_of(blocks[0]);
-  give_many(blocks);
+  give_many(blocks, 0, kCapacity - 1);
   EXPECT_EQ(state_of(span), SpanState::hot);
-  EXPECT_EQ(local_count(span), kCapacity);
-  EXPECT_EQ(span->local_free.get(), blocks.back());
+  EXPECT_EQ(local_count(span), kCapacity - 1);
+  EXPECT_EQ(span->local_free.get(), blocks[kCapacity - 2]);
   EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
   EXPECT_EQ(held_bytes(), kSlotBytes);
+  give(blocks[kCapacity - 1]);
+  EXPECT_EQ(held_bytes(), 0u);
+  EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
 }
 
 FRESH_TEST(LocalFree, MakesAFloatingSpanReusableAtTheThreshold) {
@@ -168,17 +171,20 @@ FRESH_TEST(LocalFree, FindsTheSpanFromItsLaterSlots) {
 // --- The chain. ---
 
 FRESH_TEST(RemoteFree, HoldsBackSixteenAtMost) {
+  constexpr usize kSmall = 256;
   start_heaps();
   Blocks blocks;
   Worker other;
-  other.run([&] { blocks = take_many(kCapacity); });
+  other.run([&] { blocks = take_many(kMaxChain + 1, kSmall); });
   Span* span = span_of(blocks[0]);
-  give_many(blocks, 0, kMaxChain);
-  EXPECT_EQ(t_heap->chain_count.get(), kMaxChain);
+  give_many(blocks, 0, kMaxChain - 1);
+  EXPECT_EQ(t_heap->chain_count.get(), kMaxChain - 1);
   EXPECT_EQ(t_heap->chain_span.get(), span);
   EXPECT_EQ(remote_count(span), 0u) << "no atomic so far";
-  give(blocks[kMaxChain]);
+  give(blocks[kMaxChain - 1]);
   EXPECT_EQ(remote_count(span), kMaxChain);
+  EXPECT_EQ(t_heap->chain_count.get(), 0u);
+  give(blocks[kMaxChain]);
   EXPECT_EQ(t_heap->chain_count.get(), 1u);
   close_chain(t_heap);
   EXPECT_EQ(remote_count(span), kMaxChain + 1);
@@ -194,6 +200,40 @@ FRESH_TEST(RemoteFree, HoldsBackSixteenAtMost) {
     for (u32 i = kMaxChain; i-- > 0; list = list->next) EXPECT_EQ(list, blocks[i]);
     EXPECT_EQ(list, nullptr);
   });
+}
+
+FRESH_TEST(RemoteFree, HoldsBackFewOfLargerBlocks) {
+  start_heaps();
+  const struct {
+    usize size;
+    u32 limit;
+  } cases[] = {{kSize, 5}, {2048, 3}, {8192, 1}, {32 * 1024, 1}};
+  Worker other;
+  for (const auto& one : cases) {
+    Blocks blocks;
+    other.run([&] { blocks = take_many(one.limit + 1, one.size); });
+    give_many(blocks, 0, one.limit - 1);
+    EXPECT_EQ(remote_count(span_of(blocks[0])), 0u) << one.size;
+    give(blocks[one.limit - 1]);
+    EXPECT_EQ(remote_count(span_of(blocks[0])), one.limit) << one.size;
+    EXPECT_EQ(t_heap->chain_count.get(), 0u);
+  }
+}
+
+// They may be the thread's last frees for long.
+FRESH_TEST(RemoteFree, TheOnesThatEmptyASharedSpanAreNotHeldBack) {
+  start_heaps();
+  Blocks blocks;
+  {
+    Worker other;
+    other.run([&] { blocks = take_many(128, 256); });
+  }
+  give_now(blocks, 0, 126);
+  give(blocks[126]);
+  EXPECT_EQ(t_heap->chain_count.get(), 1u);
+  give(blocks[127]);
+  EXPECT_EQ(span_of(blocks[0]), nullptr);
+  EXPECT_EQ(held_bytes(), 0u);
 }
 
 FRESH_TEST(RemoteFree, ASecondSpanClosesTheChain) {

@@ -189,7 +189,7 @@ FRESH_TEST(Fork, CountsThatWereNotKept) {
 // --- Between two steps of a span's life. ---
 
 Span* make_orphan(SpanState state, u32 live) {
-  Span* span = make_span(kClass);
+  Span* span = make_span(kClass, nullptr);
   bool zero = false;
   for (u32 cut = 0; cut < live; cut += kBlocksPerPage) cut_page(span, &zero);
   span->remote.store(load_word(span, relaxed).with_state(state).bits(), relaxed);
@@ -276,8 +276,8 @@ FRESH_TEST(Fork, AListIsCutWhereItLeadsNowhere) {
   Two two;
   Blocks blocks;
   two.other.run([&] {
-    blocks = take_many(4);
-    give_many(blocks);
+    blocks = take_many(2 * kBlocksPerPage);
+    give_many(blocks, 0, 4);
   });
   Span* span = span_of(blocks[0]);
   // The last free wrote the head before its link was written.

@@ -121,7 +121,7 @@ FRESH_TEST(Sums, AgreeWithTheCounters) {
 FRESH_TEST(AbsentBlocks, AreCountedFromTheLayout) {
   start_heaps();
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    Span* span = make_span(c);
+    Span* span = make_span(c, nullptr);
     for (;;) {
       ASSERT_EQ(count_absent_blocks(span), absent_count(span)) << c;
       bool zero = false;

@@ -20,7 +20,7 @@ FRESH_TEST(SpanChoices, TheTableDecidesByDefault) {
   test::start_ground();
   span_choices_start();
   for (const ClassIndex c : {0u, 20u, 50u, kClasses - 1}) {
-    const Span* span = make_span(c);
+    const Span* span = make_span(c, nullptr);
     EXPECT_EQ(span->slots.get(), 1u << kLayout[c].slots_log2);
     EXPECT_EQ(span->capacity.get(), kLayout[c].capacity);
     EXPECT_EQ(span->limit, kLayout[c].test.limit);
@@ -41,7 +41,7 @@ FRESH_TEST(SpanChoices, LongerSpansAreCutToTheirLastBlock) {
   for (const usize bytes : {64 * 1024, 128 * 1024, 256 * 1024}) {
     choose_span(bytes);
     for (ClassIndex c = 0; c < kClasses; ++c) {
-      Span* span = make_span(c);
+      Span* span = make_span(c, nullptr);
       ASSERT_NE(span, nullptr);
       ASSERT_GE(span_bytes(span), bytes);
       ASSERT_EQ(span->capacity.get(), span_bytes(span) / kLayout[c].block_bytes);

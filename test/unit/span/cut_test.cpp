@@ -29,7 +29,7 @@ std::vector<uptr> cut(Span* span, bool* zero) {
 FRESH_TEST(Cut, GoesThroughTheSpanInAddressOrder) {
   start_ground();
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    Span* span = make_span(c);
+    Span* span = make_span(c, nullptr);
     const u32 capacity = span->capacity.get();
     uptr next = span->first_block;
     u32 seen = 0;
@@ -62,7 +62,7 @@ FRESH_TEST(Cut, GoesThroughTheSpanInAddressOrder) {
 
 FRESH_TEST(Cut, TouchesOnlyThePageItCuts) {
   start_ground();
-  Span* span = make_span(3);
+  Span* span = make_span(3, nullptr);
   void* start = reinterpret_cast<void*>(span_start(span));
   EXPECT_EQ(test::resident_pages(start, kSlotBytes), 0u);
   for (usize pages = 1; pages <= kPagesPerSlot; ++pages) {
@@ -75,21 +75,21 @@ FRESH_TEST(Cut, TouchesOnlyThePageItCuts) {
 FRESH_TEST(Cut, KnowsZerosOnlyWhenEverySlotIsFresh) {
   start_ground();
   const ClassIndex wide = kClasses - 1;  // eight slots
-  Span* span = make_span(wide);
+  Span* span = make_span(wide, nullptr);
   ASSERT_EQ(span->slots.get(), 8u);
   bool zero = false;
   cut_page(span, &zero);
   EXPECT_TRUE(zero);
   end_span(span);
   ASSERT_EQ(counters().dirty.load(relaxed), 2 * kSlotBytes) << "the first block, and what it can reach into";
-  span = make_span(wide);
+  span = make_span(wide, nullptr);
   EXPECT_EQ(span->pages_zero.get(), 0u);
   zero = true;
   cut_page(span, &zero);
   EXPECT_FALSE(zero) << "some of its slots hold old data";
   end_span(span);
   purge_free(~usize{0} / 2);
-  span = make_span(wide);
+  span = make_span(wide, nullptr);
   cut_page(span, &zero);
   EXPECT_TRUE(zero);
 }
@@ -98,7 +98,7 @@ FRESH_TEST(Cut, KnowsZerosOnlyWhenEverySlotIsFresh) {
 
 // Cuts `pages` times and ends the span; returns its slots' dirty bits and, in *least, those its blocks lie in.
 u64 dirty_after(ClassIndex c, u32 pages, u64* least) {
-  Span* span = make_span(c);
+  Span* span = make_span(c, nullptr);
   EXPECT_EQ(span, first_arena().spans) << "it starts its chunk";
   *least = 0;
   for (u32 i = 0; i < pages; ++i) {
@@ -151,7 +151,7 @@ FRESH_TEST(EndSpan, NoOldDataPassesForZeros) {
   u32 fresh = 0;
   for (int round = 0; round < 400; ++round) {
     const ClassIndex c = static_cast<ClassIndex>(random.below(kClasses));
-    Span* span = make_span(c);
+    Span* span = make_span(c, nullptr);
     const u32 bytes = span->block_bytes.get();
     for (u64 pages = random.below(1 + span->slots.get() * kPagesPerSlot); pages > 0; --pages) {
       bool zero = false;

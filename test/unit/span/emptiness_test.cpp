@@ -66,28 +66,21 @@ TEST(Emptiness, TheBudgetGrowsWithWhatTheHeapHolds) {
   EXPECT_EQ(slack_budget(0, usize{1} << 30), usize{1} << 26);
 }
 
-// Below its claim a floating span has less than f / 2 of its blocks on either side.
-TEST(Emptiness, AFloatingSpanIsClaimedAtTheThreshold) {
-  for (const ClassLayout& layout : kLayout) {
-    EXPECT_EQ(claim_floating(layout.capacity), reuse_threshold(layout.capacity));
-  }
-}
-
 // Whoever pushes the last live block claims; nobody can be asked for more than there is.
 TEST(Emptiness, AReusableSpanIsClaimedAtAStepMoreOrAtTheLastBlock) {
   for (u32 capacity = 1; capacity <= 300; ++capacity) {
     const u32 step = reuse_threshold(capacity);
     for (u32 free = 0; free < capacity; ++free) {
       for (const u32 remote : {0u, free / 2, free}) {
-        const u32 at = claim_reusable(capacity, free, remote);
+        const u32 at = claim_reusable(step, capacity, free, remote);
         ASSERT_GT(at, remote) << "what is there already is no reason";
         ASSERT_LE(at - remote, step);
         ASSERT_LE(at - remote, capacity - free) << "it can be reached";
         ASSERT_TRUE(at - remote == step || at - remote == capacity - free);
       }
     }
-    ASSERT_EQ(claim_reusable(capacity, capacity, capacity / 2), kNoClaim);
-    ASSERT_EQ(claim_reusable(capacity, capacity + 1, 0), kNoClaim) << "counted twice for a moment";
+    ASSERT_EQ(claim_reusable(step, capacity, capacity, capacity / 2), kNoClaim);
+    ASSERT_EQ(claim_reusable(step, capacity, capacity + 1, 0), kNoClaim) << "counted twice for a moment";
   }
 }
 
@@ -96,7 +89,7 @@ TEST(Emptiness, AHotSpanIsClaimedAtHalfOfWhatWasCut) {
     const u32 least = reuse_threshold(capacity);
     for (u32 cut = 0; cut <= capacity; ++cut) {
       for (u32 remote = 0; remote <= cut; ++remote) {
-        const u32 at = claim_hot(capacity, cut, remote);
+        const u32 at = claim_hot(least, cut, remote);
         ASSERT_GT(at, remote);
         ASSERT_GE(at, least);
         ASSERT_GE(at, cut / 2);

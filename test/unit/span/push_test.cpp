@@ -39,8 +39,9 @@ Expected expect_push(SpanState state, u32 total, u32 capacity, u32 claim_at) {
   switch (state) {
     case SpanState::free:
       return {state, PushDuty::double_free};
-    case SpanState::hot:
     case SpanState::floating:
+      return total < threshold ? Expected{state, PushDuty::none} : Expected{SpanState::claimed, PushDuty::claimed};
+    case SpanState::hot:
     case SpanState::reusable:
       return total < claim_at ? Expected{state, PushDuty::none} : Expected{SpanState::claimed, PushDuty::claimed};
     case SpanState::shared:
@@ -56,7 +57,7 @@ Expected expect_push(SpanState state, u32 total, u32 capacity, u32 claim_at) {
 FRESH_TEST(Push, LeavesTheDutyOfEachThreshold) {
   start_ground();
   for (const ClassIndex c : {ClassIndex{0}, ClassIndex{3}, ClassIndex{13}, ClassIndex{40}, kClasses - 1}) {
-    Span* span = make_span(c);
+    Span* span = make_span(c, nullptr);
     const u32 capacity = span->capacity.get();
     const u32 threshold = reuse_threshold(capacity);
     std::vector<Block*> chain = {block(span, 1)};
@@ -102,7 +103,7 @@ FRESH_TEST(Push, LeavesTheDutyOfEachThreshold) {
 
 FRESH_TEST(Push, RefusesTheBlockThatIsFirst) {
   start_ground();
-  Span* span = make_span(2);
+  Span* span = make_span(2, nullptr);
   for (const SpanState state : {SpanState::hot, SpanState::floating, SpanState::shared, SpanState::listed}) {
     set_word(span, state, 0, 0);
     ASSERT_EQ(push_remote(span, block(span, 4), block(span, 4), 1), PushDuty::none);
@@ -114,7 +115,7 @@ FRESH_TEST(Push, RefusesTheBlockThatIsFirst) {
 
 FRESH_TEST(Push, TheOwnerTakesTheLastFirst) {
   start_ground();
-  Span* span = make_span(3);
+  Span* span = make_span(3, nullptr);
   u32 count = 99;
   EXPECT_EQ(take_remote(span, &count), nullptr);
   EXPECT_EQ(count, 0u);
@@ -136,7 +137,7 @@ FRESH_TEST(Push, TheOwnerTakesTheLastFirst) {
 FRESH_TEST(Push, BothEndsOfTheSpanHaveNames) {
   start_ground();
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    Span* span = make_span(c);
+    Span* span = make_span(c, nullptr);
     const u32 last = span->capacity.get() - 1;
     push_remote(span, block(span, 0), block(span, 0), 1);
     push_remote(span, block(span, last), block(span, last), 1);
@@ -154,7 +155,7 @@ FRESH_TEST(Push, EachDutyFallsToOneThread) {
   constexpr ClassIndex kClass = 6;
   constexpr u32 kThreads = 4, kRounds = 200;
   start_ground();
-  Span* span = make_span(kClass);
+  Span* span = make_span(kClass, nullptr);
   const u32 capacity = span->capacity.get();
   for (u32 round = 0; round < kRounds; ++round) {
     constexpr SpanState kStarts[] = {SpanState::floating, SpanState::hot, SpanState::reusable, SpanState::shared,

@@ -44,7 +44,7 @@ void push(Span* span, u32 from, u32 count) {
 
 // A span of which `local` blocks are on its local list, by the count, and `uncut` lie in absent pages.
 Span* make_filled(u32 local, u32 uncut = 0) {
-  Span* span = make_span(kClass);
+  Span* span = make_span(kClass, nullptr);
   span->owner.store(&g_heap, relaxed);
   span->cut.set(span->capacity.get() - uncut);
   set_countdown(span, local, kNever);
@@ -54,7 +54,7 @@ Span* make_filled(u32 local, u32 uncut = 0) {
 FRESH_TEST(SpanLife, BeginsHot) {
   start_ground();
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    Span* span = make_span(c);
+    Span* span = make_span(c, &g_heap);
     ASSERT_NE(span, nullptr);
     const ClassLayout& layout = kLayout[c];
     const u32 slots = 1u << layout.slots_log2;
@@ -62,14 +62,14 @@ FRESH_TEST(SpanLife, BeginsHot) {
     EXPECT_EQ(load_word(span, relaxed).count(), 0u);
     EXPECT_EQ(load_word(span, relaxed).first(), 0u);
     EXPECT_EQ(load_word(span, relaxed).tag(), 1u);
-    EXPECT_EQ(span->owner.load(relaxed), nullptr) << "the caller becomes its owner";
+    EXPECT_EQ(span->owner.load(relaxed), &g_heap);
     EXPECT_EQ(span->size_class.get(), c);
     EXPECT_EQ(span->block_bytes.get(), layout.block_bytes);
     EXPECT_EQ(span->capacity.get(), layout.capacity);
     EXPECT_EQ(span->local_free.get(), nullptr);
     EXPECT_EQ(local_count(span), 0u);
     EXPECT_EQ(absent_count(span), layout.capacity) << "no page is cut";
-    EXPECT_EQ(claim_at_of(span), claim_hot(layout.capacity, 0, 0));
+    EXPECT_EQ(claim_at_of(span), claim_hot(reuse_threshold(layout.capacity), 0, 0));
     EXPECT_EQ(span->absent.get(), low_mask(slots * kPagesPerSlot));
     EXPECT_EQ(span->pages_zero.get(), 1u);
     const uptr start = span_start(span);
@@ -86,7 +86,7 @@ FRESH_TEST(SpanLife, BeginsHot) {
 FRESH_TEST(SpanLife, KnowsItsBlocks) {
   start_ground();
   for (const ClassIndex c : {ClassIndex{0}, kClass, ClassIndex{14}, ClassIndex{50}, kWide}) {
-    const Span* span = make_span(c);
+    const Span* span = make_span(c, nullptr);
     const uptr start = span_start(span), bytes = span->block_bytes.get();
     for (uptr address = start - 64; address < start + span_bytes(span) + 64; ++address) {
       const bool is = address >= span->first_block && (address - span->first_block) % bytes == 0 &&
@@ -100,7 +100,7 @@ FRESH_TEST(SpanLife, DoesNotBeginWithoutMemory) {
   start_ground(usize{8} << 20);
   u32 spans = 0;
   os::fake::set_address_space(1);
-  while (make_span(kWide) != nullptr) ++spans;
+  while (make_span(kWide, nullptr) != nullptr) ++spans;
   EXPECT_EQ(spans, 4 * kSlotsPerChunk / 8);
 }
 
@@ -109,38 +109,37 @@ FRESH_TEST(SpanLife, DoesNotBeginWithoutMemory) {
 FRESH_TEST(SpanLife, HotFloatsUnlessBlocksCameBack) {
   start_ground();
   Span* span = make_filled(0);
-  EXPECT_EQ(mark_floating(span, 17), Retired::floating);
+  EXPECT_EQ(mark_floating(span), Retired::floating);
   EXPECT_EQ(state_of(span), SpanState::floating);
-  EXPECT_EQ(claim_at_of(span), 17u);
   Span* second = make_filled(0);
   push(second, 0, 1);
-  EXPECT_EQ(mark_floating(second, 17), Retired::has_blocks) << "there is something to allocate after all";
+  EXPECT_EQ(mark_floating(second), Retired::has_blocks) << "there is something to allocate after all";
   EXPECT_EQ(state_of(second), SpanState::hot);
   EXPECT_EQ(load_word(second, relaxed).count(), 1u);
   // A push claimed it while it was hot: it comes by mail.
   Span* third = make_filled(0);
   set_word(third, SpanState::claimed);
-  EXPECT_EQ(mark_floating(third, 17), Retired::claimed);
+  EXPECT_EQ(mark_floating(third), Retired::claimed);
   EXPECT_EQ(state_of(third), SpanState::claimed);
   set_word(third, SpanState::claimed, 3, 9);
-  EXPECT_EQ(mark_floating(third, 17), Retired::has_blocks) << "which the owner may use meanwhile";
+  EXPECT_EQ(mark_floating(third), Retired::has_blocks) << "which the owner may use meanwhile";
   EXPECT_EQ(state_of(third), SpanState::claimed);
 }
 
 FRESH_TEST(SpanLife, BecomesReusableFromEveryStateButClaimed) {
   start_ground();
-  for (const SpanState state : {SpanState::hot, SpanState::floating}) {
+  for (const SpanState state : {SpanState::hot, SpanState::floating, SpanState::reusable}) {
     Span* span = make_filled(0);
     set_word(span, state, 3, 9);
     const u64 before = span->remote.load(relaxed);
-    EXPECT_TRUE(mark_reusable(span, 23));
-    EXPECT_EQ(span->remote.load(relaxed), RemoteWord(before).with_state(SpanState::reusable).bits());
-    EXPECT_EQ(claim_at_of(span), 23u);
+    EXPECT_TRUE(mark_reusable(span));
+    EXPECT_EQ(span->remote.load(relaxed), RemoteWord(before).entering(SpanState::reusable).bits());
+    EXPECT_EQ(claim_at_of(span), 3 + reuse_threshold(span->capacity.get()));
   }
   Span* claimed = make_filled(0);
   set_word(claimed, SpanState::claimed, 64, 9);
   const u64 before = claimed->remote.load(relaxed);
-  EXPECT_FALSE(mark_reusable(claimed, 23));
+  EXPECT_FALSE(mark_reusable(claimed));
   EXPECT_EQ(claimed->remote.load(relaxed), before) << "it is the claimant's";
 }
 
@@ -150,10 +149,10 @@ FRESH_TEST(SpanLife, ReusableGetsHotWithWhatWasPushed) {
   set_word(span, SpanState::reusable);
   push(span, 0, 2);
   const RemoteWord before = load_word(span, relaxed);
-  EXPECT_TRUE(mark_hot(span, 99));
-  EXPECT_EQ(span->remote.load(relaxed), before.with_state(SpanState::hot).bits());
+  EXPECT_TRUE(mark_hot(span));
+  EXPECT_EQ(span->remote.load(relaxed), before.entering(SpanState::hot).bits());
   EXPECT_EQ(span->owner.load(relaxed), &g_heap);
-  EXPECT_EQ(claim_at_of(span), 99u);
+  EXPECT_EQ(claim_at_of(span), span->cut.get() / 2);
 }
 
 // A ring holds records; what they describe by now may be in any state.
@@ -165,10 +164,29 @@ FRESH_TEST(SpanLife, NothingButReusableGetsHot) {
     if (state == SpanState::reusable) continue;
     set_word(span, state, 3, 9);
     const u64 before = span->remote.load(relaxed);
-    EXPECT_FALSE(mark_hot(span, 256)) << static_cast<int>(state);
+    EXPECT_FALSE(mark_hot(span)) << static_cast<int>(state);
     EXPECT_EQ(span->remote.load(relaxed), before);
     EXPECT_EQ(claim_at_of(span), 64u) << "it goes with the state that it has";
   }
+}
+
+// The blocks that others freed are taken: from here on their count begins at none.
+FRESH_TEST(SpanLife, AHotSpansClaimFollowsItsCount) {
+  start_ground();
+  Span* span = make_filled(0);
+  span->claim_at.store(kNoClaim, relaxed);
+  push(span, 0, 300);
+  u32 count = 0;
+  take_remote(span, &count);
+  EXPECT_EQ(count, 300u);
+  EXPECT_EQ(claim_at_of(span), span->cut.get() / 2);
+  span->cut.set(64);
+  raise_claim(span);
+  EXPECT_EQ(claim_at_of(span), 256u) << "it never falls";
+  span->claim_at.store(70, relaxed);
+  span->cut.set(200);
+  raise_claim(span);
+  EXPECT_EQ(claim_at_of(span), 100u);
 }
 
 FRESH_TEST(SpanLife, IsClaimedFromTheStateThatWasNamed) {
@@ -190,13 +208,14 @@ FRESH_TEST(SpanLife, ClaimedIsReceivedWithWhatWasPushed) {
   Span* span = make_filled(0);
   set_word(span, SpanState::claimed, 64, 9);
   const RemoteWord before = load_word(span, relaxed);
-  receive_claimed(span, SpanState::reusable, 70);
-  EXPECT_EQ(span->remote.load(relaxed), before.with_state(SpanState::reusable).bits());
-  EXPECT_EQ(claim_at_of(span), 70u);
+  receive_claimed(span, SpanState::reusable);
+  EXPECT_EQ(span->remote.load(relaxed), before.entering(SpanState::reusable).bits());
+  EXPECT_EQ(claim_at_of(span), 64 + reuse_threshold(span->capacity.get()));
   set_word(span, SpanState::claimed, 64, 9);
-  receive_claimed(span, SpanState::hot, 80);
-  EXPECT_EQ(span->remote.load(relaxed), before.with_state(SpanState::hot).bits());
-  EXPECT_EQ(claim_at_of(span), 80u);
+  const RemoteWord again = load_word(span, relaxed);
+  receive_claimed(span, SpanState::hot);
+  EXPECT_EQ(span->remote.load(relaxed), again.entering(SpanState::hot).bits());
+  EXPECT_EQ(claim_at_of(span), span->cut.get() / 2);
 }
 
 // --- Into shared states. ---
@@ -276,7 +295,7 @@ FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
   EXPECT_TRUE(mark_adopted(span, &g_heap));
   EXPECT_EQ(state_of(span), SpanState::hot);
   EXPECT_EQ(span->owner.load(relaxed), &g_heap);
-  EXPECT_EQ(claim_at_of(span), claim_hot(span->capacity.get(), span->cut.get(), 7));
+  EXPECT_EQ(claim_at_of(span), claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), 7));
   EXPECT_EQ(load_word(span, relaxed).count(), 7u) << "the remote list alone counts again";
   EXPECT_EQ(local_count(span), 60u);
   EXPECT_EQ(absent_count(span), 20u);
@@ -300,7 +319,7 @@ FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
 FRESH_TEST(SpanLife, EndsFreeWithANewTag) {
   start_ground();
   for (const ClassIndex c : {ClassIndex{0}, kClass, kWide}) {
-    Span* span = make_span(c);
+    Span* span = make_span(c, nullptr);
     span->owner.store(&g_heap, relaxed);
     const u32 slots = span->slots.get();
     const uptr first = span->first_block;
@@ -315,7 +334,7 @@ FRESH_TEST(SpanLife, EndsFreeWithANewTag) {
     EXPECT_EQ(first_arena().chunks[0].free.load(relaxed), ~u64{0});
     EXPECT_EQ(counters().held.load(relaxed), 0u);
     // The same record again, for another: a stale word never matches.
-    Span* next = make_span(c);
+    Span* next = make_span(c, nullptr);
     EXPECT_EQ(next, span);
     EXPECT_EQ(load_word(next, relaxed).tag(), tag + 2);
     end_span(next);
@@ -324,7 +343,7 @@ FRESH_TEST(SpanLife, EndsFreeWithANewTag) {
 
 FRESH_TEST(SpanLife, CountsByItsCountdown) {
   start_ground();
-  Span* span = make_span(kClass);
+  Span* span = make_span(kClass, nullptr);
   set_countdown(span, 10, 3);
   EXPECT_EQ(local_count(span), 10u);
   EXPECT_FALSE(push_local(span, block(span, 0), nullptr));
