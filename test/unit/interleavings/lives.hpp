@@ -46,8 +46,7 @@ class Life {
  public:
   explicit Life(usize slack = 0) {
     start_heaps(slack);
-    take();  // the exploring thread's heap comes first
-    release_idle(t_heap);
+    own_heap();  // the exploring thread's heap comes first, and has nothing that could be taken from it
     baseline_ = held_bytes();
     watch_spans();
   }
