@@ -7,6 +7,7 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/partial_pool.hpp"
+#include "pool/reclaimer.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 
@@ -205,6 +206,7 @@ void Checker::check_sums() {
 usize check_everything() {
   if (!start_process()) return 0;
   settle_fork();
+  const ReclaimerRests rests;
   Checker checker;
   checker.check_heaps();
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) { checker.check_chunk(arena, index, use); });

@@ -199,7 +199,8 @@ void do_duty(Heap* heap, Span* span, PushDuty duty) {
     case PushDuty::claimed:
       return hand_on_claimed(span);
     case PushDuty::list:
-      list_span(span);
+      if (!insert_listed(span)) end_span(span);
+      return look_at_oldest();
       return;
     case PushDuty::take_off:
       if (g_partial_pool.remove(span)) end_span(span);

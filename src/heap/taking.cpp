@@ -136,8 +136,10 @@ void share_claimed(Span* span) {
     case ShareResult::empty:
       return end_span(span);
     case ShareResult::listed: {
-      list_span(span);
-      return span_shared(size_class, bytes);
+      const bool inserted = insert_listed(span);
+      span_shared(size_class, bytes);
+      if (!inserted) end_span(span);
+      return look_at_oldest();
     }
   }
 }

@@ -129,7 +129,7 @@ void resolve_span(Span* span) {
   }
   switch (state) {
     case SpanState::listed:
-      if (!PartialPool::is_linked(span)) list_span(span);
+      if (!PartialPool::is_linked(span) && !insert_listed(span)) end_span(span);
       return;
     case SpanState::returning:
       if (!PartialPool::is_linked(span) || g_partial_pool.remove(span)) end_span(span);

@@ -142,7 +142,7 @@ void collect_statistics(Statistics& statistics) {
   statistics.heaps_ever = heaps_ever();
   statistics.classes = kClasses;
   // Each of the makers was at work on one span; the largest counts.
-  statistics.bound = statistics.metadata + statistics.large + free_limit() + makers_bound(kClasses - 1);
+  statistics.bound = statistics.metadata + statistics.large + free_bound() + makers_bound(kClasses - 1);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     statistics.by_class[c].block_bytes = kLayout[c].block_bytes;
     statistics.by_class[c].bound = bound_of_class(class_high(c));

@@ -92,6 +92,8 @@ usize least_free_limit() {
   return option < kPressureFloor ? option : kPressureFloor;
 }
 
+usize free_bound() { return larger(free_limit() + kFreeBatch, counters().dirty.load(relaxed)); }
+
 usize free_limit() {
   const usize held = counters().held.load(relaxed);
   pass_time(held);

@@ -7,11 +7,13 @@
 // passing, by relaxed loads and rare stores; a lost update is made good by the next rise.
 #pragma once
 
-#include "base/base.hpp"
+#include "size_class/placement.hpp"
 
 namespace coffer {
 
 inline constexpr u64 kTickNs = 250'000'000;
+// A little more than the limit may wait, so that small frees share a system call.
+inline constexpr usize kFreeBatch = 64 * kCarvePage;
 
 // Count bytes of spans and large blocks that begin or end to be held. (Not called between two changes that belong
 // together, as a block that moves: that would look like a breath.)
@@ -21,6 +23,9 @@ void held_falls(usize bytes);
 // Free bytes that may stay resident now: the option plus the breath, and never so much that held and free together pass
 // the recent peak of held and the option. Near a limit of the process's cgroup, least_free_limit. Reads the clock.
 usize free_limit();
+// What free memory cannot pass: the limit, with what may wait for a system call; or what an earlier, higher limit left,
+// which goes back with the next frees or by the reclaimer.
+usize free_bound();
 // What may stay in any case.
 usize least_free_limit();
 

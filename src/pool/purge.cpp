@@ -21,7 +21,7 @@ void forbid_huge(Arena* arena, u32 index) {
 namespace {
 
 // docs/architecture.md, "Physical memory": twice what was freed, plus 64 pages.
-constexpr usize kPurgeFloor = 64 * kCarvePage;
+constexpr usize kPurgeFloor = kFreeBatch;
 // What one limited call looks at, at most.
 constexpr u32 kChunksPerVisit = 16;
 constexpr u32 kGroupsPerVisit = 256;
@@ -192,19 +192,19 @@ void purge_after_free(usize freed) {
   if (COFFER_LIKELY(dirty <= least_free_limit())) return;
   if (dirty <= config::options().free_limit && !limit_pressure()) return;
   const usize over = over_limit(dirty);
-  usize done = 0;
-  if (over != 0) {
-    const usize most = 2 * freed + kPurgeFloor;
-    const u32 chunks = kChunksPerVisit + static_cast<u32>(freed / kChunkBytes * 2);
-    done = purge_from_top({over < most ? over : most, chunks, kGroupsPerVisit});
-  }
-  // What stays for a breath, or because a call may not do more, has to go when nobody frees any more.
-  if (dirty > waiting_floor() + done) want_reclaimer();
+  // What stays for a breath, or because a call may not do more, has to go when nobody frees any more; and of a program
+  // that had so much, most of what the option allows.
+  if (dirty > waiting_floor()) want_reclaimer();
+  if (over == 0) return;
+  const usize most = 2 * freed + kPurgeFloor;
+  const u32 chunks = kChunksPerVisit + static_cast<u32>(freed / kChunkBytes * 2);
+  purge_from_top({over < most ? over : most, chunks, kGroupsPerVisit});
 }
 
 bool purge_what_waits() {
   static usize held_before = 0;
   static u32 quiet = 0;  // steps since held last changed
+  static u32 under = 0;  // steps since more than the floor was free
   const usize option = config::options().free_limit;
   const usize limit = free_limit();
   // relaxed, both: figures.
@@ -214,8 +214,11 @@ bool purge_what_waits() {
   held_before = held;
   const usize keep = quiet >= kQuietSteps && limit == option ? option / kQuietShare : limit;
   const usize done = dirty > keep ? purge_free(dirty - keep) : 0;
-  // Where the kernel refuses, waiting does not help.
-  return dirty > waiting_floor() && (done != 0 || quiet < 2 * kQuietSteps);
+  // Under the floor it stays for a while, to see whether the program is quiet. Where the kernel refuses, waiting does
+  // not help.
+  under = dirty > waiting_floor() ? 0 : under + 1;
+  const usize left = dirty > done ? dirty - done : 0;
+  return left > option / kQuietShare + kPurgeFloor && (done != 0 || quiet < 2 * kQuietSteps) && under < 4 * kQuietSteps;
 }
 
 usize keepable(usize bytes) {

@@ -24,6 +24,21 @@ void (*g_enter)();
 const Chore* g_chores;
 u32 g_chore_count;
 
+// At most one works: the reclaimer at its chores, or whoever keeps it from them. No SpinLock: fork does not wait for
+// it.
+Atomic<u32> g_working;
+
+void begin_work() {
+  for (;;) {
+    u32 idle = 0;
+    // acquire: pairs with the release in end_work.
+    if (g_working.compare_exchange(idle, 1, acquire, relaxed)) return;
+    os::yield();
+  }
+}
+
+void end_work() { g_working.store(0, release); }  // release: pairs with the acquire in begin_work
+
 void run() {
   g_enter();
   for (u32 idle = 0;;) {
@@ -31,7 +46,9 @@ void run() {
     // acq_rel: with the CASes in want_reclaimer: what was freed before the request is seen by the chores.
     g_state.exchange(State::running, acq_rel);
     bool stay = false;
+    begin_work();
     for (u32 i = 0; i < g_chore_count; ++i) stay = g_chores[i]() || stay;
+    end_work();
     idle = stay ? 0 : idle + 1;
     if (idle <= kIdleSteps) continue;
     State seen = State::running;
@@ -65,10 +82,14 @@ void want_reclaimer() {
   g_state.store(State::none, release);     // release: as the reclaimer's own end
 }
 
+ReclaimerRests::ReclaimerRests() { begin_work(); }
+ReclaimerRests::~ReclaimerRests() { end_work(); }
+
 bool forget_reclaimer() {
   // relaxed: the child has one thread.
   const bool was = g_state.load(relaxed) != State::none;
   g_state.store(State::none, relaxed);
+  g_working.store(0, relaxed);
   return was;
 }
 

@@ -31,6 +31,16 @@ void want_reclaimer();
 // In a fork child: the parent's reclaimer does not exist. Returns whether there was one.
 bool forget_reclaimer();
 
+// Keeps the reclaimer from its chores while this object lives, and waits for those that it is at: for walks that must
+// be alone.
+class ReclaimerRests {
+ public:
+  ReclaimerRests();
+  ~ReclaimerRests();
+  ReclaimerRests(const ReclaimerRests&) = delete;
+  ReclaimerRests& operator=(const ReclaimerRests&) = delete;
+};
+
 // A chore: gives back free slots and chunks over what may stay (free_limit). When nothing was taken or freed for a
 // second, most of what may stay goes, too.
 bool purge_what_waits();

@@ -177,8 +177,8 @@ usize free_bytes(const Span* span) {
   return count > absent ? usize{count - absent} * span->block_bytes.get() : 0;
 }
 
+// As share_claimed in heap/taking.cpp; but the pool learns that the span was looked at.
 void share_again(Span* span) {
-  // As share_claimed (heap/taking.cpp): until it can be found, the span counts as private.
   const ClassIndex size_class = span->size_class.get();
   const usize bytes = usize{shared_base(span)} * span->block_bytes.get();
   switch (mark_shared(span)) {
@@ -186,13 +186,12 @@ void share_again(Span* span) {
       return span_shared(size_class, bytes);
     case ShareResult::empty:
       return end_span(span);
-    case ShareResult::listed: {
-      const bool inserted = g_partial_pool.insert_looked_at(span);
-      span_shared(size_class, bytes);
-      if (!inserted) end_span(span);
-      return;
-    }
+    case ShareResult::listed:
+      break;
   }
+  const bool inserted = g_partial_pool.insert_looked_at(span);
+  span_shared(size_class, bytes);
+  if (!inserted) end_span(span);
 }
 
 // Looks at one span of a list; null: none is old enough.
@@ -208,9 +207,9 @@ usize much() { return config::options().free_limit; }
 
 }  // namespace
 
-void list_span(Span* span) {
-  const bool linked = g_partial_pool.insert(span, free_bytes(span));
-  if (!linked) end_span(span);
+bool insert_listed(Span* span) { return g_partial_pool.insert(span, free_bytes(span)); }
+
+void look_at_oldest() {
   if (COFFER_LIKELY(g_partial_pool.waiting_bytes() <= much())) return;
   want_reclaimer();
   const u32 lists = shard_count() * kClasses;

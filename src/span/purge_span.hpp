@@ -8,9 +8,11 @@
 
 namespace coffer {
 
-// Puts a listed span into the partial pool; if it became empty meanwhile, ends it. When the spans there hold much, the
-// oldest is looked at: a bounded cost, about that of the frees that listed the span.
-void list_span(Span* span);
+// Puts a listed span into the partial pool. false: it became empty meanwhile, and the caller has to end it.
+bool insert_listed(Span* span);
+// After a span was listed: when the spans in the pool hold much that was not looked at, the oldest is. The cost is
+// bounded, and about that of the frees that listed a span. Nothing of Coffer may be in the caller's hands.
+void look_at_oldest();
 
 // Looks at the pages of spans that wait for it, the oldest first, in all shards and classes: those put in at least
 // `least_age` ticks ago, at most `most` of them. Returns the bytes given back.

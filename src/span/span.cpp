@@ -260,9 +260,9 @@ bool list_early(Span* span) {
 
 bool mark_looked_at(Span* span) {
   const u32 base = shared_base(span);
-  const ClassIndex size_class = span->size_class.get();
   const usize free_bytes = usize{base} * span->block_bytes.get();
-  span_adopted(size_class, free_bytes);
+  // It counts as private while it is looked at: others do not find it meanwhile.
+  span_adopted(span->size_class.get(), free_bytes);
   // relaxed, both: a fork child that finds the span claimed looks for a bracket of this heap; there is none.
   span->taken_from.set(0);
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
@@ -273,7 +273,7 @@ bool mark_looked_at(Span* span) {
     // acquire: as in mark_adopted.
     if (span->remote.compare_exchange(seen, wanted.bits(), acquire, relaxed)) return true;
   }
-  span_shared(size_class, free_bytes);  // it was not taken, after all
+  span_shared(span->size_class.get(), free_bytes);  // as in mark_adopted
   return false;
 }
 

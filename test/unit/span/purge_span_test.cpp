@@ -29,6 +29,11 @@ bool page_resident(const Span* span, u32 page) {
   return test::resident_pages(reinterpret_cast<void*>(span_start(span) + page * kCarvePage), kCarvePage) != 0;
 }
 
+void list(Span* span) {
+  ASSERT_TRUE(insert_listed(span));
+  look_at_oldest();
+}
+
 // A span whose blocks are all live and written to, and nobody's: shared, as its owner would leave it.
 struct Shared {
   Span* span;
@@ -47,14 +52,14 @@ struct Shared {
     EXPECT_TRUE(claim(span, SpanState::hot));
     const ShareResult result = mark_shared(span);
     EXPECT_NE(result, ShareResult::empty);
-    if (result == ShareResult::listed) list_span(span);
+    if (result == ShareResult::listed) list(span);
   }
 
   static int mark(u32 block) { return static_cast<int>(block % 251) + 1; }
 
   void free(u32 block) {
     live[block] = false;
-    if (push_remote(span, block_at(span, block), block_at(span, block), 1) == PushDuty::list) list_span(span);
+    if (push_remote(span, block_at(span, block), block_at(span, block), 1) == PushDuty::list) list(span);
   }
 
   // What is known of the span agrees with what is live, and nobody's content changed.
@@ -248,7 +253,7 @@ FRESH_TEST(PurgeSpan, FollowsTheModel) {
       for (const u32 i : live) {
         shared.live[i] = false;
         duty = push_remote(shared.span, block_at(shared.span, i), block_at(shared.span, i), 1);
-        if (duty == PushDuty::list) list_span(shared.span);
+        if (duty == PushDuty::list) list(shared.span);
       }
       return duty;
     }();
