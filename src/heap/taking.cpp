@@ -169,14 +169,13 @@ bool settle_unsettled() {
   while (number != 0) {
     Span* span = span_at(number);
     number = span->mail_next.load(relaxed);  // relaxed: acquired with the stack
-    const u32 from = span->taken_from.get();
     // Counted once: what has to wait on is at most one span a heap, and each of them would have every later taker issue
     // a barrier. relaxed: a limit that may be late.
-    if ((from & kNotCounted) == 0) g_unsettled.bytes.fetch_sub(span_bytes(span), relaxed);
+    if (!is_held_up(span)) g_unsettled.bytes.fetch_sub(span_bytes(span), relaxed);
     const Heap* old_owner = taken_from(span);
     // acquire: pairs with the release that cleared the bracket: what the old owner did last is seen.
     if (!barrier || old_owner->bracket.load(acquire) == span) {
-      span->taken_from.set(from | kNotCounted);
+      span->taken_from.set(span->taken_from.get() | kHeldUp);
       push_unsettled(span);
       continue;
     }

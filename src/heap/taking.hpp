@@ -32,8 +32,9 @@ inline usize mail_bytes(u64 box) { return (box >> 32) * kSlotBytes; }
 inline constexpr usize kUnsettledLimit = usize{1} << 20;
 
 // Bit of a span's taken_from: it was looked at before, and had to wait on.
-inline constexpr u32 kNotCounted = 1u << 31;
-inline Heap* taken_from(const Span* span) { return heap_by_index(span->taken_from.get() & ~kNotCounted); }
+inline constexpr u32 kHeldUp = 1u << 31;
+inline bool is_held_up(const Span* span) { return (span->taken_from.get() & kHeldUp) != 0; }
+inline Heap* taken_from(const Span* span) { return heap_by_index(span->taken_from.get() & ~kHeldUp); }
 
 // Any thread, outside brackets. The claimant of a private span: mails or takes it.
 void hand_on_claimed(Span* span);

@@ -78,8 +78,9 @@ void fill_descriptor(char* to) {
 #ifdef __x86_64__
   constexpr usize kGuards = 0x28, kGuardBytes = 16;
   memcpy(to + kGuards, static_cast<char*>(__builtin_thread_pointer()) + kGuards, kGuardBytes);
-  memcpy(to, &to, sizeof to);
-  memcpy(to + 2 * sizeof to, &to, sizeof to);
+  const char* const self = to;
+  memcpy(to, &self, sizeof self);
+  memcpy(to + 2 * sizeof self, &self, sizeof self);
 #else
   static_cast<void>(to);
 #endif
