@@ -53,13 +53,14 @@ void add_list(const Span* span, const Block* list, FreeMap& free) {
   }
 }
 
-// The pages that are not absent and that no live block reaches.
+// The pages that a block touched and that no live block reaches. A page can be absent and touched: the last block that
+// was cut ends in it.
 u64 idle_pages(const Span* span, const FreeMap& free) {
   const usize first = span->first_block % kSlotBytes;
   const usize bytes = span->block_bytes.get();
   const u32 capacity = span->capacity.get();
   u64 idle = 0;
-  for (u64 pages = ~span->absent.get() & low_mask(span->slots.get() * kPagesPerSlot); pages != 0; pages &= pages - 1) {
+  for (u64 pages = touched_pages(span); pages != 0; pages &= pages - 1) {
     const u32 page = lowest_bit(pages);
     const usize start = page * kCarvePage;
     const usize end = start + kCarvePage;
