@@ -88,7 +88,7 @@ void Checker::check_span(Span* span) {
   }
   if (owner != nullptr) {
     owned_ += span_bytes(span);
-  } else if (word.state() == SpanState::claimed && !is_held_up(span)) {
+  } else if (word.state() == SpanState::claimed && (span->taken_from.get() & kHeldUp) == 0) {
     unsettled_ += span_bytes(span);
   }
   // A hot span that was claimed stays in the table until its owner finds out.

@@ -123,6 +123,25 @@ FRESH_TEST(Place, CountsRemoteFreesFromNowOn) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// What it counted for at its last event does not stand in its own way.
+FRESH_TEST(Place, ASpanThatIsCountedAnewCountsOnce) {
+  start_heaps(16 * kSize);
+  Heap* heap = own_heap();
+  Worker other;
+  other.run([] { own_heap(); });
+  Blocks blocks;
+  Span* span = make_reusable(20, kClass, &blocks);
+  place_again(span);
+  ASSERT_EQ(heap->slack.get(), 12 * kSize);
+  give_many(blocks, 0, kThreshold);
+  EXPECT_EQ(state_of(span), SpanState::reusable);
+  EXPECT_EQ(heap->slack.get(), 16 * kSize);
+  EXPECT_EQ(reusable_of(heap), std::vector<Span*>{span});
+  give_many(blocks, kThreshold, 2 * kThreshold);
+  EXPECT_EQ(state_of(span), SpanState::listed) << "twenty are too many";
+  EXPECT_EQ(heap->slack.get(), 0u);
+}
+
 // A push claimed it between the owner's look and its own step: whoever claimed it brings it.
 FRESH_TEST(Place, LosesToAClaim) {
   start_heaps();
