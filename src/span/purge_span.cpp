@@ -53,8 +53,8 @@ void add_list(const Span* span, const Block* list, FreeMap& free) {
   }
 }
 
-// The pages that a block touched and that no live block reaches. A page can be absent and touched: the last block that
-// was cut ends in it.
+// The pages that a block touched and that no live block reaches. A page can be absent and touched: a block that starts
+// before it ends in it. It goes with the page that this block starts in, which is when the block is forgotten.
 u64 idle_pages(const Span* span, const FreeMap& free) {
   const usize first = span->first_block % kSlotBytes;
   const usize bytes = span->block_bytes.get();
@@ -67,7 +67,10 @@ u64 idle_pages(const Span* span, const FreeMap& free) {
     const usize from = start <= first ? 0 : (start - first) / bytes;  // the first block that reaches into the page
     usize to = end <= first ? 0 : divide_up(end - first, bytes);
     if (to > capacity) to = capacity;
-    if (free.has_all(static_cast<u32>(from), static_cast<u32>(to))) idle |= u64{1} << page;
+    if (!free.has_all(static_cast<u32>(from), static_cast<u32>(to))) continue;
+    const bool absent = ((span->absent.get() >> page) & 1) != 0;
+    const usize start_page = (first + from * bytes) / kCarvePage;
+    if (!absent || ((idle >> start_page) & 1) != 0) idle |= u64{1} << page;
   }
   return idle;
 }
