@@ -174,6 +174,26 @@ FRESH_TEST(PurgeSpan, BlocksOfSeveralPages) {
   EXPECT_EQ(counters().dirty.load(relaxed) - dirty, 3 * kSlotBytes) << "slot 1 was purged whole";
 }
 
+// The pages in which no block starts hold the last one's content, too, though they were never cut.
+FRESH_TEST(PurgeSpan, TheLastBlockOfSeveralPagesGoesWhole) {
+  start();
+  Shared shared(class_of(32 * 1024), 5);
+  ASSERT_EQ(shared.span->capacity.get(), 8u);
+  shared.free(4);
+  EXPECT_EQ(purge_all_spans(), 8 * kCarvePage);
+  for (u32 page = 32; page < 64; ++page) EXPECT_FALSE(page_resident(shared.span, page)) << page;
+  EXPECT_EQ(unbacked_bytes(shared.span), 32 * kCarvePage);
+  shared.check();
+  // What is cut again there is as zero as it is said to be.
+  ASSERT_NE(shared.span, nullptr);
+  bool zero = false;
+  const Block* block = cut_page(shared.span, &zero);
+  ASSERT_EQ(block, block_at(shared.span, 4));
+  EXPECT_TRUE(zero);
+  const char* content = reinterpret_cast<const char*>(block) + sizeof(Block);
+  EXPECT_TRUE(test::all_bytes(content, 32 * 1024 - sizeof(Block), 0));
+}
+
 // What the kernel does not take is free all the same, and not known to be zero.
 FRESH_TEST(PurgeSpan, RefusedPagesStayAndCount) {
   start();
@@ -260,13 +280,17 @@ FRESH_TEST(PurgeSpan, FollowsTheModel) {
     if (last == PushDuty::take_off) {
       ASSERT_TRUE(g_partial_pool.remove(shared.span));
     }
-    end_span(shared.span);
     // Whoever gets these slots next finds zeros where zeros are said to be.
-    const SlotRun run = acquire_slots(1, 1, 0);
-    if (run.dirty == 0) {
-      ASSERT_TRUE(test::all_bytes(reinterpret_cast<void*>(run.arena->base + run.slot * kSlotBytes), kSlotBytes, 0));
+    const u32 slots = shared.span->slots.get();
+    const u32 first = static_cast<u32>(shared.span - test::first_arena().spans);
+    end_span(shared.span);
+    for (u32 slot = first; slot < first + slots; ++slot) {
+      const Chunk& chunk = test::first_arena().chunks[slot / kSlotsPerChunk];
+      if ((chunk.dirty.load(relaxed) >> (slot % kSlotsPerChunk)) & 1) continue;
+      const uptr start = test::first_arena().base + uptr{slot} * kSlotBytes;
+      ASSERT_TRUE(test::all_bytes(reinterpret_cast<void*>(start), kSlotBytes, 0))
+          << "class " << size_class << " slot " << slot - first << " round " << round;
     }
-    release_slots(run.arena, run.slot, 1, run.dirty);
   }
   EXPECT_EQ(counters().held.load(relaxed), 0u);
 }
