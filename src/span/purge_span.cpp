@@ -161,14 +161,18 @@ usize purge_claimed(Span* span) {
   if (idle != 0) {
     Arena* arena = arena_of_span(span);
     forbid_huge(arena, static_cast<u32>((span_start(span) - arena->base) / kChunkBytes));
+    const u64 touched = touched_pages(span);
     // Marked before they go: what a fork child finds there is zero, and on no list.
     make_absent(span, idle, map);
     gone = purge_pages(span, idle);
-    note_slots(span, gone, idle & ~gone);
+    // Where the machine's pages are larger, a block that starts in such a page may end in one that stays, and of which
+    // nothing else tells that it was touched.
+    const u64 tails = touched & ~touched_pages(span) & ~idle;
+    note_slots(span, gone, (idle & ~gone) | tails);
     // A block that starts in such a page may end in one that is not zero.
     const usize bytes = span->block_bytes.get();
     const bool parted = kCarvePage % bytes != 0 && bytes % kCarvePage != 0;
-    if (parted || gone != idle) span->pages_zero.set(0);
+    if (parted || gone != idle || tails != 0) span->pages_zero.set(0);
   }
   link_free(span, map);
   return count_bits(gone) * kCarvePage;
