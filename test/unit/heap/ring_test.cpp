@@ -148,6 +148,20 @@ FRESH_TEST(Ring, WhatIsAnothersByNowIsPassedOver) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// Its new heap is about to keep it, and has not seen yet that the record stands here.
+FRESH_TEST(Ring, WhatIsAnothersReusableSpanIsPassedOver) {
+  start_heaps();
+  Blocks blocks;
+  Span* span = ring_span(&blocks);
+  Worker other;
+  Heap* theirs = nullptr;
+  other.run([&] { theirs = own_heap(); });
+  span->owner.store(theirs, relaxed);
+  EXPECT_NE(span_of(take()), span);
+  EXPECT_EQ(state_of(span), SpanState::reusable);
+  EXPECT_EQ(ring_length(t_heap, kClass), 0u);
+}
+
 // Its new heap cannot put it on its own ring while it stands here: it shares what it would have kept.
 FRESH_TEST(Ring, WhatStandsOnAnothersIsSharedInsteadOfKept) {
   start_heaps();
