@@ -237,6 +237,28 @@ FRESH_TEST(Ring, ARecordThatWasMadeAnewInAnotherClassStandsOnOneRing) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// Putting everything down meets the record before it meets the class that it is hot in.
+FRESH_TEST(Ring, ARecordThatIsHotInAnotherClassIsPutDownAsThat) {
+  start_heaps(usize{1} << 20);
+  Heap* heap = own_heap();
+  Blocks blocks;
+  Span* span = ring_span(&blocks);
+  take_away(span);
+  push_blocks(blocks, 0, 8);
+  ASSERT_TRUE(settle_unsettled());
+  const Blocks again = take_many(1, kOtherSize);
+  ASSERT_EQ(span_of(again[0]), span);
+  ASSERT_EQ(heap->hot[kOther].get(), span);
+  ASSERT_NE(heap->blocks[kOther].get(), nullptr);
+  ASSERT_EQ(reusable_of(heap), std::vector<Span*>{span});
+  release_idle(heap);
+  EXPECT_EQ(ring_length(heap, kClass), 0u);
+  EXPECT_EQ(reusable_of(heap, kOther), std::vector<Span*>{span});
+  EXPECT_EQ(remote_count(span), 0u) << "its owner's own blocks come back locally";
+  EXPECT_EQ(local_count(span), 1u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 // The record is a later slot of a span of several by now.
 FRESH_TEST(Ring, ARecordThatIsNoSpansFirstIsPassedOver) {
   start_heaps();
