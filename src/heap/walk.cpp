@@ -97,7 +97,7 @@ void sum_classes(ClassSums& sums) {
       const ClassIndex c = span->size_class.get();
       const usize bytes = span_bytes(span);
       const bool shared = is_shared(load_word(span, relaxed).state());  // relaxed: no other thread is inside
-      sums.used[c] += shared ? bytes - usize{shared_base(span)} * span->block_bytes.get() : bytes;
+      sums.used[c] += shared ? bytes - shared_base_bytes(span) : bytes;
       sums.held[c] += bytes;
       sums.spans[c] += 1;
     });

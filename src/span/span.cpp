@@ -88,7 +88,7 @@ void end_span(Span* span) {
   const u64 dirty = dirty_slots(span);
   // relaxed: the caller's own; a span that was private ends in state claimed.
   const bool was_shared = load_word(span, relaxed).state() == SpanState::returning;
-  span_ended(span, was_shared ? usize{shared_base(span)} * span->block_bytes.get() : 0);
+  span_ended(span, was_shared ? shared_base_bytes(span) : 0);
   // relaxed, all here: published by the release of the slots.
   span->owner.store(nullptr, relaxed);
   span->limit = 0;  // from now on no pointer passes for a block of it
@@ -260,7 +260,7 @@ bool list_early(Span* span) {
 
 bool mark_looked_at(Span* span) {
   const u32 base = shared_base(span);
-  const usize free_bytes = usize{base} * span->block_bytes.get();
+  const usize free_bytes = shared_base_bytes(span);
   // It counts as private while it is looked at: others do not find it meanwhile.
   span_adopted(span->size_class.get(), free_bytes);
   // relaxed, both: a fork child that finds the span claimed looks for a bracket of this heap; there is none.
@@ -280,7 +280,7 @@ bool mark_looked_at(Span* span) {
 bool mark_adopted(Span* span, Heap* heap) {
   const u32 base = shared_base(span);
   const ClassIndex size_class = span->size_class.get();
-  const usize free_bytes = usize{base} * span->block_bytes.get();
+  const usize free_bytes = shared_base_bytes(span);
   span_adopted(size_class, free_bytes);
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   for (;;) {

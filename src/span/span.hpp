@@ -72,6 +72,8 @@ inline u32 absent_count(const Span* span) { return span->capacity.get() - span->
 // Free blocks of a shared span that are not on its remote list: the rest of its count. Nobody changes them while the
 // span is nobody's.
 inline u32 shared_base(const Span* span) { return local_count(span) + absent_count(span); }
+// What they are in bytes: what was free when the span became shared, as class_use.hpp counts.
+inline usize shared_base_bytes(const Span* span) { return usize{shared_base(span)} * span->block_bytes.get(); }
 
 // Calls visit(page, from, to) for each page in the mask in which a block starts, in address order: blocks from .. to -
 // 1 start there.
