@@ -5,10 +5,9 @@
 #include "heap/registry.hpp"
 #include "heap/walk.hpp"
 #include "os/os.hpp"
-#include "pool/partial_pool.hpp"
-#include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 #include "span/purge_span.hpp"
+#include "span/sharing.hpp"
 
 namespace coffer {
 
@@ -127,21 +126,7 @@ void rob_idle_heaps(const Heap* but) {
 }
 
 void share_claimed(Span* span) {
-  // Read now, for afterwards the span is anybody's. Counted only when it can be found: until then it counts as private.
-  const ClassIndex size_class = span->size_class.get();
-  const usize bytes = usize{shared_base(span)} * span->block_bytes.get();
-  switch (mark_shared(span)) {
-    case ShareResult::shared:
-      return span_shared(size_class, bytes);
-    case ShareResult::empty:
-      return end_span(span);
-    case ShareResult::listed: {
-      const bool inserted = insert_listed(span);
-      span_shared(size_class, bytes);
-      if (!inserted) end_span(span);
-      return look_at_oldest();
-    }
-  }
+  if (share_span(span, insert_listed)) look_at_oldest();
 }
 
 void hand_on_claimed(Span* span) {

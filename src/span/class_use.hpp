@@ -15,7 +15,7 @@
 
 namespace coffer {
 
-// Called at the transitions of spans (span.cpp, heap/taking.cpp). `bytes` of a shared span: of the blocks that were
+// Called at the transitions of spans (span.cpp, sharing.hpp). `bytes` of a shared span: of the blocks that were
 // free when it became so (shared_base). Constant time, no lock.
 void span_made(const Span* span);                       // also raises `high`
 void span_adopted(ClassIndex size_class, usize bytes);  // shared -> private, before it happens; also raises `high`

@@ -5,7 +5,7 @@
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
-#include "span/class_use.hpp"
+#include "span/sharing.hpp"
 
 namespace coffer {
 
@@ -185,29 +185,12 @@ usize free_bytes(const Span* span) {
   return count > absent ? usize{count - absent} * span->block_bytes.get() : 0;
 }
 
-// As share_claimed in heap/taking.cpp; but the pool learns that the span was looked at.
-void share_again(Span* span) {
-  const ClassIndex size_class = span->size_class.get();
-  const usize bytes = usize{shared_base(span)} * span->block_bytes.get();
-  switch (mark_shared(span)) {
-    case ShareResult::shared:
-      return span_shared(size_class, bytes);
-    case ShareResult::empty:
-      return end_span(span);
-    case ShareResult::listed:
-      break;
-  }
-  const bool inserted = g_partial_pool.insert_looked_at(span);
-  span_shared(size_class, bytes);
-  if (!inserted) end_span(span);
-}
-
 // Looks at one span of a list; null: none is old enough.
 bool look_at_one(u32 list, u32 least_age, usize* bytes) {
   Span* span = g_partial_pool.take_waiting(list % kClasses, list / kClasses, least_age, mark_looked_at);
   if (span == nullptr) return false;
   *bytes += purge_claimed(span);
-  share_again(span);
+  share_span(span, [](Span* looked_at) { return g_partial_pool.insert_looked_at(looked_at); });
   return true;
 }
 

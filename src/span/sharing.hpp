@@ -1,0 +1,33 @@
+// How a claimed span becomes nobody's, or ends.
+#pragma once
+
+#include "span/class_use.hpp"
+#include "span/span.hpp"
+
+namespace coffer {
+
+// A claimed span that nobody else can be at work on: makes it shared, listed, or ends it. Its owner field is none
+// already. insert(span) puts a listed span into the partial pool; false: it became empty meanwhile. Returns whether it
+// was listed.
+template <class Insert>
+bool share_span(Span* span, Insert&& insert) {
+  // Read now, for afterwards the span is anybody's. Counted only when it can be found: until then it counts as private.
+  const ClassIndex size_class = span->size_class.get();
+  const usize bytes = shared_base_bytes(span);
+  switch (mark_shared(span)) {
+    case ShareResult::shared:
+      span_shared(size_class, bytes);
+      return false;
+    case ShareResult::empty:
+      end_span(span);
+      return false;
+    case ShareResult::listed:
+      break;
+  }
+  const bool inserted = insert(span);
+  span_shared(size_class, bytes);
+  if (!inserted) end_span(span);
+  return true;
+}
+
+}  // namespace coffer
