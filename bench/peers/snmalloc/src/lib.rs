@@ -15,9 +15,4 @@ mod peer {
 }
 
 include!("../../shim/shim.rs");
-
-// Nothing here panics, but a library without Rust's standard one must say what would happen.
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    loop {}
-}
+include!("../../shim/no_std.rs");
