@@ -51,9 +51,6 @@ void keep_locked(void* address, usize length);
 // Gives the physical pages back; the memory stays committed and reads as zero afterwards. Works on locked memory.
 // false: the kernel refused; content is unchanged or zero, page by page.
 bool purge(void* address, usize length);
-// Makes memory inaccessible again and gives its pages back; the address space stays reserved. Fails under a full
-// mapping table.
-bool decommit(void* address, usize length);
 
 // Moves the pages of [from, from + length) to [to, to + length), both inside reservations and committed; `from` stays
 // committed and reads as zero. false: the kernel cannot; nothing moved.

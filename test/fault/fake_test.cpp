@@ -51,10 +51,10 @@ TEST_F(Fake, FailsFromThenOnUntilStopped) {
   set_faults(fault(2, Duration::from_then_on));
   EXPECT_TRUE(commit(memory_, kLength));
   EXPECT_FALSE(purge(memory_, kLength));
-  EXPECT_FALSE(decommit(memory_, kLength));
+  EXPECT_FALSE(remap(memory_, kLength));
   EXPECT_EQ(reserve(kLength, page_size()), nullptr);
   stop_faults();
-  EXPECT_TRUE(decommit(memory_, kLength));
+  EXPECT_TRUE(remap(memory_, kLength));
   EXPECT_EQ(failed_calls(), 3u);
 }
 
@@ -72,7 +72,6 @@ TEST_F(Fake, ARefusedCallChangesNothing) {
   std::memset(memory_, 7, kLength);
   set_faults(fault(1, Duration::from_then_on));
   EXPECT_FALSE(purge(memory_, kLength));
-  EXPECT_FALSE(decommit(memory_, kLength));
   EXPECT_FALSE(remap(memory_, kLength));
   EXPECT_FALSE(move_pages(memory_, memory_ + kLength / 2, kLength / 2));
   for (usize i = 0; i < kLength; ++i) ASSERT_EQ(memory_[i], 7);

@@ -20,7 +20,6 @@ bool locks_memory();
 bool on_fork(void (*prepare)(), void (*parent)(), void (*child)());
 void keep_locked(void* address, usize length);
 bool purge(void* address, usize length);
-bool decommit(void* address, usize length);
 bool move_pages(void* from, void* to, usize length);
 bool remap(void* address, usize length);
 void advise_huge_pages(void* address, usize length, os::HugePages advice);
@@ -152,7 +151,6 @@ bool locks_memory() { return os_linux::locks_memory(); }
 
 void keep_locked(void* address, usize length) { os_linux::keep_locked(address, length); }
 
-bool decommit(void* address, usize length) { return !refuse(fake::kDecommit) && os_linux::decommit(address, length); }
 
 bool move_pages(void* from, void* to, usize length) {
   return !refuse(fake::kMovePages) && later(os_linux::move_pages(from, to, length));
@@ -230,8 +228,6 @@ const char* kind_name(u32 kind) {
       return "commit";
     case kPurge:
       return "purge";
-    case kDecommit:
-      return "decommit";
     case kMovePages:
       return "move_pages";
     case kRemap:

@@ -14,13 +14,12 @@ enum Kind : u32 {
   kReserve = 1,
   kCommit = 2,
   kPurge = 4,
-  kDecommit = 8,
-  kMovePages = 16,
-  kRemap = 32,
-  kBarrier = 64,  // barrier_everywhere
-  kThread = 128,  // start_transient
+  kMovePages = 8,
+  kRemap = 16,
+  kBarrier = 32,  // barrier_everywhere
+  kThread = 64,   // start_transient
 };
-inline constexpr u32 kKinds = 8;
+inline constexpr u32 kKinds = 7;
 inline constexpr u32 kAllKinds = (1u << kKinds) - 1;
 
 // "reserve", "commit" ...; kind is one bit.

@@ -185,13 +185,6 @@ bool purge(void* address, usize length) {
   return madvise(address, length, MADV_DONTNEED_LOCKED) == 0;
 }
 
-bool decommit(void* address, usize length) {
-  KeepErrno keep;
-  if (mprotect(address, length, PROT_NONE) != 0) return false;
-  if (madvise(address, length, MADV_DONTNEED) != 0) madvise(address, length, MADV_DONTNEED_LOCKED);
-  return true;
-}
-
 bool move_pages(void* from, void* to, usize length) {
   KeepErrno keep;
   // Kernels before 6.17 unmap the target and only then refuse a source of several mappings, which would leave a hole in

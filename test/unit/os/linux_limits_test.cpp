@@ -130,12 +130,6 @@ int expect_locked(int flags, bool reserve_first) {
   EXPECT_IN_CHILD(os::purge(memory, kLength));
   EXPECT_IN_CHILD(errno == 4242);
   EXPECT_IN_CHILD(all_bytes(memory, kLength, 0));
-  std::memset(memory, 7, kLength);
-  EXPECT_IN_CHILD(os::decommit(memory, kLength / 2));
-  EXPECT_IN_CHILD(resident_pages(memory, kLength / 2) == 0);
-  EXPECT_IN_CHILD(os::commit(memory, kLength));
-  EXPECT_IN_CHILD(all_bytes(memory, kLength / 2, 0));
-  EXPECT_IN_CHILD(all_bytes(static_cast<unsigned char*>(memory) + kLength / 2, kLength / 2, 7));
   EXPECT_IN_CHILD(madvise(memory, kLength, MADV_DONTNEED) != 0);
   return 0;
 }
