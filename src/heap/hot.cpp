@@ -44,21 +44,24 @@ void stop_relaxing(Heap* heap, ClassIndex size_class) {
   heap->relaxed_class[size_class].set(0);
 }
 
-// Length of a list; *last is its last block.
-u32 measure(Block* list, u32 most, Block** last) {
-  u32 count = 0;
-  for (; list != nullptr && count < most; list = list->next) {
-    *last = list;
-    ++count;
+// Puts `count` blocks, the heap's list from its first to `last`, before the hot span's local list. Inside the bracket.
+void put_before_local(Heap* heap, ClassIndex size_class, Span* span, Block* last, u32 count) {
+  Block* list = heap->blocks[size_class].get();
+  const u32 before = local_count(span);
+  heap->blocks[size_class].set(nullptr);
+  heap->zero[size_class].set(0);
+  if (count != 0) {
+    last->next = span->local_free.get();
+    compiler_fence();  // a fork child must not see the list before the link
+    span->local_free.set(list);
   }
-  return count;
+  set_countdown(span, before + count, kNever);
 }
 
 void settle_hot(Heap* heap, Span* span) {
   const ClassIndex size_class = span->size_class.get();
-  Block* list = heap->blocks[size_class].get();
   Block* last = nullptr;
-  const u32 listed = measure(list, span->capacity.get(), &last);
+  const u32 listed = measure_list(heap->blocks[size_class].get(), span->capacity.get(), &last);
   const u32 local = local_count(span);
   // acquire: pairs with push_remote; if all blocks are free the span may end here.
   const u32 free = listed + local + load_word(span, acquire).count();
@@ -74,18 +77,20 @@ void settle_hot(Heap* heap, Span* span) {
   if (relax(heap, size_class, span)) return set_countdown(span, local, kNever);
   heap->patience[size_class].set(0);
   heap->hot[size_class].set(nullptr);
-  heap->blocks[size_class].set(nullptr);
-  heap->zero[size_class].set(0);
-  if (list != nullptr) {
-    last->next = span->local_free.get();
-    compiler_fence();  // a fork child must not see the list before the link
-    span->local_free.set(list);
-  }
-  set_countdown(span, local + listed, kNever);
+  put_before_local(heap, size_class, span, last, listed);
   place(heap, span, SpanState::hot);
 }
 
 }  // namespace
+
+u32 measure_list(Block* list, u32 most, Block** last) {
+  u32 count = 0;
+  for (; list != nullptr && count < most; list = list->next) {
+    *last = list;
+    ++count;
+  }
+  return count;
+}
 
 u32 list_limit(const Span* span) {
   if (!several_heaps()) return kNever;
@@ -148,15 +153,10 @@ void class_came_back(Heap* heap, ClassIndex size_class) {
 
 void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span) {
   Block* list = heap->blocks[size_class].get();
-  heap->blocks[size_class].set(nullptr);
-  heap->zero[size_class].set(0);
-  if (list == nullptr || list == span->local_free.get()) return;
   Block* last = nullptr;
-  const u32 count = measure(list, span->capacity.get(), &last);
-  last->next = span->local_free.get();
-  const u32 before = local_count(span);
-  span->local_free.set(list);
-  set_countdown(span, before + count, kNever);
+  // In a fork child the same list may be in both places (take_whole_list).
+  const u32 count = list == span->local_free.get() ? 0 : measure_list(list, span->capacity.get(), &last);
+  put_before_local(heap, size_class, span, last, count);
 }
 
 }  // namespace coffer

@@ -70,6 +70,8 @@ void class_is_gone(Heap* heap, ClassIndex size_class);
 // The class asks for a span: notes whether it came back after it was given up.
 void class_came_back(Heap* heap, ClassIndex size_class);
 
+// Length of a list, at most `most`; *last is its last block then.
+u32 measure_list(Block* list, u32 most, Block** last);
 // Puts the blocks of the heap's list back on the hot span's local list. It walks that list. Inside the bracket.
 void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span);
 

@@ -37,9 +37,8 @@ void return_list(Heap* heap, ClassIndex size_class) {
   heap->blocks[size_class].set(nullptr);
   heap->zero[size_class].set(0);
   if (first == nullptr) return;
-  u32 count = 1;
-  Block* last = first;
-  for (; last->next != nullptr; last = last->next) ++count;
+  Block* last = nullptr;
+  const u32 count = measure_list(first, ~u32{0}, &last);
   const uptr address = reinterpret_cast<uptr>(first);
   Span* span = first_record(slot_record(arena_of(address), address));
   do_duty(heap, span, push_remote(span, first, last, count));
