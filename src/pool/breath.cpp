@@ -23,6 +23,7 @@ struct alignas(kCacheLine) Breath {
   Atomic<u64> low_tick;            // when `low` was reached
   Atomic<usize> rises[kTicks];     // of the ended ticks, by number
   Atomic<usize> highests[kTicks];  // of the ended ticks, by number
+  Atomic<usize> bound;             // highest limit since free memory was last seen within its limit
 };
 
 Breath g_breath;
@@ -92,7 +93,27 @@ usize least_free_limit() {
   return option < kPressureFloor ? option : kPressureFloor;
 }
 
-usize free_bound() { return larger(free_limit() + kFreeBatch, counters().dirty.load(relaxed)); }
+void note_limit(usize limit, usize dirty) {
+  Atomic<usize>& bound = g_breath.bound;
+  // Free memory within the option is not judged at each free, so the option always counts.
+  const usize most = larger(limit, config::options().free_limit) + kFreeBatch;
+  usize seen = bound.load(relaxed);
+  while (seen < most && !bound.compare_exchange(seen, most, relaxed, relaxed)) {
+  }
+  if (seen <= most || dirty > most || !bound.compare_exchange(seen, most, seq_cst, relaxed)) return;
+  // Another thread may have freed, and have been judged by the higher limit, before it was taken back here. seq_cst:
+  // with the exchange; one of the two sees the other.
+  if (counters().dirty.load(seq_cst) <= most) return;
+  const usize before = seen;
+  seen = most;
+  while (seen < before && !bound.compare_exchange(seen, before, relaxed, relaxed)) {
+  }
+}
+
+usize free_bound() {
+  note_limit(free_limit(), counters().dirty.load(relaxed));
+  return g_breath.bound.load(relaxed);
+}
 
 usize free_limit() {
   const usize held = counters().held.load(relaxed);

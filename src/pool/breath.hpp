@@ -23,8 +23,11 @@ void held_falls(usize bytes);
 // Free bytes that may stay resident now: the option plus the breath, and never so much that held and free together pass
 // the recent peak of held and the option. Near a limit of the process's cgroup, least_free_limit. Reads the clock.
 usize free_limit();
-// What free memory cannot pass: the limit, with what may wait for a system call; or what an earlier, higher limit left,
-// which goes back with the next frees or by the reclaimer.
+// `dirty` free bytes are judged by `limit`: notes it for free_bound.
+void note_limit(usize limit, usize dirty);
+// What free memory cannot pass: the limit, with what may wait for a system call; or an earlier, higher limit, while
+// free memory has not been seen within a later one since: it goes back by bounded steps, with the next frees or by the
+// reclaimer.
 usize free_bound();
 // What may stay in any case.
 usize least_free_limit();

@@ -183,6 +183,7 @@ usize waiting_floor() { return config::options().free_limit + kPurgeFloor; }
 
 usize over_limit(usize dirty) {
   const usize limit = free_limit();
+  note_limit(limit, dirty);
   // A little more may wait, so that small frees share a system call.
   const usize batch = limit / 32 < kPurgeFloor ? limit / 32 : kPurgeFloor;
   return dirty > limit + batch ? dirty - limit : 0;

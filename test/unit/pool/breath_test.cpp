@@ -88,6 +88,34 @@ FRESH_TEST(Breath, IsForgottenAfterASecond) {
   EXPECT_EQ(free_limit(), 0u);
 }
 
+// Free memory goes back by bounded steps: until it has, the limit that allowed it bounds it.
+FRESH_TEST(FreeBound, IsTheHighestLimitUntilFreeMemoryIsWithinALaterOne) {
+  start();
+  EXPECT_EQ(free_bound(), kFreeBatch);
+  go_to(100 * kMiB);
+  go_to(0);
+  go_to(100 * kMiB);
+  go_to(0);
+  counters().dirty.store(90 * kMiB, relaxed);
+  EXPECT_NEAR(free_bound(), 100 * kMiB + kFreeBatch, kNear);
+  at(5);
+  EXPECT_EQ(free_limit(), 0u);
+  counters().dirty.store(kMiB, relaxed);
+  EXPECT_NEAR(free_bound(), 100 * kMiB + kFreeBatch, kNear) << "some of it is there yet";
+  counters().dirty.store(kFreeBatch, relaxed);
+  EXPECT_EQ(free_bound(), kFreeBatch);
+  counters().dirty.store(90 * kMiB, relaxed);
+  EXPECT_EQ(free_bound(), kFreeBatch) << "it does not follow what is free";
+}
+
+// Within the option nobody judges.
+FRESH_TEST(FreeBound, IsAtLeastTheOption) {
+  start();
+  test::changeable_options().free_limit = 8 * kMiB;
+  note_limit(kMiB, 0);
+  EXPECT_EQ(free_bound(), 8 * kMiB + kFreeBatch);
+}
+
 FRESH_TEST(Breath, GoesOnWhileItIsSeen) {
   start();
   for (u64 tick = 0; tick < 40; ++tick) {
