@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "heap/heaps.hpp"
 #include "interleavings/explorer.hpp"
 
@@ -17,6 +19,22 @@ static_assert(kLayout[kTwoKiB].capacity == kBlocks && reuse_threshold_at(kDefaul
 inline constexpr u32 kMostOrders = 60'000;
 
 inline Blocks take_span() { return take_many(kBlocks, kBytes); }
+// And one block of the next span: the first one floats.
+inline Blocks take_floating_span() {
+  Blocks blocks = take_span();
+  blocks.push_back(take(kBytes));
+  EXPECT_EQ(state_of(span_of(blocks[0])), SpanState::floating);
+  return blocks;
+}
+// Of a thread that has ended.
+inline Blocks take_shared_span() {
+  Blocks blocks;
+  Worker owner;
+  owner.run([&] { blocks = take_span(); });
+  owner.end();
+  EXPECT_EQ(state_of(span_of(blocks[0])), SpanState::shared);
+  return blocks;
+}
 
 // A chain of blocks in one push, with what it leaves to do: what a thread's frees come down to.
 inline void push(const Blocks& blocks, u32 from, u32 to) {
@@ -29,16 +47,32 @@ inline void push_each(const Blocks& blocks, u32 from, u32 to) {
   for (u32 i = from; i < to; ++i) push(blocks, i, i + 1);
 }
 
+// Another thread, which has a heap and nothing in it.
+inline Actor other(std::function<void()> run) {
+  return {[] { own_heap(); }, std::move(run)};
+}
+inline Actor robber() {
+  return other([] {
+    rob_heaps();
+    settle_unsettled();
+  });
+}
+
+// Blocks that were handed out, and are not freed: no two are the same. They are freed.
+inline void give_different(std::initializer_list<Blocks> parts) {
+  Blocks all;
+  for (const Blocks& part : parts) all.insert(all.end(), part.begin(), part.end());
+  std::sort(all.begin(), all.end());
+  ASSERT_TRUE(std::adjacent_find(all.begin(), all.end()) == all.end()) << "a block was handed out twice";
+  give_many(all);
+}
+inline Blocks from(const Blocks& blocks, u32 first) { return {blocks.begin() + first, blocks.end()}; }
+
 // The protocol: what a span's record says, the mailboxes, and the partial pool with its locks.
 inline void watch_spans() {
   watch(g_arenas.arenas[0].spans, kSlotsPerChunk * sizeof(Span));
   for (u32 i = 1; i < 6; ++i) watch(&heap_by_index(i)->mailbox, sizeof(Atomic<u64>));
   watch(&g_partial_pool, sizeof(PartialPool));
-}
-
-// The names in brackets, too: for what is settled meanwhile.
-inline void watch_brackets() {
-  for (u32 i = 1; i < 6; ++i) watch(&heap_by_index(i)->bracket, sizeof(Atomic<Span*>));
 }
 
 // A process, and what every order of its threads' steps has to leave behind.
@@ -85,6 +119,14 @@ class Life {
  private:
   usize baseline_ = 0;
   Blocks decoy_;
+};
+
+// One in which the names in brackets count, too: for what is settled meanwhile.
+class LifeWithBrackets : public Life {
+ public:
+  explicit LifeWithBrackets(usize slack = 0) : Life(slack) {
+    for (u32 i = 1; i < 6; ++i) watch(&heap_by_index(i)->bracket, sizeof(Atomic<Span*>));
+  }
 };
 
 }  // namespace coffer::test

@@ -13,17 +13,13 @@ using namespace test;
 FRESH_TEST(SpanLifeOrders, BothSidesReachTheThreshold) {
   Life life;
   Blocks blocks;
-  life.explore({{[&] {
-                   blocks = take_span();
-                   blocks.push_back(take(kBytes));
-                   ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::floating);
-                 },
+  life.explore({{[&] { blocks = take_floating_span(); },
                  [&] {
                    give(blocks[0]);
                    give(blocks[1]);
                    give(blocks[2]);
                  }},
-                {[] { own_heap(); }, [&] { push_each(blocks, 3, 6); }}},
+                other([&] { push_each(blocks, 3, 6); })},
                [&] { give_many(blocks, 6); });
 }
 
@@ -39,7 +35,7 @@ FRESH_TEST(SpanLifeOrders, TheOwnerRunsOutWhileAnotherFrees) {
                  [&] {
                    for (u32 i = 0; i < 3; ++i) more.push_back(take(kBytes));
                  }},
-                {[] { own_heap(); }, [&] { push_each(blocks, 0, 3); }}},
+                other([&] { push_each(blocks, 0, 3); })},
                [&] {
                  for (u32 i = 0; i < 3; ++i) ASSERT_NE(more[i], nullptr);
                  give_many(blocks, 3);
@@ -51,29 +47,23 @@ FRESH_TEST(SpanLifeOrders, TheOwnerEndsWhileAnotherFreesTheRest) {
   Life life;
   Blocks blocks;
   life.explore({{[&] {
-                   blocks = take_span();
-                   blocks.push_back(take(kBytes));
+                   blocks = take_floating_span();
                    give(blocks[0]);  // floats, one short of the threshold
                  },
                  [] {}},
-                {[] { own_heap(); },
-                 [&] {
-                   push_each(blocks, 1, 4);
-                   push(blocks, 4, kBlocks);
-                 }}},
+                other([&] {
+                  push_each(blocks, 1, 4);
+                  push(blocks, 4, kBlocks);
+                })},
                [&] { give_many(blocks, kBlocks); });
 }
 
 FRESH_TEST(SpanLifeOrders, TheOwnerEndsWhileTwoFree) {
   Life life;
   Blocks blocks;
-  life.explore({{[&] {
-                   blocks = take_span();
-                   blocks.push_back(take(kBytes));
-                 },
-                 [] {}},
-                {[] { own_heap(); }, [&] { push(blocks, 0, 2); }},
-                {[] { own_heap(); }, [&] { push(blocks, 2, kBlocks); }}},
+  life.explore({{[&] { blocks = take_floating_span(); }, [] {}}, other([&] { push(blocks, 0, 2); }), other([&] {
+                  push(blocks, 2, kBlocks);
+                })},
                [&] { give_many(blocks, kBlocks); });
 }
 
@@ -81,12 +71,8 @@ FRESH_TEST(SpanLifeOrders, AnotherThreadGetsTheHeapOfTheOne) {
   Life life;
   Blocks blocks;
   void* more = nullptr;
-  life.explore({{[&] {
-                   blocks = take_span();
-                   blocks.push_back(take(kBytes));
-                 },
-                 [] {}},
-                {[] { own_heap(); }, [&] { push(blocks, 0, 2); }},
+  life.explore({{[&] { blocks = take_floating_span(); }, [] {}},
+                other([&] { push(blocks, 0, 2); }),
                 {[] { ASSERT_EQ(t_heap, &g_null_heap); }, [&] { more = take(kBytes); }}},
                [&] {
                  give_many(blocks, 2);
@@ -99,18 +85,15 @@ FRESH_TEST(SpanLifeOrders, ASharedSpanIsEmptiedWhileAThreadAdopts) {
   Blocks blocks;
   void* more = nullptr;
   life.explore({{[&] {
-                   Worker owner;
-                   owner.run([&] { blocks = take_span(); });
-                   owner.end();
-                   ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::shared);
+                   blocks = take_shared_span();
                    own_heap();
                  },
                  [&] {
                    push(blocks, 0, 1);
                    push(blocks, 1, 8);
                  }},
-                {[] { own_heap(); }, [&] { push(blocks, 8, kBlocks); }},
-                {[] { own_heap(); }, [&] { more = take(kBytes); }}},
+                other([&] { push(blocks, 8, kBlocks); }),
+                other([&] { more = take(kBytes); })},
                [&] { give(more); });
 }
 
@@ -119,16 +102,14 @@ FRESH_TEST(SpanLifeOrders, TwoAdoptAndTheLastBlocksAreFreed) {
   Blocks blocks;
   void *one = nullptr, *two = nullptr;
   life.explore({{[&] {
-                   Worker owner;
-                   owner.run([&] { blocks = take_span(); });
-                   owner.end();
+                   blocks = take_shared_span();
                    own_heap();
                    give_now(blocks, 0, 14);
                    ASSERT_EQ(state_of(span_of(blocks[15])), SpanState::listed);
                  },
                  [&] { push_each(blocks, 14, kBlocks); }},
-                {[] { own_heap(); }, [&] { one = take(kBytes); }},
-                {[] { own_heap(); }, [&] { two = take(kBytes); }}},
+                other([&] { one = take(kBytes); }),
+                other([&] { two = take(kBytes); })},
                [&] {
                  ASSERT_NE(one, two);
                  give(one);
@@ -142,13 +123,12 @@ FRESH_TEST(SpanLifeOrders, TheOwnerSharesWhileAnotherFreesAndAThirdAdopts) {
   Blocks blocks;
   void* more = nullptr;
   life.explore({{[&] {
-                   blocks = take_span();
-                   blocks.push_back(take(kBytes));
+                   blocks = take_floating_span();
                    give_many(blocks, 0, 3);  // reusable within the slack of a sixteenth; the next event shares
                  },
                  [&] { give_many(blocks, 3, 6); }},
-                {[] { own_heap(); }, [&] { push(blocks, 6, kBlocks); }},
-                {[] { own_heap(); }, [&] { more = take(kBytes); }}},
+                other([&] { push(blocks, 6, kBlocks); }),
+                other([&] { more = take(kBytes); })},
                [&] {
                  give_many(blocks, kBlocks);
                  give(more);
@@ -168,7 +148,7 @@ FRESH_TEST(SpanLifeOrders, TheOwnerGetsItsMailAndGoesOn) {
                    give(blocks[8]);
                    more.push_back(take(kBytes));
                  }},
-                {[] { own_heap(); }, [&] { push_each(blocks, 0, 4); }}},
+                other([&] { push_each(blocks, 0, 4); })},
                [&] {
                  give_many(blocks, 4, 8);
                  give_many(blocks, 9);

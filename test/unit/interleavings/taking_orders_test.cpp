@@ -3,8 +3,6 @@
 // others wrote: that a barrier reaches every processor is not tried here (unit_heap BusyOwner, and the models).
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "interleavings/lives.hpp"
 
 namespace coffer {
@@ -12,64 +10,50 @@ namespace {
 
 using namespace test;
 
-void expect_different(Blocks blocks) {
-  std::sort(blocks.begin(), blocks.end());
-  ASSERT_TRUE(std::adjacent_find(blocks.begin(), blocks.end()) == blocks.end()) << "a block was handed out twice";
-}
-
 // --- A push claims while the owner frees. ---
 
 FRESH_TEST(TakingOrders, AFloatingSpanIsTakenWhileItsOwnerFrees) {
-  Life life;
-  watch_brackets();
+  LifeWithBrackets life;
   Blocks blocks;
   life.explore({{[&] {
-                   blocks = take_span();
-                   blocks.push_back(take(kBytes));
+                   blocks = take_floating_span();
                    life.fill_mailbox();
-                   ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::floating);
                  },
                  [&] {
                    give(blocks[0]);
                    give(blocks[1]);
                    give(blocks[2]);
                  }},
-                {[] { own_heap(); },
-                 [&] {
-                   push_each(blocks, 3, 5);
-                   settle_unsettled();
-                 }}},
+                other([&] {
+                  push_each(blocks, 3, 5);
+                  settle_unsettled();
+                })},
                [&] { give_many(blocks, 5); });
 }
 
 FRESH_TEST(TakingOrders, AReusableSpanIsTakenWhileItsOwnerFrees) {
-  Life life(usize{1} << 20);
-  watch_brackets();
+  LifeWithBrackets life(usize{1} << 20);
   Blocks blocks;
   life.explore({{[&] {
-                   blocks = take_span();
-                   blocks.push_back(take(kBytes));
+                   blocks = take_floating_span();
                    give_many(blocks, 0, 3);
                    life.fill_mailbox();
                    ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::reusable);
                  },
                  [&] { give_many(blocks, 3, 6); }},
-                {[] { own_heap(); },
-                 [&] {
-                   push_each(blocks, 6, 9);
-                   settle_unsettled();
-                 }}},
+                other([&] {
+                  push_each(blocks, 6, 9);
+                  settle_unsettled();
+                })},
                [&] { give_many(blocks, 9); });
 }
 
 // The owner's last frees against those of others, to the end of the span.
 FRESH_TEST(TakingOrders, BothFreeAllOfATakenSpan) {
-  Life life;
-  watch_brackets();
+  LifeWithBrackets life;
   Blocks blocks;
   life.explore({{[&] {
-                   blocks = take_span();
-                   blocks.push_back(take(kBytes));
+                   blocks = take_floating_span();
                    give_many(blocks, 0, 1);
                    life.fill_mailbox();
                  },
@@ -78,19 +62,17 @@ FRESH_TEST(TakingOrders, BothFreeAllOfATakenSpan) {
                    give(blocks[2]);
                    close_chain(t_heap);
                  }},
-                {[] { own_heap(); },
-                 [&] {
-                   push(blocks, 3, kBlocks);
-                   settle_unsettled();
-                 }}},
+                other([&] {
+                  push(blocks, 3, kBlocks);
+                  settle_unsettled();
+                })},
                [&] { give_many(blocks, kBlocks); });
 }
 
 // --- A hot span. ---
 
 FRESH_TEST(TakingOrders, AHotSpanIsTakenWhileItsOwnerRefills) {
-  Life life;
-  watch_brackets();
+  LifeWithBrackets life;
   Blocks blocks, more;
   life.explore({{[&] {
                    blocks = take_span();
@@ -102,18 +84,12 @@ FRESH_TEST(TakingOrders, AHotSpanIsTakenWhileItsOwnerRefills) {
                  [&] {
                    for (u32 i = 0; i < 3; ++i) more.push_back(take(kBytes));
                  }},
-                {[] { own_heap(); },
-                 [&] {
-                   push(blocks, 2, 9);
-                   push(blocks, 9, 12);
-                   settle_unsettled();
-                 }}},
-               [&] {
-                 Blocks all(blocks.begin() + 12, blocks.end());
-                 all.insert(all.end(), more.begin(), more.end());
-                 expect_different(all);
-                 give_many(all);
-               });
+                other([&] {
+                  push(blocks, 2, 9);
+                  push(blocks, 9, 12);
+                  settle_unsettled();
+                })},
+               [&] { give_different({from(blocks, 12), more}); });
 }
 
 // The thread that slept goes on with what it had in its list, while another heap works with the span.
@@ -138,18 +114,11 @@ FRESH_TEST(TakingOrders, AHotSpanIsTakenAndAdoptedWhileItsOwnerAllocates) {
                    push(blocks, 0, 8);
                    for (u32 i = 0; i < 3; ++i) others.push_back(take(kBytes));
                  }}},
-               [&] {
-                 Blocks all(blocks.begin() + 8, blocks.end());
-                 all.insert(all.end(), more.begin() + 1, more.end());
-                 all.insert(all.end(), others.begin(), others.end());
-                 expect_different(all);
-                 give_many(all);
-               });
+               [&] { give_different({from(blocks, 8), from(more, 1), others}); });
 }
 
 FRESH_TEST(TakingOrders, AHotSpanIsTakenWhileItsOwnerEmptiesIt) {
-  Life life(usize{1} << 20);
-  watch_brackets();
+  LifeWithBrackets life(usize{1} << 20);
   Blocks blocks;
   life.explore({{[&] {
                    blocks = take_many(kBlocks, kBytes);
@@ -161,20 +130,18 @@ FRESH_TEST(TakingOrders, AHotSpanIsTakenWhileItsOwnerEmptiesIt) {
                    give(blocks[0]);
                    give(blocks[1]);
                  }},
-                {[] { own_heap(); },
-                 [&] {
-                   push(blocks, 2, 9);
-                   push(blocks, 9, kBlocks);
-                   settle_unsettled();
-                 }}},
+                other([&] {
+                  push(blocks, 2, 9);
+                  push(blocks, 9, kBlocks);
+                  settle_unsettled();
+                })},
                [] {});
 }
 
 // --- Mail. ---
 
 FRESH_TEST(TakingOrders, AMailboxIsRobbedWhileItsOwnerTakesItsMail) {
-  Life life(usize{1} << 20);
-  watch_brackets();
+  LifeWithBrackets life(usize{1} << 20);
   Blocks first, second, more;
   life.explore({{[&] {
                    first = take_span();
@@ -182,16 +149,11 @@ FRESH_TEST(TakingOrders, AMailboxIsRobbedWhileItsOwnerTakesItsMail) {
                    more = {take(kBytes)};
                  },
                  [&] { take_mail(t_heap); }},
-                {[] { own_heap(); },
-                 [&] {
-                   push(first, 0, 3);
-                   push(second, 0, 3);
-                 }},
-                {[] { own_heap(); },
-                 [] {
-                   rob_heaps();
-                   settle_unsettled();
-                 }}},
+                other([&] {
+                  push(first, 0, 3);
+                  push(second, 0, 3);
+                }),
+                robber()},
                [&] {
                  give_many(first, 3);
                  give_many(second, 3);
@@ -200,8 +162,7 @@ FRESH_TEST(TakingOrders, AMailboxIsRobbedWhileItsOwnerTakesItsMail) {
 }
 
 FRESH_TEST(TakingOrders, AHotSpanIsMailedAndRobbedWhileItsOwnerUsesIt) {
-  Life life(usize{1} << 20);
-  watch_brackets();
+  LifeWithBrackets life(usize{1} << 20);
   Blocks blocks, more;
   life.explore({{[&] {
                    blocks = take_span();
@@ -214,23 +175,13 @@ FRESH_TEST(TakingOrders, AHotSpanIsMailedAndRobbedWhileItsOwnerUsesIt) {
                    more.push_back(take(kBytes));
                    more.push_back(take(kBytes));
                  }},
-                {[] { own_heap(); },
-                 [] {
-                   rob_heaps();
-                   settle_unsettled();
-                 }}},
-               [&] {
-                 Blocks all(blocks.begin() + 9, blocks.end());
-                 all.insert(all.end(), more.begin(), more.end());
-                 expect_different(all);
-                 give_many(all);
-               });
+                robber()},
+               [&] { give_different({from(blocks, 9), more}); });
 }
 
 // An idle span is robbed while its owner makes it hot again.
 FRESH_TEST(TakingOrders, AnEmptyReusableSpanIsRobbedWhileItsOwnerWantsIt) {
-  Life life(usize{1} << 20);
-  watch_brackets();
+  LifeWithBrackets life(usize{1} << 20);
   void* block = nullptr;
   life.explore({{[] {
                    own_heap();
@@ -239,40 +190,32 @@ FRESH_TEST(TakingOrders, AnEmptyReusableSpanIsRobbedWhileItsOwnerWantsIt) {
                    ASSERT_EQ(ring_length(t_heap, kTwoKiB), 1u);
                  },
                  [&] { block = take(kBytes); }},
-                {[] { own_heap(); },
-                 [] {
-                   rob_heaps();
-                   settle_unsettled();
-                 }}},
+                robber()},
                [&] { give(block); });
 }
 
 // --- Settlers. ---
 
 FRESH_TEST(TakingOrders, TwoSettleWhileTheOldOwnerFrees) {
-  Life life;
-  watch_brackets();
+  LifeWithBrackets life;
   Blocks first, second;
   life.explore({{[&] {
                    first = take_span();
-                   second = take_span();
-                   second.push_back(take(kBytes));
+                   second = take_floating_span();
                    life.fill_mailbox();
                    push(first, 0, 2);
                    push(second, 0, 2);
                    ASSERT_EQ(unsettled_bytes(), 2 * kSlotBytes);
                  },
                  [&] { give(first[2]); }},
-                {[] { own_heap(); },
-                 [&] {
-                   settle_unsettled();
-                   push(second, 2, 3);
-                 }},
-                {[] { own_heap(); },
-                 [&] {
-                   push(first, 3, 4);
-                   settle_unsettled();
-                 }}},
+                other([&] {
+                  settle_unsettled();
+                  push(second, 2, 3);
+                }),
+                other([&] {
+                  push(first, 3, 4);
+                  settle_unsettled();
+                })},
                [&] {
                  give_many(first, 4);
                  give_many(second, 3);
@@ -294,12 +237,11 @@ FRESH_TEST(TakingOrders, OneSettlesWhileAnotherFreesAllOfTheSpan) {
                    own_heap();
                  },
                  [] { settle_unsettled(); }},
-                {[] { own_heap(); }, [&] { push_each(blocks, 2, 4); }},
-                {[] { own_heap(); },
-                 [&] {
-                   push(blocks, 4, kBlocks);
-                   settle_unsettled();
-                 }}},
+                other([&] { push_each(blocks, 2, 4); }),
+                other([&] {
+                  push(blocks, 4, kBlocks);
+                  settle_unsettled();
+                })},
                [] {});
 }
 
@@ -309,8 +251,7 @@ FRESH_TEST(TakingOrders, OneSettlesWhileAnotherFreesAllOfTheSpan) {
 // the record.
 FRESH_TEST(TakingOrders, TheOldOwnerMakesTheRecordAnewInAnotherClass) {
   constexpr usize kOther = 1024;
-  Life life(usize{1} << 20);
-  watch_brackets();
+  LifeWithBrackets life(usize{1} << 20);
   Blocks hot, ring, more;
   life.explore({{[&] {
                    ring = take_span();
@@ -328,16 +269,12 @@ FRESH_TEST(TakingOrders, TheOldOwnerMakesTheRecordAnewInAnotherClass) {
                    more[1] = take(kBytes);
                    more.push_back(take(kOther));
                  }},
-                {[] { own_heap(); },
-                 [&] {
-                   push(hot, 0, kBlocks);
-                   push(ring, 2, kBlocks);
-                   settle_unsettled();
-                 }}},
-               [&] {
-                 expect_different(more);
-                 give_many(more);
-               });
+                other([&] {
+                  push(hot, 0, kBlocks);
+                  push(ring, 2, kBlocks);
+                  settle_unsettled();
+                })},
+               [&] { give_different({more}); });
 }
 
 // Taken, settled, adopted by another heap, used up, and freed there, while it still stands on its old owner's ring.
@@ -361,28 +298,20 @@ FRESH_TEST(TakingOrders, AnotherHeapUsesASpanThatStandsOnTheOldOwnersRing) {
                    for (u32 i = 0; i < 5; ++i) others.push_back(take(kBytes));
                    for (u32 i = 0; i < 3; ++i) give(others[i]);
                  }}},
-               [&] {
-                 Blocks all(blocks.begin() + 4, blocks.end());
-                 all.insert(all.end(), more.begin(), more.end());
-                 all.insert(all.end(), others.begin() + 3, others.end());
-                 expect_different(all);
-                 give_many(all);
-               });
+               [&] { give_different({from(blocks, 4), more, from(others, 3)}); });
 }
 
 // --- The end of a thread. ---
 
 FRESH_TEST(TakingOrders, AThreadEndsAndTheNextFreesOnItsRecord) {
-  Life life;
-  watch_brackets();
+  LifeWithBrackets life;
   Blocks blocks;
   life.explore({{[&] {
-                   blocks = take_span();
-                   blocks.push_back(take(kBytes));
+                   blocks = take_floating_span();
                    give(blocks[0]);
                  },
                  [] {}},
-                {[] { own_heap(); }, [&] { push_each(blocks, 1, 4); }},
+                other([&] { push_each(blocks, 1, 4); }),
                 {[] { ASSERT_EQ(t_heap, &g_null_heap); },
                  [&] {
                    give(blocks[4]);  // a local free, if it got the record
@@ -392,17 +321,11 @@ FRESH_TEST(TakingOrders, AThreadEndsAndTheNextFreesOnItsRecord) {
 }
 
 FRESH_TEST(TakingOrders, AThreadEndsWhileItsHotSpanIsClaimed) {
-  Life life(usize{1} << 20);
-  watch_brackets();
+  LifeWithBrackets life(usize{1} << 20);
   Blocks blocks;
-  life.explore({{[&] { blocks = take_many(kBlocks - 1, kBytes); }, [] {}},
-                {[] { own_heap(); }, [&] { push(blocks, 0, 8); }},
-                {[] { own_heap(); },
-                 [] {
-                   rob_heaps();
-                   settle_unsettled();
-                 }}},
-               [&] { give_many(blocks, 8); });
+  life.explore(
+      {{[&] { blocks = take_many(kBlocks - 1, kBytes); }, [] {}}, other([&] { push(blocks, 0, 8); }), robber()},
+      [&] { give_many(blocks, 8); });
 }
 
 }  // namespace
