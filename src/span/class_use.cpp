@@ -71,11 +71,13 @@ Maker::Maker() {
 Maker::~Maker() { g_makers.now.fetch_sub(1, relaxed); }    // relaxed: as above
 u32 most_makers() { return g_makers.most.load(relaxed); }  // relaxed: as above
 
-// relaxed, both: figures.
+// relaxed, all: figures.
 usize class_used(ClassIndex size_class) { return g_use[size_class].used.load(relaxed); }
 usize class_high(ClassIndex size_class) {
   return high_bytes(g_use[size_class].high.load(relaxed));  // relaxed: as above
 }
+
+u32 class_spans(ClassIndex size_class) { return g_use[size_class].spans.load(relaxed); }  // relaxed: as above
 
 void set_class_used(ClassIndex size_class, usize bytes, u32 spans) {
   ClassUse& use = g_use[size_class];

@@ -34,6 +34,7 @@ u32 most_makers();  // at the same time, so far
 
 usize class_used(ClassIndex size_class);
 usize class_high(ClassIndex size_class);
+u32 class_spans(ClassIndex size_class);
 // For fork children, whose counts may have lost a step of a vanished thread: sets what a walk found.
 void set_class_used(ClassIndex size_class, usize bytes, u32 spans);
 
