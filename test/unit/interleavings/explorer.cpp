@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <memory>
 #include <semaphore>
 #include <thread>
 
 #include "base/base.hpp"
+#include "fresh.hpp"
 #include "interleavings/scheduler.hpp"
 
 namespace coffer::test {
@@ -187,6 +189,9 @@ u32 explore(const Scenario& scenario, u32 switches, u32 most) {
   g_explorer = &explorer;
   u32 tried = 0;
   do {
+    // Threads hand over thousands of times, and on a busy machine each waits for its turn there: it hangs if one order
+    // takes so long, not if all do.
+    alarm(kChildSeconds);
     explorer.run_once();
     ++tried;
     if (testing::Test::HasFailure()) {
