@@ -151,7 +151,6 @@ bool locks_memory() { return os_linux::locks_memory(); }
 
 void keep_locked(void* address, usize length) { os_linux::keep_locked(address, length); }
 
-
 bool move_pages(void* from, void* to, usize length) {
   return !refuse(fake::kMovePages) && later(os_linux::move_pages(from, to, length));
 }
