@@ -44,21 +44,25 @@ void stop_relaxing(Heap* heap, ClassIndex size_class) {
   heap->relaxed_class[size_class].set(0);
 }
 
-// Length of a list; *last is its last block.
-u32 measure(Block* list, u32 most, Block** last) {
-  u32 count = 0;
-  for (; list != nullptr && count < most; list = list->next) {
-    *last = list;
-    ++count;
+struct Measure {
+  u32 count;
+  Block* last;
+};
+
+// A list that a program's error made a ring ends after as many blocks as there can be.
+Measure measure(Block* list, u32 most) {
+  Measure result = {0, nullptr};
+  for (; list != nullptr && result.count < most; list = list->next) {
+    result.last = list;
+    ++result.count;
   }
-  return count;
+  return result;
 }
 
 void settle_hot(Heap* heap, Span* span) {
   const ClassIndex size_class = span->size_class.get();
   Block* list = heap->blocks[size_class].get();
-  Block* last = nullptr;
-  const u32 listed = measure(list, span->capacity.get(), &last);
+  const auto [listed, last] = measure(list, span->capacity.get());
   const u32 local = local_count(span);
   // acquire: pairs with push_remote; if all blocks are free the span may end here.
   const u32 free = listed + local + load_word(span, acquire).count();
@@ -76,7 +80,7 @@ void settle_hot(Heap* heap, Span* span) {
   heap->hot[size_class].set(nullptr);
   heap->blocks[size_class].set(nullptr);
   heap->zero[size_class].set(0);
-  if (list != nullptr) {
+  if (last != nullptr) {
     last->next = span->local_free.get();
     compiler_fence();  // a fork child must not see the list before the link
     span->local_free.set(list);
@@ -150,9 +154,9 @@ void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span) {
   Block* list = heap->blocks[size_class].get();
   heap->blocks[size_class].set(nullptr);
   heap->zero[size_class].set(0);
-  if (list == nullptr || list == span->local_free.get()) return;
-  Block* last = nullptr;
-  const u32 count = measure(list, span->capacity.get(), &last);
+  if (list == span->local_free.get()) return;
+  const auto [count, last] = measure(list, span->capacity.get());
+  if (last == nullptr) return;
   last->next = span->local_free.get();
   const u32 before = local_count(span);
   span->local_free.set(list);
