@@ -194,6 +194,49 @@ FRESH_TEST(VanishAnywhere, WhileALargeBlockGrows) {
   });
 }
 
+FRESH_TEST(VanishAnywhere, WhileChunksComeAndGo) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize);
+  changeable_options().free_limit = 0;     // what is freed is purged at once
+  changeable_options().reclaimer = false;  // its start blocks all signals, and the step then ends the process
+  vanish_in([] {
+    void* block = Allocator::allocate(3 * kChunkBytes);
+    block = Allocator::reallocate(block, 5 * kChunkBytes);
+    block = Allocator::reallocate(block, 2 * kChunkBytes);
+    give(block);
+    take_all(0, 12);
+    give_all(0, 12);
+  });
+}
+
+// Its reusable and hot spans are claimed, taken, settled and adopted.
+FRESH_TEST(VanishAnywhere, WhileAnIdleHeapIsRobbed) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize, usize{1} << 20);
+  world.other.run([] {
+    take_all();
+    for (u32 i = 0; i < kBlocks; i += 2) give(g_taken[i]);
+  });
+  for (u32 i = 0; i < 200; ++i) take(kWideSize);  // its ticks are seen to stand still
+  world.other.run([] {
+    for (u32 i = 1; i < 60; i += 2) give(g_taken[i]);
+  });
+  vanish_in([] {
+    rob_heaps();
+    settle_unsettled();
+    take_all(0, 60);
+  });
+}
+
+FRESH_TEST(VanishAnywhere, WhileAThreadGivesItsSpansAway) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kSize, usize{1} << 20);
+  take_all();
+  for (u32 i = 0; i < 70; i += 3) give(g_taken[i]);
+  for (u32 i = 0; i < 3; ++i) give(take(kWideSize));
+  vanish_in([] { abandon_spans(t_heap); });
+}
+
 }  // namespace
 }  // namespace coffer
 #endif
