@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <ucontext.h>
-#include <x86gprintrin.h>
 
 #include <array>
 #include <cstring>
@@ -115,9 +114,9 @@ void vanish_in(Operation&& operation) {
   action.sa_sigaction = &on_step;
   action.sa_flags = SA_SIGINFO;
   ASSERT_EQ(sigaction(SIGTRAP, &action, nullptr), 0);
-  __writeeflags(__readeflags() | kTrapFlag);
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | kTrapFlag);
   operation();
-  __writeeflags(__readeflags() & ~kTrapFlag);
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~kTrapFlag);
   EXPECT_EQ(g_failures, 0u);
   EXPECT_GT(g_forks, 10u) << g_steps << " steps";
   std::printf("%u instructions, %u children\n", g_steps, g_forks);
