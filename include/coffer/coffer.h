@@ -77,8 +77,6 @@ struct coffer_stats {
   size_t page_tables;   /* bytes of the whole process's page tables, as the kernel counts them; 0 if it does not */
 };
 
-/* Fills *stats; size is sizeof(struct coffer_stats) of the caller, so that later versions may add fields at the end.
- * Returns 0, or EINVAL if stats is NULL or size is 0. */
 /* Figures of one size class; index from 0. Bytes unless said. */
 struct coffer_class_stats {
   size_t block_bytes; /* bytes of a block */
@@ -100,6 +98,8 @@ struct coffer_heap_stats {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" /* struct and function share a name, as stat(2)'s do */
 #endif
+/* Fills *stats; size is sizeof(struct coffer_stats) of the caller, so that later versions may add fields at the end.
+ * Returns 0, or EINVAL if stats is NULL or size is 0. */
 COFFER_EXPORT int coffer_stats(struct coffer_stats *stats, size_t size) COFFER_NOEXCEPT;
 /* As coffer_stats; ENOENT if there is no class or heap of that index (any more, or yet). */
 COFFER_EXPORT int coffer_class_stats(unsigned index, struct coffer_class_stats *stats, size_t size) COFFER_NOEXCEPT;

@@ -95,8 +95,8 @@ void Checker::check_span(Span* span) {
   const bool in_table = owner != nullptr && owner->hot[span->size_class.get()].get() == span;
   expect(owner == nullptr || word.state() == SpanState::claimed || (word.state() == SpanState::hot) == in_table,
          "hot spans and the heap's table differ");
-  expect(word.state() != SpanState::reusable || span->ring_of.load(relaxed) == ring_name(owner),
-         "a reusable span is not on its owner's ring");
+  const bool on_ring = owner != nullptr && span->ring_of.load(relaxed) == ring_name(owner);
+  expect(word.state() != SpanState::reusable || on_ring, "a reusable span is not on its owner's ring");
 }
 
 // Walks a ring of reusable spans; returns the slack they count for. Records whose spans were taken stay on it.

@@ -60,8 +60,7 @@ void put_before_local(Heap* heap, ClassIndex size_class, Span* span, Block* last
 
 void settle_hot(Heap* heap, Span* span) {
   const ClassIndex size_class = span->size_class.get();
-  Block* last = nullptr;
-  const u32 listed = measure_list(heap->blocks[size_class].get(), span->capacity.get(), &last);
+  const auto [listed, last] = measure_list(heap->blocks[size_class].get(), span->capacity.get());
   const u32 local = local_count(span);
   // acquire: pairs with push_remote; if all blocks are free the span may end here.
   const u32 free = listed + local + load_word(span, acquire).count();
@@ -83,13 +82,13 @@ void settle_hot(Heap* heap, Span* span) {
 
 }  // namespace
 
-u32 measure_list(Block* list, u32 most, Block** last) {
-  u32 count = 0;
-  for (; list != nullptr && count < most; list = list->next) {
-    *last = list;
-    ++count;
+ListEnd measure_list(Block* list, u32 most) {
+  ListEnd end = {0, nullptr};
+  for (; list != nullptr && end.count < most; list = list->next) {
+    end.last = list;
+    ++end.count;
   }
-  return count;
+  return end;
 }
 
 u32 list_limit(const Span* span) {
@@ -153,10 +152,9 @@ void class_came_back(Heap* heap, ClassIndex size_class) {
 
 void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span) {
   Block* list = heap->blocks[size_class].get();
-  Block* last = nullptr;
   // In a fork child the same list may be in both places (take_whole_list).
-  const u32 count = list == span->local_free.get() ? 0 : measure_list(list, span->capacity.get(), &last);
-  put_before_local(heap, size_class, span, last, count);
+  const ListEnd end = list == span->local_free.get() ? ListEnd{} : measure_list(list, span->capacity.get());
+  put_before_local(heap, size_class, span, end.last, end.count);
 }
 
 }  // namespace coffer

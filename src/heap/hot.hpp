@@ -70,8 +70,12 @@ void class_is_gone(Heap* heap, ClassIndex size_class);
 // The class asks for a span: notes whether it came back after it was given up.
 void class_came_back(Heap* heap, ClassIndex size_class);
 
-// Length of a list, at most `most`; *last is its last block then.
-u32 measure_list(Block* list, u32 most, Block** last);
+struct ListEnd {
+  u32 count;
+  Block* last;  // nullptr: there is no list
+};
+// Length of a list, and its last block. A list that a program's error made a ring ends after `most` blocks.
+ListEnd measure_list(Block* list, u32 most);
 // Puts the blocks of the heap's list back on the hot span's local list. It walks that list. Inside the bracket.
 void merge_heap_list(Heap* heap, ClassIndex size_class, Span* span);
 

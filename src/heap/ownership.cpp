@@ -37,8 +37,7 @@ void return_list(Heap* heap, ClassIndex size_class) {
   heap->blocks[size_class].set(nullptr);
   heap->zero[size_class].set(0);
   if (first == nullptr) return;
-  Block* last = nullptr;
-  const u32 count = measure_list(first, ~u32{0}, &last);
+  const auto [count, last] = measure_list(first, ~u32{0});
   const uptr address = reinterpret_cast<uptr>(first);
   Span* span = first_record(slot_record(arena_of(address), address));
   do_duty(heap, span, push_remote(span, first, last, count));

@@ -220,7 +220,9 @@ bool start_process() {
   const bool ready = (registry.heaps != nullptr || start_registry()) &&
                      (g_arenas.count.load(relaxed) != 0 || arenas_start(config::options().arena));
   os::note_process();
-  set_chores(&enter_reclaimer, kChores, sizeof kChores / sizeof kChores[0]);
+  // In a static program these two may lie on different sides of the program's own thread-local variables.
+  const bool reclaimable = os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended);
+  set_chores(&enter_reclaimer, kChores, reclaimable ? sizeof kChores / sizeof kChores[0] : 0);
   registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
   return ready;
 }

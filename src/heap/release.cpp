@@ -36,7 +36,7 @@ usize usable_bytes(const Span* span) { return is_large(span) ? large_bytes(span)
 // ones that give a shared span back, for they may be the thread's last.
 u32 chain_limit(const Span* span, RemoteWord word) {
   const u32 bytes = span->block_bytes.get();
-  u32 limit = bytes * kMaxChain <= kMaxChainBytes ? kMaxChain : static_cast<u32>(kMaxChainBytes) / bytes + 1;
+  u32 limit = usize{bytes} * kMaxChain <= kMaxChainBytes ? kMaxChain : static_cast<u32>(kMaxChainBytes) / bytes + 1;
   if (is_shared(word.state()) && span->capacity.get() - word.count() < limit) {
     limit = span->capacity.get() - word.count();
   }

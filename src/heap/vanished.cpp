@@ -142,6 +142,15 @@ void resolve_span(Span* span) {
   }
 }
 
+// Whoever described this slot vanished over it, perhaps with its heap's name written: as a later slot of another span
+// it would pass for that heap's own.
+void release_slot(Arena* arena, Span* record) {
+  record->use.store(SlotUse::none, relaxed);  // relaxed, both: the release of the slot publishes them
+  record->owner.store(nullptr, relaxed);
+  record->limit = 0;
+  release_slots(arena, static_cast<u32>(record - arena->spans), 1, 1);
+}
+
 void resolve_chunk(Arena* arena, u32 index) {
   Chunk& chunk = arena->chunks[index];
   const u64 free = chunk.free.load(relaxed);  // relaxed: as above
@@ -152,7 +161,7 @@ void resolve_chunk(Arena* arena, u32 index) {
     Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
     switch (record->use.load(relaxed)) {
       case SlotUse::none:
-        release_slots(arena, index * kSlotsPerChunk + i, 1, 1);
+        release_slot(arena, record);
         break;
       case SlotUse::span: {
         const u32 slots = record->slots.get();
@@ -166,8 +175,7 @@ void resolve_chunk(Arena* arena, u32 index) {
       case SlotUse::span_rest:
       case SlotUse::large_rest:
         // Later slots without a first: described before it, or told after it that they are free.
-        record->use.store(SlotUse::none, relaxed);
-        release_slots(arena, index * kSlotsPerChunk + i, 1, 1);
+        release_slot(arena, record);
         break;
     }
   }

@@ -190,13 +190,17 @@ void* resize_slot_run(void* block, Span* span, usize size) {
     if (!acquire_slots_at(arena, slot + have, want - have, &dirty)) return nullptr;
     keep_growth_locked(block, have * kSlotBytes, want * kSlotBytes);
   }
-  for (u32 i = have < want ? have : want; i < (have > want ? have : want); ++i) {
+  // A fork child frees later slots that no first slot counts, so the block never counts one that is not described.
+  for (u32 i = have; i < want; ++i) {
     span[i].first_distance.set(static_cast<u8>(i));
-    span[i].use.store(i < want ? SlotUse::large_rest : SlotUse::none, relaxed);  // relaxed: see describe
+    span[i].use.store(SlotUse::large_rest, relaxed);  // relaxed, here and below: see describe
   }
+  compiler_fence();
   count_large((usize{want} - have) * kSlotBytes, 0);
-  span->slots.set(static_cast<u8>(want));
   set_large_bytes(span, want * kSlotBytes);
+  span->slots.set(static_cast<u8>(want));
+  compiler_fence();
+  for (u32 i = want; i < have; ++i) span[i].use.store(SlotUse::none, relaxed);
   if (want < have) release_slots(arena, slot + want, have - want, low_mask(have - want));
   return block;
 }

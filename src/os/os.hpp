@@ -111,6 +111,9 @@ bool is_noted_process();
 // of the last one was about to return. false: the kernel refuses; or such a thread is not to be had here (a child of
 // vfork, a sandboxed process with one thread, variables too far from the thread pointer, a build with sanitizers).
 bool start_transient(void (*body)());
+// Whether a thread-local variable, given by its address in the calling thread, is on transient threads, too. What
+// `body` uses must be; start_transient itself looks at those of the C library and of this folder only.
+bool transient_reaches(const volatile void* variable);
 
 // True in a process whose privileges were raised at exec (setuid): the environment is not to be trusted.
 bool elevated();

@@ -91,8 +91,10 @@ void end_span(Span* span) {
   span_ended(span, was_shared ? shared_base_bytes(span) : 0);
   // relaxed, all here: published by the release of the slots.
   span->owner.store(nullptr, relaxed);
-  span->limit = 0;  // from now on no pointer passes for a block of it
   describe_slots(span, slots, SlotUse::none, SlotUse::none);
+  // Not before: a fork child that finds the span not quite ended measures its lists, and tells blocks by this.
+  compiler_fence();
+  span->limit = 0;  // from now on no pointer passes for a block of it
   // relaxed: published by the release of the slots.
   span->remote.store(load_word(span, relaxed).next_life(SpanState::free).bits(), relaxed);
   Arena* arena = arena_of_span(span);

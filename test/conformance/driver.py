@@ -7,6 +7,7 @@ library's own malloc. A program that does not end in time is a failure, and what
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import resource
 import shutil
@@ -20,6 +21,7 @@ SKIPPED = 77
 PR_CAPBSET_DROP = 24
 CAP_IPC_LOCK = 14
 CAP_SYS_RESOURCE = 24
+MLOCK_ONFAULT = 1
 
 
 class Skip(Exception):
@@ -62,6 +64,15 @@ def can_limit_locked_memory(wanted: int) -> bool:
     status = Path("/proc/self/status").read_text()
     effective = int(next(line for line in status.splitlines() if line.startswith("CapEff:")).split()[1], 16)
     return bool(effective >> CAP_SYS_RESOURCE & 1)
+
+
+def locks_beyond_its_limit(wanted: int) -> bool:
+    """Whether the kernel lets this process lock that much, whatever its limit says: it is asked, by locking."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        # Pages would be locked when they are touched, and none is: the question costs no memory.
+        return libc.mlock2(ctypes.c_void_p(start), ctypes.c_size_t(wanted), MLOCK_ONFAULT) == 0
 
 
 def child_setup(limits: Limits) -> Callable[[], None]:

@@ -93,6 +93,12 @@ def run(options: argparse.Namespace) -> int:
     limits = driver.Limits(options.limit_as, options.limit_memlock)
     preload = None if options.no_preload else library
     if options.limit_memlock is not None and not driver.can_limit_locked_memory(options.limit_memlock):
+        # Pretending works only where the real limit binds nobody: the case locks far more than that.
+        if not driver.locks_beyond_its_limit(options.limit_memlock):
+            raise driver.Skip(
+                f"the limit on locked memory is under {options.limit_memlock >> 20} MiB, this process may not raise it,"
+                " and the kernel refuses to lock more"
+            )
         print("the limit on locked memory cannot be raised here: it is pretended")
         limits.locked_memory = None
         preload = options.limit_shim if preload is None else f"{options.limit_shim}:{preload}"

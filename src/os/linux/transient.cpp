@@ -46,7 +46,7 @@ constexpr bool kSupported = true;
 
 constexpr usize kBelow = 48 * 1024;  // thread-local variables lie below the thread pointer on some machines,
 constexpr usize kAbove = 16 * 1024;  // above it on others
-constexpr usize kMargin = 256;       // all of Coffer's variables are that near to one of them
+constexpr usize kMargin = 256;       // a variable, or the C library's block for restartable sequences, is no larger
 constexpr usize kStack = 64 * 1024;
 
 struct alignas(4096) Area {
@@ -136,6 +136,8 @@ bool is_noted_process() {
   errno = saved;
   return same;
 }
+
+bool transient_reaches(const volatile void* variable) { return fits(variable); }
 
 bool start_transient(void (*body)()) {
   if (!kSupported || !offsets_fit()) return false;

@@ -112,6 +112,7 @@ const Case kSpanCases[] = {
     {"a span in use is in a passing state", [](World& world) { set_state(world.floating, SpanState::free); }},
     {"a span in use is in a passing state", [](World& world) { set_state(world.shared, SpanState::returning); }},
     {"a private span has no owner", [](World& world) { world.floating->owner.store(nullptr, relaxed); }},
+    {"a private span has no owner", [](World& world) { world.reusable->owner.store(nullptr, relaxed); }},
     {"a claimed span was handed on to nobody", [](World& world) { set_state(world.floating, SpanState::claimed); }},
     {"a claimed span was handed on to nobody", [](World&) { t_heap->mailbox.store(0, relaxed); }},
     {"a claimed span was handed on to nobody", [](World&) { t_heap->mailbox.store(kMailboxClosed, relaxed); }},

@@ -1,0 +1,241 @@
+// A thread vanishes at any instruction. An operation runs one machine instruction at a time (the processor's trap
+// flag); after each that changed something and where it holds no lock, for fork waits for locks, a fork child is made
+// that has no such thread. It must come to terms with what it finds: nothing wrong in the metadata, and memory that can
+// be used.
+#if defined(__x86_64__)
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include <array>
+#include <cstring>
+
+#include "heap/heaps.hpp"
+#include "large/large.hpp"
+#include "support/build.hpp"
+
+namespace coffer {
+namespace {
+
+using namespace test;
+
+constexpr unsigned long long kTrapFlag = 0x100;
+constexpr usize kWideSize = 6656;  // eight slots, blocks that straddle pages
+constexpr u32 kBlocks = 120;
+using Taken = std::array<void*, kBlocks>;
+
+Taken g_taken;
+usize g_size;                      // of the blocks that the operation works on
+u32 g_steps, g_forks, g_failures;  // counted in the handler
+
+// What children find, but for the blocks themselves: a child is made where this has changed.
+struct Seen {
+  Span records[4 * kSlotsPerChunk];
+  Chunk chunks[4];
+  Heap heap;
+  char pool[sizeof(PartialPool)];
+};
+Seen g_seen, g_now;
+
+bool has_changed() {
+  const Arena& arena = g_arenas.arenas[0];
+  std::memcpy(static_cast<void*>(g_now.records), arena.spans, sizeof g_now.records);
+  std::memcpy(static_cast<void*>(g_now.chunks), arena.chunks, sizeof g_now.chunks);
+  std::memcpy(static_cast<void*>(&g_now.heap), t_heap, sizeof g_now.heap);
+  std::memcpy(g_now.pool, &g_partial_pool, sizeof g_now.pool);
+  if (std::memcmp(&g_now, &g_seen, sizeof g_now) == 0) return false;
+  std::memcpy(static_cast<void*>(&g_seen), &g_now, sizeof g_now);
+  return true;
+}
+
+bool holds_lock(const void* object, usize bytes) {
+  const uptr mine = reinterpret_cast<uptr>(&t_lock_identity);
+  for (usize i = 0; i + sizeof mine <= bytes; i += sizeof mine) {
+    uptr word;
+    std::memcpy(&word, static_cast<const char*>(object) + i, sizeof word);
+    if (word == mine) return true;
+  }
+  return false;
+}
+bool holds_a_lock() {
+  return holds_lock(&registry_lock(), sizeof(SpinLock)) || holds_lock(&g_partial_pool, sizeof g_partial_pool) ||
+         holds_lock(&g_arenas, sizeof g_arenas);
+}
+
+// Blocks that overlap would lose their mark.
+bool can_work(usize size) {
+  static Taken blocks;
+  for (usize i = 0; i < kBlocks; ++i) {
+    blocks[i] = take(size);
+    if (blocks[i] == nullptr) return false;
+    std::memset(blocks[i], static_cast<int>(i), size);
+  }
+  for (usize i = 0; i < kBlocks; ++i) {
+    const auto* bytes = static_cast<const unsigned char*>(blocks[i]);
+    if (bytes[0] != i || bytes[size - 1] != i) return false;
+    give(blocks[i]);
+  }
+  return true;
+}
+
+[[noreturn]] void live_without() {
+  alarm(kChildSeconds);
+  settle_fork();
+  if (check_everything() != 0) _exit(1);
+  if (!can_work(g_size) || !can_work(kSize)) _exit(2);
+  Allocator::trim(0);
+  _exit(check_everything() != 0 ? 3 : 0);
+}
+
+void on_step(int, siginfo_t*, void* context) {
+  ++g_steps;
+  if (g_failures > 3 || holds_a_lock() || !has_changed()) return;
+  const int saved = errno;
+  Heap* const own = t_heap;
+  t_heap = &g_null_heap;  // the child's only thread is not the one that had the heap
+  const pid_t child = fork();
+  if (child == 0) live_without();
+  t_heap = own;
+  ++g_forks;
+  int status = -1;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+    ++g_failures;
+    const auto* registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+    std::fprintf(stderr, "step %u at %#llx: status %#x\n", g_steps, registers[REG_RIP], static_cast<unsigned>(status));
+  }
+  errno = saved;
+}
+
+// `operation` must not call the C library's malloc.
+template <class Operation>
+void vanish_in(Operation&& operation) {
+  g_steps = g_forks = g_failures = 0;
+  struct sigaction action = {};
+  action.sa_sigaction = &on_step;
+  action.sa_flags = SA_SIGINFO;
+  ASSERT_EQ(sigaction(SIGTRAP, &action, nullptr), 0);
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | kTrapFlag);
+  operation();
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~kTrapFlag);
+  EXPECT_EQ(g_failures, 0u);
+  EXPECT_GT(g_forks, 10u) << g_steps << " steps";
+  std::printf("%u instructions, %u children\n", g_steps, g_forks);
+  EXPECT_EQ(check_everything(), 0u) << "the parent goes on";
+}
+
+void take_all(u32 from = 0, u32 to = kBlocks) {
+  for (u32 i = from; i < to; ++i) g_taken[i] = take(g_size);
+}
+void give_all(u32 from = 0, u32 to = kBlocks) {
+  for (u32 i = from; i < to; ++i) give(g_taken[i]);
+}
+
+// The parent's other thread keeps the process one with several heaps.
+struct World {
+  Worker other;
+  explicit World(usize size, usize slack = 0) {
+    g_size = size;
+    start_heaps(slack, usize{64} << 20);
+    other.run([] { give(take()); });
+    own_heap();
+  }
+};
+
+FRESH_TEST(VanishAnywhere, WhileASpanEnds) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize);
+  take_all(0, 60);
+  give_all(0, 38);
+  // The first span is reusable by now; its last block ends it.
+  vanish_in([] { give_all(38, 60); });
+}
+
+FRESH_TEST(VanishAnywhere, WhileSpansAreMade) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize);
+  vanish_in([] { take_all(0, 45); });
+}
+
+// Blocks of another thread, one after the other and in both directions between spans, so that chains open and close,
+// spans are claimed, mailed and taken.
+FRESH_TEST(VanishAnywhere, WhileBlocksOfOthersAreFreed) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize);
+  world.other.run([] { take_all(0, 100); });
+  vanish_in([] {
+    for (u32 i = 0; i < 39; ++i) {
+      give(g_taken[i]);
+      give(g_taken[39 + i]);
+    }
+    close_chain(t_heap);
+  });
+}
+
+FRESH_TEST(VanishAnywhere, WhileReusableSpansAreHandedOn) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kSize);
+  take_all();
+  vanish_in([] {
+    for (u32 i = 0; i < kBlocks; i += 2) give(g_taken[i]);
+    take_all(0, 20);
+    Allocator::trim(0);
+  });
+}
+
+FRESH_TEST(VanishAnywhere, WhileALargeBlockGrows) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize);
+  vanish_in([] {
+    void* block = Allocator::allocate(200'000);
+    block = Allocator::reallocate(block, 700'000);
+    block = Allocator::reallocate(block, 100'000);
+    give(block);
+  });
+}
+
+FRESH_TEST(VanishAnywhere, WhileChunksComeAndGo) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize);
+  changeable_options().free_limit = 0;     // what is freed is purged at once
+  changeable_options().reclaimer = false;  // its start blocks all signals, and the step then ends the process
+  vanish_in([] {
+    void* block = Allocator::allocate(3 * kChunkBytes);
+    block = Allocator::reallocate(block, 5 * kChunkBytes);
+    block = Allocator::reallocate(block, 2 * kChunkBytes);
+    give(block);
+    take_all(0, 12);
+    give_all(0, 12);
+  });
+}
+
+// Its reusable and hot spans are claimed, taken, settled and adopted.
+FRESH_TEST(VanishAnywhere, WhileAnIdleHeapIsRobbed) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize, usize{1} << 20);
+  world.other.run([] {
+    take_all();
+    for (u32 i = 0; i < kBlocks; i += 2) give(g_taken[i]);
+  });
+  for (u32 i = 0; i < 200; ++i) take(kWideSize);  // its ticks are seen to stand still
+  world.other.run([] {
+    for (u32 i = 1; i < 60; i += 2) give(g_taken[i]);
+  });
+  vanish_in([] {
+    rob_heaps();
+    settle_unsettled();
+    take_all(0, 60);
+  });
+}
+
+FRESH_TEST(VanishAnywhere, WhileAThreadGivesItsSpansAway) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kSize, usize{1} << 20);
+  take_all();
+  for (u32 i = 0; i < 70; i += 3) give(g_taken[i]);
+  for (u32 i = 0; i < 3; ++i) give(take(kWideSize));
+  vanish_in([] { abandon_spans(t_heap); });
+}
+
+}  // namespace
+}  // namespace coffer
+#endif
