@@ -4,8 +4,10 @@
 
 #include "config/config.hpp"
 #include "heap/bracket.hpp"
+#include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
 #include "heap/taking.hpp"
+#include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
@@ -255,6 +257,7 @@ void fork_prepare() {
   // From the outermost lock to the innermost.
   g_registry.fallback.lock_for_fork();
   g_registry.lock.lock_for_fork();
+  g_mixed_pool.lock_for_fork();
   g_partial_pool.lock_for_fork();
   g_arenas.growth.lock_for_fork();
   for (Arena& arena : g_arenas.arenas) arena.lock.lock_for_fork();
@@ -264,6 +267,7 @@ void fork_parent() {
   for (Arena& arena : g_arenas.arenas) arena.lock.unlock_after_fork();
   g_arenas.growth.unlock_after_fork();
   g_partial_pool.unlock_after_fork();
+  g_mixed_pool.unlock_after_fork();
   g_registry.lock.unlock_after_fork();
   g_registry.fallback.unlock_after_fork();
 }
@@ -309,6 +313,7 @@ void reclaim_vanished_records() {
     Heap* heap = &registry.heaps[i];
     if (heap->attached.get() == 0 || heap->generation.get() == generation) continue;
     for (ClassIndex c = 0; c < kClasses; ++c) {
+      if (heap->hot[c].get() == nullptr) return_list(heap, c);
       heap->blocks[c].set(nullptr);
       heap->hot[c].set(nullptr);
       heap->reusable[c].set(0);

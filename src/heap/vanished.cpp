@@ -161,6 +161,7 @@ void resolve_chunk(Arena* arena, u32 index) {
         break;
       }
       case SlotUse::large:
+      case SlotUse::mixed:  // whole: its changes are made under a lock
         i += record->slots.get() - 1;
         break;
       case SlotUse::span_rest:

@@ -22,6 +22,7 @@ void PartialPool::link(Shard& shard, Span* span, SpanNumber previous, SpanNumber
     shard.heads[span->size_class.get()].store(number, relaxed);
   }
   span->listed.set(kLinked);
+  listed_bytes_.fetch_add(span->slots.get() * kSlotBytes, relaxed);
 }
 
 // At the head, as the newest of those that wait.
@@ -85,6 +86,7 @@ void PartialPool::unlink(Shard& shard, Span* span, u32 note) {
   span->next.set(0);
   span->previous.set(0);
   span->listed.set(kNobody);
+  listed_bytes_.fetch_sub(span->slots.get() * kSlotBytes, relaxed);
 }
 
 void PartialPool::look_again() {

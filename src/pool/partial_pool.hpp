@@ -31,8 +31,11 @@ class PartialPool {
   bool remove(Span* span);
 
   // The first span of the class for which claim(span) holds, taken off; from `shard`'s list, else from the others.
+  // `looks`: spans of a list that are looked at.
   template <class Claim>
-  Span* adopt(ClassIndex size_class, u32 shard, Claim&& claim);
+  Span* adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 looks = ~0u);
+  // Bytes of all spans in the pool.
+  usize listed_bytes() const { return listed_bytes_.load(relaxed); }  // relaxed: a figure
 
   // The oldest span of the list that waits for a look and is as old as that (in ticks), for which claim(span) holds,
   // taken off.
@@ -76,18 +79,20 @@ class PartialPool {
 
   Shard shards_[kMaxShards];
   Atomic<usize> waiting_bytes_;
+  Atomic<usize> listed_bytes_;
 };
 
 extern PartialPool g_partial_pool __attribute__((visibility("hidden")));
 
 template <class Claim>
-Span* PartialPool::adopt(ClassIndex size_class, u32 shard, Claim&& claim) {
+Span* PartialPool::adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 looks) {
   for (u32 i = 0; i < shard_count(); ++i) {
     Shard& from = shards_[(shard + i) & (shard_count() - 1)];
     // relaxed: only whether to look; the list is read under the lock.
     if (from.heads[size_class].load(relaxed) == 0) continue;
     LockGuard guard(from.lock);
-    for (SpanNumber number = from.heads[size_class].load(relaxed); number != 0;) {
+    u32 left = looks;
+    for (SpanNumber number = from.heads[size_class].load(relaxed); number != 0 && left > 0; --left) {
       Span* span = span_at(number);
       number = span->next.get();
       const u32 note = note_of(span);

@@ -1,0 +1,22 @@
+// What the files of this folder share.
+#pragma once
+
+#include "mixed/mixed.hpp"
+
+namespace coffer {
+
+inline u32 slot_index(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans); }
+
+inline UnitMap map_of(const Span* span) {
+  const Arena* arena = arena_of_span(span);
+  return {arena->unit_maps + usize{slot_index(arena, span)} * (kMapBytes / sizeof(u64)), span->slots.get()};
+}
+
+// Pages that units [from, to) touch.
+inline u64 pages_of(u32 from, u32 to) {
+  const u32 first = from / kUnitsPerPage;
+  const u32 last = (to - 1) / kUnitsPerPage;
+  return low_mask(last - first + 1) << first;
+}
+
+}  // namespace coffer
