@@ -272,7 +272,8 @@ def bounds(samples: Samples, name: str = "coffer") -> list[str]:
         worst = max(taken, key=lambda sample: sample["bound_kib"] / bound_limit(sample))
         limit = bound_limit(worst)
         verdict = "" if worst["bound_kib"] <= limit else "  OVER"
-        held = "" if worst["peak_kib"] <= worst["bound_kib"] else "  BROKEN: the process held more"
+        beyond = max(sample.get("beyond_bound", 0) for sample in taken)
+        held = f"  BROKEN: {beyond:.0f} bytes more were held" if beyond else ""
         result.append(f"{what.key}: bound {worst['bound_kib'] / KIB:.1f} MiB, may be {limit / KIB:.1f}{verdict}{held}")
     return result
 

@@ -275,7 +275,7 @@ def test_a_bound_is_compared_with_its_limit_and_with_what_was_held() -> None:
     limit = 1.5 * 1000 + 2 * 128 + 16 * 1024
     assert not any(word in lines(bound_kib=limit)[0] for word in ("OVER", "BROKEN"))
     assert "OVER" in lines(bound_kib=limit + 1)[0]
-    assert "BROKEN" in lines(bound_kib=2999.0)[0]
+    assert "BROKEN" in lines(bound_kib=2999.0, beyond_bound=1.0)[0]
     assert lines(bound_kib=0.0) == []
 
 

@@ -192,6 +192,7 @@ void handle_forks() {
 void enter_reclaimer() {
   t_heap = &g_null_heap;
   t_ended = true;
+  begin_to_wait();
   settle_fork();
 }
 

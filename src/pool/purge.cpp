@@ -170,6 +170,14 @@ usize purge_from_top(Budget budget) {
   return done;
 }
 
+// What one reclaimer has seen; the next one begins anew.
+struct Watch {
+  usize held_before = 0;
+  u32 quiet = 0;  // steps since held last changed
+  u32 under = 0;  // steps since more than the floor was free
+};
+Watch g_watch;
+
 // Free bytes that nobody needs to wait for.
 usize waiting_floor() { return config::options().free_limit + kPurgeFloor; }
 
@@ -201,24 +209,25 @@ void purge_after_free(usize freed) {
   purge_from_top({over < most ? over : most, chunks, kGroupsPerVisit});
 }
 
+void begin_to_wait() { g_watch = {}; }
+
 bool purge_what_waits() {
-  static usize held_before = 0;
-  static u32 quiet = 0;  // steps since held last changed
-  static u32 under = 0;  // steps since more than the floor was free
+  Watch& watch = g_watch;
   const usize option = config::options().free_limit;
   const usize limit = free_limit();
   // relaxed, both: figures.
   const usize held = counters().held.load(relaxed);
   const usize dirty = counters().dirty.load(relaxed);
-  quiet = held == held_before ? quiet + 1 : 0;
-  held_before = held;
-  const usize keep = quiet >= kQuietSteps && limit == option ? option / kQuietShare : limit;
+  watch.quiet = held == watch.held_before ? watch.quiet + 1 : 0;
+  watch.held_before = held;
+  const usize keep = watch.quiet >= kQuietSteps && limit == option ? option / kQuietShare : limit;
   const usize done = dirty > keep ? purge_free(dirty - keep) : 0;
   // Under the floor it stays for a while, to see whether the program is quiet. Where the kernel refuses, waiting does
   // not help.
-  under = dirty > waiting_floor() ? 0 : under + 1;
+  watch.under = dirty > waiting_floor() ? 0 : watch.under + 1;
   const usize left = dirty > done ? dirty - done : 0;
-  return left > option / kQuietShare + kPurgeFloor && (done != 0 || quiet < 2 * kQuietSteps) && under < 4 * kQuietSteps;
+  return left > option / kQuietShare + kPurgeFloor && (done != 0 || watch.quiet < 2 * kQuietSteps) &&
+         watch.under < 4 * kQuietSteps;
 }
 
 usize keepable(usize bytes) {

@@ -44,5 +44,7 @@ class ReclaimerRests {
 // A chore: gives back free slots and chunks over what may stay (free_limit). When nothing was taken or freed for a
 // second, most of what may stay goes, too.
 bool purge_what_waits();
+// A reclaimer starts: what an earlier one saw, perhaps before a fork, is forgotten.
+void begin_to_wait();
 
 }  // namespace coffer

@@ -246,7 +246,7 @@ bool purge_spans_that_wait() {
 usize unbacked_bytes(const Span* span) {
   // A huge page is resident whole.
   const Arena* arena = arena_of_span(span);
-  if (arena->chunks[(span_start(span) - arena->base) / kChunkBytes].huge.get() != 0) return 0;
+  if (arena->chunks[static_cast<usize>(span - arena->spans) / kSlotsPerChunk].huge.get() != 0) return 0;
   u64 untouched = ~touched_pages(span) & low_mask(span->slots.get() * kPagesPerSlot);
   for (u32 slot = 0; slot < span->slots.get(); ++slot) {
     const bool dirty = (span->dirty_slots_at_start.get() >> slot) & 1;

@@ -34,7 +34,7 @@ void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
 u64 touched_pages(const Span* span) {
   const u64 all = low_mask(span->slots.get() * kPagesPerSlot);
   const u64 cut = ~span->absent.get() & all;
-  const usize first = span->first_block % kSlotBytes;
+  const usize first = kLayout[span->size_class.get()].first;  // not from first_block: walks may look meanwhile
   const usize bytes = span->block_bytes.get();
   // The last block that starts in a page may reach into the next ones.
   if ((cut & (cut + 1)) == 0) {

@@ -78,7 +78,7 @@ inline u32 shared_base(const Span* span) { return local_count(span) + absent_cou
 // 1 start there.
 template <class Visit>
 void for_each_page(const Span* span, u64 pages, Visit&& visit) {
-  const usize first = span->first_block % kSlotBytes;  // spans start on slots, so this is the layout's `first`
+  const usize first = kLayout[span->size_class.get()].first;  // not from first_block: walks may look meanwhile
   const usize bytes = span->block_bytes.get();
   for (; pages != 0; pages &= pages - 1) {
     const u32 page = lowest_bit(pages);

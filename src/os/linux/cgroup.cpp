@@ -72,6 +72,7 @@ class Word {
   bool is(const char* other) const { return same(0, length_, other); }
   // Whether it is among the words between commas.
   bool lists(const char* word) const {
+    if (!fits()) return false;
     for (usize from = 0; from <= length_;) {
       usize to = from;
       while (to < length_ && text_[to] != ',') ++to;

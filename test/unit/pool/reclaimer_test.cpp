@@ -1,4 +1,5 @@
 #include "pool/reclaimer.hpp"
+#include "support/build.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -117,6 +118,7 @@ FRESH_TEST(Reclaimer, StaysWhileSomebodyAsks) {
 }
 
 FRESH_TEST(Reclaimer, IsNotHadWhereTheKernelRefuses) {
+  if (test::kThreadSanitizer) return;  // it has a thread of its own, and the reclaimer is not built
   start();
   fake::set_clock(1'000'000'000);
   fake::Faults faults;
@@ -137,6 +139,7 @@ FRESH_TEST(Reclaimer, IsNotHadWhereTheKernelRefuses) {
 }
 
 FRESH_TEST(Reclaimer, IsForbiddenByTheOption) {
+  if (test::kThreadSanitizer) return;  // as above
   test::changeable_options().reclaimer = false;
   os::note_process();
   set_chores(&enter, kChores, 1);
