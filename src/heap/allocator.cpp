@@ -135,7 +135,7 @@ bool Allocator::trim(usize keep) {
   if (Heap* heap = own_heap()) release_idle(heap);
   rob_heaps();
   settle_unsettled();
-  usize back = purge_all_spans();
+  usize back = purge_all_spans() + purge_mixed_spans();
   // relaxed: a figure.
   const usize dirty = counters().dirty.load(relaxed);
   if (dirty > keep) back += purge_free(dirty - keep);

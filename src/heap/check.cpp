@@ -45,7 +45,9 @@ class Checker {
   usize check_ring(const Heap* heap, SpanNumber newest);
 
   usize violations_ = 0;
-  usize owned_ = 0;      // bytes of spans that heaps own
+  usize owned_ = 0;  // bytes of spans that heaps own
+  usize mixed_ = 0;  // bytes of mixed spans
+  usize mixed_live_ = 0;
   usize unsettled_ = 0;  // and of those that were taken from them, and wait for a barrier
 };
 
@@ -103,6 +105,8 @@ void Checker::check_span(Span* span) {
 }
 
 void Checker::check_mixed(Span* span) {
+  mixed_ += span_bytes(span);
+  mixed_live_ += MixedPool::live_bytes(span);
   switch (g_mixed_pool.check(span)) {
     case MixedPool::Fault::none:
       return;
@@ -231,6 +235,9 @@ void Checker::check_sums() {
   expect(sums.dirty == counts.dirty.load(relaxed), "the free resident bytes are not what the counter says");
   expect(sums.held + sums.tails + sums.dirty + counts.metadata.load(relaxed) == budget().charged.load(relaxed),
          "what is charged to the limit is not what may be resident");
+  expect(mixed_ == counts.mixed.load(relaxed), "the bytes of mixed spans are not what the counter says");
+  expect(mixed_live_ == g_mixed_pool.counted_live(), "what is live in mixed spans is not what was counted");
+  expect(mixed_ <= g_mixed_pool.limit(), "mixed spans hold more than their bound");
   expect(sums.large == counts.large.load(relaxed), "the bytes in large blocks are not what the counter says");
   expect(sums.large_blocks == counts.large_blocks.load(relaxed), "the large blocks are not as many as counted");
 }

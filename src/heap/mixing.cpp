@@ -5,6 +5,7 @@
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"
+#include "heap/walk.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
@@ -26,8 +27,9 @@ constexpr u32 kListBytes = 8 * 1024;  // of such a list
 constexpr u32 kGrowMixed = 128;
 // Free bytes in spans that their class may still want: at least this, and 1/128 of what is held.
 constexpr usize kWasteFloor = usize{256} << 10;
-constexpr u32 kColdTicks = 8192;  // slow refills of other classes after which a class is cold
-constexpr u32 kLooks = 8;         // spans that one call looks at for conversion
+constexpr usize kFreeAtHand = usize{256} << 10;  // resident in free slots
+constexpr u32 kColdTicks = 8192;                 // slow refills of other classes after which a class is cold
+constexpr u32 kLooks = 8;                        // spans that one call looks at for conversion
 // A process is small while it holds no more than this; a class in it is young for so many blocks of a thread.
 constexpr usize kSmallProcess = usize{1} << 20;
 // Mixed spans of so many bytes are more than a small process left behind: their holes are used before new memory is.
@@ -37,6 +39,8 @@ constexpr usize kYoungSize = 4096;
 // A thread that freed so many blocks of a class in mixed spans, and asks for more, works with the class: it gets a span
 // of its own, where that is fast.
 constexpr u32 kChurn = 64;
+// Steps of the reclaimer, a quarter second each, in which nothing was cut or freed in a span before its idle pages go.
+constexpr u32 kQuietSteps = 4;
 static_assert(kYoungBlocks <= 255, "counted in a byte");
 
 // Where the search for spans to convert goes on, by class.
@@ -55,10 +59,17 @@ bool is_convertible(const Span* span, u32 free, bool cold) {
 // Free bytes that no class but their own can use.
 usize waste(const Heap* heap) { return heap->slack.get() + g_partial_pool.listed_bytes() / 2; }
 
-// Whether they are more than usual. relaxed: a threshold that may be late.
+// Whether they are more than usual, and the process would grow past all it had before if a span were made now. Where
+// free slots are at hand, or memory only comes back to what it was, a conversion saves nothing at the peak, and the
+// class it takes a span from will want one back. relaxed, all: thresholds that may be late.
 bool is_fragmented(const Heap* heap) {
   if (always()) return true;
-  const usize held = counters().held.load(relaxed) / 256;
+  const Counters& counts = counters();
+  const usize dirty = counts.dirty.load(relaxed);
+  if (dirty > kFreeAtHand) return false;
+  if (counts.held.load(relaxed) + dirty + kSlotBytes < counts.peak.load(relaxed)) return false;
+  if (!g_mixed_pool.may_grow(kMaxSpanSlots * kSlotBytes)) return false;
+  const usize held = counts.held.load(relaxed) / 256;
   return waste(heap) > (held > kWasteFloor ? held : kWasteFloor);
 }
 
@@ -170,14 +181,18 @@ bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
 // Whether this is one of the first blocks of its class in a small process.
 bool is_young(const Heap* heap, ClassIndex size_class, usize size) {
   return size != 0 && size <= kYoungSize && heap->hot[size_class].get() == nullptr &&
-         config::options().mixed != MixedPolicy::never && heap->young_blocks[size_class].get() < kYoungBlocks &&
-         counters().held.load(relaxed) <= kSmallProcess;  // relaxed: a threshold
+         heap->young_blocks[size_class].get() < kYoungBlocks && !is_at_work(heap, size_class);
 }
 
 }  // namespace
 
 bool take_young(Heap* heap, ClassIndex size_class, usize size) {
-  if (!is_young(heap, size_class, size) || is_at_work(heap, size_class)) return false;
+  // relaxed: a threshold. Once is for ever: refill does not come here again.
+  if (config::options().mixed == MixedPolicy::never || counters().held.load(relaxed) > kSmallProcess) {
+    heap->grown.set(1);
+    return false;
+  }
+  if (!is_young(heap, size_class, size)) return false;
   heap->young_blocks[size_class].set(static_cast<u8>(heap->young_blocks[size_class].get() + 1));
   return take_exactly(heap, size_class, size, 1);
 }
@@ -214,6 +229,36 @@ void free_mixed_list(Block* first, u32 count, Span* span) {
     free_mixed(first, span);
     first = next;
   }
+}
+
+// --- Idle pages. ---
+
+namespace {
+
+template <class Visit>
+void for_each_mixed(Visit&& visit) {
+  // relaxed: a span that becomes one now waits for the next time.
+  if (counters().mixed.load(relaxed) == 0) return;
+  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans) return;
+    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
+      if (slot_use == SlotUse::mixed) visit(span);
+    });
+  });
+}
+
+}  // namespace
+
+usize purge_mixed_spans() {
+  usize bytes = 0;
+  for_each_mixed([&](Span* span) { bytes += g_mixed_pool.purge(span, ~usize{0}); });
+  return bytes;
+}
+
+bool purge_mixed_that_wait() {
+  usize waits = 0;
+  for_each_mixed([&](Span* span) { g_mixed_pool.purge_if_quiet(span, kQuietSteps, &waits); });
+  return waits > config::options().free_limit;
 }
 
 }  // namespace coffer

@@ -171,7 +171,7 @@ bool refill(Heap* heap, ClassIndex size_class, bool last_resort, bool holes, usi
   if (Span* span = heap->hot[size_class].get()) {
     if (span->local_free.get() != nullptr && refill_or_retire(heap, size_class, span)) return true;
   }
-  if (holes && take_young(heap, size_class, size)) return true;
+  if (COFFER_UNLIKELY(heap->grown.get() == 0) && holes && take_young(heap, size_class, size)) return true;
   heap->ticks.set(heap->ticks.get() + 1);
   heap->asked[size_class].set(heap->ticks.get());
   close_chain(heap);

@@ -196,7 +196,7 @@ void enter_reclaimer() {
   settle_fork();
 }
 
-constexpr Chore kChores[] = {&purge_spans_that_wait, &purge_what_waits};
+constexpr Chore kChores[] = {&purge_spans_that_wait, &purge_mixed_that_wait, &purge_what_waits};
 
 bool start_process() {
   Registry& registry = g_registry;
@@ -314,7 +314,6 @@ void reclaim_vanished_records() {
     Heap* heap = &registry.heaps[i];
     if (heap->attached.get() == 0 || heap->generation.get() == generation) continue;
     for (ClassIndex c = 0; c < kClasses; ++c) {
-      if (heap->hot[c].get() == nullptr) return_list(heap, c);
       heap->blocks[c].set(nullptr);
       heap->hot[c].set(nullptr);
       heap->reusable[c].set(0);

@@ -47,12 +47,15 @@ void count_span(Statistics& statistics, const Span* span, const Heap* fallback, 
   unbacked += unbacked_bytes(span);
 }
 
-void count_mixed(Statistics& statistics, const Span* span) {
+void count_mixed(Statistics& statistics, const Span* span, usize& unbacked) {
   statistics.mixed_spans += 1;
   statistics.mixed_held += span_bytes(span);
   statistics.mixed_live += MixedPool::live_bytes(span);
   statistics.spans += 1;
   statistics.live += MixedPool::live_bytes(span);
+  const usize absent = MixedPool::unbacked_bytes(span);
+  statistics.mixed_resident += span_bytes(span) - absent;
+  unbacked += absent;
 }
 
 // Blocks from holes on a heap's lists are free, and those of a hot span that was taken and has become a mixed one.
@@ -176,11 +179,11 @@ void collect_statistics(Statistics& statistics) {
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
       if (slot_use == SlotUse::span) count_span(statistics, span, shared_heap, unbacked);
-      if (slot_use == SlotUse::mixed) count_mixed(statistics, span);
+      if (slot_use == SlotUse::mixed) count_mixed(statistics, span, unbacked);
     });
   });
-  // What mixed spans hold came from their classes' shares, or was made in place of these.
-  statistics.bound += statistics.mixed_held;
+  statistics.mixed_bound = g_mixed_pool.limit();
+  statistics.bound += statistics.mixed_bound;
   discount_hole_lists(statistics, t_heap);
   if (shared_heap != t_heap) discount_hole_lists(statistics, shared_heap);
   statistics.resident += statistics.held - (unbacked < statistics.held ? unbacked : 0) + statistics.free_resident;

@@ -90,42 +90,53 @@ bool mark_mixed(UnitMap& map, Span* span) {
 bool MixedPool::convert(Span* span) {
   Arena* arena = arena_of_span(span);
   if (!commit_unit_maps(arena, slot_index(arena, span) + span->slots.get())) return false;
-  counters().mixed.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure
+  if (!grow(span_bytes(span))) return false;
+  bool whole = false, live = false;
   {
     Shard& shard = shard_of(span);
     LockGuard guard(shard.lock);
     UnitMap map = map_of(span);
     const u64 untouched = untouched_pages(span);
-    if (!describe(map, span) || !mark_mixed(map, span)) {
-      counters().mixed.fetch_sub(span_bytes(span), relaxed);  // relaxed: as above
-      return false;
+    whole = describe(map, span) && mark_mixed(map, span);
+    if (whole) {
+      span_ended(span, 0);  // for its class
+      span->local_free.set(nullptr);
+      set_countdown(span, 0, kNever);
+      span->absent.set(untouched);
+      live = add(shard, span, map.count_used(), map.largest_hole());
     }
-    span_ended(span, 0);  // for its class
-    span->local_free.set(nullptr);
-    set_countdown(span, 0, kNever);
-    span->absent.set(untouched);
-    const u32 used = map.count_used();
-    span->cut.set(used);
-    span->next.set(0);
-    span->previous.set(0);
-    span->listed.set(0);
-    // relaxed, both: who still sees a span of a class gets here by the remote word.
-    if (used != 0) {
-      span->use.store(SlotUse::mixed, relaxed);
-      place(shard, span, map.largest_hole());
-      return true;
-    }
-    span->use.store(SlotUse::none, relaxed);
   }
-  end(span);  // its last blocks were freed meanwhile
+  if (!whole) {
+    shrink(span_bytes(span));
+  } else if (!live) {
+    end(span);  // its last blocks were freed meanwhile
+  }
+  return whole;
+}
+
+// Under the lock: a span of the shard's from now on, with so much in use. false: nothing is, and the caller ends it.
+bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole) {
+  span->next.set(0);
+  span->previous.set(0);
+  span->listed.set(0);
+  span->cut.set(0);
+  set_live(shard, span, used);
+  set_search_start(span, 0);
+  // relaxed, both: who still sees a span of a class gets here by the remote word; others by the lock, or with a block.
+  span->use.store(used != 0 ? SlotUse::mixed : SlotUse::none, relaxed);
+  if (used == 0) return false;
+  shard.held.set(shard.held.get() + span_bytes(span));
+  place(shard, span, hole);
   return true;
 }
 
 Block* MixedPool::make(u32 bytes, u32 slots) {
+  if (!grow(slots * kSlotBytes)) return nullptr;
   const SlotRun run = acquire_slots(slots, slots, current_shard());
-  if (run.count == 0) return nullptr;
-  if (!commit_unit_maps(run.arena, run.slot + slots)) {
-    release_slots(run.arena, run.slot, slots, run.dirty);
+  const bool ready = run.count != 0 && commit_unit_maps(run.arena, run.slot + slots);
+  if (!ready) {
+    if (run.count != 0) release_slots(run.arena, run.slot, slots, run.dirty);
+    shrink(slots * kSlotBytes);
     return nullptr;
   }
   Span* span = run.arena->spans + run.slot;
@@ -141,10 +152,6 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
   }
   span->absent.set(absent & ~pages_of(0, units_for(bytes)));
   const u32 units = units_for(bytes);
-  span->cut.set(units);
-  span->next.set(0);
-  span->previous.set(0);
-  span->listed.set(0);
   set_countdown(span, 0, kNever);
   span->local_free.set(nullptr);
   {
@@ -159,9 +166,7 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
       span[i].first_distance.set(static_cast<u8>(i));
       span[i].use.store(SlotUse::span_rest, relaxed);
     }
-    span->use.store(SlotUse::mixed, relaxed);
-    place(shard, span, map.units() - units);
-    counters().mixed.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure
+    add(shard, span, units, map.units() - units);
   }
   Block* block = reinterpret_cast<Block*>(span->first_block);
   block->next = nullptr;
@@ -171,7 +176,6 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
 // Nothing is live, it is on no list, and it is described as free: it is the caller's alone.
 void MixedPool::end(Span* span) {
   const u32 slots = span->slots.get();
-  counters().mixed.fetch_sub(slots * kSlotBytes, relaxed);  // relaxed: a figure
   u64 dirty = 0;
   for (u32 i = 0; i < slots; ++i) {
     const u64 pages = low_mask(kPagesPerSlot);
@@ -182,56 +186,116 @@ void MixedPool::end(Span* span) {
   span->remote.store(load_word(span, relaxed).next_life(SpanState::free).bits(), relaxed);
   Arena* arena = arena_of_span(span);
   release_slots(arena, slot_index(arena, span), slots, dirty);
+  shrink(slots * kSlotBytes);
+}
+
+// --- Idle pages. ---
+
+// Under the lock: takes the first run of idle pages, as a block is taken, so that nobody cuts them while the kernel
+// works. false: there is none, or others are at work in the shard.
+bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
+  if (!is_mixed(span) || shard.purged.get() != 0) return false;
+  UnitMap map = map_of(span);
+  const u32 pages = span->slots.get() * kPagesPerSlot;
+  const u32 step = static_cast<u32>(os::page_size() > kCarvePage ? os::page_size() / kCarvePage : 1);
+  const auto idle = [&](u32 page) {
+    const u32 unit = page * kUnitsPerPage;
+    return page + step <= pages && (span->absent.get() & (low_mask(step) << page)) != low_mask(step) << page &&
+           map.next_used(unit) >= unit + step * kUnitsPerPage;
+  };
+  u32 from = 0;
+  u32 count = 0;
+  while (from < pages && !idle(from)) from += step;
+  while (from + count < pages && idle(from + count) && count * kCarvePage < bytes) count += step;
+  if (count == 0) return false;
+  map.add(from * kUnitsPerPage, count * kUnitsPerPage);
+  span->cut.set(span->cut.get() + count * kUnitsPerPage);  // in use, and not live
+  shard.purged_from.set(from);
+  shard.purged_pages.set(count);
+  shard.purged.set(span_number(span));
+  return true;
+}
+
+// Under the lock: puts the pages back. true: nothing is live in the span any more, and the caller ends it.
+bool MixedPool::end_purge(Shard& shard, bool purged) {
+  Span* span = span_at(shard.purged.get());
+  const u32 pages = shard.purged_pages.get();
+  const u32 unit = shard.purged_from.get() * kUnitsPerPage;
+  shard.purged.set(0);
+  UnitMap map = map_of(span);
+  map.remove(unit, pages * kUnitsPerPage);
+  span->cut.set(span->cut.get() - pages * kUnitsPerPage);
+  if (unit < search_start(span)) set_search_start(span, unit);
+  if (purged) span->absent.set(span->absent.get() | (low_mask(pages) << (unit / kUnitsPerPage)));
+  if (span->cut.get() == 0) {
+    retire(shard, span);
+    return true;
+  }
+  const u32 hole = map.next_used(unit) - map.hole_start(unit);
+  if (hole > hole_of(span)) place(shard, span, hole);
+  return false;
+}
+
+usize MixedPool::unbacked_bytes(const Span* span) {
+  const Arena* arena = arena_of_span(span);
+  // A huge page is resident whole.
+  if (arena->chunks[slot_index(arena, span) / kSlotsPerChunk].huge.get() != 0) return 0;
+  return count_bits(span->absent.get() & low_mask(span->slots.get() * kPagesPerSlot)) * kCarvePage;
 }
 
 usize MixedPool::purge(Span* span, usize bytes) {
   Shard& shard = shard_of(span);
-  usize done = 0;
-  while (done < bytes) {
-    u32 from = 0;
-    u32 count = 0;
+  const SpanNumber number = span_number(span);
+  for (usize done = 0;;) {
+    uptr start = 0;
+    usize length = 0;
     {
       LockGuard guard(shard.lock);
-      if (!is_mixed(span)) return done;
-      UnitMap map = map_of(span);
-      const u32 pages = span->slots.get() * kPagesPerSlot;
-      const u32 step = static_cast<u32>(os::page_size() > kCarvePage ? os::page_size() / kCarvePage : 1);
-      const auto idle = [&](u32 page) {
-        const u32 unit = page * kUnitsPerPage;
-        return page + step <= pages && (span->absent.get() & (low_mask(step) << page)) != low_mask(step) << page &&
-               map.next_used(unit) >= unit + step * kUnitsPerPage;
-      };
-      while (from < pages && !idle(from)) from += step;
-      while (from + count < pages && idle(from + count) && count * kCarvePage < bytes - done) count += step;
-      if (count == 0) return done;
-      // Taken as a block is, so that nobody cuts them while the kernel works.
-      map.add(from * kUnitsPerPage, count * kUnitsPerPage);
-      span->cut.set(span->cut.get() + count * kUnitsPerPage);
+      if (done >= bytes || !begin_purge(shard, span, bytes - done)) return done;
+      start = span_start(span) + shard.purged_from.get() * kCarvePage;
+      length = shard.purged_pages.get() * kCarvePage;
     }
-    const usize length = count * kCarvePage;
-    const bool purged = os::purge(reinterpret_cast<void*>(span_start(span) + from * kCarvePage), length);
+    Arena* arena = arena_of_span(span);
+    forbid_huge(arena, slot_index(arena, span) / kSlotsPerChunk);
+    const bool purged = os::purge(reinterpret_cast<void*>(start), length);
+    if (purged) done += length;
+    bool last = false;
     {
       LockGuard guard(shard.lock);
-      UnitMap map = map_of(span);
-      map.remove(from * kUnitsPerPage, count * kUnitsPerPage);
-      span->cut.set(span->cut.get() - count * kUnitsPerPage);
-      if (purged) span->absent.set(span->absent.get() | (low_mask(count) << from));
-      if (span->cut.get() != 0) {
-        const u32 unit = from * kUnitsPerPage;
-        const u32 hole = map.next_used(unit) - map.hole_start(unit);
-        if (hole > hole_of(span)) place(shard, span, hole);
-        if (!purged) return done;
-        done += length;
-        continue;
-      }
-      // Its last block was freed meanwhile.
-      unlink(shard, span);
-      span->use.store(SlotUse::none, relaxed);  // relaxed: as in release
+      // Else a signal handler forked, and this is the child, which has put them back.
+      if (shard.purged.get() == number) last = end_purge(shard, purged);
+    }
+    if (last) end(span);
+    if (last || !purged) return done;
+  }
+}
+
+usize MixedPool::purge_if_quiet(Span* span, u32 calls, usize* waits) {
+  {
+    LockGuard guard(shard_of(span).lock);
+    if (!is_mixed(span) || quiet_of(span) == kPurged) return 0;
+    const u8 quiet = quiet_of(span);
+    set_quiet(span, quiet < calls ? static_cast<u8>(quiet + 1) : kPurged);
+    if (quiet < calls) {
+      *waits += span_bytes(span) - live_bytes(span);
+      return 0;
+    }
+  }
+  return purge(span, ~usize{0});
+}
+
+void MixedPool::finish_purges() {
+  for (Shard& shard : shards_) {
+    Span* span = nullptr;
+    {
+      LockGuard guard(shard.lock);
+      if (shard.purged.get() == 0) continue;
+      span = span_at(shard.purged.get());
+      // What the kernel took is not known: it counts as resident.
+      if (!end_purge(shard, false)) continue;
     }
     end(span);
-    return done + (purged ? length : 0);
   }
-  return done;
 }
 
 }  // namespace coffer

@@ -1,6 +1,9 @@
 #include "mixed/mixed.hpp"
 
+#include "config/config.hpp"
 #include "mixed/map_of.hpp"
+#include "observe/counters.hpp"
+#include "pool/reclaimer.hpp"
 
 namespace coffer {
 
@@ -11,6 +14,49 @@ namespace {
 constexpr u32 kLooks = 8;  // spans of one list that a search looks at
 
 }  // namespace
+
+// --- What is held, and what is live. ---
+
+usize MixedPool::counted_live() const {
+  usize live = 0;
+  for (const Shard& shard : shards_) live += shard.live.get();
+  return live;
+}
+
+bool MixedPool::may_grow(usize bytes) const {
+  const usize held = counters().mixed.load(relaxed) + bytes;  // relaxed, all in this file: a guess, or under a lock
+  return held <= limit_.get() || held <= kMixedFloor + kMixedPerLive * counted_live();
+}
+
+// Before a span becomes a mixed one. false: there are enough.
+bool MixedPool::grow(usize bytes) {
+  LockGuard guard(growth_);
+  const usize live = counted_live();
+  if (live > most_live_.get()) most_live_.set(live);
+  const usize limit = kMixedFloor + kMixedPerLive * most_live_.get();
+  const usize held = counters().mixed.load(relaxed) + bytes;
+  if (held > limit) return false;
+  limit_.set(limit);
+  counters().mixed.store(held, relaxed);
+  return true;
+}
+
+// After it ended, or did not become one.
+void MixedPool::shrink(usize bytes) {
+  LockGuard guard(growth_);
+  const usize held = counters().mixed.load(relaxed) - bytes;
+  counters().mixed.store(held, relaxed);
+  if (held != 0) return;
+  most_live_.set(0);
+  limit_.set(0);
+}
+
+// Under the shard's lock, as all that follows here.
+void MixedPool::set_live(Shard& shard, Span* span, u32 units) {
+  shard.live.set(shard.live.get() + (usize{units} - span->cut.get()) * kQuantum);
+  span->cut.set(units);
+  set_quiet(span, 0);
+}
 
 // --- Lists by largest hole. Under the shard's lock. ---
 
@@ -88,6 +134,14 @@ bool MixedPool::may_serve(u32 bytes) const {
   return false;
 }
 
+// Nothing is live in it any more: off its list. Whoever does this calls end() without the lock.
+void MixedPool::retire(Shard& shard, Span* span) {
+  unlink(shard, span);
+  shard.held.set(shard.held.get() - span_bytes(span));
+  // relaxed: published by the release of the slots. Under the lock, so that of two wrong frees the second is seen.
+  span->use.store(SlotUse::none, relaxed);
+}
+
 // --- Blocks. ---
 
 // Cuts up to `most` blocks; found[i]: their units. Returns their number, which may be 0 where the hole was an old one.
@@ -96,7 +150,9 @@ u32 MixedPool::cut(Shard& shard, Span* span, u32 units, u32 align, u32 most, u32
   u32 count = 0;
   u32 largest = 0;
   u64 touched = 0;
-  for (u32 from = map.next_free(0); from < map.units();) {
+  const u32 first = map.next_free(search_start(span));
+  set_search_start(span, first);
+  for (u32 from = first; from < map.units();) {
     const u32 to = map.next_used(from);
     u32 at = static_cast<u32>(round_up(from, align));
     if (at + units <= to) {
@@ -116,7 +172,7 @@ u32 MixedPool::cut(Shard& shard, Span* span, u32 units, u32 align, u32 most, u32
     }
     from = to < map.units() ? map.next_free(to) : to;
   }
-  span->cut.set(span->cut.get() + count * units);
+  set_live(shard, span, span->cut.get() + count * units);
   span->absent.set(span->absent.get() & ~touched);
   place(shard, span, largest);
   return count;
@@ -127,7 +183,9 @@ u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* foun
   UnitMap map = map_of(span);
   u32 count = 0;
   u32 largest = 0;
-  for (u32 from = map.next_free(0); from < map.units();) {
+  const u32 first = map.next_free(search_start(span));
+  set_search_start(span, first);
+  for (u32 from = first; from < map.units();) {
     const u32 to = map.next_used(from);
     const u32 at = static_cast<u32>(round_up(from, align));
     u32 left = to - from;
@@ -135,7 +193,7 @@ u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* foun
       map.add(at, units);
       *found = at;
       count = 1;
-      span->cut.set(span->cut.get() + units);
+      set_live(shard, span, span->cut.get() + units);
       span->absent.set(span->absent.get() & ~pages_of(at, at + units));
       if (to - from < hole_of(span)) return count;
       left = at - from > to - at - units ? at - from : to - at - units;
@@ -178,46 +236,54 @@ Block* MixedPool::take(u32 bytes, u32 most) {
   return list;
 }
 
+// Whether a block of the program's starts there: not pages that are on their way to the kernel.
+bool MixedPool::is_block(const Shard& shard, const Span* span, uptr address) const {
+  if (!is_mixed(span) || address % kQuantum != 0) return false;
+  const u32 unit = unit_of(span, address);
+  if (!map_of(span).is_start(unit)) return false;
+  return shard.purged.get() != span_number(span) || unit != shard.purged_from.get() * kUnitsPerPage;
+}
+
 usize MixedPool::release(Span* span, void* block) {
   usize bytes = 0;
+  bool last = false, much = false;
   Shard& shard = shard_of(span);
   {
     LockGuard guard(shard.lock);
-    const usize offset = reinterpret_cast<uptr>(block) - span_start(span);
+    if (!is_block(shard, span, reinterpret_cast<uptr>(block))) return 0;
     UnitMap map = map_of(span);
-    const u32 unit = static_cast<u32>(offset / kQuantum);
-    if (!is_mixed(span) || offset % kQuantum != 0 || !map.is_start(unit)) return 0;
+    const u32 unit = unit_of(span, reinterpret_cast<uptr>(block));
     const u32 units = map.block_units(unit);
     bytes = usize{units} * kQuantum;
     map.remove(unit, units);
     const u32 used = span->cut.get() - units;
-    span->cut.set(used);
+    set_live(shard, span, used);
+    if (unit < search_start(span)) set_search_start(span, unit);
     if (used != 0) {
       const u32 hole = map.next_used(unit) - map.hole_start(unit);
       if (hole > hole_of(span)) place(shard, span, hole);
-      return bytes;
+      much = hole >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
+    } else {
+      retire(shard, span);
+      last = true;
     }
-    unlink(shard, span);
-    // relaxed: published by the release of the slots. Under the lock, so that of two wrong frees the second is seen.
-    span->use.store(SlotUse::none, relaxed);
   }
-  end(span);
+  if (last) end(span);
+  if (much) want_reclaimer();
   return bytes;
 }
 
 usize MixedPool::size_of(Span* span, const void* block) {
-  LockGuard guard(shard_of(span).lock);
-  const usize offset = reinterpret_cast<uptr>(block) - span_start(span);
-  const UnitMap map = map_of(span);
-  const u32 unit = static_cast<u32>(offset / kQuantum);
-  if (!is_mixed(span) || offset % kQuantum != 0 || !map.is_start(unit)) return 0;
-  return usize{map.block_units(unit)} * kQuantum;
+  Shard& shard = shard_of(span);
+  LockGuard guard(shard.lock);
+  if (!is_block(shard, span, reinterpret_cast<uptr>(block))) return 0;
+  return usize{map_of(span).block_units(unit_of(span, reinterpret_cast<uptr>(block)))} * kQuantum;
 }
 
 usize MixedPool::size_around(Span* span, uptr address) {
   LockGuard guard(shard_of(span).lock);
   const UnitMap map = map_of(span);
-  u32 unit = static_cast<u32>((address - span_start(span)) / kQuantum);
+  u32 unit = unit_of(span, address);
   if (!is_mixed(span) || !map.is_used(unit)) return 0;
   while (unit > 0 && !map.is_start(unit)) --unit;
   return usize{map.block_units(unit)} * kQuantum;
@@ -227,19 +293,20 @@ bool MixedPool::resize(Span* span, void* block, usize bytes) {
   Shard& shard = shard_of(span);
   LockGuard guard(shard.lock);
   UnitMap map = map_of(span);
-  const u32 unit = static_cast<u32>((reinterpret_cast<uptr>(block) - span_start(span)) / kQuantum);
+  const u32 unit = unit_of(span, reinterpret_cast<uptr>(block));
   const u32 have = map.block_units(unit);
   const u32 want = units_for(bytes);
   if (want <= have) {
     map.set_used(unit + want, have - want, false);
-    span->cut.set(span->cut.get() - (have - want));
+    set_live(shard, span, span->cut.get() - (have - want));
+    if (unit + want < search_start(span)) set_search_start(span, unit + want);
     const u32 hole = want < have ? map.next_used(unit + want) - (unit + want) : 0;
     if (hole > hole_of(span)) place(shard, span, hole);
     return true;
   }
   if (unit + want > map.units() || map.next_used(unit + have) < unit + want) return false;
   map.set_used(unit + have, want - have, true);
-  span->cut.set(span->cut.get() + (want - have));
+  set_live(shard, span, span->cut.get() + (want - have));
   span->absent.set(span->absent.get() & ~pages_of(unit + have, unit + want));
   return true;
 }
@@ -247,11 +314,19 @@ bool MixedPool::resize(Span* span, void* block, usize bytes) {
 // --- Fork and checks. ---
 
 void MixedPool::lock_for_fork() {
+  growth_.lock_for_fork();
   for (Shard& shard : shards_) shard.lock.lock_for_fork();
 }
 
 void MixedPool::unlock_after_fork() {
   for (Shard& shard : shards_) shard.lock.unlock_after_fork();
+  growth_.unlock_after_fork();
+}
+
+void MixedPool::count_anew() const {
+  usize held = 0;
+  for (const Shard& shard : shards_) held += shard.held.get();
+  counters().mixed.store(held, relaxed);
 }
 
 MixedPool::Fault MixedPool::check(Span* span) {

@@ -14,6 +14,8 @@
 //   hole      (large_chunks) units of the largest hole; never too few, perhaps too many: a hole was taken since
 //   next, previous, listed   the shard's list of spans whose largest hole is about the same
 //   absent    bit i: page i is not resident, as far as is known
+//   quiet     (shard) looks of the reclaimer since something was cut or freed; kPurged: its idle pages were given back
+//   from      (taken_from) units before this one are in use, or perhaps free if they lie before a freed block
 //   limit, multiplier, capacity, block_bytes   of the class it was, untouched: that thread may still read them
 #pragma once
 
@@ -24,6 +26,9 @@
 namespace coffer {
 
 inline constexpr u32 kMostTaken = 128;  // blocks that one call of take() cuts
+// What all mixed spans hold is at most twice what was live in them, and this (docs/design/bound.md).
+inline constexpr usize kMixedFloor = usize{4} << 20;
+inline constexpr u32 kMixedPerLive = 2;
 
 // Lists by largest hole, four to a doubling: 1, 2, 3, 4, 5, 6, 7, 8 to 9, 10 to 11 ... up to 16,384 units.
 inline constexpr u32 kHoleLists = 54;
@@ -39,9 +44,9 @@ class MixedPool {
  public:
   // Makes the span a mixed one. The caller holds it alone (its claimant, or an owner in whose state nobody claims), on
   // no list, with none of its blocks on a heap's list; remote frees may come in meanwhile. false: no memory for the
-  // table, or a free list of the span is broken; then it is as it was.
+  // table, a free list of the span is broken, or mixed spans hold enough (limit); then it is as it was.
   bool convert(Span* span);
-  // A block of a new mixed span of 1, 2, 4 or 8 slots. nullptr: no memory.
+  // A block of a new mixed span of 1, 2, 4 or 8 slots. nullptr: no memory, or mixed spans hold enough (limit).
   Block* make(u32 bytes, u32 slots);
 
   // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one span, linked; nullptr: no hole fits. Multiples
@@ -59,16 +64,29 @@ class MixedPool {
   // Gives back the whole pages of the span in which nothing is live; the caller says for how many bytes at most.
   // Returns the bytes given back. No lock is held across the system call.
   usize purge(Span* span, usize bytes);
+  // The same, if nothing was cut or freed in the span for so many calls of this. *waits grows by the free bytes of a
+  // span that has to be looked at again.
+  usize purge_if_quiet(Span* span, u32 calls, usize* waits);
 
   // Whether any hole of this size may be there; without a lock.
   bool may_serve(u32 bytes) const;
 
+  // What all mixed spans hold cannot pass this: twice the most that was seen live in them, and kMixedFloor; 0 if there
+  // is none. It is computed from what is live when one is added, and rises until there is none any more.
+  usize limit() const { return limit_.get(); }
+  bool may_grow(usize bytes) const;  // a guess: whether the limit allows one more
+
   void lock_for_fork();
   void unlock_after_fork();
+  // In a fork child, when other threads wait: finishes what vanished ones had begun.
+  void finish_purges();
+  void count_anew() const;  // counters().mixed
 
   // For walks, while no other thread is inside: violations found in a mixed span.
   enum class Fault : u8 { none, state, table, count, hole, list };
   Fault check(Span* span);
+  usize counted_live() const;                     // over all shards
+  static usize unbacked_bytes(const Span* span);  // of pages that are not resident
   static usize live_bytes(const Span* span) { return usize{span->cut.get()} * kQuantum; }
 
  private:
@@ -77,9 +95,22 @@ class MixedPool {
     SpinLock lock;
     Atomic<u64> filled;  // bit i: list i is not empty; written under the lock, read without it to skip
     Owned<SpanNumber> heads[kHoleLists];
+    Owned<usize> held;  // bytes of its spans
+    Owned<usize> live;  // and of what is in use in them
+    // Pages that are being given back now. Meanwhile they are taken, as a block is; one run a shard at a time.
+    Owned<SpanNumber> purged;
+    Owned<u32> purged_from, purged_pages;
   };
 
   Shard& shard_of(const Span* span) { return shards_[(span_number(span) / kMaxSpanSlots) % kShards]; }
+  bool is_block(const Shard& shard, const Span* span, uptr address) const;
+  bool grow(usize bytes);
+  void shrink(usize bytes);
+  void set_live(Shard& shard, Span* span, u32 units);
+  bool begin_purge(Shard& shard, Span* span, usize bytes);
+  bool end_purge(Shard& shard, bool purged);
+  bool add(Shard& shard, Span* span, u32 used, u32 hole);
+  void retire(Shard& shard, Span* span);
   void place(Shard& shard, Span* span, u32 hole);
   void unlink(Shard& shard, Span* span);
   Shard* choose(u32 units, u32 tried);
@@ -89,6 +120,9 @@ class MixedPool {
   void end(Span* span);
 
   Shard shards_[kShards];
+  SpinLock growth_;         // counters().mixed, and these two; never taken together with a shard's
+  Owned<usize> most_live_;  // seen since there was no mixed span
+  Owned<usize> limit_;
 };
 
 extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));

@@ -109,12 +109,17 @@ class UnitMap {
   u64& start_word(u32 i) { return words_[i / kMapWords * 2 * kMapWords + i % kMapWords]; }
   u64& used_word(u32 i) { return words_[(i / kMapWords * 2 + 1) * kMapWords + i % kMapWords]; }
   u64 start_word(u32 i) const { return words_[i / kMapWords * 2 * kMapWords + i % kMapWords]; }
-  u64 used_word(u32 i) const { return words_[(i / kMapWords * 2 + 1) * kMapWords + i % kMapWords]; }
+  const u64& used_word(u32 i) const { return words_[(i / kMapWords * 2 + 1) * kMapWords + i % kMapWords]; }
   u32 next(u32 unit, u64 flip) const {
-    while (unit < units_) {
-      const u64 found = (used_word(unit / 64) ^ flip) >> (unit % 64);
-      if (found != 0) return unit + lowest_bit(found);
-      unit = (unit / 64 + 1) * 64;
+    if (unit >= units_) return units_;
+    const u64 found = (used_word(unit / 64) ^ flip) >> (unit % 64);
+    if (found != 0) return unit + lowest_bit(found);
+    // Word by word: runs are long in a span that fills, and this loop is most of the work of cutting.
+    for (u32 i = unit / 64 + 1; i < units_ / 64;) {
+      const u32 end = (i / kMapWords + 1) * kMapWords;  // of the slot's words
+      for (const u64* word = &used_word(i); i < end; ++i, ++word) {
+        if (*word != flip) return i * 64 + lowest_bit(*word ^ flip);
+      }
     }
     return units_;
   }

@@ -34,8 +34,7 @@ class PartialPool {
   // `looks`: spans of a list that are looked at.
   template <class Claim>
   Span* adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 looks = ~0u);
-  // Bytes of all spans in the pool.
-  usize listed_bytes() const { return listed_bytes_.load(relaxed); }  // relaxed: a figure
+  usize listed_bytes() const;  // of all spans in the pool; a figure that may be late
 
   // The oldest span of the list that waits for a look and is as old as that (in ticks), for which claim(span) holds,
   // taken off.
@@ -62,6 +61,7 @@ class PartialPool {
     SpinLock lock;
     Atomic<SpanNumber> heads[kClasses];    // written under the lock, read without it to skip empty lists
     Atomic<SpanNumber> waiting[kClasses];  // the same
+    Owned<usize> bytes;                    // of all spans in it
   };
 
   // What a linked span's mail_next holds, for it is in no mailbox: when it was put in, and what waiting_bytes_ counts
@@ -79,7 +79,6 @@ class PartialPool {
 
   Shard shards_[kMaxShards];
   Atomic<usize> waiting_bytes_;
-  Atomic<usize> listed_bytes_;
 };
 
 extern PartialPool g_partial_pool __attribute__((visibility("hidden")));

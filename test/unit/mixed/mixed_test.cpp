@@ -226,6 +226,90 @@ FRESH_TEST(Mixed, IdlePagesAreGivenBack) {
   EXPECT_TRUE(is_filled(rest[4], 4096));
 }
 
+// The reclaimer waits until nothing happens in a span any more, and then looks at it once.
+FRESH_TEST(Mixed, IdlePagesWaitUntilTheSpanIsQuiet) {
+  start_ground();
+  auto* first = reinterpret_cast<char*>(g_mixed_pool.make(4096, 1));
+  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
+  Block* second = g_mixed_pool.take(3 * 4096, 1);
+  fill(second, 3 * 4096);
+  EXPECT_EQ(MixedPool::unbacked_bytes(span), 4 * 4096u);
+  ASSERT_TRUE(g_mixed_pool.release(span, second));
+  usize waits = 0;
+  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  EXPECT_EQ(waits, 7 * 4096u);
+  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  Block* third = g_mixed_pool.take(16, 1);  // it begins anew
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  waits = 0;
+  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 2 * 4096u);
+  EXPECT_EQ(waits, 0u);
+  EXPECT_EQ(MixedPool::unbacked_bytes(span), 6 * 4096u);
+  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  EXPECT_EQ(waits, 0u) << "it was looked at";
+  EXPECT_EQ(g_mixed_pool.check(span), Fault::none);
+  EXPECT_TRUE(g_mixed_pool.release(span, third));
+  EXPECT_TRUE(g_mixed_pool.release(span, first));
+  EXPECT_EQ(held(), 0u);
+}
+
+FRESH_TEST(Mixed, PagesThatTheKernelKeepsStayResident) {
+  start_ground();
+  auto* first = reinterpret_cast<char*>(g_mixed_pool.make(4096, 1));
+  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
+  Block* second = g_mixed_pool.take(4096, 1);
+  fill(second, 4096);
+  ASSERT_TRUE(g_mixed_pool.release(span, second));
+  os::fake::Faults faults;
+  faults.nth = 1;
+  faults.duration = os::fake::Duration::from_then_on;
+  faults.kinds = os::fake::kPurge;
+  os::fake::set_faults(faults);
+  EXPECT_EQ(g_mixed_pool.purge(span, ~usize{0}), 0u);
+  EXPECT_EQ(MixedPool::unbacked_bytes(span), 6 * 4096u);
+  os::fake::set_faults({});
+  EXPECT_EQ(g_mixed_pool.check(span), Fault::none);
+  EXPECT_EQ(g_mixed_pool.purge(span, ~usize{0}), 4096u);
+}
+
+// What mixed spans hold is bounded by the most that was live in them, until there is none.
+FRESH_TEST(Mixed, WhatTheyHoldHasALimit) {
+  start_ground();
+  EXPECT_EQ(g_mixed_pool.limit(), 0u);
+  std::vector<Block*> few;
+  const auto hold_little = [&] {
+    while (Block* block = g_mixed_pool.make(16, 8)) few.push_back(block);
+    return counters().mixed.load(relaxed);
+  };
+  const auto release = [](Block* block) {
+    const uptr address = reinterpret_cast<uptr>(block);
+    ASSERT_TRUE(g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], address)), block));
+  };
+  const usize little = hold_little();
+  EXPECT_LE(little, kMixedFloor + kMixedPerLive * few.size() * 16);
+  EXPECT_GT(little + 8 * kSlotBytes, kMixedFloor);
+  EXPECT_FALSE(g_mixed_pool.may_grow(8 * kSlotBytes));
+  const auto cut = cut_span(compute_class(1024));
+  free_local(cut.span, cut.blocks[0]);
+  // A span of one class does not become one then, and stays what it was.
+  while (g_mixed_pool.make(16, 1) != nullptr) {
+  }
+  EXPECT_FALSE(convert(cut.span));
+  EXPECT_EQ(cut.span->use.load(relaxed), SlotUse::span);
+  // They fill: there may be more of them.
+  std::vector<Block*> large;
+  while (Block* block = g_mixed_pool.take(16384, 1)) large.push_back(block);
+  EXPECT_TRUE(g_mixed_pool.may_grow(8 * kSlotBytes));
+  EXPECT_TRUE(g_mixed_pool.convert(cut.span));
+  const usize limit = g_mixed_pool.limit();
+  EXPECT_GE(limit, kMixedFloor + kMixedPerLive * large.size() * 16384);
+  // What was live counts until there is no mixed span.
+  for (Block* block : large) release(block);
+  EXPECT_EQ(g_mixed_pool.limit(), limit);
+  EXPECT_LE(hold_little(), limit);
+  EXPECT_TRUE(counters().mixed.load(relaxed) + 8 * kSlotBytes > limit);
+}
+
 // Blocks that others free while a span is converted go to its list, or, once it is a mixed one, to its table.
 FRESH_TEST(Mixed, PushesDuringConversion) {
   start_ground();
