@@ -198,9 +198,10 @@ bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   UnitMap map = map_of(span);
   const u32 pages = span->slots.get() * kPagesPerSlot;
   const u32 step = static_cast<u32>(os::page_size() > kCarvePage ? os::page_size() / kCarvePage : 1);
+  const u64 resident = ~span->absent.get() & low_mask(pages);
   const auto idle = [&](u32 page) {
     const u32 unit = page * kUnitsPerPage;
-    return page + step <= pages && (span->absent.get() & (low_mask(step) << page)) != low_mask(step) << page &&
+    return page + step <= pages && ((resident >> page) & low_mask(step)) != 0 &&
            map.next_used(unit) >= unit + step * kUnitsPerPage;
   };
   u32 from = 0;

@@ -15,7 +15,7 @@ namespace coffer {
 inline constexpr u32 kUnitsPerSlot = kSlotBytes / kQuantum;
 inline constexpr u32 kUnitsPerPage = kCarvePage / kQuantum;
 inline constexpr u32 kMapWords = kUnitsPerSlot / 64;  // of one kind, a slot
-inline constexpr usize kMapBytes = 2 * kMapWords * sizeof(u64);
+inline constexpr usize kMapBytes = usize{2} * kMapWords * sizeof(u64);
 static_assert(kUnitMapBytes == kMapBytes);
 
 constexpr u32 units_for(usize bytes) { return bytes == 0 ? 1 : static_cast<u32>((bytes + kQuantum - 1) / kQuantum); }
