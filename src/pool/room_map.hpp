@@ -16,6 +16,8 @@ namespace coffer {
 
 // The order that serves a run of `slots` slots.
 constexpr u32 order_of(u32 slots) { return ceil_log2(slots); }
+// The largest order of which every run of `slots` slots, wherever it starts, holds an aligned one.
+constexpr u32 order_inside(u32 slots) { return highest_bit(slots + 1) - 1; }
 
 // Sets the bits of every order for which `free`, the chunk's free word, has an aligned run.
 void note_room(Arena* arena, u32 chunk, u64 free);

@@ -103,6 +103,23 @@ bool search(u32 count, u32 alignment, u64 residues, SlotRun* run, bool* contende
   return false;
 }
 
+// The map of room knows aligned runs only; a run that lies across their borders holds a smaller one, and is found by
+// that. A walk over all chunks with that little room, so only when nothing else is left.
+bool search_across(u32 count, u32 alignment, SlotRun* run, bool* contended) {
+  const u32 order = order_inside(count);
+  const u32 arenas = g_arenas.count.load(acquire);  // acquire: as in search
+  for (u32 i = 0; i < arenas; ++i) {
+    Arena* arena = &g_arenas.arenas[i];
+    for (u32 chunk = next_with_room(arena, order, ~u64{0}, 0); chunk < arena->chunk_count;
+         chunk = next_with_room(arena, order, ~u64{0}, chunk + 1)) {
+      const Claim claim = claim_in_chunk(arena, chunk, count, alignment, false, run);
+      if (claim == Claim::got) return true;
+      if (claim == Claim::lost) *contended = true;
+    }
+  }
+  return false;
+}
+
 // Whether nearly all pages of the chunk are in use: at least 15 of 16.
 bool is_dense(Arena* arena, u32 index) {
   const Chunk& chunk = arena->chunks[index];
@@ -166,6 +183,7 @@ bool find_slots(u32 count, u32 alignment, u32 shard, SlotRun* run) {
   do {
     contended = false;
     if (search(count, alignment, ~u64{0}, run, &contended)) return true;
+    if (search_across(count, alignment, run, &contended)) return true;
   } while (contended);
   return false;
 }

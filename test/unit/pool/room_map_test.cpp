@@ -46,6 +46,19 @@ TEST(Order, ServesAtLeastTheRun) {
   }
 }
 
+TEST(Order, InsideIsTheLargestThatEveryRunHolds) {
+  for (u32 slots = 1; slots <= 32; ++slots) {
+    u32 least = kOrders;  // of the largest orders that the run holds, over all places
+    for (u32 start = 0; start + slots <= kSlotsPerChunk; ++start) {
+      u32 order = 0;
+      const u64 run = low_mask(slots) << start;
+      while (order + 1 < kOrders && (run_starts(run, 2u << order) & aligned_positions(2u << order)) != 0) ++order;
+      if (order < least) least = order;
+    }
+    EXPECT_EQ(order_inside(slots), least) << slots;
+  }
+}
+
 FRESH_TEST(RoomMap, NotesExactlyTheOrdersThatHaveAnAlignedRun) {
   Arena* arena = arena_of_chunks(64);
   test::Random random(1);

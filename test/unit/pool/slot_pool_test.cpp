@@ -199,6 +199,24 @@ FRESH_TEST(Exhaustion, EndsWithNothingAndTakesWhatComesBack) {
   EXPECT_EQ(acquire_slots(1, 1, 0).slot, 77u);
 }
 
+FRESH_TEST(Exhaustion, FindsRunsThatLieAcrossTheBordersOfAlignedOnes) {
+  start(1, 4 * kMiB);
+  fake::set_address_space(1);
+  std::vector<SlotRun> singles;
+  for (SlotRun run = acquire_slots(1, 1, 0); run.count != 0; run = acquire_slots(1, 1, 0)) singles.push_back(run);
+  for (u32 count = 2; count <= 32; ++count) {
+    const u32 first = kSlotsPerChunk - 1 - count;  // odd or not, and as far from the border of a large order as can be
+    for (const u32 slot : {u32{1}, u32{3}, first}) {
+      Arena* arena = singles.front().arena;
+      release_slots(arena, slot, count, 0);
+      EXPECT_EQ(acquire_slots(count + 1, 1, 0).count, 0u);
+      const SlotRun run = acquire_slots(count, 1, 0);
+      ASSERT_EQ(run.count, count) << "at " << slot;
+      EXPECT_EQ(run.slot, slot);
+    }
+  }
+}
+
 FRESH_TEST(Exhaustion, OfPhysicalMemoryOnlyConcernsNewChunks) {
   start(1);
   const SlotRun first = acquire_slots(1, 1, 0);
