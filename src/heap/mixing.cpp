@@ -39,6 +39,8 @@ constexpr usize kYoungSize = 4096;
 // A thread that freed so many blocks of a class in mixed spans, and asks for more, works with the class: it gets a span
 // of its own, where that is fast.
 constexpr u32 kChurn = 64;
+// In a small process sooner, and for ever: a loop of malloc and free would make and end a mixed span each time.
+constexpr u32 kYoungChurn = 16;
 // Steps of the reclaimer, a quarter second each, in which nothing was cut or freed in a span before its idle pages go.
 constexpr u32 kQuietSteps = 4;
 static_assert(kYoungBlocks <= 255, "counted in a byte");
@@ -181,7 +183,8 @@ bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
 // Whether this is one of the first blocks of its class in a small process.
 bool is_young(const Heap* heap, ClassIndex size_class, usize size) {
   return size != 0 && size <= kYoungSize && heap->hot[size_class].get() == nullptr &&
-         heap->young_blocks[size_class].get() < kYoungBlocks && !is_at_work(heap, size_class);
+         heap->young_blocks[size_class].get() < kYoungBlocks &&
+         (heap->churn[size_class].get() < kYoungChurn || always());
 }
 
 }  // namespace
