@@ -75,6 +75,9 @@ struct coffer_stats {
                            was used at most and the options, without looking at what is held. docs/design/bound.md has
                            the theorem, its proof and what it leaves out */
   size_t page_tables;   /* bytes of the whole process's page tables, as the kernel counts them; 0 if it does not */
+  size_t mixed_held;    /* the part of held that is spans with blocks of any size, which belong to no class */
+  size_t mixed_live;    /* the part of live that lies in them; blocks on other threads' lists count as live, too */
+  size_t mixed_resident; /* the part of resident that is theirs; what of it is not live is free for every size */
 };
 
 /* Figures of one size class; index from 0. Bytes unless said. */

@@ -44,6 +44,9 @@ COFFER_VISIBLE int coffer_stats(struct coffer_stats* stats, size_t size) noexcep
   all.limit = now.limit;
   all.bound = now.bound;
   all.page_tables = now.page_tables;
+  all.mixed_held = now.mixed_held;
+  all.mixed_live = now.mixed_live;
+  all.mixed_resident = now.mixed_resident;
   // A program built for a later version knows more fields than there are here: those read 0.
   memset(stats, 0, size);
   memcpy(stats, &all, size < sizeof all ? size : sizeof all);

@@ -149,6 +149,10 @@ COFFER_VISIBLE void coffer_malloc_stats(void) noexcept {
   print_line(text, "reserved bytes", now.reserved);
   print_line(text, "metadata bytes", now.metadata);
   print_line(text, "spans", now.spans);
+  print_line(text, "mixed spans", now.mixed_spans);
+  print_line(text, "mixed held", now.mixed_held);
+  print_line(text, "mixed live", now.mixed_live);
+  print_line(text, "mixed resident", now.mixed_resident);
   print_line(text, "chunks", now.chunks);
   print_line(text, "heaps", now.heaps);
   print_line(text, "heaps ever", now.heaps_ever);

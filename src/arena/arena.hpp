@@ -12,8 +12,9 @@
 namespace coffer {
 
 inline constexpr u32 kMaxArenas = 64;
-inline constexpr const char* kArenaName = "coffer arena";  // in /proc/self/maps, where the kernel can
-inline constexpr u32 kSummaryRatio = 64;                   // groups a bit-word of the room summary stands for
+inline constexpr const char* kArenaName = "coffer arena";              // in /proc/self/maps, where the kernel can
+inline constexpr usize kUnitMapBytes = 2 * kSlotBytes / kQuantum / 8;  // two bits a unit of 16 bytes
+inline constexpr u32 kSummaryRatio = 64;  // groups a bit-word of the room summary stands for
 
 struct Arena {
   uptr base = uptr{1} << 63;       // first byte of chunk 0; until there is one, above every address, null included
@@ -22,6 +23,7 @@ struct Arena {
   Span* spans = nullptr;           // by slot
   Chunk* chunks = nullptr;         // by chunk
   Group* groups = nullptr;         // by group
+  u64* unit_maps = nullptr;        // kUnitMapBytes by slot: side tables of mixed spans (mixed/unit_map.hpp)
   Atomic<u64>* summary = nullptr;  // kOrders words for each kSummaryRatio groups: which groups have room
   usize bytes = 0;                 // of the arena proper
   usize reserved = 0;              // with metadata
@@ -29,6 +31,7 @@ struct Arena {
   u32 first_slot_number = 0;  // of slot 0, over all arenas
   SpinLock lock;              // groups' taken and committed words, the hints below, and growth of the frontier
   u32 lowest_free_group = 0;  // no group before it has a free chunk
+  u32 unit_maps_end = 0;      // slots whose unit maps can be written
   Atomic<u32> highest_chunk;  // 1 + the highest chunk ever taken: walks end here
 };
 
@@ -98,6 +101,9 @@ inline void forget_dirty(Arena* arena, u32 chunk) {
   word.fetch_and(~bit, seq_cst);  // seq_cst, all: see above
   if (arena->chunks[chunk].dirty.load(seq_cst) != 0) word.fetch_or(bit, seq_cst);
 }
+
+// Makes the side tables of all slots before `end` usable, zero where they never were. false: no memory.
+bool commit_unit_maps(Arena* arena, u32 end);
 
 // --- Address, slot, chunk: all in constant time. ---
 

@@ -30,6 +30,7 @@ enum class SlotUse : u8 {
   span_rest = 2,  // a later slot of one: `first_distance` slots after its first
   large = 3,      // first slot of a large block made of slots, or of whole chunks
   large_rest = 4,
+  mixed = 5,  // first slot of a mixed span (mixed/mixed.hpp); its later slots are span_rest
 };
 
 struct alignas(kCacheLine) Span {

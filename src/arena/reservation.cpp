@@ -12,8 +12,8 @@ constexpr usize kMetadataAlignment = 64 * 1024;  // the largest page size
 constexpr u32 kSlotsPerGroup = kSlotsPerChunk * kChunksPerGroup;
 
 struct MetadataSizes {
-  usize spans, chunks, groups, summary;
-  usize total() const { return spans + chunks + groups + summary; }
+  usize spans, chunks, groups, summary, unit_maps;
+  usize total() const { return spans + chunks + groups + summary + unit_maps; }
 };
 
 u32 group_count(u32 chunk_count) { return static_cast<u32>(divide_up(chunk_count, kChunksPerGroup)); }
@@ -23,7 +23,8 @@ MetadataSizes metadata_sizes(u32 chunk_count) {
   return {round_up(groups * kSlotsPerGroup * sizeof(Span), kMetadataAlignment),
           round_up(groups * kChunksPerGroup * sizeof(Chunk), kMetadataAlignment),
           round_up(groups * sizeof(Group), kMetadataAlignment),
-          round_up(divide_up(groups, kSummaryRatio) * kOrders * sizeof(u64), kMetadataAlignment)};
+          round_up(divide_up(groups, kSummaryRatio) * kOrders * sizeof(u64), kMetadataAlignment),
+          round_up(usize{chunk_count} * kSlotsPerChunk * kUnitMapBytes, kMetadataAlignment)};
 }
 
 // Commits the part of a metadata array that belongs to bytes [from, to) of it, rounded out to pages.
@@ -52,6 +53,8 @@ bool set_up_arena(Arena* arena, void* memory, usize bytes) {
   arena->groups = reinterpret_cast<Group*>(at);
   at += sizes.groups;
   arena->summary = reinterpret_cast<Atomic<u64>*>(at);
+  at += sizes.summary;
+  arena->unit_maps = reinterpret_cast<u64*>(at);
   if (!commit_part(arena->summary, 0, divide_up(group_count(chunk_count), kSummaryRatio) * kOrders * sizeof(u64))) {
     return false;
   }
@@ -117,6 +120,17 @@ bool advance_frontier(Arena* arena, u32 end) {
   // relaxed: see arena_of. Without a barrier to issue on other processors each free needs a fence (heap/bracket.hpp),
   // and the fast path has none.
   if (os::has_barrier()) arena->fast_frontier.store(usize{to_chunk} * kChunkBytes, relaxed);
+  return true;
+}
+
+bool commit_unit_maps(Arena* arena, u32 end) {
+  LockGuard guard(arena->lock);
+  if (end <= arena->unit_maps_end) return true;
+  // Eight chunks at a time, so that little counts before it is used: one system call under the lock in 16 MiB.
+  u64 to = round_up(end, 8 * kSlotsPerChunk);
+  if (to > u64{arena->chunk_count} * kSlotsPerChunk) to = u64{arena->chunk_count} * kSlotsPerChunk;
+  if (!commit_part(arena->unit_maps, arena->unit_maps_end * kUnitMapBytes, to * kUnitMapBytes)) return false;
+  arena->unit_maps_end = static_cast<u32>(to);
   return true;
 }
 

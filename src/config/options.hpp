@@ -12,6 +12,7 @@ inline constexpr u64 kGiB = u64{1} << 30;
 inline constexpr u64 kTiB = u64{1} << 40;
 
 // `automatic` is written "auto", which is a keyword here.
+enum class MixedPolicy : u8 { automatic, never, always };
 enum class HugePolicy : u8 { automatic, never, always };
 enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
 
@@ -27,6 +28,7 @@ enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
   SIZE(span, 32 * kKiB, 32 * kKiB, 256 * kKiB, "least bytes of a span; rounded up to a power of two")                 \
   SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside what was seen to come back")                  \
   CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, all")     \
+  CHOICE(mixed, MixedPolicy, MixedPolicy::automatic, "auto|never|always", "blocks of any size in holes of spans")     \
   UNSIGNED(shards, 0, 0, 16, "shards of the span pool; 0: by the number of processors")                               \
   BOOLEAN(reclaimer, true, "a passing thread gives memory back when the program is quiet")                            \
   SIZE(limit, 0, 0, 64 * kTiB, "bytes that may be resident at most; past it, ENOMEM; 0: none")                        \

@@ -2,12 +2,14 @@
 
 #include <string.h>
 
+#include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
 #include "heap/refill.hpp"
 #include "heap/registry.hpp"
 #include "heap/taking.hpp"
 #include "heap/walk.hpp"
 #include "large/large.hpp"
+#include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
@@ -24,6 +26,7 @@ Span* record_of(const char* call, void* block) {
   if (COFFER_UNLIKELY(arena == nullptr)) report_bad_pointer(call, block);
   Span* span = first_record(slot_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
+  if (is_mixed(span)) return span;  // its table says later whether a block starts there
   const bool start = is_large(span) ? address == slot_address(arena, span)
                                     : is_block_start(span, address) && span->local_free.get() != block;
   if (COFFER_UNLIKELY(!start)) report_bad_pointer(call, block);
@@ -40,6 +43,20 @@ void* move_block(void* block, usize have, usize want) {
   memcpy(moved, block, have < want ? have : want);
   deallocate(block);
   return moved;
+}
+
+usize mixed_size(const char* call, void* block, Span* span) {
+  const usize size = g_mixed_pool.size_of(span, block);
+  if (COFFER_UNLIKELY(size == 0)) report_bad_pointer(call, block);
+  return size;
+}
+
+void* reallocate_mixed(void* block, Span* span, usize size) {
+  const usize have = mixed_size("realloc", block, span);
+  if (fits_in_place(have, size)) return block;
+  if (size > have && size <= kLargestSmall && g_mixed_pool.resize(span, block, size)) return block;
+  void* moved = move_block(block, have, size);
+  return moved == nullptr && size <= have ? block : moved;
 }
 
 }  // namespace
@@ -75,13 +92,19 @@ void* Allocator::allocate_aligned(usize size, usize alignment) {
   for (ClassIndex c = aligned_class(size, alignment); c < kClasses; ++c) {
     // The first one serves, unless memory is exhausted.
     if (kLayout[c].first != 0 || kLayout[c].block_bytes % alignment != 0) continue;
-    if (Block* block = allocate_of_class(c, &zero)) return block;
+    Block* block = allocate_of_class(c, &zero);
+    if (block == nullptr) continue;
+    if (COFFER_LIKELY(reinterpret_cast<uptr>(block) % alignment == 0)) return block;
+    // From a hole, where blocks are aligned to a cache line at most.
+    deallocate(block);
+    if (void* aligned = allocate_in_span(c)) return aligned;
   }
   return allocate_large_block(size, alignment, &zero);
 }
 
 void* Allocator::reallocate(void* block, usize size) {
   Span* span = record_of("realloc", block);
+  if (is_mixed(span)) return reallocate_mixed(block, span, size);
   if (!is_large(span)) {
     const usize have = span->block_bytes.get();
     if (fits_in_place(have, size)) return block;
@@ -101,7 +124,8 @@ void* Allocator::reallocate(void* block, usize size) {
 }
 
 usize Allocator::usable_size(void* block) {
-  const Span* span = record_of("malloc_usable_size", block);
+  Span* span = record_of("malloc_usable_size", block);
+  if (is_mixed(span)) return mixed_size("malloc_usable_size", block, span);
   return is_large(span) ? large_bytes(span) : span->block_bytes.get();
 }
 
@@ -111,7 +135,7 @@ bool Allocator::trim(usize keep) {
   if (Heap* heap = own_heap()) release_idle(heap);
   rob_heaps();
   settle_unsettled();
-  usize back = purge_all_spans();
+  usize back = purge_all_spans() + purge_mixed_spans();
   // relaxed: a figure.
   const usize dirty = counters().dirty.load(relaxed);
   if (dirty > keep) back += purge_free(dirty - keep);

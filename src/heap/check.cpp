@@ -3,6 +3,7 @@
 #include "heap/ring.hpp"
 #include "heap/taking.hpp"
 #include "heap/walk.hpp"
+#include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
@@ -39,10 +40,14 @@ class Checker {
   // Walks a list of the span's free blocks; returns its length.
   u32 walk(const Span* span, const Block* list);
   void check_span(Span* span);
+  void check_mixed(Span* span);
+  void check_hole_list(const Block* list, usize bytes);
   usize check_ring(const Heap* heap, SpanNumber newest);
 
   usize violations_ = 0;
-  usize owned_ = 0;      // bytes of spans that heaps own
+  usize owned_ = 0;  // bytes of spans that heaps own
+  usize mixed_ = 0;  // bytes of mixed spans
+  usize mixed_live_ = 0;
   usize unsettled_ = 0;  // and of those that were taken from them, and wait for a barrier
 };
 
@@ -99,6 +104,37 @@ void Checker::check_span(Span* span) {
   expect(word.state() != SpanState::reusable || on_ring, "a reusable span is not on its owner's ring");
 }
 
+void Checker::check_mixed(Span* span) {
+  mixed_ += span_bytes(span);
+  mixed_live_ += MixedPool::live_bytes(span);
+  switch (g_mixed_pool.check(span)) {
+    case MixedPool::Fault::none:
+      return;
+    case MixedPool::Fault::state:
+      return expect(false, "a mixed span has an owner, a list or another state");
+    case MixedPool::Fault::table:
+      return expect(false, "a mixed span's table is broken");
+    case MixedPool::Fault::count:
+      return expect(false, "a mixed span's count is not what its table says, or it is empty");
+    case MixedPool::Fault::hole:
+      return expect(false, "a mixed span has a larger hole than it knows");
+    case MixedPool::Fault::list:
+      return expect(false, "a mixed span is on the wrong list");
+  }
+}
+
+// Blocks of a class without a hot span: cut from holes of mixed spans.
+void Checker::check_hole_list(const Block* list, usize bytes) {
+  for (u32 count = 0; list != nullptr; list = list->next, ++count) {
+    const uptr address = reinterpret_cast<uptr>(list);
+    Arena* arena = arena_of(address);
+    Span* span = arena != nullptr ? first_record(slot_record(arena, address)) : nullptr;
+    const bool whole = span != nullptr && is_mixed(span) && g_mixed_pool.size_of(span, list) == bytes;
+    expect(whole && count < kMostTaken, "a heap has blocks without a hot span that are not of a mixed one");
+    if (!whole || count >= kMostTaken) return;
+  }
+}
+
 // Walks a ring of reusable spans; returns the slack they count for. Records whose spans were taken stay on it.
 usize Checker::check_ring(const Heap* heap, SpanNumber newest) {
   usize slack = 0;
@@ -124,7 +160,7 @@ void Checker::check_heaps() {
     for (ClassIndex c = 0; c < kClasses; ++c) {
       slack += check_ring(heap, heap->reusable[c].get());
       const Span* hot = heap->hot[c].get();
-      expect(heap->blocks[c].get() == nullptr || hot != nullptr, "a heap has blocks without a hot span");
+      if (hot == nullptr) check_hole_list(heap->blocks[c].get(), kLayout[c].block_bytes);
       // relaxed: as above. A hot span that was taken stays in the table until its old owner finds out.
       if (hot != nullptr && hot->owner.load(relaxed) == heap && hot->size_class.get() == c) {
         const u32 listed = walk(hot, heap->blocks[c].get());
@@ -152,13 +188,15 @@ void Checker::check_chunk(Arena* arena, u32 index, ChunkUse use) {
       ++i;
       continue;
     }
-    expect(slot_use == SlotUse::span || slot_use == SlotUse::large, "a slot is lost");
-    if (slot_use != SlotUse::span && slot_use != SlotUse::large) {
+    const bool described = slot_use == SlotUse::span || slot_use == SlotUse::large || slot_use == SlotUse::mixed;
+    expect(described, "a slot is lost");
+    if (!described) {
       ++i;
       continue;
     }
     if (slot_use == SlotUse::span) check_span(record);
-    const SlotUse rest = slot_use == SlotUse::span ? SlotUse::span_rest : SlotUse::large_rest;
+    if (slot_use == SlotUse::mixed) check_mixed(record);
+    const SlotUse rest = slot_use != SlotUse::large ? SlotUse::span_rest : SlotUse::large_rest;
     const u32 slots = record->slots.get();
     for (u32 j = 1; j < slots && i + j < kSlotsPerChunk; ++j) {
       // relaxed: as above.
@@ -197,6 +235,9 @@ void Checker::check_sums() {
   expect(sums.dirty == counts.dirty.load(relaxed), "the free resident bytes are not what the counter says");
   expect(sums.held + sums.tails + sums.dirty + counts.metadata.load(relaxed) == budget().charged.load(relaxed),
          "what is charged to the limit is not what may be resident");
+  expect(mixed_ == counts.mixed.load(relaxed), "the bytes of mixed spans are not what the counter says");
+  expect(mixed_live_ == g_mixed_pool.counted_live(), "what is live in mixed spans is not what was counted");
+  expect(mixed_ <= g_mixed_pool.limit(), "mixed spans hold more than their bound");
   expect(sums.large == counts.large.load(relaxed), "the bytes in large blocks are not what the counter says");
   expect(sums.large_blocks == counts.large_blocks.load(relaxed), "the large blocks are not as many as counted");
 }

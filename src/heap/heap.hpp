@@ -52,6 +52,10 @@ struct alignas(kCacheLine) Heap {
   Owned<u32> relaxed_bytes;  // of relaxed hot spans of more than a page (hot.hpp)
   Owned<Span*> hot[kClasses];
   Owned<SpanNumber> reusable[kClasses];  // rings of spans with room, one a class: the newest; before it the oldest
+  Owned<u32> asked[kClasses];            // ticks at the class's last slow refill (mixing.cpp)
+  Owned<u8> grown;                       // the process was not small once: no young blocks any more (mixing.cpp)
+  Owned<u8> young_blocks[kClasses];      // blocks that came from the mixed spans of a small process (mixing.cpp)
+  Owned<u8> churn[kClasses];             // blocks of about this size that the thread freed in mixed spans (mixing.cpp)
   Owned<u8> zero[kClasses];              // the blocks of the class are zero but for their links
   Owned<u8> relaxed_class[kClasses];     // hot.hpp, also the next two
   Owned<u8> patience[kClasses];

@@ -3,6 +3,7 @@
 #include "config/config.hpp"
 #include "heap/bracket.hpp"
 #include "heap/hot.hpp"
+#include "heap/mixing.hpp"
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"
 #include "heap/taking.hpp"
@@ -31,18 +32,6 @@ u32 frees_to_event(u32 capacity, u32 free) {
   return missing < step ? missing : step;
 }
 
-// Pushes a list of blocks that came from a hot span which is the heap's no longer.
-void return_list(Heap* heap, ClassIndex size_class) {
-  Block* first = heap->blocks[size_class].get();
-  heap->blocks[size_class].set(nullptr);
-  heap->zero[size_class].set(0);
-  if (first == nullptr) return;
-  const auto [count, last] = measure_list(first, ~u32{0});
-  const uptr address = reinterpret_cast<uptr>(first);
-  Span* span = first_record(slot_record(arena_of(address), address));
-  do_duty(heap, span, push_remote(span, first, last, count));
-}
-
 // Puts the heap's list of the class back where it came from; the class has no hot span afterwards. Returns the span
 // that was hot, which then is on no list, or nullptr.
 template <class Visit>
@@ -62,6 +51,19 @@ void put_down_hot(Heap* heap, ClassIndex size_class, Visit&& visit) {
 }
 
 }  // namespace
+
+void return_list(Heap* heap, ClassIndex size_class) {
+  Block* first = heap->blocks[size_class].get();
+  heap->blocks[size_class].set(nullptr);
+  heap->zero[size_class].set(0);
+  if (first == nullptr) return;
+  const auto [count, last] = measure_list(first, ~u32{0});
+  const uptr address = reinterpret_cast<uptr>(first);
+  Span* span = first_record(slot_record(arena_of(address), address));
+  const PushDuty duty = push_remote(span, first, last, count);
+  if (duty == PushDuty::mixed) return free_mixed_list(first, count, span);
+  do_duty(heap, span, duty);
+}
 
 void let_go(Heap* heap, Span* span) {
   heap->held.fetch_sub(span_bytes(span), relaxed);  // relaxed: a figure for budgets
@@ -124,6 +126,7 @@ void close_chain(Heap* heap) {
   heap->chain_count.set(0);
   heap->chain_span.set(nullptr);
   const PushDuty duty = push_remote(span, heap->chain_first.get(), heap->chain_last.get(), count);
+  if (duty == PushDuty::mixed) return free_mixed_list(heap->chain_first.get(), count, span);
   do_duty(heap, span, duty);
 }
 
@@ -153,6 +156,8 @@ void release_idle(Heap* heap) {
         set_countdown(span, local_count(span), kNever);
         place(heap, span, SpanState::hot);
       });
+    } else {
+      return_list(heap, c);  // of blocks from holes
     }
     for (u32 left = ring_length(heap, c); left > 0; --left) {
       Span* span = pop_ring(heap, c);
@@ -193,6 +198,7 @@ void abandon_spans(Heap* heap) {
 void do_duty(Heap* heap, Span* span, PushDuty duty) {
   switch (duty) {
     case PushDuty::none:
+    case PushDuty::mixed:  // its blocks were freed by whoever pushed
       return;
     case PushDuty::claimed:
       return hand_on_claimed(span);

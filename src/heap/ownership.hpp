@@ -23,6 +23,8 @@ void close_chain(Heap* heap);
 // Hands on some of the spans that exceed the slack, a bounded number a call.
 void shed_surplus(Heap* heap);
 
+// Frees the heap's list of a class that has no hot span: blocks of one that was taken, or blocks from holes.
+void return_list(Heap* heap, ClassIndex size_class);
 // Gives back what the heap keeps only for speed: spans without a live block, hot or reusable (for malloc_trim).
 void release_idle(Heap* heap);
 // Hands on every span of a heap whose thread ends, but the floating ones: they stay its record's, and their frees

@@ -4,6 +4,7 @@
 #include "heap/refill.hpp"
 #include "heap/bracket.hpp"
 #include "heap/hot.hpp"
+#include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"
@@ -98,16 +99,24 @@ Span* next_reusable(Heap* heap, ClassIndex size_class) {
   return nullptr;
 }
 
-Span* next_hot(Heap* heap, ClassIndex size_class) {
-  if (Span* span = next_reusable(heap, size_class)) return span;
+// What a refill came to: a span, blocks from holes, or, with neither, no memory.
+struct Found {
+  Span* span;
+  bool blocks;
+};
+
+Found next_hot(Heap* heap, ClassIndex size_class, bool holes, usize size) {
+  if (Span* span = next_reusable(heap, size_class)) return {span, false};
   const Maker maker;
-  if (Span* span = adopt(heap, size_class)) return span;
+  if (Span* span = adopt(heap, size_class)) return {span, false};
+  if (holes && take_holes(heap, size_class, size)) return {nullptr, true};
   rob_idle_heaps(heap);
   if (settle_unsettled()) {
-    if (Span* span = adopt(heap, size_class)) return span;
+    if (Span* span = adopt(heap, size_class)) return {span, false};
   }
+  if (holes && make_holes(heap, size_class, size)) return {nullptr, true};
   class_came_back(heap, size_class);
-  return new_span(heap, size_class);
+  return {new_span(heap, size_class), false};
 }
 
 // A floating span of the heap with a free block becomes hot.
@@ -158,18 +167,22 @@ Span* scavenge(Heap* heap, ClassIndex size_class, ClassIndex largest) {
   return scavenge_shared(heap, size_class, largest);
 }
 
-bool refill(Heap* heap, ClassIndex size_class, bool last_resort) {
+bool refill(Heap* heap, ClassIndex size_class, bool last_resort, bool holes, usize size) {
   if (Span* span = heap->hot[size_class].get()) {
     if (span->local_free.get() != nullptr && refill_or_retire(heap, size_class, span)) return true;
   }
+  if (COFFER_UNLIKELY(heap->grown.get() == 0) && holes && take_young(heap, size_class, size)) return true;
   heap->ticks.set(heap->ticks.get() + 1);
+  heap->asked[size_class].set(heap->ticks.get());
   close_chain(heap);
   take_mail(heap);
   shed_surplus(heap);
   for (;;) {
     Span* span = heap->hot[size_class].get();
     if (span != nullptr && refill_or_retire(heap, size_class, span)) return true;
-    span = next_hot(heap, size_class);
+    const Found found = next_hot(heap, size_class, holes, size);
+    if (found.blocks) return true;
+    span = found.span;
     if (span == nullptr && last_resort) span = scavenge(heap, size_class, size_class);
     if (span == nullptr) return false;
     heap->hot[size_class].set(span);
@@ -178,21 +191,30 @@ bool refill(Heap* heap, ClassIndex size_class, bool last_resort) {
 
 }  // namespace
 
-Block* allocate_block(Heap* heap, ClassIndex size_class, bool last_resort, bool* zero) {
+Block* allocate_block(Heap* heap, ClassIndex size_class, bool last_resort, bool* zero, usize size) {
   Owned<Block*>& head = heap->blocks[size_class];
-  if (head.get() == nullptr && !refill(heap, size_class, last_resort)) return nullptr;
+  if (head.get() == nullptr && !refill(heap, size_class, last_resort, true, size)) return nullptr;
   Block* block = head.get();
   *zero = heap->zero[size_class].get() != 0;
   head.set(block->next);
   return block;
 }
 
-Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort) {
+Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort, usize size) {
   settle_fork();
   Heap* heap = own_heap();
-  if (COFFER_LIKELY(heap != nullptr)) return allocate_block(heap, size_class, last_resort, zero);
+  if (COFFER_LIKELY(heap != nullptr)) return allocate_block(heap, size_class, last_resort, zero, size);
   FallbackHeap fallback;
   return fallback.get() != nullptr ? allocate_block(fallback.get(), size_class, last_resort, zero) : nullptr;
+}
+
+Block* allocate_in_span(ClassIndex size_class) {
+  Heap* heap = own_heap();
+  if (heap == nullptr) return nullptr;
+  if (heap->hot[size_class].get() == nullptr) return_list(heap, size_class);
+  if (heap->blocks[size_class].get() == nullptr && !refill(heap, size_class, true, false, 0)) return nullptr;
+  bool zero = false;
+  return allocate_block(heap, size_class, true, &zero);
 }
 
 void* allocate_large_block(usize size, usize alignment, bool* zero) {
@@ -244,7 +266,7 @@ void* allocate_any(usize size) {
         return list;
       }
     }
-    Block* block = allocate_of_class(size_class, &zero, false);
+    Block* block = allocate_of_class(size_class, &zero, false, size);
     return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
   }
   return allocate_large_block(size, kSlotBytes, &zero);

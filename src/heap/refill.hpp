@@ -8,9 +8,12 @@ namespace coffer {
 // A block of the class from `heap`, which the caller may use; nullptr: no memory. *zero: the block is zero but for its
 // first word.
 // last_resort: before nullptr, all that is free for the class is searched for.
-Block* allocate_block(Heap* heap, ClassIndex size_class, bool last_resort, bool* zero);
+Block* allocate_block(Heap* heap, ClassIndex size_class, bool last_resort, bool* zero, usize size = 0);
 // The same from the calling thread's heap, or the fallback heap.
-Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort = true);
+Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort = true, usize size = 0);
+// The same, never from a hole: the block is aligned as all in spans of the class are. nullptr also for a thread without
+// a heap.
+Block* allocate_in_span(ClassIndex size_class);
 // A large block, for a thread in any state.
 void* allocate_large_block(usize size, usize alignment, bool* zero);
 

@@ -4,8 +4,10 @@
 
 #include "config/config.hpp"
 #include "heap/bracket.hpp"
+#include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
 #include "heap/taking.hpp"
+#include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
@@ -194,7 +196,7 @@ void enter_reclaimer() {
   settle_fork();
 }
 
-constexpr Chore kChores[] = {&purge_spans_that_wait, &purge_what_waits};
+constexpr Chore kChores[] = {&purge_spans_that_wait, &purge_mixed_that_wait, &purge_what_waits};
 
 bool start_process() {
   Registry& registry = g_registry;
@@ -258,6 +260,7 @@ void fork_prepare() {
   // From the outermost lock to the innermost.
   g_registry.fallback.lock_for_fork();
   g_registry.lock.lock_for_fork();
+  g_mixed_pool.lock_for_fork();
   g_partial_pool.lock_for_fork();
   g_arenas.growth.lock_for_fork();
   for (Arena& arena : g_arenas.arenas) arena.lock.lock_for_fork();
@@ -267,6 +270,7 @@ void fork_parent() {
   for (Arena& arena : g_arenas.arenas) arena.lock.unlock_after_fork();
   g_arenas.growth.unlock_after_fork();
   g_partial_pool.unlock_after_fork();
+  g_mixed_pool.unlock_after_fork();
   g_registry.lock.unlock_after_fork();
   g_registry.fallback.unlock_after_fork();
 }

@@ -1,10 +1,12 @@
 // free's slow paths: countdown events of the owner, blocks of other heaps, blocks elsewhere, and what is not a block.
 #include "heap/bracket.hpp"
 #include "heap/hot.hpp"
+#include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
 #include "heap/walk.hpp"
 #include "large/large.hpp"
+#include "mixed/mixed.hpp"
 #include "span/emptiness.hpp"
 
 namespace coffer {
@@ -49,6 +51,7 @@ void free_remote(Heap* heap, Span* span, Block* block) {
   if (COFFER_UNLIKELY(heap == nullptr)) {
     heap = &g_null_heap;
     const PushDuty duty = push_remote(span, block, block, 1);
+    if (duty == PushDuty::mixed) return free_mixed(block, span);
     if (duty == PushDuty::double_free) return refuse_free(block);
     do_duty(heap, span, duty);
     return;
@@ -94,6 +97,12 @@ void report_bad_pointer(const char* call, void* block) {
   if (is_large(span)) {
     harden::bad_pointer(call, block, BadPointer::not_a_start, large_bytes(span));
   }
+  if (is_mixed(span)) {
+    // Of a block that was freed the table knows nothing any more.
+    const usize bytes = g_mixed_pool.size_around(span, address);
+    const bool hole = bytes == 0 && address % kQuantum == 0;
+    harden::bad_pointer(call, block, hole ? BadPointer::already_free : BadPointer::not_a_start, bytes);
+  }
   const BadPointer what = is_block_start(span, address) ? BadPointer::already_free : BadPointer::not_a_start;
   harden::bad_pointer(call, block, what, span->block_bytes.get());
 }
@@ -103,9 +112,10 @@ void refuse_free(void* block) { report_bad_pointer("free", block); }
 void refuse_size(void* block, usize size) {
   const uptr address = reinterpret_cast<uptr>(block);
   Arena* arena = arena_of(address);
-  const Span* span = first_record(slot_record(arena, address));
+  Span* span = first_record(slot_record(arena, address));
   if (span == nullptr) refuse_free(block);  // another thread freed it meanwhile
   // A pointer to something else is the better explanation of a wrong size.
+  if (is_mixed(span)) harden::bad_size(block, size, g_mixed_pool.size_of(span, block));
   const bool start = is_large(span) ? address == slot_address(arena, span) : is_block_start(span, address);
   if (!start) refuse_free(block);
   harden::bad_size(block, size, usable_bytes(span));
@@ -141,6 +151,10 @@ void free_not_local(void* block, Span* slot) {
     if (!free_large(block, span)) return refuse_free(block);
     return;
   }
+  if (is_mixed(span)) {
+    clear_bracket(heap);
+    return free_mixed(block, span);
+  }
   if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) return refuse_free(block);
   heap->bracket.store(span, relaxed);  // relaxed: see bracket.hpp. The span's name is that of its first slot
   bracket_fence();
@@ -158,6 +172,12 @@ void free_not_local(void* block, Span* slot) {
 void free_sized_not_local(void* block, Span* slot, usize size) {
   Span* span = first_record(slot);
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
+  if (is_mixed(span)) {
+    // 0: no block starts there, which free_not_local finds.
+    const usize bytes = kMisuseChecks ? g_mixed_pool.size_of(span, block) : 0;
+    if (bytes != 0 && COFFER_UNLIKELY(size > bytes)) return refuse_size(block, size);
+    return free_not_local(block, span);
+  }
   if (kMisuseChecks && COFFER_UNLIKELY(size > usable_bytes(span))) return refuse_size(block, size);
   free_not_local(block, span);
 }

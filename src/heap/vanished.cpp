@@ -9,6 +9,7 @@
 //   a span owned by a vanished heap ......... count its lists anew and make it nobody's
 //   a listed span that is not linked ........ its inserter vanished: link it
 //   a returning span ........................ its returner vanished: end it
+//   pages of a mixed span on their way ...... their purger vanished: put them back
 // What cannot be known: blocks on their way between a list and the caller, or in the open chain. They stay taken: at
 // most one span's list, one chain and one block a vanished thread.
 //
@@ -17,6 +18,7 @@
 #include "heap/registry.hpp"
 #include "heap/taking.hpp"
 #include "heap/walk.hpp"
+#include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
@@ -105,6 +107,10 @@ void return_lists() {
       Span* span = first_record(slot_record(arena_of(address), address));
       // relaxed: the writers are gone. Its own spans come later, with their lists.
       if (span == nullptr || is_large(span) || span->owner.load(relaxed) == heap) continue;
+      if (is_mixed(span)) {
+        return_list(heap, c);
+        continue;
+      }
       const u32 count = measure(span, &first);
       if (count == 0 || span->local_free.get() == first) continue;
       Block* last = first;
@@ -170,6 +176,7 @@ void resolve_chunk(Arena* arena, u32 index) {
         break;
       }
       case SlotUse::large:
+      case SlotUse::mixed:  // whole: its changes are made under a lock
         i += record->slots.get() - 1;
         break;
       case SlotUse::span_rest:
@@ -189,6 +196,7 @@ void resolve_vanished() {
   empty_mailboxes();
   forget_unsettled();
   forget_rings();
+  g_mixed_pool.finish_purges();
   return_lists();
   for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
     if (use == ChunkUse::spans) resolve_chunk(arena, index);
@@ -207,6 +215,7 @@ void resolve_vanished() {
   for (ClassIndex c = 0; c < kClasses; ++c) set_class_used(c, classes.used[c], classes.spans[c]);
   counters().held.store(sums.held, relaxed);
   counters().dirty.store(sums.dirty, relaxed);
+  g_mixed_pool.count_anew();
   budget().charged.store(sums.held + sums.tails + sums.dirty + counters().metadata.load(relaxed), relaxed);
   counters().large.store(sums.large, relaxed);
   counters().large_blocks.store(sums.large_blocks, relaxed);

@@ -2,6 +2,7 @@
 
 #include "heap/registry.hpp"
 #include "heap/taking.hpp"
+#include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "observe/statistics.hpp"
 #include "os/os.hpp"
@@ -44,6 +45,28 @@ void count_span(Statistics& statistics, const Span* span, const Heap* fallback, 
   statistics.spans += 1;
   statistics.live += live;
   unbacked += unbacked_bytes(span);
+}
+
+void count_mixed(Statistics& statistics, const Span* span, usize& unbacked) {
+  statistics.mixed_spans += 1;
+  statistics.mixed_held += span_bytes(span);
+  statistics.mixed_live += MixedPool::live_bytes(span);
+  statistics.spans += 1;
+  statistics.live += MixedPool::live_bytes(span);
+  const usize absent = MixedPool::unbacked_bytes(span);
+  statistics.mixed_resident += span_bytes(span) - absent;
+  unbacked += absent;
+}
+
+// Blocks from holes on a heap's lists are free, and those of a hot span that was taken and has become a mixed one.
+void discount_hole_lists(Statistics& statistics, const Heap* heap) {
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    const Span* hot = heap->hot[c].get();
+    if (hot != nullptr && !is_mixed(hot)) continue;
+    const usize bytes = usize{list_length(heap->blocks[c].get(), ~0u)} * kLayout[c].block_bytes;
+    statistics.mixed_live -= bytes;
+    statistics.live -= bytes;
+  }
 }
 
 }  // namespace
@@ -156,8 +179,13 @@ void collect_statistics(Statistics& statistics) {
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
       if (slot_use == SlotUse::span) count_span(statistics, span, shared_heap, unbacked);
+      if (slot_use == SlotUse::mixed) count_mixed(statistics, span, unbacked);
     });
   });
+  statistics.mixed_bound = g_mixed_pool.limit();
+  statistics.bound += statistics.mixed_bound;
+  discount_hole_lists(statistics, t_heap);
+  if (shared_heap != t_heap) discount_hole_lists(statistics, shared_heap);
   statistics.resident += statistics.held - (unbacked < statistics.held ? unbacked : 0) + statistics.free_resident;
   statistics.limit = get_limit();
 }

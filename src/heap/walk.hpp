@@ -30,7 +30,7 @@ void for_each_chunk(Visit&& visit) {
   }
 }
 
-// Calls visit(first record) for every span and large block made of slots in a chunk.
+// Calls visit(first record) for every span, mixed ones too, and large block made of slots in a chunk.
 template <class Visit>
 void for_each_record(Arena* arena, u32 chunk_index, Visit&& visit) {
   const u64 free = arena->chunks[chunk_index].free.load(acquire);  // acquire: pairs with the release of slots
@@ -38,7 +38,7 @@ void for_each_record(Arena* arena, u32 chunk_index, Visit&& visit) {
     if ((free >> i) & 1) continue;
     Span* record = arena->spans + usize{chunk_index} * kSlotsPerChunk + i;
     const SlotUse use = record->use.load(acquire);
-    if (use == SlotUse::span || use == SlotUse::large) visit(record, use);
+    if (use == SlotUse::span || use == SlotUse::large || use == SlotUse::mixed) visit(record, use);
   }
 }
 

@@ -15,6 +15,7 @@ struct Counters {
   Atomic<usize> dirty;                     // bytes of free slots and chunks that may be resident
   Atomic<usize> large;                     // bytes of live large blocks
   Atomic<usize> large_blocks;              // their number
+  Atomic<usize> mixed;                     // bytes of mixed spans
   Atomic<usize> peak;                      // highest held + dirty seen when a chunk was taken
 };
 

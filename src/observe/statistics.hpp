@@ -40,6 +40,11 @@ struct Statistics {
   usize page_tables = 0;
   usize large_blocks = 0;         // number of live blocks over 32 KiB
   usize peak_held = 0;            // highest sum of held + free_resident seen
+  usize mixed_spans = 0;          // spans that hold blocks of any size; they belong to no class
+  usize mixed_held = 0;           // bytes of those spans
+  usize mixed_live = 0;           // bytes of blocks in use in them, and of free ones on other threads' lists
+  usize mixed_resident = 0;       // bytes of their pages that may be backed
+  usize mixed_bound = 0;          // what mixed_held cannot pass (see coffer_stats::bound)
   usize classes = 0;              // entries used in by_class
   ClassStatistics by_class[128];  // one a size class
 };

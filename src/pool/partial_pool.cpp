@@ -22,6 +22,7 @@ void PartialPool::link(Shard& shard, Span* span, SpanNumber previous, SpanNumber
     shard.heads[span->size_class.get()].store(number, relaxed);
   }
   span->listed.set(kLinked);
+  shard.bytes.set(shard.bytes.get() + span->slots.get() * kSlotBytes);
 }
 
 // At the head, as the newest of those that wait.
@@ -85,6 +86,7 @@ void PartialPool::unlink(Shard& shard, Span* span, u32 note) {
   span->next.set(0);
   span->previous.set(0);
   span->listed.set(kNobody);
+  shard.bytes.set(shard.bytes.get() - span->slots.get() * kSlotBytes);
 }
 
 void PartialPool::look_again() {
@@ -98,6 +100,12 @@ void PartialPool::look_again() {
       shard.waiting[c].store(last, relaxed);
     }
   }
+}
+
+usize PartialPool::listed_bytes() const {
+  usize bytes = 0;
+  for (u32 i = 0; i < shard_count(); ++i) bytes += shards_[i].bytes.get();
+  return bytes;
 }
 
 void PartialPool::lock_for_fork() {

@@ -31,8 +31,10 @@ class PartialPool {
   bool remove(Span* span);
 
   // The first span of the class for which claim(span) holds, taken off; from `shard`'s list, else from the others.
+  // `looks`: spans of a list that are looked at.
   template <class Claim>
-  Span* adopt(ClassIndex size_class, u32 shard, Claim&& claim);
+  Span* adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 looks = ~0u);
+  usize listed_bytes() const;  // of all spans in the pool; a figure that may be late
 
   // The oldest span of the list that waits for a look and is as old as that (in ticks), for which claim(span) holds,
   // taken off.
@@ -59,6 +61,7 @@ class PartialPool {
     SpinLock lock;
     Atomic<SpanNumber> heads[kClasses];    // written under the lock, read without it to skip empty lists
     Atomic<SpanNumber> waiting[kClasses];  // the same
+    Owned<usize> bytes;                    // of all spans in it
   };
 
   // What a linked span's mail_next holds, for it is in no mailbox: when it was put in, and what waiting_bytes_ counts
@@ -81,13 +84,14 @@ class PartialPool {
 extern PartialPool g_partial_pool __attribute__((visibility("hidden")));
 
 template <class Claim>
-Span* PartialPool::adopt(ClassIndex size_class, u32 shard, Claim&& claim) {
+Span* PartialPool::adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 looks) {
   for (u32 i = 0; i < shard_count(); ++i) {
     Shard& from = shards_[(shard + i) & (shard_count() - 1)];
     // relaxed: only whether to look; the list is read under the lock.
     if (from.heads[size_class].load(relaxed) == 0) continue;
     LockGuard guard(from.lock);
-    for (SpanNumber number = from.heads[size_class].load(relaxed); number != 0;) {
+    u32 left = looks;
+    for (SpanNumber number = from.heads[size_class].load(relaxed); number != 0 && left > 0; --left) {
       Span* span = span_at(number);
       number = span->next.get();
       const u32 note = note_of(span);

@@ -137,8 +137,12 @@ bool is_dense(Arena* arena, u32 index) {
 // will, too. (A process of many threads holds many spans and touches a page of each.)
 bool will_be_dense(Arena* arena, u32 index) {
   // relaxed: a threshold that may be late.
-  return counters().held.load(relaxed) >= kHugePageThreshold && index >= 2 * g_shards &&
-         is_dense(arena, index - g_shards) && is_dense(arena, index - 2 * g_shards);
+  const usize held = counters().held.load(relaxed);
+  // Mixed spans in number are the sign of a process whose memory is full of holes: a whole chunk at once is the worst
+  // unit for it to grow by.
+  if (counters().mixed.load(relaxed) > held / 8) return false;
+  return held >= kHugePageThreshold && index >= 2 * g_shards && is_dense(arena, index - g_shards) &&
+         is_dense(arena, index - 2 * g_shards);
 }
 
 void advise_new_chunk(Arena* arena, u32 index) {

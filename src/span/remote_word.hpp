@@ -27,11 +27,12 @@ enum class SpanState : u8 {
   shared = 5,
   listed = 6,
   returning = 7,
+  mixed = 8,  // blocks of any size: pushes go to mixed/mixed.hpp
 };
 
 constexpr bool is_private(SpanState state) { return state >= SpanState::hot && state <= SpanState::claimed; }
 constexpr bool can_be_claimed(SpanState state) { return state >= SpanState::hot && state <= SpanState::reusable; }
-constexpr bool is_shared(SpanState state) { return state >= SpanState::shared; }
+constexpr bool is_shared(SpanState state) { return state >= SpanState::shared && state <= SpanState::returning; }
 
 class RemoteWord {
  public:

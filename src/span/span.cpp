@@ -132,6 +132,7 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
   u64 seen = span->remote.load(acquire);
   for (;;) {
     const RemoteWord word(seen);
+    if (COFFER_UNLIKELY(word.state() == SpanState::mixed)) return PushDuty::mixed;
     const u32 total = word.count() + count;
     if (total > capacity || word.first() == unit || word.state() == SpanState::free) return PushDuty::double_free;
     last->next = word.first() == 0 ? nullptr : reinterpret_cast<Block*>(start + uptr{word.first() - 1} * kQuantum);

@@ -42,6 +42,7 @@ inline Span* first_record(Span* slot) {
   switch (slot->use.load(relaxed)) {
     case SlotUse::span:
     case SlotUse::large:
+    case SlotUse::mixed:
       return slot;
     case SlotUse::span_rest:
     case SlotUse::large_rest:
@@ -124,6 +125,7 @@ enum class PushDuty : u8 {
   list,         // the span is listed: put it into the partial pool
   give_back,    // the span is returning, and was on no list
   take_off,     // the span is returning, and was listed
+  mixed,        // nothing was pushed: the span is a mixed one by now; free the blocks there, one by one
   double_free,  // nothing was pushed: the count would pass the capacity, or the block is already first
 };
 // Pushes `count` blocks, linked from first to last, all of this span.

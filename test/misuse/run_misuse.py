@@ -43,6 +43,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--least-class", type=int, help="the size class must be named, and be at least that")
     parser.add_argument("--close-stderr", action="store_true", help="no report can be written; the end is the same")
     parser.add_argument("--stdout-contains", metavar="TEXT")
+    parser.add_argument("--conf", metavar="OPTIONS", help="COFFER_CONF of the program")
     parser.add_argument("kind", choices=sorted(KINDS))
     parser.add_argument("command", nargs=argparse.REMAINDER)
     return parser.parse_args()
@@ -74,7 +75,13 @@ def complaints(options: argparse.Namespace, result: driver.Result, coffer: bool)
 def main() -> int:
     options = parse()
     library = driver.library_under_test(options.library)
-    result = driver.run(options.command, preload=library, timeout=options.timeout, close_stderr=options.close_stderr)
+    result = driver.run(
+        options.command,
+        preload=library,
+        timeout=options.timeout,
+        environment={"COFFER_CONF": options.conf} if options.conf else None,
+        close_stderr=options.close_stderr,
+    )
     sys.stdout.write(result.out)
     sys.stderr.write(result.err)
     if result.status == driver.SKIPPED:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import cpp_text
 
-LAYERS = ["api", "papers", "heap", "large", "span", "pool", "arena", "size_class", "observe", "harden", "config", "os",
-          "cpu", "base"]
+LAYERS = ["api", "papers", "heap", "mixed", "large", "span", "pool", "arena", "size_class", "observe", "harden",
+          "config", "os", "cpu", "base"]
 # Large blocks know nothing of heaps; the list alone says so, this says it is meant.
 FORBIDDEN_INCLUDES = {("large", "heap")}
 

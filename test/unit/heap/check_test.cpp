@@ -144,7 +144,8 @@ const Case kHeapCases[] = {
      [](World& world) { world.reusable_too->ring_of.store(0, relaxed); }},
     {"a heap's ring is broken", [](World& world) { world.reusable->ring_previous.set(span_number(world.wide)); }},
     {"a heap's ring is broken", [](World& world) { world.reusable_too->ring_next.set(0); }},
-    {"a heap has blocks without a hot span", [](World&) { t_heap->hot[kClass].set(nullptr); }},
+    {"a heap has blocks without a hot span that are not of a mixed one",
+     [](World&) { t_heap->hot[kClass].set(nullptr); }},
     {"a heap's slack is wrong", [](World&) { t_heap->slack.set(t_heap->slack.get() + 1); }},
     {"a heap's slack is wrong", [](World& world) { world.reusable->ring_slack.set(0); }},
 };

@@ -151,6 +151,7 @@ inline void start_heaps(usize slack = usize{64} << 10, usize arena_bytes = usize
   options.arena = arena_bytes;
   options.free_limit = usize{1} << 40;
   options.shards = 1;
+  options.mixed = config::MixedPolicy::never;  // every block in a span of its class
   ASSERT_TRUE(start_process());
 }
 

@@ -2,8 +2,10 @@
 #include "heap/registry.hpp"
 
 #include <gtest/gtest.h>
+
 #include <pthread.h>
 
+#include <bit>
 #include <optional>
 
 #include "heap/heaps.hpp"
@@ -56,7 +58,7 @@ FRESH_TEST(Start, FailsWithoutAddressSpaceAndMayBeTriedAgain) {
 
 // The heaps' table stands, but not the arena: it is not made again.
 FRESH_TEST(Start, KeepsTheTableOfAnEarlierAttempt) {
-  fake::set_address_space(8 << 20);
+  fake::set_address_space(7 << 20);
   EXPECT_FALSE(start_process());
   const usize table = fake::reserved_bytes();
   EXPECT_GT(table, 0u);
@@ -153,7 +155,8 @@ FRESH_TEST(Fallback, ServesWhenNoRecordIsLeft) {
     threads.back()->run([&] { got = own_heap() != nullptr; });
   }
   EXPECT_FALSE(got);
-  EXPECT_EQ(threads.size(), 64 * kKiB / sizeof(Heap) / 32 * 32) << "all but the fallback heap, and the one without";
+  EXPECT_EQ(threads.size(), std::bit_floor(64 * kKiB / sizeof(Heap)))
+      << "all but the fallback heap, and the one without";
   threads.back()->run([] {
     void* block = take();
     ASSERT_NE(block, nullptr);

@@ -149,8 +149,9 @@ void Explorer::live(usize self) {
   t_self = self;
   pthread_setspecific(g_end_key, reinterpret_cast<void*>(self + 1));
   if (scenario_.actors[self].prepare) scenario_.actors[self].prepare();
+  Runner& runner = *runners_[self];  // looked up now: once this one is ready, the next one is put into the vector
   done_.release();
-  runners_[self]->turn.acquire();
+  runner.turn.acquire();
   t_scheduled = true;
   scenario_.actors[self].run();
 }

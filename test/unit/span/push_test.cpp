@@ -163,7 +163,7 @@ FRESH_TEST(Push, EachDutyFallsToOneThread) {
     const SpanState start = kStarts[round % 5];
     set_word(span, start, 0, 0);
     span->claim_at.store(1 + round % capacity, relaxed);
-    Atomic<u32> duties[6];
+    Atomic<u32> duties[static_cast<u32>(PushDuty::double_free) + 1];
     test::run_together(kThreads, [&](u32 self) {
       for (u32 i = self - 1; i < capacity; i += kThreads) {
         duties[static_cast<u32>(push_remote(span, block(span, i), block(span, i), 1))].fetch_add(1, relaxed);

@@ -1,0 +1,267 @@
+#include "heap/mixing.hpp"
+
+#include "config/config.hpp"
+#include "heap/bracket.hpp"
+#include "heap/ownership.hpp"
+#include "heap/registry.hpp"
+#include "heap/ring.hpp"
+#include "heap/walk.hpp"
+#include "mixed/mixed.hpp"
+#include "observe/counters.hpp"
+#include "pool/partial_pool.hpp"
+
+namespace coffer {
+
+namespace {
+
+using config::MixedPolicy;
+
+// --- The figures of the policy. All were chosen by the ten phases and the small program of bench/patterns;
+// docs/design/mixed-spans.md has what each is worth. ---
+
+// Blocks of this size on are cut one by one, to what was asked for; smaller ones by classes, a list at a time.
+constexpr u32 kCutExactly = 128;
+constexpr u32 kListBytes = 8 * 1024;  // of such a list
+// Where a quarter of what is held are mixed spans, memory is full of holes, and blocks of this size on get new memory
+// in mixed spans, too: survivors then lie closer together, and no class is rounded up to.
+constexpr u32 kGrowMixed = 128;
+// Free bytes in spans that their class may still want: at least this, and 1/128 of what is held.
+constexpr usize kWasteFloor = usize{256} << 10;
+constexpr usize kFreeAtHand = usize{256} << 10;  // resident in free slots
+constexpr u32 kColdTicks = 8192;                 // slow refills of other classes after which a class is cold
+constexpr u32 kLooks = 8;                        // spans that one call looks at for conversion
+// A process is small while it holds no more than this; a class in it is young for so many blocks of a thread.
+constexpr usize kSmallProcess = usize{1} << 20;
+// Mixed spans of so many bytes are more than a small process left behind: their holes are used before new memory is.
+constexpr usize kManyMixed = usize{2} << 20;
+constexpr u32 kYoungBlocks = 250;
+constexpr usize kYoungSize = 4096;
+// A thread that freed so many blocks of a class in mixed spans, and asks for more, works with the class: it gets a span
+// of its own, where that is fast.
+constexpr u32 kChurn = 64;
+// In a small process sooner, and for ever: a loop of malloc and free would make and end a mixed span each time.
+constexpr u32 kYoungChurn = 16;
+// Steps of the reclaimer, a quarter second each, in which nothing was cut or freed in a span before its idle pages go.
+constexpr u32 kQuietSteps = 4;
+static_assert(kYoungBlocks <= 255, "counted in a byte");
+
+// Where the search for spans to convert goes on, by class.
+Atomic<u32> g_cursor;
+
+bool always() { return config::options().mixed == MixedPolicy::always; }
+
+// Whether so little is live in the span that its holes are worth more to others: half of it at most, of a class that is
+// not cold an eighth.
+bool is_convertible(const Span* span, u32 free, bool cold) {
+  const u32 capacity = span->capacity.get();
+  if (always()) return free >= capacity / 4;
+  return cold ? free >= capacity / 2 : free >= capacity - capacity / 8;
+}
+
+// Free bytes that no class but their own can use.
+usize waste(const Heap* heap) { return heap->slack.get() + g_partial_pool.listed_bytes() / 2; }
+
+// Whether they are more than usual, and the process would grow past all it had before if a span were made now. Where
+// free slots are at hand, or memory only comes back to what it was, a conversion saves nothing at the peak, and the
+// class it takes a span from will want one back. relaxed, all: thresholds that may be late.
+bool is_fragmented(const Heap* heap) {
+  if (always()) return true;
+  const Counters& counts = counters();
+  const usize dirty = counts.dirty.load(relaxed);
+  if (dirty > kFreeAtHand) return false;
+  if (counts.held.load(relaxed) + dirty + kSlotBytes < counts.peak.load(relaxed)) return false;
+  if (!g_mixed_pool.may_grow(kMaxSpanSlots * kSlotBytes)) return false;
+  const usize held = counts.held.load(relaxed) / 256;
+  return waste(heap) > (held > kWasteFloor ? held : kWasteFloor);
+}
+
+bool is_at_work(const Heap* heap, ClassIndex size_class) {
+  return heap->churn[size_class].get() >= kChurn && !always();
+}
+
+bool is_full_of_holes() {
+  const usize mixed = counters().mixed.load(relaxed);  // relaxed, both: as above
+  return mixed >= kManyMixed && mixed > counters().held.load(relaxed) / 8;
+}
+
+u32 free_blocks_of(const Span* span) {
+  return local_count(span) + absent_count(span) + load_word(span, relaxed).count();  // relaxed: a guess
+}
+
+// Converts a private span of the heap in state `from`, unless somebody claims it first. Inside its bracket.
+bool convert(Heap* heap, Span* span, SpanState from) {
+  if (!claim(span, from)) return false;
+  const usize bytes = span_bytes(span);
+  if (g_mixed_pool.convert(span)) {
+    heap->held.fetch_sub(bytes, relaxed);  // relaxed: a figure for budgets
+    return true;
+  }
+  place(heap, span, SpanState::claimed);
+  return false;
+}
+
+// Converts a span on the heap's ring of the class.
+bool convert_own(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
+  while (*looks > 0) {
+    Span* span = pop_ring(heap, size_class);
+    if (span == nullptr) return false;
+    *looks -= 1;
+    const Bracket bracket(heap, span);
+    // relaxed: what is no longer reusable was claimed, or is a record of another life; claim decides.
+    if (!bracket.owned() || load_word(span, relaxed).state() != SpanState::reusable) continue;
+    if (!is_convertible(span, free_blocks_of(span), cold)) {
+      place(heap, span, SpanState::reusable);
+      return false;  // it was the oldest, so the others are hardly emptier
+    }
+    if (convert(heap, span, SpanState::reusable)) return true;
+  }
+  return false;
+}
+
+// Converts a span of the partial pool.
+bool convert_listed(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
+  if (*looks == 0) return false;
+  Span* span = g_partial_pool.adopt(
+      size_class, current_shard(),
+      [&](Span* listed) {
+        // relaxed: mark_adopted checks it.
+        return is_convertible(listed, load_word(listed, relaxed).count(), cold) && mark_adopted(listed, heap);
+      },
+      *looks);
+  if (span == nullptr) return false;
+  *looks -= 1;
+  heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
+  const Bracket bracket(heap, span);
+  return bracket.owned() && convert(heap, span, SpanState::hot);
+}
+
+// Whether the thread has asked for the class so long ago that it will hardly want its spans back. Other threads may,
+// which is their loss.
+bool is_cold(const Heap* heap, ClassIndex size_class) {
+  return always() || heap->ticks.get() - heap->asked[size_class].get() > kColdTicks;
+}
+
+bool convert_some(Heap* heap, ClassIndex for_class) {
+  const u32 start = g_cursor.load(relaxed);  // relaxed: a place to start
+  u32 looks = kLooks;
+  const bool much = waste(heap) > counters().held.load(relaxed) / 16;  // relaxed: a threshold
+  for (u32 i = 0; i < kClasses && looks > 0; ++i) {
+    const ClassIndex size_class = (start + i) % kClasses;
+    const bool cold = is_cold(heap, size_class);
+    if (size_class == for_class || (!cold && !much)) continue;
+    if (convert_own(heap, size_class, cold, &looks) || convert_listed(heap, size_class, cold, &looks)) {
+      g_cursor.store(size_class, relaxed);  // relaxed: as above
+      return true;
+    }
+  }
+  g_cursor.store(start + 1, relaxed);  // relaxed: as above
+  return false;
+}
+
+bool give(Heap* heap, ClassIndex size_class, Block* list) {
+  if (list == nullptr) return false;
+  heap->zero[size_class].set(0);
+  heap->blocks[size_class].set(list);
+  return true;
+}
+
+// One block of the size that is asked for, from a hole or from a new mixed span of so many slots.
+bool take_exactly(Heap* heap, ClassIndex size_class, usize size, u32 slots) {
+  const u32 bytes = units_for(size) * kQuantum;
+  Block* block = g_mixed_pool.take(bytes, 1);
+  return give(heap, size_class, block != nullptr ? block : g_mixed_pool.make(bytes, slots));
+}
+
+bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
+  const u32 bytes = kLayout[size_class].block_bytes;
+  if (size != 0 && bytes >= kCutExactly) {
+    return give(heap, size_class, g_mixed_pool.take(units_for(size) * kQuantum, 1));
+  }
+  return give(heap, size_class, g_mixed_pool.take(bytes, bytes >= kListBytes ? 1 : kListBytes / bytes));
+}
+
+// Whether this is one of the first blocks of its class in a small process.
+bool is_young(const Heap* heap, ClassIndex size_class, usize size) {
+  return size != 0 && size <= kYoungSize && heap->hot[size_class].get() == nullptr &&
+         heap->young_blocks[size_class].get() < kYoungBlocks &&
+         (heap->churn[size_class].get() < kYoungChurn || always());
+}
+
+}  // namespace
+
+bool take_young(Heap* heap, ClassIndex size_class, usize size) {
+  // relaxed: a threshold. Once is for ever: refill does not come here again.
+  if (config::options().mixed == MixedPolicy::never || counters().held.load(relaxed) > kSmallProcess) {
+    heap->grown.set(1);
+    return false;
+  }
+  if (!is_young(heap, size_class, size)) return false;
+  heap->young_blocks[size_class].set(static_cast<u8>(heap->young_blocks[size_class].get() + 1));
+  return take_exactly(heap, size_class, size, 1);
+}
+
+bool take_holes(Heap* heap, ClassIndex size_class, usize size) {
+  if (config::options().mixed == MixedPolicy::never || is_at_work(heap, size_class)) return false;
+  // relaxed: a threshold.
+  if (counters().mixed.load(relaxed) < kManyMixed && !always()) return false;
+  return take_any_hole(heap, size_class, size);
+}
+
+bool make_holes(Heap* heap, ClassIndex size_class, usize size) {
+  if (config::options().mixed == MixedPolicy::never) return false;
+  if (is_at_work(heap, size_class)) {
+    heap->churn[size_class].set(0);  // it gets its span now
+    return false;
+  }
+  if (is_fragmented(heap) && convert_some(heap, size_class) && take_any_hole(heap, size_class, size)) return true;
+  return size >= kGrowMixed && is_full_of_holes() && take_exactly(heap, size_class, size, kMaxSpanSlots);
+}
+
+void free_mixed(void* block, Span* span) {
+  const usize bytes = g_mixed_pool.release(span, block);
+  if (COFFER_UNLIKELY(bytes == 0)) return refuse_free(block);
+  Heap* heap = t_heap;
+  if (bytes > kLargestSmall || heap == &g_null_heap) return;
+  Owned<u8>& churn = heap->churn[class_of(bytes)];
+  if (churn.get() < kChurn) churn.set(static_cast<u8>(churn.get() + 1));
+}
+
+void free_mixed_list(Block* first, u32 count, Span* span) {
+  for (; count > 0; --count) {
+    Block* next = first->next;
+    free_mixed(first, span);
+    first = next;
+  }
+}
+
+// --- Idle pages. ---
+
+namespace {
+
+template <class Visit>
+void for_each_mixed(Visit&& visit) {
+  // relaxed: a span that becomes one now waits for the next time.
+  if (counters().mixed.load(relaxed) == 0) return;
+  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans) return;
+    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
+      if (slot_use == SlotUse::mixed) visit(span);
+    });
+  });
+}
+
+}  // namespace
+
+usize purge_mixed_spans() {
+  usize bytes = 0;
+  for_each_mixed([&](Span* span) { bytes += g_mixed_pool.purge(span, ~usize{0}); });
+  return bytes;
+}
+
+bool purge_mixed_that_wait() {
+  usize waits = 0;
+  for_each_mixed([&](Span* span) { g_mixed_pool.purge_if_quiet(span, kQuietSteps, &waits); });
+  return waits > config::options().free_limit;
+}
+
+}  // namespace coffer

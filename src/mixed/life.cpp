@@ -1,0 +1,302 @@
+// How mixed spans begin and end, and how their idle pages are given back.
+#include "mixed/map_of.hpp"
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+#include "pool/slot_pool.hpp"
+#include "span/class_use.hpp"
+
+namespace coffer {
+
+namespace {
+
+// Pages of which no byte was written since they were last known to be zero.
+u64 untouched_pages(const Span* span) {
+  const u32 pages = span->slots.get() * kPagesPerSlot;
+  u64 untouched = span->absent.get() & low_mask(pages);
+  const u64 cut = ~span->absent.get() & low_mask(pages);
+  // The last block that starts in a page that was cut may reach into the pages after it.
+  if (cut != 0) {
+    const usize touched = (highest_bit(cut) + 1) * kCarvePage + span->block_bytes.get();
+    untouched &= ~low_mask(static_cast<u32>(divide_up(touched, kCarvePage)));
+  }
+  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
+    if ((span->dirty_slots_at_start.get() >> slot) & 1)
+      untouched &= ~(low_mask(kPagesPerSlot) << (slot * kPagesPerSlot));
+  }
+  return untouched;
+}
+
+// Takes the blocks of a free list out of the table; false: the list leads to something that is no block in use.
+bool remove_list(UnitMap& map, const Span* span, const Block* list) {
+  const uptr start = span_start(span);
+  const u32 units = span->block_bytes.get() / kQuantum;
+  for (; list != nullptr; list = list->next) {
+    const uptr address = reinterpret_cast<uptr>(list);
+    if (!is_block_start(span, address)) return false;
+    const u32 unit = static_cast<u32>((address - start) / kQuantum);
+    if (!map.is_start(unit)) return false;  // twice on the list: also where a circle ends
+    map.remove(unit, units);
+  }
+  return true;
+}
+
+// The table of a span of one class: all blocks, less those on its local list and those that were never cut.
+bool describe(UnitMap& map, const Span* span) {
+  map.clear();
+  const u32 first = static_cast<u32>((span->first_block - span_start(span)) / kQuantum);
+  const u32 units = span->block_bytes.get() / kQuantum;
+  for (u32 i = 0; i < span->capacity.get(); ++i) {
+    const u32 unit = first + i * units;
+    if (((span->absent.get() >> (unit / kUnitsPerPage)) & 1) == 0) map.add(unit, units);
+  }
+  return remove_list(map, span, span->local_free.get());
+}
+
+void push_back_local(Span* span, Block* list, u32 count) {
+  Block* last = list;
+  while (last->next != nullptr) last = last->next;
+  last->next = span->local_free.get();
+  const u32 before = local_count(span);
+  span->local_free.set(list);
+  set_countdown(span, before + count, kNever);
+}
+
+// The transition. Blocks that others freed leave the table first. false: one of them was no block in use.
+bool mark_mixed(UnitMap& map, Span* span) {
+  Heap* owner = span->owner.load(relaxed);  // relaxed: the caller's, or the claimant's own knowledge
+  u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
+  for (;;) {
+    if (RemoteWord(seen).first() != 0) {
+      u32 count = 0;
+      Block* list = take_remote(span, &count);
+      const bool whole = remove_list(map, span, list);
+      push_back_local(span, list, count);
+      if (!whole) {
+        span->owner.store(owner, relaxed);  // relaxed: as above
+        return false;
+      }
+      seen = span->remote.load(relaxed);
+      continue;
+    }
+    span->owner.store(nullptr, relaxed);  // relaxed: published by the CAS
+    const RemoteWord mixed = RemoteWord(seen).with(SpanState::mixed, 0, 0);
+    // release: pairs with the acquire in push_remote, though the lock, which that thread takes next, would do.
+    if (span->remote.compare_exchange(seen, mixed.bits(), std::memory_order_release, relaxed)) return true;
+  }
+}
+
+}  // namespace
+
+bool MixedPool::convert(Span* span) {
+  Arena* arena = arena_of_span(span);
+  if (!commit_unit_maps(arena, slot_index(arena, span) + span->slots.get())) return false;
+  if (!grow(span_bytes(span))) return false;
+  bool whole = false, live = false;
+  {
+    Shard& shard = shard_of(span);
+    LockGuard guard(shard.lock);
+    UnitMap map = map_of(span);
+    const u64 untouched = untouched_pages(span);
+    whole = describe(map, span) && mark_mixed(map, span);
+    if (whole) {
+      span_ended(span, 0);  // for its class
+      span->local_free.set(nullptr);
+      set_countdown(span, 0, kNever);
+      span->absent.set(untouched);
+      live = add(shard, span, map.count_used(), map.largest_hole());
+    }
+  }
+  if (!whole) {
+    shrink(span_bytes(span));
+  } else if (!live) {
+    end(span);  // its last blocks were freed meanwhile
+  }
+  return whole;
+}
+
+// Under the lock: a span of the shard's from now on, with so much in use. false: nothing is, and the caller ends it.
+bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole) {
+  span->next.set(0);
+  span->previous.set(0);
+  span->listed.set(0);
+  span->cut.set(0);
+  set_live(shard, span, used);
+  set_search_start(span, 0);
+  // relaxed, both: who still sees a span of a class gets here by the remote word; others by the lock, or with a block.
+  span->use.store(used != 0 ? SlotUse::mixed : SlotUse::none, relaxed);
+  if (used == 0) return false;
+  shard.held.set(shard.held.get() + span_bytes(span));
+  place(shard, span, hole);
+  return true;
+}
+
+Block* MixedPool::make(u32 bytes, u32 slots) {
+  if (!grow(slots * kSlotBytes)) return nullptr;
+  const SlotRun run = acquire_slots(slots, slots, current_shard());
+  const bool ready = run.count != 0 && commit_unit_maps(run.arena, run.slot + slots);
+  if (!ready) {
+    if (run.count != 0) release_slots(run.arena, run.slot, slots, run.dirty);
+    shrink(slots * kSlotBytes);
+    return nullptr;
+  }
+  Span* span = run.arena->spans + run.slot;
+  span->first_block = run.arena->base + uptr{run.slot} * kSlotBytes;
+  span->limit = 0;
+  span->multiplier = 0;
+  span->block_bytes.set(0);
+  span->capacity.set(0);
+  span->slots.set(static_cast<u8>(slots));
+  u64 absent = 0;
+  for (u32 i = 0; i < slots; ++i) {
+    if (((run.dirty >> i) & 1) == 0) absent |= low_mask(kPagesPerSlot) << (i * kPagesPerSlot);
+  }
+  span->absent.set(absent & ~pages_of(0, units_for(bytes)));
+  const u32 units = units_for(bytes);
+  set_countdown(span, 0, kNever);
+  span->local_free.set(nullptr);
+  {
+    Shard& shard = shard_of(span);
+    LockGuard guard(shard.lock);
+    UnitMap map = map_of(span);
+    map.clear();
+    map.add(0, units);
+    // relaxed, both: published by the lock, and with the blocks.
+    span->remote.store(load_word(span, relaxed).next_life(SpanState::mixed).bits(), relaxed);
+    for (u32 i = 1; i < slots; ++i) {
+      span[i].first_distance.set(static_cast<u8>(i));
+      span[i].use.store(SlotUse::span_rest, relaxed);
+    }
+    add(shard, span, units, map.units() - units);
+  }
+  Block* block = reinterpret_cast<Block*>(span->first_block);
+  block->next = nullptr;
+  return block;
+}
+
+// Nothing is live, it is on no list, and it is described as free: it is the caller's alone.
+void MixedPool::end(Span* span) {
+  const u32 slots = span->slots.get();
+  u64 dirty = 0;
+  for (u32 i = 0; i < slots; ++i) {
+    const u64 pages = low_mask(kPagesPerSlot);
+    if (((span->absent.get() >> (i * kPagesPerSlot)) & pages) != pages) dirty |= u64{1} << i;
+    span[i].use.store(SlotUse::none, relaxed);  // relaxed, all here: published by the release of the slots
+  }
+  span->limit = 0;
+  span->remote.store(load_word(span, relaxed).next_life(SpanState::free).bits(), relaxed);
+  Arena* arena = arena_of_span(span);
+  release_slots(arena, slot_index(arena, span), slots, dirty);
+  shrink(slots * kSlotBytes);
+}
+
+// --- Idle pages. ---
+
+// Under the lock: takes the first run of idle pages, as a block is taken, so that nobody cuts them while the kernel
+// works. false: there is none, or others are at work in the shard.
+bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
+  if (!is_mixed(span) || shard.purged.get() != 0) return false;
+  UnitMap map = map_of(span);
+  const u32 pages = span->slots.get() * kPagesPerSlot;
+  const u32 step = static_cast<u32>(os::page_size() > kCarvePage ? os::page_size() / kCarvePage : 1);
+  const u64 resident = ~span->absent.get() & low_mask(pages);
+  const auto idle = [&](u32 page) {
+    const u32 unit = page * kUnitsPerPage;
+    return page + step <= pages && ((resident >> page) & low_mask(step)) != 0 &&
+           map.next_used(unit) >= unit + step * kUnitsPerPage;
+  };
+  u32 from = 0;
+  u32 count = 0;
+  while (from < pages && !idle(from)) from += step;
+  while (from + count < pages && idle(from + count) && count * kCarvePage < bytes) count += step;
+  if (count == 0) return false;
+  map.add(from * kUnitsPerPage, count * kUnitsPerPage);
+  span->cut.set(span->cut.get() + count * kUnitsPerPage);  // in use, and not live
+  shard.purged_from.set(from);
+  shard.purged_pages.set(count);
+  shard.purged.set(span_number(span));
+  return true;
+}
+
+// Under the lock: puts the pages back. true: nothing is live in the span any more, and the caller ends it.
+bool MixedPool::end_purge(Shard& shard, bool purged) {
+  Span* span = span_at(shard.purged.get());
+  const u32 pages = shard.purged_pages.get();
+  const u32 unit = shard.purged_from.get() * kUnitsPerPage;
+  shard.purged.set(0);
+  UnitMap map = map_of(span);
+  map.remove(unit, pages * kUnitsPerPage);
+  span->cut.set(span->cut.get() - pages * kUnitsPerPage);
+  if (unit < search_start(span)) set_search_start(span, unit);
+  if (purged) span->absent.set(span->absent.get() | (low_mask(pages) << (unit / kUnitsPerPage)));
+  if (span->cut.get() == 0) {
+    retire(shard, span);
+    return true;
+  }
+  const u32 hole = map.next_used(unit) - map.hole_start(unit);
+  if (hole > hole_of(span)) place(shard, span, hole);
+  return false;
+}
+
+usize MixedPool::unbacked_bytes(const Span* span) {
+  const Arena* arena = arena_of_span(span);
+  // A huge page is resident whole.
+  if (arena->chunks[slot_index(arena, span) / kSlotsPerChunk].huge.get() != 0) return 0;
+  return count_bits(span->absent.get() & low_mask(span->slots.get() * kPagesPerSlot)) * kCarvePage;
+}
+
+usize MixedPool::purge(Span* span, usize bytes) {
+  Shard& shard = shard_of(span);
+  const SpanNumber number = span_number(span);
+  for (usize done = 0;;) {
+    uptr start = 0;
+    usize length = 0;
+    {
+      LockGuard guard(shard.lock);
+      if (done >= bytes || !begin_purge(shard, span, bytes - done)) return done;
+      start = span_start(span) + shard.purged_from.get() * kCarvePage;
+      length = shard.purged_pages.get() * kCarvePage;
+    }
+    Arena* arena = arena_of_span(span);
+    forbid_huge(arena, slot_index(arena, span) / kSlotsPerChunk);
+    const bool purged = os::purge(reinterpret_cast<void*>(start), length);
+    if (purged) done += length;
+    bool last = false;
+    {
+      LockGuard guard(shard.lock);
+      // Else a signal handler forked, and this is the child, which has put them back.
+      if (shard.purged.get() == number) last = end_purge(shard, purged);
+    }
+    if (last) end(span);
+    if (last || !purged) return done;
+  }
+}
+
+usize MixedPool::purge_if_quiet(Span* span, u32 calls, usize* waits) {
+  {
+    LockGuard guard(shard_of(span).lock);
+    if (!is_mixed(span) || quiet_of(span) == kPurged) return 0;
+    const u8 quiet = quiet_of(span);
+    set_quiet(span, quiet < calls ? static_cast<u8>(quiet + 1) : kPurged);
+    if (quiet < calls) {
+      *waits += span_bytes(span) - live_bytes(span);
+      return 0;
+    }
+  }
+  return purge(span, ~usize{0});
+}
+
+void MixedPool::finish_purges() {
+  for (Shard& shard : shards_) {
+    Span* span = nullptr;
+    {
+      LockGuard guard(shard.lock);
+      if (shard.purged.get() == 0) continue;
+      span = span_at(shard.purged.get());
+      // What the kernel took is not known: it counts as resident.
+      if (!end_purge(shard, false)) continue;
+    }
+    end(span);
+  }
+}
+
+}  // namespace coffer

@@ -1,0 +1,31 @@
+// What the files of this folder share.
+#pragma once
+
+#include "mixed/mixed.hpp"
+
+namespace coffer {
+
+inline u32 slot_index(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans); }
+
+inline UnitMap map_of(const Span* span) {
+  const Arena* arena = arena_of_span(span);
+  return {arena->unit_maps + usize{slot_index(arena, span)} * (kMapBytes / sizeof(u64)), span->slots.get()};
+}
+
+inline u32 unit_of(const Span* span, uptr address) { return static_cast<u32>((address - span_start(span)) / kQuantum); }
+
+// Pages that units [from, to) touch.
+inline u64 pages_of(u32 from, u32 to) {
+  const u32 first = from / kUnitsPerPage;
+  const u32 last = (to - 1) / kUnitsPerPage;
+  return low_mask(last - first + 1) << first;
+}
+
+inline u8 quiet_of(const Span* span) { return span->shard.get(); }
+inline void set_quiet(Span* span, u8 calls) { span->shard.set(calls); }
+inline constexpr u8 kPurged = 255;
+
+inline u32 search_start(const Span* span) { return span->taken_from.get(); }
+inline void set_search_start(Span* span, u32 unit) { span->taken_from.set(unit); }
+
+}  // namespace coffer

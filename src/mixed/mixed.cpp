@@ -1,0 +1,347 @@
+#include "mixed/mixed.hpp"
+
+#include "config/config.hpp"
+#include "mixed/map_of.hpp"
+#include "observe/counters.hpp"
+#include "pool/reclaimer.hpp"
+
+namespace coffer {
+
+MixedPool g_mixed_pool;
+
+namespace {
+
+constexpr u32 kLooks = 8;  // spans of one list that a search looks at
+
+}  // namespace
+
+// --- What is held, and what is live. ---
+
+usize MixedPool::counted_live() const {
+  usize live = 0;
+  for (const Shard& shard : shards_) live += shard.live.get();
+  return live;
+}
+
+bool MixedPool::may_grow(usize bytes) const {
+  const usize held = counters().mixed.load(relaxed) + bytes;  // relaxed, all in this file: a guess, or under a lock
+  return held <= limit_.get() || held <= kMixedFloor + kMixedPerLive * counted_live();
+}
+
+// Before a span becomes a mixed one. false: there are enough.
+bool MixedPool::grow(usize bytes) {
+  LockGuard guard(growth_);
+  const usize live = counted_live();
+  if (live > most_live_.get()) most_live_.set(live);
+  const usize limit = kMixedFloor + kMixedPerLive * most_live_.get();
+  const usize held = counters().mixed.load(relaxed) + bytes;
+  if (held > limit) return false;
+  limit_.set(limit);
+  counters().mixed.store(held, relaxed);
+  return true;
+}
+
+// After it ended, or did not become one.
+void MixedPool::shrink(usize bytes) {
+  LockGuard guard(growth_);
+  const usize held = counters().mixed.load(relaxed) - bytes;
+  counters().mixed.store(held, relaxed);
+  if (held != 0) return;
+  most_live_.set(0);
+  limit_.set(0);
+}
+
+// Under the shard's lock, as all that follows here.
+void MixedPool::set_live(Shard& shard, Span* span, u32 units) {
+  shard.live.set(shard.live.get() + (usize{units} - span->cut.get()) * kQuantum);
+  span->cut.set(units);
+  set_quiet(span, 0);
+}
+
+// --- Lists by largest hole. Under the shard's lock. ---
+
+void MixedPool::unlink(Shard& shard, Span* span) {
+  if (span->listed.get() == 0) return;
+  const SpanNumber next = span->next.get();
+  const SpanNumber previous = span->previous.get();
+  if (next != 0) span_at(next)->previous.set(previous);
+  if (previous != 0) {
+    span_at(previous)->next.set(next);
+  } else {
+    const u32 list = span->listed.get() - 1u;
+    shard.heads[list].set(next);
+    // relaxed, both: under the lock.
+    if (next == 0) shard.filled.store(shard.filled.load(relaxed) & ~(u64{1} << list), relaxed);
+  }
+  span->next.set(0);
+  span->previous.set(0);
+  span->listed.set(0);
+}
+
+void MixedPool::place(Shard& shard, Span* span, u32 hole) {
+  set_hole(span, hole);
+  const u32 list = hole == 0 ? 0 : hole_list(hole) + 1;
+  if (span->listed.get() == list) return;
+  unlink(shard, span);
+  if (list == 0) return;
+  Owned<SpanNumber>& head = shard.heads[list - 1];
+  const SpanNumber first = head.get();
+  const SpanNumber number = span_number(span);
+  span->next.set(first);
+  if (first != 0) span_at(first)->previous.set(number);
+  head.set(number);
+  // relaxed, both: under the lock; others look without it, and what they find there decides.
+  shard.filled.store(shard.filled.load(relaxed) | u64{1} << (list - 1), relaxed);
+  span->listed.set(static_cast<u8>(list));
+}
+
+// The shard whose smallest hole of at least about `units` is the smallest; not one of those in `tried`.
+MixedPool::Shard* MixedPool::choose(u32 units, u32 tried) {
+  Shard* best = nullptr;
+  u32 best_list = kHoleLists;
+  for (u32 i = 0; i < kShards; ++i) {
+    if ((tried >> i) & 1) continue;
+    Shard& shard = shards_[i];
+    // relaxed: only where to look.
+    const u64 filled = shard.filled.load(relaxed) >> hole_list(units);
+    if (filled == 0 || lowest_bit(filled) >= best_list) continue;
+    best = &shard;
+    best_list = lowest_bit(filled);
+  }
+  return best;
+}
+
+// A span with a hole for `units` at a multiple of `align`; the smallest that will do, by lists.
+Span* MixedPool::find(Shard& shard, u32 units, u32 align) {
+  // relaxed: under the lock.
+  u64 filled = shard.filled.load(relaxed) & ~low_mask(hole_list(units));
+  for (; filled != 0; filled &= filled - 1) {
+    SpanNumber number = shard.heads[lowest_bit(filled)].get();
+    for (u32 looks = 0; number != 0 && looks < kLooks; ++looks) {
+      Span* span = span_at(number);
+      const u32 hole = hole_of(span);
+      if (hole >= units + align - 1 || (hole >= units && map_of(span).has_hole(units, align))) return span;
+      number = span->next.get();
+    }
+  }
+  return nullptr;
+}
+
+bool MixedPool::may_serve(u32 bytes) const {
+  for (const Shard& shard : shards_) {
+    if ((shard.filled.load(relaxed) >> hole_list(units_for(bytes))) != 0) return true;  // relaxed: only whether to look
+  }
+  return false;
+}
+
+// Nothing is live in it any more: off its list. Whoever does this calls end() without the lock.
+void MixedPool::retire(Shard& shard, Span* span) {
+  unlink(shard, span);
+  shard.held.set(shard.held.get() - span_bytes(span));
+  // relaxed: published by the release of the slots. Under the lock, so that of two wrong frees the second is seen.
+  span->use.store(SlotUse::none, relaxed);
+}
+
+// --- Blocks. ---
+
+// Cuts up to `most` blocks; found[i]: their units. Returns their number, which may be 0 where the hole was an old one.
+u32 MixedPool::cut(Shard& shard, Span* span, u32 units, u32 align, u32 most, u32* found) {
+  UnitMap map = map_of(span);
+  u32 count = 0;
+  u32 largest = 0;
+  u64 touched = 0;
+  const u32 first = map.next_free(search_start(span));
+  set_search_start(span, first);
+  for (u32 from = first; from < map.units();) {
+    const u32 to = map.next_used(from);
+    u32 at = static_cast<u32>(round_up(from, align));
+    if (at + units <= to) {
+      if (at - from > largest) largest = at - from;
+      for (; at + units <= to && count < most; at += units) {
+        map.add(at, units);
+        found[count++] = at;
+        touched |= pages_of(at, at + units);
+      }
+      from = at;
+    }
+    if (to - from > largest) largest = to - from;
+    if (count == most) {
+      // The rest is not looked at: no hole there is larger than the largest was.
+      if (hole_of(span) > largest) largest = hole_of(span);
+      break;
+    }
+    from = to < map.units() ? map.next_free(to) : to;
+  }
+  set_live(shard, span, span->cut.get() + count * units);
+  span->absent.set(span->absent.get() & ~touched);
+  place(shard, span, largest);
+  return count;
+}
+
+// The same for one block, from the first hole that fits. Unless that was the largest, the rest is not looked at.
+u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* found) {
+  UnitMap map = map_of(span);
+  u32 count = 0;
+  u32 largest = 0;
+  const u32 first = map.next_free(search_start(span));
+  set_search_start(span, first);
+  for (u32 from = first; from < map.units();) {
+    const u32 to = map.next_used(from);
+    const u32 at = static_cast<u32>(round_up(from, align));
+    u32 left = to - from;
+    if (count == 0 && at + units <= to) {
+      map.add(at, units);
+      *found = at;
+      count = 1;
+      set_live(shard, span, span->cut.get() + units);
+      span->absent.set(span->absent.get() & ~pages_of(at, at + units));
+      if (to - from < hole_of(span)) return count;
+      left = at - from > to - at - units ? at - from : to - at - units;
+    }
+    if (left > largest) largest = left;
+    from = to < map.units() ? map.next_free(to) : to;
+  }
+  place(shard, span, largest);
+  return count;
+}
+
+Block* MixedPool::take(u32 bytes, u32 most) {
+  const u32 units = bytes / kQuantum;
+  const u32 natural = units & (0 - units);
+  const u32 align = natural < kCacheLine / kQuantum ? natural : kCacheLine / kQuantum;
+  if (most > kMostTaken) most = kMostTaken;
+  u32 found[kMostTaken];
+  u32 count = 0;
+  uptr start = 0;
+  // A shard that was chosen may turn out to have no such hole.
+  for (u32 tried = 0; count == 0;) {
+    Shard* shard = choose(units, tried);
+    if (shard == nullptr) return nullptr;
+    LockGuard guard(shard->lock);
+    while (count == 0) {
+      Span* span = find(*shard, units, align);
+      if (span == nullptr) break;
+      start = span_start(span);
+      count = most == 1 ? cut_one(*shard, span, units, align, found) : cut(*shard, span, units, align, most, found);
+    }
+    tried |= 1u << (shard - shards_);
+  }
+  // Linked without the lock: the holes may not be resident.
+  Block* list = nullptr;
+  while (count > 0) {
+    Block* block = reinterpret_cast<Block*>(start + usize{found[--count]} * kQuantum);
+    block->next = list;
+    list = block;
+  }
+  return list;
+}
+
+// Whether a block of the program's starts there: not pages that are on their way to the kernel.
+bool MixedPool::is_block(const Shard& shard, const Span* span, uptr address) const {
+  if (!is_mixed(span) || address % kQuantum != 0) return false;
+  const u32 unit = unit_of(span, address);
+  if (!map_of(span).is_start(unit)) return false;
+  return shard.purged.get() != span_number(span) || unit != shard.purged_from.get() * kUnitsPerPage;
+}
+
+usize MixedPool::release(Span* span, void* block) {
+  usize bytes = 0;
+  bool last = false, much = false;
+  Shard& shard = shard_of(span);
+  {
+    LockGuard guard(shard.lock);
+    if (!is_block(shard, span, reinterpret_cast<uptr>(block))) return 0;
+    UnitMap map = map_of(span);
+    const u32 unit = unit_of(span, reinterpret_cast<uptr>(block));
+    const u32 units = map.block_units(unit);
+    bytes = usize{units} * kQuantum;
+    map.remove(unit, units);
+    const u32 used = span->cut.get() - units;
+    set_live(shard, span, used);
+    if (unit < search_start(span)) set_search_start(span, unit);
+    if (used != 0) {
+      const u32 hole = map.next_used(unit) - map.hole_start(unit);
+      if (hole > hole_of(span)) place(shard, span, hole);
+      much = hole >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
+    } else {
+      retire(shard, span);
+      last = true;
+    }
+  }
+  if (last) end(span);
+  if (much) want_reclaimer();
+  return bytes;
+}
+
+usize MixedPool::size_of(Span* span, const void* block) {
+  Shard& shard = shard_of(span);
+  LockGuard guard(shard.lock);
+  if (!is_block(shard, span, reinterpret_cast<uptr>(block))) return 0;
+  return usize{map_of(span).block_units(unit_of(span, reinterpret_cast<uptr>(block)))} * kQuantum;
+}
+
+usize MixedPool::size_around(Span* span, uptr address) {
+  LockGuard guard(shard_of(span).lock);
+  const UnitMap map = map_of(span);
+  u32 unit = unit_of(span, address);
+  if (!is_mixed(span) || !map.is_used(unit)) return 0;
+  while (unit > 0 && !map.is_start(unit)) --unit;
+  return usize{map.block_units(unit)} * kQuantum;
+}
+
+bool MixedPool::resize(Span* span, void* block, usize bytes) {
+  Shard& shard = shard_of(span);
+  LockGuard guard(shard.lock);
+  UnitMap map = map_of(span);
+  const u32 unit = unit_of(span, reinterpret_cast<uptr>(block));
+  const u32 have = map.block_units(unit);
+  const u32 want = units_for(bytes);
+  if (want <= have) {
+    map.set_used(unit + want, have - want, false);
+    set_live(shard, span, span->cut.get() - (have - want));
+    if (unit + want < search_start(span)) set_search_start(span, unit + want);
+    const u32 hole = want < have ? map.next_used(unit + want) - (unit + want) : 0;
+    if (hole > hole_of(span)) place(shard, span, hole);
+    return true;
+  }
+  if (unit + want > map.units() || map.next_used(unit + have) < unit + want) return false;
+  map.set_used(unit + have, want - have, true);
+  set_live(shard, span, span->cut.get() + (want - have));
+  span->absent.set(span->absent.get() & ~pages_of(unit + have, unit + want));
+  return true;
+}
+
+// --- Fork and checks. ---
+
+void MixedPool::lock_for_fork() {
+  growth_.lock_for_fork();
+  for (Shard& shard : shards_) shard.lock.lock_for_fork();
+}
+
+void MixedPool::unlock_after_fork() {
+  for (Shard& shard : shards_) shard.lock.unlock_after_fork();
+  growth_.unlock_after_fork();
+}
+
+void MixedPool::count_anew() const {
+  usize held = 0;
+  for (const Shard& shard : shards_) held += shard.held.get();
+  counters().mixed.store(held, relaxed);
+}
+
+MixedPool::Fault MixedPool::check(Span* span) {
+  LockGuard guard(shard_of(span).lock);
+  const UnitMap map = map_of(span);
+  const RemoteWord word = load_word(span, relaxed);
+  if (word.state() != SpanState::mixed || word.count() != 0 || word.first() != 0) return Fault::state;
+  // relaxed: no other thread is inside.
+  if (span->owner.load(relaxed) != nullptr) return Fault::state;
+  if (!map.is_whole()) return Fault::table;
+  if (map.count_used() != span->cut.get() || span->cut.get() == 0) return Fault::count;
+  const u32 hole = hole_of(span);
+  if (hole < map.largest_hole() || hole > map.units()) return Fault::hole;
+  if (span->listed.get() != (hole == 0 ? 0 : hole_list(hole) + 1)) return Fault::list;
+  return Fault::none;
+}
+
+}  // namespace coffer

@@ -1,0 +1,134 @@
+// Mixed spans: spans whose blocks have any size that is a multiple of 16 bytes, at any 16-byte position. What is used
+// is known from bitmaps outside the blocks (mixed/unit_map.hpp), so the holes between blocks serve every class.
+//
+// Where they come from: convert() takes a span of one class of which little is live (heap/mixing.cpp says when), with
+// its live blocks where they are; make() takes a new slot, for the first blocks of a small process.
+//
+// A mixed span has no owner: every free of one of its blocks takes the slow path, and everything is done under the lock
+// of the span's shard. Its record, beside the fields that keep their meaning (first_block, slots, absent):
+//
+//   use       SlotUse::mixed in the first record; later slots as in any span
+//   remote    SpanState::mixed, first and count 0: a push that comes late from a thread that saw the span before its
+//             conversion meets it in its CAS loop, pushes nothing, and frees the blocks here (PushDuty::mixed)
+//   cut       units in use
+//   hole      (large_chunks) units of the largest hole; never too few, perhaps too many: a hole was taken since
+//   next, previous, listed   the shard's list of spans whose largest hole is about the same
+//   absent    bit i: page i is not resident, as far as is known
+//   quiet     (shard) looks of the reclaimer since something was cut or freed; kPurged: its idle pages were given back
+//   from      (taken_from) units before this one are in use, or perhaps free if they lie before a freed block
+//   limit, multiplier, capacity, block_bytes   of the class it was, untouched: that thread may still read them
+#pragma once
+
+#include "arena/arena.hpp"
+#include "mixed/unit_map.hpp"
+#include "span/span.hpp"
+
+namespace coffer {
+
+inline constexpr u32 kMostTaken = 128;  // blocks that one call of take() cuts
+// What all mixed spans hold is at most twice what was live in them, and this (docs/design/bound.md).
+inline constexpr usize kMixedFloor = usize{4} << 20;
+inline constexpr u32 kMixedPerLive = 2;
+
+// Lists by largest hole, four to a doubling: 1, 2, 3, 4, 5, 6, 7, 8 to 9, 10 to 11 ... up to 16,384 units.
+inline constexpr u32 kHoleLists = 54;
+constexpr u32 hole_list(u32 hole) {
+  if (hole < 4) return hole - 1;
+  const u32 doubling = highest_bit(hole);
+  return 4 * (doubling - 1) - 1 + ((hole >> (doubling - 2)) & 3);
+}
+static_assert(hole_list(4) == 3 && hole_list(7) == 6 && hole_list(8) == 7 && hole_list(9) == 7);
+static_assert(hole_list(kMaxSpanSlots * kUnitsPerSlot) < kHoleLists);
+
+class MixedPool {
+ public:
+  // Makes the span a mixed one. The caller holds it alone (its claimant, or an owner in whose state nobody claims), on
+  // no list, with none of its blocks on a heap's list; remote frees may come in meanwhile. false: no memory for the
+  // table, a free list of the span is broken, or mixed spans hold enough (limit); then it is as it was.
+  bool convert(Span* span);
+  // A block of a new mixed span of 1, 2, 4 or 8 slots. nullptr: no memory, or mixed spans hold enough (limit).
+  Block* make(u32 bytes, u32 slots);
+
+  // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one span, linked; nullptr: no hole fits. Multiples
+  // of 32 are aligned to 32, of 64 to a cache line, as in spans of their class.
+  Block* take(u32 bytes, u32 most);
+  // Frees a block and returns its bytes. 0: no block starts there.
+  usize release(Span* span, void* block);
+  // Usable bytes of a block; 0: no block starts there.
+  usize size_of(Span* span, const void* block);
+  // Usable bytes of the block that the address lies in; 0: it lies in none.
+  usize size_around(Span* span, uptr address);
+  // Makes a block larger or smaller where it is. false: what follows it is in use (nothing changed).
+  bool resize(Span* span, void* block, usize bytes);
+
+  // Gives back the whole pages of the span in which nothing is live; the caller says for how many bytes at most.
+  // Returns the bytes given back. No lock is held across the system call.
+  usize purge(Span* span, usize bytes);
+  // The same, if nothing was cut or freed in the span for so many calls of this. *waits grows by the free bytes of a
+  // span that has to be looked at again.
+  usize purge_if_quiet(Span* span, u32 calls, usize* waits);
+
+  // Whether any hole of this size may be there; without a lock.
+  bool may_serve(u32 bytes) const;
+
+  // What all mixed spans hold cannot pass this: twice the most that was seen live in them, and kMixedFloor; 0 if there
+  // is none. It is computed from what is live when one is added, and rises until there is none any more.
+  usize limit() const { return limit_.get(); }
+  bool may_grow(usize bytes) const;  // a guess: whether the limit allows one more
+
+  void lock_for_fork();
+  void unlock_after_fork();
+  // In a fork child, when other threads wait: finishes what vanished ones had begun.
+  void finish_purges();
+  void count_anew() const;  // counters().mixed
+
+  // For walks, while no other thread is inside: violations found in a mixed span.
+  enum class Fault : u8 { none, state, table, count, hole, list };
+  Fault check(Span* span);
+  usize counted_live() const;                     // over all shards
+  static usize unbacked_bytes(const Span* span);  // of pages that are not resident
+  static usize live_bytes(const Span* span) { return usize{span->cut.get()} * kQuantum; }
+
+ private:
+  static constexpr u32 kShards = 8;
+  struct alignas(kCacheLine) Shard {
+    SpinLock lock;
+    Atomic<u64> filled;  // bit i: list i is not empty; written under the lock, read without it to skip
+    Owned<SpanNumber> heads[kHoleLists];
+    Owned<usize> held;  // bytes of its spans
+    Owned<usize> live;  // and of what is in use in them
+    // Pages that are being given back now. Meanwhile they are taken, as a block is; one run a shard at a time.
+    Owned<SpanNumber> purged;
+    Owned<u32> purged_from, purged_pages;
+  };
+
+  Shard& shard_of(const Span* span) { return shards_[(span_number(span) / kMaxSpanSlots) % kShards]; }
+  bool is_block(const Shard& shard, const Span* span, uptr address) const;
+  bool grow(usize bytes);
+  void shrink(usize bytes);
+  void set_live(Shard& shard, Span* span, u32 units);
+  bool begin_purge(Shard& shard, Span* span, usize bytes);
+  bool end_purge(Shard& shard, bool purged);
+  bool add(Shard& shard, Span* span, u32 used, u32 hole);
+  void retire(Shard& shard, Span* span);
+  void place(Shard& shard, Span* span, u32 hole);
+  void unlink(Shard& shard, Span* span);
+  Shard* choose(u32 units, u32 tried);
+  Span* find(Shard& shard, u32 units, u32 align);
+  u32 cut(Shard& shard, Span* span, u32 units, u32 align, u32 most, u32* found);
+  u32 cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* found);
+  void end(Span* span);
+
+  Shard shards_[kShards];
+  SpinLock growth_;         // counters().mixed, and these two; never taken together with a shard's
+  Owned<usize> most_live_;  // seen since there was no mixed span
+  Owned<usize> limit_;
+};
+
+extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));
+
+inline u32 hole_of(const Span* span) { return span->large_chunks.get(); }
+inline void set_hole(Span* span, u32 units) { span->large_chunks.set(units); }
+inline bool is_mixed(const Span* span) { return span->use.load(relaxed) == SlotUse::mixed; }  // relaxed: as is_large
+
+}  // namespace coffer

@@ -1,0 +1,131 @@
+// Which 16-byte units of a mixed span are in use, and where its blocks start: the side table of a mixed span, outside
+// the blocks. Two bits a unit, 512 bytes a slot: a block is a start bit and the used bits from it to the next start or
+// free unit, so the table knows each block's size, and every pointer that is no block's start.
+//
+//   slot 0: | start, 32 words | used, 32 words |   slot 1: | start | used | ...
+//
+// Plain words: read and written under the lock of the span's shard only (mixed/mixed.hpp). Pure, so that it can be
+// tested for itself.
+#pragma once
+
+#include "arena/arena.hpp"
+
+namespace coffer {
+
+inline constexpr u32 kUnitsPerSlot = kSlotBytes / kQuantum;
+inline constexpr u32 kUnitsPerPage = kCarvePage / kQuantum;
+inline constexpr u32 kMapWords = kUnitsPerSlot / 64;  // of one kind, a slot
+inline constexpr usize kMapBytes = usize{2} * kMapWords * sizeof(u64);
+static_assert(kUnitMapBytes == kMapBytes);
+
+constexpr u32 units_for(usize bytes) { return bytes == 0 ? 1 : static_cast<u32>((bytes + kQuantum - 1) / kQuantum); }
+
+class UnitMap {
+ public:
+  UnitMap(u64* words, u32 slots) : words_(words), units_(slots * kUnitsPerSlot) {}
+
+  u32 units() const { return units_; }
+  bool is_start(u32 unit) const { return unit < units_ && ((start_word(unit / 64) >> (unit % 64)) & 1) != 0; }
+  bool is_used(u32 unit) const { return ((used_word(unit / 64) >> (unit % 64)) & 1) != 0; }
+
+  void clear() {
+    for (u32 i = 0; i < units_ / 64 * 2; ++i) words_[i] = 0;
+  }
+  // Units of the block that starts at `unit`.
+  u32 block_units(u32 unit) const {
+    for (u32 at = unit + 1; at < units_;) {
+      const u64 end = (start_word(at / 64) | ~used_word(at / 64)) >> (at % 64);
+      if (end != 0) return at + lowest_bit(end) - unit;
+      at = (at / 64 + 1) * 64;
+    }
+    return units_ - unit;
+  }
+  void add(u32 unit, u32 count) {
+    start_word(unit / 64) |= u64{1} << (unit % 64);
+    set_used(unit, count, true);
+  }
+  void remove(u32 unit, u32 count) {
+    start_word(unit / 64) &= ~(u64{1} << (unit % 64));
+    set_used(unit, count, false);
+  }
+  // Without a start: units that are nobody's and may not be handed out.
+  void set_used(u32 unit, u32 count, bool used) {
+    for (const u32 end = unit + count; unit < end;) {
+      const u32 bit = unit % 64;
+      const u32 here = 64 - bit < end - unit ? 64 - bit : end - unit;
+      u64& word = used_word(unit / 64);
+      word = used ? word | (low_mask(here) << bit) : word & ~(low_mask(here) << bit);
+      unit += here;
+    }
+  }
+
+  // The first free unit at or after `unit`, and the first used one; units() if there is none.
+  u32 next_free(u32 unit) const { return next(unit, ~u64{0}); }
+  u32 next_used(u32 unit) const { return next(unit, 0); }
+  // The first unit of the hole that the free unit lies in.
+  u32 hole_start(u32 unit) const {
+    for (;;) {
+      const u64 used = used_word(unit / 64) << (63 - unit % 64);
+      if (used != 0) return unit + 1 - static_cast<u32>(__builtin_clzll(used));
+      if (unit < 64) return 0;
+      unit = unit / 64 * 64 - 1;
+    }
+  }
+  u32 count_used() const {
+    u32 count = 0;
+    for (u32 i = 0; i < units_ / 64; ++i) count += count_bits(used_word(i));
+    return count;
+  }
+  u32 largest_hole() const {
+    u32 largest = 0;
+    for (u32 from = next_free(0); from < units_;) {
+      const u32 to = next_used(from);
+      if (to - from > largest) largest = to - from;
+      from = to < units_ ? next_free(to) : to;
+    }
+    return largest;
+  }
+  // Whether `count` free units follow each other from a multiple of `align` (a power of two) on.
+  bool has_hole(u32 count, u32 align) const {
+    for (u32 from = next_free(0); from < units_;) {
+      const u32 to = next_used(from);
+      if (round_up(from, align) + count <= to) return true;
+      from = to < units_ ? next_free(to) : to;
+    }
+    return false;
+  }
+  // Every start is used, and every used run begins with a start.
+  bool is_whole() const {
+    bool before = false;
+    for (u32 unit = 0; unit < units_; ++unit) {
+      const bool used = is_used(unit);
+      if ((is_start(unit) && !used) || (used && !before && !is_start(unit))) return false;
+      before = used;
+    }
+    return true;
+  }
+
+ private:
+  u64& start_word(u32 i) { return words_[i / kMapWords * 2 * kMapWords + i % kMapWords]; }
+  u64& used_word(u32 i) { return words_[(i / kMapWords * 2 + 1) * kMapWords + i % kMapWords]; }
+  u64 start_word(u32 i) const { return words_[i / kMapWords * 2 * kMapWords + i % kMapWords]; }
+  const u64& used_word(u32 i) const { return words_[(i / kMapWords * 2 + 1) * kMapWords + i % kMapWords]; }
+  u32 next(u32 unit, u64 flip) const {
+    if (unit >= units_) return units_;
+    const u64 found = (used_word(unit / 64) ^ flip) >> (unit % 64);
+    if (found != 0) return unit + lowest_bit(found);
+    // Word by word: runs are long in a span that fills, and this loop is most of the work of cutting.
+    for (u32 i = unit / 64 + 1; i < units_ / 64;) {
+      const u32 end = (i / kMapWords + 1) * kMapWords;  // of the slot's words
+      for (const u64* word = &used_word(i); i < end; ++i, ++word) {
+        if (*word != flip) return i * 64 + lowest_bit(*word ^ flip);
+      }
+    }
+    return units_;
+  }
+
+  u64* words_;
+  u32 units_;
+};
+
+}  // namespace coffer

@@ -1,0 +1,373 @@
+// Mixed spans for themselves: conversion, blocks from holes, misuse, and threads that free while a span is converted.
+#include "mixed/mixed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "fresh.hpp"
+#include "ground.hpp"
+#include "heap/heap.hpp"
+#include "observe/counters.hpp"
+#include "os/fake/fake.hpp"
+#include "worker.hpp"
+
+namespace coffer {
+namespace {
+
+using test::start_ground;
+using Fault = MixedPool::Fault;
+
+struct Cut {
+  Span* span;
+  std::vector<Block*> blocks;
+};
+
+// A span of the class in state hot, `pages` pages of it cut.
+Cut cut_span(ClassIndex size_class, u32 pages = ~0u) {
+  Cut cut{make_span(size_class, nullptr), {}};
+  bool zero = false;
+  for (u32 i = 0; i < pages; ++i) {
+    Block* list = cut_page(cut.span, &zero);
+    if (list == nullptr) break;
+    for (; list != nullptr; list = list->next) cut.blocks.push_back(list);
+  }
+  return cut;
+}
+
+void free_local(Span* span, Block* block) { push_local(span, block, span->local_free.get()); }
+
+void fill(void* block, usize bytes) {
+  memset(block, static_cast<int>(reinterpret_cast<uptr>(block) >> 4) & 0xff, bytes);
+}
+bool is_filled(const void* block, usize bytes) {
+  const auto* at = static_cast<const unsigned char*>(block);
+  for (usize i = 0; i < bytes; ++i) {
+    if (at[i] != ((reinterpret_cast<uptr>(block) >> 4) & 0xff)) return false;
+  }
+  return true;
+}
+
+bool convert(Span* span) {
+  EXPECT_TRUE(claim(span, SpanState::hot));
+  return g_mixed_pool.convert(span);
+}
+
+usize held() { return counters().held.load(relaxed); }
+
+FRESH_TEST(Mixed, ConversionKeepsEverySurvivor) {
+  start_ground();
+  std::mt19937 random(1);
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    for (const u32 pages : {1u, 3u, ~0u}) {
+      const auto [span, blocks] = cut_span(c, pages);
+      const usize bytes = span->block_bytes.get();
+      std::vector<Block*> live;
+      for (Block* block : blocks) {
+        switch (random() % 8) {
+          case 0:
+            fill(block, bytes);
+            live.push_back(block);
+            break;
+          case 1:
+            ASSERT_EQ(push_remote(span, block, block, 1) == PushDuty::double_free, false);
+            break;
+          default:
+            free_local(span, block);
+        }
+      }
+      if (live.empty()) continue;
+      // Remote pushes may have claimed it already.
+      ASSERT_TRUE(load_word(span, relaxed).state() == SpanState::claimed || claim(span, SpanState::hot));
+      ASSERT_TRUE(g_mixed_pool.convert(span)) << "class " << c;
+      ASSERT_EQ(g_mixed_pool.check(span), Fault::none);
+      ASSERT_EQ(MixedPool::live_bytes(span), live.size() * bytes);
+      usize next = 0;
+      for (Block* block : blocks) {
+        const bool lives = next < live.size() && block == live[next];
+        ASSERT_EQ(g_mixed_pool.size_of(span, block), lives ? bytes : 0);
+        if (lives) ++next;
+      }
+      // Holes are used by another size, and nobody's bytes change.
+      std::vector<Block*> others;
+      while (Block* list = g_mixed_pool.take(48, 100)) {
+        for (; list != nullptr; list = list->next) others.push_back(list);
+      }
+      for (Block* block : others) fill(block, 48);
+      for (Block* block : live) ASSERT_TRUE(is_filled(block, bytes));
+      for (Block* block : others) ASSERT_TRUE(is_filled(block, 48));
+      ASSERT_EQ(g_mixed_pool.check(span), Fault::none);
+      const usize before = held();
+      const usize slots = span->slots.get();
+      for (Block* block : others) ASSERT_TRUE(g_mixed_pool.release(span, block));
+      for (Block* block : live) ASSERT_TRUE(g_mixed_pool.release(span, block));
+      ASSERT_EQ(span->use.load(relaxed), SlotUse::none);
+      ASSERT_EQ(held(), before - slots * kSlotBytes);
+      ASSERT_EQ(counters().mixed.load(relaxed), 0u);
+    }
+  }
+}
+
+FRESH_TEST(Mixed, ServesAndFreesAsAModelSays) {
+  start_ground();
+  std::mt19937 random(2);
+  std::map<uptr, usize> live;
+  std::vector<uptr> order;
+  for (int step = 0; step < 60'000; ++step) {
+    const bool grow = (step / 10'000) % 2 == 0;
+    if (order.empty() || random() % 8 < (grow ? 5u : 3u)) {
+      const u32 bytes = 16 * (1 + static_cast<u32>(random() % (random() % 8 == 0 ? 1024 : 32)));
+      Block* block = g_mixed_pool.take(bytes, 1);
+      if (block == nullptr) block = g_mixed_pool.make(bytes, 1u << random() % 4);
+      ASSERT_NE(block, nullptr);
+      const uptr at = reinterpret_cast<uptr>(block);
+      ASSERT_EQ(at % (bytes % 64 == 0 ? 64 : 16), 0u);
+      const auto after = live.lower_bound(at);
+      ASSERT_TRUE(after == live.end() || at + bytes <= after->first);
+      ASSERT_TRUE(after == live.begin() || std::prev(after)->first + std::prev(after)->second <= at);
+      fill(block, bytes);
+      live[at] = bytes;
+      order.push_back(at);
+      continue;
+    }
+    const usize i = random() % order.size();
+    void* block = reinterpret_cast<void*>(order[i]);
+    Span* span = first_record(slot_record(&g_arenas.arenas[0], order[i]));
+    usize& bytes = live[order[i]];
+    ASSERT_EQ(g_mixed_pool.size_of(span, block), bytes);
+    ASSERT_TRUE(is_filled(block, bytes));
+    if (random() % 4 == 0) {
+      const usize wanted = 16 * (1 + random() % 64);
+      if (g_mixed_pool.resize(span, block, wanted)) {
+        const auto after = live.upper_bound(order[i]);
+        ASSERT_TRUE(after == live.end() || order[i] + wanted <= after->first);
+        bytes = wanted;
+        fill(block, bytes);
+      } else {
+        ASSERT_GT(wanted, bytes);
+      }
+      continue;
+    }
+    ASSERT_TRUE(g_mixed_pool.release(span, block));
+    live.erase(order[i]);
+    order[i] = order.back();
+    order.pop_back();
+    ASSERT_TRUE(!is_mixed(span) || g_mixed_pool.check(span) == Fault::none);
+  }
+  for (const uptr at : order) {
+    ASSERT_TRUE(g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], at)), reinterpret_cast<void*>(at)));
+  }
+  EXPECT_EQ(held(), 0u);
+}
+
+FRESH_TEST(Mixed, RefusesWhatIsNoBlock) {
+  start_ground();
+  auto* block = reinterpret_cast<char*>(g_mixed_pool.make(160, 2));
+  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
+  Block* other = g_mixed_pool.take(48, 1);
+  for (const usize offset : {1, 8, 16, 152}) {
+    EXPECT_FALSE(g_mixed_pool.release(span, block + offset));
+    EXPECT_EQ(g_mixed_pool.size_of(span, block + offset), 0u);
+    EXPECT_EQ(g_mixed_pool.size_around(span, reinterpret_cast<uptr>(block + offset)), 160u);
+  }
+  EXPECT_TRUE(g_mixed_pool.release(span, other));
+  EXPECT_FALSE(g_mixed_pool.release(span, other));
+  EXPECT_EQ(g_mixed_pool.size_around(span, reinterpret_cast<uptr>(other)), 0u);
+  EXPECT_TRUE(g_mixed_pool.release(span, block));
+  EXPECT_FALSE(g_mixed_pool.release(span, block));
+}
+
+FRESH_TEST(Mixed, ASpanThatCannotBeConvertedStaysWhatItWas) {
+  start_ground();
+  const auto [span, blocks] = cut_span(compute_class(64));
+  for (usize i = 1; i < blocks.size(); ++i) free_local(span, blocks[i]);
+  os::fake::Faults faults;
+  faults.nth = 1;
+  faults.duration = os::fake::Duration::from_then_on;
+  faults.kinds = os::fake::kCommit;
+  os::fake::set_faults(faults);
+  EXPECT_FALSE(convert(span));
+  EXPECT_EQ(load_word(span, relaxed).state(), SpanState::claimed);
+  EXPECT_EQ(g_mixed_pool.make(64, 1), nullptr);
+  os::fake::set_faults({});
+  // A free block that the program wrote into: the list leads nowhere.
+  Block* broken = span->local_free.get();
+  Block* next = broken->next;
+  broken->next = reinterpret_cast<Block*>(reinterpret_cast<uptr>(next) + 16);
+  EXPECT_FALSE(g_mixed_pool.convert(span));
+  broken->next = broken;
+  EXPECT_FALSE(g_mixed_pool.convert(span));
+  EXPECT_EQ(span->use.load(relaxed), SlotUse::span);
+  broken->next = next;
+  EXPECT_TRUE(g_mixed_pool.convert(span));
+}
+
+FRESH_TEST(Mixed, IdlePagesAreGivenBack) {
+  start_ground();
+  Block* first = g_mixed_pool.make(4096, 1);
+  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
+  std::vector<Block*> rest;
+  while (Block* block = g_mixed_pool.take(4096, 1)) rest.push_back(block);
+  ASSERT_EQ(rest.size(), 7u);
+  for (Block* block : rest) fill(block, 4096);
+  EXPECT_EQ(g_mixed_pool.purge(span, ~usize{0}), 0u);
+  for (usize i = 1; i < 4; ++i) EXPECT_TRUE(g_mixed_pool.release(span, rest[i]));
+  EXPECT_EQ(g_mixed_pool.purge(span, 4096), 4096u);
+  EXPECT_EQ(g_mixed_pool.purge(span, ~usize{0}), 2 * 4096u);
+  EXPECT_EQ(g_mixed_pool.purge(span, ~usize{0}), 0u);
+  EXPECT_EQ(g_mixed_pool.check(span), Fault::none);
+  EXPECT_TRUE(is_filled(rest[0], 4096));
+  Block* again = g_mixed_pool.take(3 * 4096, 1);
+  ASSERT_EQ(again, rest[1]);
+  fill(again, 3 * 4096);
+  EXPECT_TRUE(is_filled(rest[4], 4096));
+}
+
+// The reclaimer waits until nothing happens in a span any more, and then looks at it once.
+FRESH_TEST(Mixed, IdlePagesWaitUntilTheSpanIsQuiet) {
+  start_ground();
+  auto* first = reinterpret_cast<char*>(g_mixed_pool.make(4096, 1));
+  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
+  Block* second = g_mixed_pool.take(3 * 4096, 1);
+  fill(second, 3 * 4096);
+  EXPECT_EQ(MixedPool::unbacked_bytes(span), 4 * 4096u);
+  ASSERT_TRUE(g_mixed_pool.release(span, second));
+  usize waits = 0;
+  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  EXPECT_EQ(waits, 7 * 4096u);
+  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  Block* third = g_mixed_pool.take(16, 1);  // it begins anew
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  waits = 0;
+  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 2 * 4096u);
+  EXPECT_EQ(waits, 0u);
+  EXPECT_EQ(MixedPool::unbacked_bytes(span), 6 * 4096u);
+  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  EXPECT_EQ(waits, 0u) << "it was looked at";
+  EXPECT_EQ(g_mixed_pool.check(span), Fault::none);
+  EXPECT_TRUE(g_mixed_pool.release(span, third));
+  EXPECT_TRUE(g_mixed_pool.release(span, first));
+  EXPECT_EQ(held(), 0u);
+}
+
+FRESH_TEST(Mixed, PagesThatTheKernelKeepsStayResident) {
+  start_ground();
+  auto* first = reinterpret_cast<char*>(g_mixed_pool.make(4096, 1));
+  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
+  Block* second = g_mixed_pool.take(4096, 1);
+  fill(second, 4096);
+  ASSERT_TRUE(g_mixed_pool.release(span, second));
+  os::fake::Faults faults;
+  faults.nth = 1;
+  faults.duration = os::fake::Duration::from_then_on;
+  faults.kinds = os::fake::kPurge;
+  os::fake::set_faults(faults);
+  EXPECT_EQ(g_mixed_pool.purge(span, ~usize{0}), 0u);
+  EXPECT_EQ(MixedPool::unbacked_bytes(span), 6 * 4096u);
+  os::fake::set_faults({});
+  EXPECT_EQ(g_mixed_pool.check(span), Fault::none);
+  EXPECT_EQ(g_mixed_pool.purge(span, ~usize{0}), 4096u);
+}
+
+// What mixed spans hold is bounded by the most that was live in them, until there is none.
+FRESH_TEST(Mixed, WhatTheyHoldHasALimit) {
+  start_ground();
+  EXPECT_EQ(g_mixed_pool.limit(), 0u);
+  std::vector<Block*> few;
+  const auto hold_little = [&] {
+    while (Block* block = g_mixed_pool.make(16, 8)) few.push_back(block);
+    return counters().mixed.load(relaxed);
+  };
+  const auto release = [](Block* block) {
+    const uptr address = reinterpret_cast<uptr>(block);
+    ASSERT_TRUE(g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], address)), block));
+  };
+  const usize little = hold_little();
+  EXPECT_LE(little, kMixedFloor + kMixedPerLive * few.size() * 16);
+  EXPECT_GT(little + 8 * kSlotBytes, kMixedFloor);
+  EXPECT_FALSE(g_mixed_pool.may_grow(8 * kSlotBytes));
+  const auto cut = cut_span(compute_class(1024));
+  free_local(cut.span, cut.blocks[0]);
+  // A span of one class does not become one then, and stays what it was.
+  while (g_mixed_pool.make(16, 1) != nullptr) {
+  }
+  EXPECT_FALSE(convert(cut.span));
+  EXPECT_EQ(cut.span->use.load(relaxed), SlotUse::span);
+  // They fill: there may be more of them.
+  std::vector<Block*> large;
+  while (Block* block = g_mixed_pool.take(16384, 1)) large.push_back(block);
+  EXPECT_TRUE(g_mixed_pool.may_grow(8 * kSlotBytes));
+  EXPECT_TRUE(g_mixed_pool.convert(cut.span));
+  const usize limit = g_mixed_pool.limit();
+  EXPECT_GE(limit, kMixedFloor + kMixedPerLive * large.size() * 16384);
+  // What was live counts until there is no mixed span.
+  for (Block* block : large) release(block);
+  EXPECT_EQ(g_mixed_pool.limit(), limit);
+  EXPECT_LE(hold_little(), limit);
+  EXPECT_TRUE(counters().mixed.load(relaxed) + 8 * kSlotBytes > limit);
+}
+
+// Blocks that others free while a span is converted go to its list, or, once it is a mixed one, to its table.
+FRESH_TEST(Mixed, PushesDuringConversion) {
+  start_ground();
+  constexpr u32 kThreads = 3;
+  for (int round = 0; round < 300; ++round) {
+    const auto cut = cut_span(compute_class(256));
+    Span* span = cut.span;
+    const std::vector<Block*>& blocks = cut.blocks;
+    for (usize i = kThreads; i < blocks.size(); i += kThreads + 1) free_local(span, blocks[i]);
+    ASSERT_TRUE(claim(span, SpanState::hot));
+    test::run_together(kThreads + 1, [&](u32 thread) {
+      if (thread > kThreads) {
+        ASSERT_TRUE(g_mixed_pool.convert(span));
+        return;
+      }
+      for (usize i = thread - 1; i < blocks.size(); i += kThreads + 1) {
+        const PushDuty duty = push_remote(span, blocks[i], blocks[i], 1);
+        if (duty == PushDuty::mixed) {
+          ASSERT_TRUE(g_mixed_pool.release(span, blocks[i]));
+        } else {
+          ASSERT_EQ(duty, PushDuty::none);
+        }
+      }
+    });
+    ASSERT_EQ(held(), 0u);
+  }
+}
+
+FRESH_TEST(Mixed, ManyThreadsShareHoles) {
+  start_ground(usize{256} << 20, 4);
+  test::run_together(4, [&](u32 thread) {
+    std::mt19937 random(thread);
+    std::vector<std::pair<void*, usize>> live;
+    for (int step = 0; step < 20'000; ++step) {
+      if (live.size() < 200 && random() % 2 == 0) {
+        const u32 bytes = 16 * (1 + static_cast<u32>(random() % 40));
+        Block* block = g_mixed_pool.take(bytes, 1);
+        if (block == nullptr) block = g_mixed_pool.make(bytes, 1);
+        ASSERT_NE(block, nullptr);
+        fill(block, bytes);
+        live.emplace_back(block, bytes);
+      } else if (!live.empty()) {
+        const auto [block, bytes] = live.back();
+        live.pop_back();
+        ASSERT_TRUE(is_filled(block, bytes));
+        Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
+        if (step % 100 == 0) g_mixed_pool.purge(span, 8 * 4096);
+        ASSERT_TRUE(g_mixed_pool.release(span, block));
+      }
+    }
+    for (const auto& [block, bytes] : live) {
+      ASSERT_TRUE(is_filled(block, bytes));
+      ASSERT_TRUE(
+          g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block))), block));
+    }
+  });
+  EXPECT_EQ(held(), 0u);
+}
+
+}  // namespace
+}  // namespace coffer
