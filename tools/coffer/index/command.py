@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from coffer.errors import CofferError
-from coffer.index import geometry, report
+from coffer.index import figures, geometry, report
 from coffer.index.plot import check_name, plot
 from coffer.index.survey import Allocator, Result, Sizes, read_list, survey
 
@@ -91,9 +91,9 @@ def show(console: Console, results: list[Result], worst: int, sizes: list[int]) 
 def failed(results: list[Result], least_mean: float, least: float):
     """What misses the targets; nothing without targets."""
     for result in results:
-        for low, high in report.ranges([result]):
-            figures = report.summary(result, low, high)
-            if figures["mean_share"] < least_mean:
-                yield f"{result.name}: mean share {figures['mean_share']:.4f} of sizes {low} to {high}"
-            if figures["least_share"] < least:
-                yield f"{result.name}: share {figures['least_share']:.4f} at {figures['least_size']} bytes"
+        for low, high in figures.ranges([result]):
+            found = figures.summary(result, low, high)
+            if found["mean_share"] < least_mean:
+                yield f"{result.name}: mean share {found['mean_share']:.4f} of sizes {low} to {high}"
+            if found["least_share"] < least:
+                yield f"{result.name}: share {found['least_share']:.4f} at {found['least_size']} bytes"

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from coffer.errors import CofferError
+from coffer.index.figures import cost, share
 from coffer.index.geometry import Machine
-from coffer.index.report import share
-from coffer.index.survey import Result, cost
+from coffer.index.survey import Result
 
 SUFFIXES = (".svg", ".png", ".pdf")
 

@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterable
 
 from rich import box
 from rich.table import Table
 
-from coffer.index.survey import Result, cost
+from coffer.index.figures import cost, ranges, share, summary, waste
+from coffer.index.survey import Result
 
-PAPER = (64, 8192)  # the sizes of paper 3's figure 1
 TENTHS = [f"{low / 10:.1f}" for low in range(10)] + ["1"]
-
-
-def share(figures: dict, level: str = "l1") -> float:
-    return figures[level]["share"]
-
-
-def mean(values: Iterable[float]) -> float:
-    return statistics.fmean(values)
-
-
-def summary(result: Result, low: int, high: int) -> dict[str, float] | None:
-    """Figures of all sizes in a range; None if there are none."""
-    chosen = result.between(low, high)
-    if not chosen:
-        return None
-    worst = min(chosen, key=share)
-    return {
-        "sizes": len(chosen),
-        "mean_share": mean(map(share, chosen)),
-        "least_share": share(worst),
-        "least_size": worst["size"],
-        "under_0.9": sum(1 for figures in chosen if share(figures) < 0.9),
-        "conflicts": mean(figures["l1"]["conflicts"] for figures in chosen),
-        "cost_cycles": mean(map(cost, chosen)),
-        "l2_mean_share": mean(share(figures, "l2") for figures in chosen),
-        "l2_least_share": min(share(figures, "l2") for figures in chosen),
-        "l2_conflicts": mean(figures["l2"]["conflicts"] for figures in chosen),
-        "on_line": mean(figures["on_line"] for figures in chosen),
-        "lines_over": mean(figures["lines"] / figures["fewest_lines"] for figures in chosen),
-    }
-
-
-def ranges(results: list[Result]) -> list[tuple[int, int]]:
-    """All sizes, and before them those of the paper if they are a part of them."""
-    sizes = [figures["size"] for result in results for figures in result.sizes]
-    if not sizes:
-        return []
-    low, high = min(sizes), max(sizes)
-    return [PAPER, (low, high)] if low <= PAPER[0] and high > PAPER[1] else [(low, high)]
 
 
 def make_table(title: str, head: list[str], lines: list[list[str]]) -> Table:
@@ -128,11 +88,6 @@ def index_table(result: Result, size: int) -> Table:
     lines = [[str(start), *(str(load) if load else "." for load in loads[start : start + 16])]
              for start in range(0, len(loads), 16)]
     return make_table(f"{result.name}: blocks of {size} bytes on each L1 index", ["index", *map(str, range(16))], lines)
-
-
-def waste(figures: dict) -> float:
-    """Of aligned requests: memory held beyond what was asked for, as a share of that."""
-    return figures.get("resident", figures["stride"]) / figures["size"] - 1
 
 
 def aligned_table(results: list[Result]) -> Table | None:

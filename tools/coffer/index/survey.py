@@ -13,10 +13,6 @@ from coffer import places
 from coffer.errors import CofferError
 from coffer.index.geometry import Machine
 
-# Steps of the ring that miss the L1, or the L2, take this many cycles more: what machines of today need, about.
-L1_MISS_CYCLES = 10
-L2_MISS_CYCLES = 35
-
 
 @dataclass(frozen=True)
 class Allocator:
@@ -71,24 +67,18 @@ class Result:
         return [figures for figures in self.sizes if low <= figures["size"] <= high]
 
 
-def cost(figures: dict) -> float:
-    """Cycles that a step of a walk round the blocks takes longer than on blocks spread evenly."""
-    over = [max(0.0, figures[level]["conflicts"] - figures[level]["ideal_conflicts"]) / 100 for level in ("l1", "l2")]
-    return over[0] * L1_MISS_CYCLES + over[1] * L2_MISS_CYCLES
-
-
 def verify_library(allocator: Allocator, text: str) -> str:
     """A library that cannot be preloaded is only a warning to the loader; the survey says where its malloc was."""
     match = re.match(r"# library=(\S+)\n", text)
     if not match:
         raise CofferError(f"{allocator.name}: the survey does not say whose malloc it was")
-    real = Path(match[1]).resolve()
-    if allocator.library is None:
+    real, library = Path(match[1]).resolve(), str(allocator.library or "")
+    if not library:
         loaded = bool(re.match(r"libc[.-]|ld-musl", real.name))
-    elif "/" in allocator.library:
-        loaded = real == Path(allocator.library).resolve()
+    elif "/" in library:
+        loaded = real == Path(library).resolve()
     else:
-        loaded = allocator.library.split(".so")[0] == real.name.split(".so")[0]
+        loaded = library.split(".so")[0] == real.name.split(".so")[0]
     if not loaded:
         raise CofferError(f"{allocator.name} was not loaded: malloc came from {real}")
     return str(real)
