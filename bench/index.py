@@ -21,7 +21,7 @@ from pathlib import Path
 
 import index_inputs
 from allocators import TOP, Allocator, BenchError, describe, machine_facts, parse_line, run, verify_library
-from index_rows import JUDGED_SIZES, PROGRAMS, RINGS_512, ROWS, SIMULATED_ONLY, ProgramRow, Row
+from index_rows import JUDGED_SIZES, ORDERS, PROGRAMS, RINGS_512, ROWS, SIMULATED_ONLY, ProgramRow, Row
 from memory import choose_allocators
 from report import format_table
 
@@ -37,6 +37,8 @@ VARIANTS = {"flat": "placement:flat", "nocolour": "colour:false"}
 TLB = "4096:1:64"
 TLB2 = "4096:256:8"
 LEAST_MEAN_SHARE, LEAST_SHARE, RING_TARGET = 0.99, 0.9, 1.1
+# Not an allocator: rings whose blocks the program places itself, as evenly as can be. What they cost is the machine's.
+IDEAL = Allocator("ideal", None)
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,9 @@ def survey_figures(allocator: Allocator, high: int) -> dict[str, float]:
     paper, whole = figures.summary(here, *figures.PAPER), figures.summary(here, sizes.low, high)
     wastes = {one["size"]: figures.waste(one) for one in here.aligned}
     values = [paper["mean_share"], paper["least_share"], paper["under_0.9"], whole["mean_share"], whole["least_share"],
-              whole["conflicts"], whole["l2_mean_share"], whole["on_line"], wastes[4096], statistics.fmean(wastes.values()),
-              max(wastes.values()), figures.summary(t2, *figures.PAPER)["mean_share"]]
+              whole["conflicts"], whole["l2_mean_share"], whole["on_line"], wastes[4096],
+              statistics.fmean(wastes.values()), max(wastes.values()),
+              figures.summary(t2, *figures.PAPER)["mean_share"]]
     return dict(zip(SURVEY_LINES, values, strict=True))
 
 
@@ -132,6 +135,8 @@ Samples = dict[str, dict[str, list[float]]]  # by row, by allocator: ns of proce
 
 def time_row(allocator: Allocator, row: Row, settings: Settings) -> float:
     command = row.command(settings.programs, settings.scale)
+    if allocator is IDEAL:
+        command.append("placed=1")
     if row.processes == 1:
         return float(run(allocator, command)["cpu_ns_per_op"])
     started = [subprocess.Popen(command, env=allocator.environment(), stdout=subprocess.PIPE, text=True)
@@ -145,33 +150,37 @@ def time_row(allocator: Allocator, row: Row, settings: Settings) -> float:
 
 
 def time_program(allocator: Allocator, row: ProgramRow, settings: Settings) -> float:
-    """Seconds of user time. Programs write where they are run: into a directory of their own."""
-    with tempfile.TemporaryDirectory() as directory:
+    """Seconds of user time. Programs write where they are run: into a directory of their own. What they print goes into
+    a file: grep stops at the first match when it sees that nobody reads."""
+    with tempfile.TemporaryDirectory() as directory, open(Path(directory) / "errors", "w+") as errors:
         for path in settings.inputs.iterdir():
             os.symlink(path, Path(directory) / path.name)
-        process = subprocess.Popen(row.command, env=allocator.environment(), cwd=directory, stdin=subprocess.PIPE,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        process.stdin.write(row.standard_input.encode())
-        process.stdin.close()
-        errors = process.stderr.read().decode(errors="replace")
-        process.stderr.close()
-        _, status, usage = os.wait4(process.pid, 0)
+        (Path(directory) / "answers").write_text(row.standard_input)
+        with open(Path(directory) / "answers") as answers, open(Path(directory) / "printed", "w") as printed:
+            process = subprocess.Popen(row.command, env=allocator.environment(), cwd=directory, stdin=answers,
+                                       stdout=printed, stderr=errors)
+            _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    # The loader's warning that it could not preload would be here too.
-    if process.returncode not in row.status or "LD_PRELOAD" in errors:
-        raise BenchError(f"{row.name} under {allocator.name}: status {process.returncode}: {errors.strip()}")
+        errors.seek(0)
+        complaints = errors.read().strip()
+    # The loader's warning that it could not preload would be among them.
+    if process.returncode != 0 or "LD_PRELOAD" in complaints:
+        raise BenchError(f"{row.name} under {allocator.name}: status {process.returncode}: {complaints}")
     return usage.ru_utime
 
 
-def time_part(allocators: list[Allocator], rows: list[Row | ProgramRow], settings: Settings) -> tuple[Samples, list[str]]:
-    samples: Samples = {row.name: {allocator.name: [] for allocator in allocators} for row in rows}
+def time_part(
+    allocators: list[Allocator], rows: list[Row | ProgramRow], settings: Settings
+) -> tuple[Samples, list[str]]:
+    samples: Samples = {row.name: {one.name: [] for one in [*allocators, *([IDEAL] if has_ideal(row) else [])]}
+                        for row in rows}
     failures: dict[tuple[str, str], str] = {}
     shuffle = random.Random(1)
     for number in range(settings.rounds):
         for row in rows:
             progress(f"round {number + 1} of {settings.rounds}: {row.name}")
-            for allocator in shuffle.sample(allocators, len(allocators)):
-                if (row.name, allocator.name) in failures:
+            for allocator in shuffle.sample([*allocators, IDEAL], len(allocators) + 1):
+                if (row.name, allocator.name) in failures or (allocator is IDEAL and not has_ideal(row)):
                     continue
                 measure = time_program if isinstance(row, ProgramRow) else time_row
                 try:
@@ -180,8 +189,12 @@ def time_part(allocators: list[Allocator], rows: list[Row | ProgramRow], setting
                     failures[row.name, allocator.name] = str(error)
                     samples[row.name][allocator.name] = []
     progress("")
-    print(time_table(samples, [allocator.name for allocator in allocators]), flush=True)
+    print(time_table(samples, [*(allocator.name for allocator in allocators), IDEAL.name]), flush=True)
     return samples, list(failures.values())
+
+
+def has_ideal(row: Row | ProgramRow) -> bool:
+    return isinstance(row, Row) and row.ring
 
 
 def median(samples: Samples, row: str, name: str) -> float | None:
@@ -192,22 +205,36 @@ def median(samples: Samples, row: str, name: str) -> float | None:
 def time_table(samples: Samples, names: list[str]) -> str:
     seconds = {row.name for row in PROGRAMS}
     lines = []
-    for row in samples:
-        values = [median(samples, row, name) for name in names]
+    for row, by_name in samples.items():
+        values = [(median(samples, row, name), name in by_name) for name in names]
         lines.append([row, "s" if row in seconds else "ns",
-                      *("failed" if value is None else f"{value:.3f}" for value in values)])
-    ratios = [ring_ratio(samples, name) for name in names]
-    if any(ratios):
-        lines.append(["ring of 512: worst over best", "", *(f"{ratio:.2f}" if ratio else "-" for ratio in ratios)])
+                      *("" if not there else "failed" if value is None else f"{value:.3f}" for value, there in values)])
+    for order in ORDERS:
+        for title, ratio_of in (("best size", ring_over_best), ("ideal", ring_over_ideal)):
+            ratios = [ratio_of(samples, name, order) for name in names]
+            if any(ratios):
+                lines.append([f"512, {order}: worst over {title}", "",
+                              *(f"{ratio:.2f}" if ratio else "" for ratio in ratios)])
     return format_table(["processor time", "", *names], lines)
 
 
-def ring_ratio(samples: Samples, name: str) -> float | None:
-    """The worst of the judged sizes over the best of all sizes; None unless all were measured."""
-    by_size = {row.arguments["size"]: median(samples, row.name, name) for row in RINGS_512}
-    if None in by_size.values():
-        return None
-    return max(by_size[size] for size in JUDGED_SIZES) / min(by_size.values())
+def ring_times(samples: Samples, name: str, order: str) -> dict[int, float] | None:
+    """Of the rings of 512 blocks, by size; None unless all were measured."""
+    by_size = {row.arguments["size"]: median(samples, row.name, name) for row in RINGS_512
+               if row.arguments["order"] == order}
+    return None if None in by_size.values() else by_size
+
+
+def ring_over_best(samples: Samples, name: str, order: str) -> float | None:
+    """The worst of the judged sizes over the best of all sizes."""
+    times = ring_times(samples, name, order)
+    return max(times[size] for size in JUDGED_SIZES) / min(times.values()) if times else None
+
+
+def ring_over_ideal(samples: Samples, name: str, order: str) -> float | None:
+    """The worst of the judged sizes, each over blocks of this size that are placed ideally: pages cost the same."""
+    times, ideal = ring_times(samples, name, order), ring_times(samples, IDEAL.name, order)
+    return max(times[size] / ideal[size] for size in JUDGED_SIZES) if times and ideal else None
 
 
 # The simulator.
@@ -273,9 +300,11 @@ def missed(surveyed: dict[str, dict[str, float]], samples: Samples, name: str = 
             result.append(f"mean share {found[mean_line]:.3f}, target {LEAST_MEAN_SHARE}")
         if found[least_line] < LEAST_SHARE:
             result.append(f"least share {found[least_line]:.3f}, target {LEAST_SHARE}")
-    ratio = ring_ratio(samples, name) if samples else None
-    if ratio and ratio > RING_TARGET:
-        result.append(f"ring of 512: {ratio:.2f} times the best size, target {RING_TARGET}")
+    for order in ORDERS:
+        for title, ratio_of in (("the best size", ring_over_best), ("the ideal", ring_over_ideal)):
+            ratio = ratio_of(samples, name, order)
+            if ratio and ratio > RING_TARGET:
+                result.append(f"ring of 512, {order}: {ratio:.2f} times {title}, target {RING_TARGET}")
     return result
 
 

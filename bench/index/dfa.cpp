@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
   // Parts of words, so that the deeper states are visited as well.
   bench::Random again(3);
   for (size_t i = 0; i < bytes; ++i) text[i] = kLetters[(random.below(8) == 0 ? random : again).below(4)];
-  walk::run(list, steps / bytes + 1, bytes, [&](auto see) {
+  walk::run(list, steps / bytes, bytes, [&](auto see) {
     walk::use(automaton.match(text, bytes, see));
     walk::barrier();
   });

@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
   Matrix copy{order, bench::table<double*>(order)};
   memcpy(copy.rows, matrix.rows, order * sizeof(double*));
   const size_t lap = eliminate(copy, columns, [](const void*) {});
-  walk::run(list, steps / lap + 1, lap, [&](auto see) {
+  walk::run(list, steps / lap, lap, [&](auto see) {
     memcpy(copy.rows, matrix.rows, order * sizeof(double*));
     copy.fill();
     eliminate(copy, columns, see);

@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
     lengths[i] = lengths[other];
     lengths[other] = length;
   }
-  walk::run(list, steps / blocks + 1, blocks, [&](auto see) {
+  walk::run(list, steps / blocks, blocks, [&](auto see) {
     uint64_t sum = 0;
     for (size_t i = 0; i < blocks; ++i) {
       for (size_t offset = 0; offset < (whole ? lengths[i] : 1); offset += 64) {

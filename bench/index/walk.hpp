@@ -75,7 +75,7 @@ class List {
 // Keeps a result alive.
 inline void use(uint64_t value) { asm volatile("" : : "r"(value)); }
 
-// Times `laps` laps of `steps` steps, or lists one.
+// Times `laps` laps of `steps` steps, at least one, or lists one.
 template <class Lap>
 void run(bool list, size_t laps, size_t steps, Lap&& lap) {
   if (list) {
@@ -85,6 +85,7 @@ void run(bool list, size_t laps, size_t steps, Lap&& lap) {
     return;
   }
   auto nothing = [](const void*) {};
+  if (laps == 0) laps = 1;
   for (size_t i = 0; i < laps / 16 + 1; ++i) lap(nothing);
   bench::Measurement measurement(1);
   measurement.start();
