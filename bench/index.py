@@ -94,7 +94,8 @@ def add_variants(allocators: list[Allocator], build_dir: Path) -> list[Allocator
 
 SURVEY_LINES = ["mean share, 64 to 8192", "least share", "sizes under 0.9", "mean share, all sizes", "least share, all",
                 "misses of 100 steps", "L2: mean share", "blocks on a line", "aligned to 4096: waste",
-                "powers of two: mean waste", "powers of two: worst", "T2: mean share, to 8192"]
+                "powers of two: mean waste", "powers of two: worst",
+                "powers of two: NOT ALIGNED", "T2: mean share, to 8192"]
 
 
 def survey_figures(allocator: Allocator, high: int) -> dict[str, float]:
@@ -103,9 +104,10 @@ def survey_figures(allocator: Allocator, high: int) -> dict[str, float]:
     t2 = survey(allocator, Sizes(high=min(high, figures.PAPER[1])), geometry.MACHINES["t2"], aligned=False)
     paper, whole = figures.summary(here, *figures.PAPER), figures.summary(here, sizes.low, high)
     wastes = {one["size"]: figures.waste(one) for one in here.aligned}
+    wrong = sum(1 for one in here.aligned if one["misaligned"])
     values = [paper["mean_share"], paper["least_share"], paper["under_0.9"], whole["mean_share"], whole["least_share"],
               whole["conflicts"], whole["l2_mean_share"], whole["on_line"], wastes[4096],
-              statistics.fmean(wastes.values()), max(wastes.values()),
+              statistics.fmean(wastes.values()), max(wastes.values()), wrong,
               figures.summary(t2, *figures.PAPER)["mean_share"]]
     return dict(zip(SURVEY_LINES, values, strict=True))
 
@@ -125,7 +127,7 @@ def survey_part(allocators: list[Allocator], high: int) -> dict[str, dict[str, f
 def show_survey(line: str, value: float) -> str:
     if "waste" in line or "worst" in line or "on a line" in line:
         return f"{value:.1%}"
-    return f"{value:.0f}" if "under" in line else f"{value:.1f}" if "misses" in line else f"{value:.3f}"
+    return f"{value:.0f}" if "under" in line or "NOT" in line else f"{value:.1f}" if "misses" in line else f"{value:.3f}"
 
 
 # Times.

@@ -24,6 +24,7 @@ struct Group {  // all blocks that were asked for in the same way
   std::vector<uint64_t> addresses;
   uint64_t usable = 0;  // of all of them; 0 if one is not known
   bool usable_known = true;
+  uint64_t misaligned = 0;  // those that have not the alignment that was asked for
   uint64_t resident_blocks = 0, resident_bytes = 0;
 };
 
@@ -72,9 +73,9 @@ inline Groups read_address_list(std::istream& input) {
     const std::vector<uint64_t> numbers = read_numbers(text, 0, line);
     if (numbers.size() < 2 || numbers.size() > 4) throw ListError(line, "SIZE ADDRESS [ALIGNMENT [USABLE]] expected");
     const uint64_t alignment = numbers.size() > 2 ? numbers[2] : 0;
-    if (alignment != 0 && numbers[1] % alignment != 0) throw ListError(line, "the address has not this alignment");
     Group& group = groups[{numbers[0], alignment}];
     group.addresses.push_back(numbers[1]);
+    group.misaligned += alignment != 0 && numbers[1] % alignment != 0;
     const uint64_t usable = numbers.size() > 3 ? numbers[3] : 0;
     group.usable += usable;
     if (usable == 0) group.usable_known = false;

@@ -38,9 +38,11 @@ void print_group(uint64_t size, uint64_t alignment, const Group& group, const Ge
   const double count = static_cast<double>(group.addresses.size());
   std::printf("{\"size\": %llu, \"alignment\": %llu, \"count\": %zu", static_cast<unsigned long long>(size),
               static_cast<unsigned long long>(alignment), group.addresses.size());
-  std::printf(", \"on_line\": %.4f, \"lines\": %.4f, \"fewest_lines\": %.0f, \"stride\": %llu, \"pages\": %llu",
-              layout.on_line, layout.lines, layout.fewest_lines, static_cast<unsigned long long>(layout.stride),
-              static_cast<unsigned long long>(layout.pages));
+  std::printf(
+      ", \"on_line\": %.4f, \"lines\": %.4f, \"fewest_lines\": %.0f, \"stride\": %llu, \"pages\": %llu, "
+      "\"misaligned\": %llu",
+      layout.on_line, layout.lines, layout.fewest_lines, static_cast<unsigned long long>(layout.stride),
+      static_cast<unsigned long long>(layout.pages), static_cast<unsigned long long>(group.misaligned));
   if (group.usable_known && count > 0) std::printf(", \"usable\": %.2f", static_cast<double>(group.usable) / count);
   if (group.resident_blocks != 0) {
     std::printf(", \"resident\": %.2f",

@@ -27,6 +27,13 @@ TEST(AddressList, GroupsBySizeAndAlignment) {
   EXPECT_EQ(groups.at({100, 0}).addresses.front(), ~uint64_t{0});
 }
 
+TEST(AddressList, CountsBlocksThatAreNotAligned) {
+  const auto groups = read("64 0x1018 16\n64 0x1020 16\n64 0x1020 32\n64 0x1030 32\n64 0x1001\n");
+  EXPECT_EQ(groups.at({64, 16}).misaligned, 1u);
+  EXPECT_EQ(groups.at({64, 32}).misaligned, 1u);
+  EXPECT_EQ(groups.at({64, 0}).misaligned, 0u);
+}
+
 TEST(AddressList, KnowsWhatIsResident) {
   const auto groups = read("4096 0x3000 4096\nresident 4096 4096 256 1052672\n");
   EXPECT_EQ(groups.at({4096, 4096}).resident_blocks, 256u);
@@ -34,8 +41,8 @@ TEST(AddressList, KnowsWhatIsResident) {
 }
 
 TEST(AddressList, NamesTheLineThatIsWrong) {
-  for (const char* line : {"64", "64 0x", "64 -1", "64 0x10 16 16 16", "64 12q", "64 0x18 16", "resident 1 2 3",
-                           "residents 1 2 3 4", "size 5", "64 99999999999999999999", "64 0x10 +16"}) {
+  for (const char* line : {"64", "64 0x", "64 -1", "64 0x10 16 16 16", "64 12q", "resident 1 2 3", "residents 1 2 3 4",
+                           "size 5", "64 99999999999999999999", "64 0x10 +16"}) {
     try {
       read(std::string("64 0x1000\n") + line + "\n");
       FAIL() << line;

@@ -90,6 +90,12 @@ def index_table(result: Result, size: int) -> Table:
     return make_table(f"{result.name}: blocks of {size} bytes on each L1 index", ["index", *map(str, range(16))], lines)
 
 
+def aligned_cell(figures: dict | None) -> str:
+    if figures is None:
+        return "-"
+    return "NOT ALIGNED" if figures["misaligned"] else f"{waste(figures):+.1%}"
+
+
 def aligned_table(results: list[Result]) -> Table | None:
     kept = [result for result in results if result.aligned]
     if not kept:
@@ -98,5 +104,5 @@ def aligned_table(results: list[Result]) -> Table | None:
     lines = []
     for result in kept:
         by_size = {figures["size"]: figures for figures in result.aligned}
-        lines.append([result.name, *(f"{waste(by_size[size]):+.1%}" if size in by_size else "-" for size in sizes)])
+        lines.append([result.name, *(aligned_cell(by_size.get(size)) for size in sizes)])
     return make_table("Aligned requests, aligned_alloc(n, n): memory held beyond n", ["", *map(str, sizes)], lines)
