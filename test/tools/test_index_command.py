@@ -120,6 +120,24 @@ def test_what_cannot_be_done_is_said(arguments: list[str], message: str) -> None
     assert error.startswith("coffer: ") and message in error and "Traceback" not in error
 
 
+@pytest.mark.parametrize(("program", "arguments", "message"), [
+    ("survey", ["low=0"], "bad range of sizes"),
+    ("survey", ["low=128", "high=64"], "bad range of sizes"),
+    ("survey", ["aligned=1", "low=96"], "an alignment must be a power of two"),
+    ("survey", ["sise=64"], "unknown argument"),
+    ("spread", ["l1=64:64"], "not LINE:SETS:WAYS: 64:64"),
+    ("spread", ["l3=64:64:8"], "unknown argument l3=64:64:8"),
+    ("spread", ["page=0"], "not LINE:SETS:WAYS"),
+    ("simulate", ["cores=0"], "not LINE:SETS:WAYS"),
+    ("simulate", ["replace=oldest"], "unknown argument replace=oldest"),
+    ("simulate", ["tlb2=4096:1:64"], "tlb2 without tlb"),
+    ("simulate", [], "the access list has no access"),
+])
+def test_programs_refuse_what_they_do_not_know(program: str, arguments: list[str], message: str) -> None:
+    done = subprocess.run([places.program(program), *arguments], input="", capture_output=True, text=True)
+    assert done.returncode == 1 and message in done.stderr
+
+
 def test_a_broken_list_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "broken.txt").write_text("64 0x1000\n64 here\n")
     assert "line 2: not a number: here" in run("index", "--addresses", tmp_path / "broken.txt", status=1)
