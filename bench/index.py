@@ -36,6 +36,7 @@ PARTS = ("survey", "time", "simulated")
 VARIANTS = {"flat": "placement:flat", "nocolour": "colour:false"}
 TLB = "4096:1:64"
 TLB2 = "4096:256:8"
+MEAN_LINE, LEAST_LINE = "mean share, all sizes", "least share, all"
 LEAST_MEAN_SHARE, LEAST_SHARE, RING_TARGET = 0.99, 0.9, 1.1
 # Not an allocator: rings whose blocks the program places itself, as evenly as can be. What they cost is the machine's.
 IDEAL = Allocator("ideal", None)
@@ -92,24 +93,33 @@ def add_variants(allocators: list[Allocator], build_dir: Path) -> list[Allocator
 
 # The survey.
 
-SURVEY_LINES = ["mean share, 64 to 8192", "least share", "sizes under 0.9", "mean share, all sizes", "least share, all",
-                "misses of 100 steps", "L2: mean share", "blocks on a line", "aligned to 4096: waste",
-                "powers of two: mean waste", "powers of two: worst",
-                "powers of two: NOT ALIGNED", "T2: mean share, to 8192"]
+LARGE = Sizes(low=128 << 10, high=4 << 20, step=128 << 10, count=64)
 
 
 def survey_figures(allocator: Allocator, high: int) -> dict[str, float]:
-    sizes = Sizes(high=high)
-    here = survey(allocator, sizes, geometry.this_machine(), aligned=True)
+    """By the names of their lines in the table."""
+    here_machine = geometry.this_machine()
+    here = survey(allocator, Sizes(high=high), here_machine, aligned=True)
     t2 = survey(allocator, Sizes(high=min(high, figures.PAPER[1])), geometry.MACHINES["t2"], aligned=False)
-    paper, whole = figures.summary(here, *figures.PAPER), figures.summary(here, sizes.low, high)
+    large = survey(allocator, LARGE, here_machine, aligned=False)
+    paper, whole = figures.summary(here, *figures.PAPER), figures.summary(here, Sizes.low, high)
     wastes = {one["size"]: figures.waste(one) for one in here.aligned}
-    wrong = sum(1 for one in here.aligned if one["misaligned"])
-    values = [paper["mean_share"], paper["least_share"], paper["under_0.9"], whole["mean_share"], whole["least_share"],
-              whole["conflicts"], whole["l2_mean_share"], whole["on_line"], wastes[4096],
-              statistics.fmean(wastes.values()), max(wastes.values()), wrong,
-              figures.summary(t2, *figures.PAPER)["mean_share"]]
-    return dict(zip(SURVEY_LINES, values, strict=True))
+    return {
+        "mean share, 64 to 8192": paper["mean_share"],
+        "least share": paper["least_share"],
+        "sizes under 0.9": paper["under_0.9"],
+        MEAN_LINE: whole["mean_share"],
+        LEAST_LINE: whole["least_share"],
+        "large, to 4 MiB: mean share": figures.summary(large, LARGE.low, LARGE.high)["mean_share"],
+        "misses of 100 steps": whole["conflicts"],
+        "L2: mean share": whole["l2_mean_share"],
+        "blocks on a line": whole["on_line"],
+        "aligned to 4096: waste": wastes[4096],
+        "powers of two: mean waste": statistics.fmean(wastes.values()),
+        "powers of two: worst": max(wastes.values()),
+        "powers of two: NOT ALIGNED": sum(1 for one in here.aligned if one["misaligned"]),
+        "T2: mean share, to 8192": figures.summary(t2, *figures.PAPER)["mean_share"],
+    }
 
 
 def survey_part(allocators: list[Allocator], high: int) -> dict[str, dict[str, float]]:
@@ -118,7 +128,7 @@ def survey_part(allocators: list[Allocator], high: int) -> dict[str, dict[str, f
         progress(f"survey: {allocator.name}")
         found[allocator.name] = survey_figures(allocator, high)
     names = list(found)
-    lines = [[line, *(show_survey(line, found[name][line]) for name in names)] for line in SURVEY_LINES]
+    lines = [[line, *(show_survey(line, found[name][line]) for name in names)] for line in found[names[0]]]
     progress("")
     print(format_table(["survey", *names], lines), flush=True)
     return found
@@ -127,7 +137,8 @@ def survey_part(allocators: list[Allocator], high: int) -> dict[str, dict[str, f
 def show_survey(line: str, value: float) -> str:
     if "waste" in line or "worst" in line or "on a line" in line:
         return f"{value:.1%}"
-    return f"{value:.0f}" if "under" in line or "NOT" in line else f"{value:.1f}" if "misses" in line else f"{value:.3f}"
+    digits = 0 if "under" in line or "NOT" in line else 1 if "misses" in line else 3
+    return f"{value:.{digits}f}"
 
 
 # Times.
@@ -297,11 +308,10 @@ def missed(surveyed: dict[str, dict[str, float]], samples: Samples, name: str = 
     """Targets of Coffer that are not reached, as far as they were measured."""
     result = []
     if found := surveyed.get(name):
-        mean_line, least_line = "mean share, all sizes", "least share, all"
-        if found[mean_line] < LEAST_MEAN_SHARE:
-            result.append(f"mean share {found[mean_line]:.3f}, target {LEAST_MEAN_SHARE}")
-        if found[least_line] < LEAST_SHARE:
-            result.append(f"least share {found[least_line]:.3f}, target {LEAST_SHARE}")
+        if found[MEAN_LINE] < LEAST_MEAN_SHARE:
+            result.append(f"mean share {found[MEAN_LINE]:.3f}, target {LEAST_MEAN_SHARE}")
+        if found[LEAST_LINE] < LEAST_SHARE:
+            result.append(f"least share {found[LEAST_LINE]:.3f}, target {LEAST_SHARE}")
     for order in ORDERS:
         for title, ratio_of in (("the best size", ring_over_best), ("the ideal", ring_over_ideal)):
             ratio = ratio_of(samples, name, order)

@@ -82,6 +82,9 @@ PAIRS = {"blocks": 2, "size": 100}
 ROWS = [
     *RINGS_256,
     *RINGS_512,
+    # Large blocks begin a page, where nothing is done about it.
+    ring(64, 1 << 20, "random"),
+    Row("2 arrays of 1 MiB, 8 threads", "mcache", {"blocks": 2, "size": 1 << 20, "threads": 8}),
     Row("2 blocks, 8 threads", "mcache", {**PAIRS, "threads": 8}),
     Row("2 blocks, 8 processes", "mcache", PAIRS, operations=4_000_000, processes=8),
     Row("mmicro, 1 thread", "mmicro", {}, steps=False),

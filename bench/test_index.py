@@ -117,9 +117,9 @@ def test_rings_are_compared_with_the_best_size_and_the_ideal() -> None:
 
 
 def test_missed_targets_are_named() -> None:
-    good = {"mean share, all sizes": 0.995, "least share, all": 0.9}
+    good = {index.MEAN_LINE: 0.995, index.LEAST_LINE: 0.9}
     assert index.missed({"coffer": good}, ring_samples(coffer=1.05, ideal=1.0)) == []
-    bad = {"mean share, all sizes": 0.989, "least share, all": 0.5}
+    bad = {index.MEAN_LINE: 0.989, index.LEAST_LINE: 0.5}
     assert len(index.missed({"coffer": bad}, ring_samples(coffer=1.2, ideal=1.0))) == 6
     assert index.missed({}, {}) == []
 
