@@ -12,7 +12,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build run test models bench-quick bench-memory bench-sweep format lint install clean help setup
+.PHONY: build tools run test models bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -22,6 +22,10 @@ help:  ## this list
 build:  ## the libraries, in build/lib
 	@tools/setup.sh $(build_sets)
 	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries
+
+tools:  ## the coffer command: build/bin/coffer
+	@tools/setup.sh $(build_sets) tools
+	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries coffer_command
 
 run:  ## a real program under Coffer and under glibc: time and memory
 	@tools/setup.sh $(build_sets) run
@@ -46,6 +50,11 @@ bench-memory:  ## memory in patterns that make allocators hold more than is live
 	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries bench_programs
 	@python3 bench/memory.py --build-dir $(build_dir)
 
+bench-index:  ## placement on cache indices: survey, benchmarks and simulator of paper 3
+	@tools/setup.sh $(build_sets) test
+	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries coffer_tools bench_programs
+	@python3 bench/index.py --build-dir $(build_dir)
+
 bench-sweep:  ## what the options slack, empty_fraction and span cost and save
 	@tools/setup.sh $(build_sets) test
 	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries bench_programs
@@ -67,4 +76,4 @@ clean:  ## removes every build directory
 	rm -rf build build-*
 
 setup:  ## installs everything that any goal needs
-	@tools/setup.sh build run test models lint clang
+	@tools/setup.sh build tools run test models lint clang

@@ -37,6 +37,7 @@ class BenchError(Exception):
 class Allocator:
     name: str
     library: Path | None  # None: the C library's own
+    options: str = ""  # of COFFER_CONF, after the caller's own
 
     def environment(self) -> dict[str, str]:
         """A small one, so that nothing set for the caller's shell changes an allocator. COFFER_CONF is let through:
@@ -44,6 +45,8 @@ class Allocator:
         keep = {name: os.environ[name] for name in ("PATH", "COFFER_CONF") if name in os.environ}
         if self.library:
             keep["LD_PRELOAD"] = str(self.library)
+        if self.options:
+            keep["COFFER_CONF"] = ",".join(filter(None, [keep.get("COFFER_CONF"), self.options]))
         return keep
 
 

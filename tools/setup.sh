@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/setup.sh SET...: installs what is missing of the package sets build, run, test, models, lint and clang, on
-# Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service running and no database
+# tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, models, lint and clang,
+# on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service running and no database
 # behind. When nothing is missing it is silent and touches neither the network nor the system.
 set -euo pipefail
 
@@ -13,7 +13,12 @@ packages_test=(
   'libpython3.11-testsuite|libpython3.12-testsuite'
   # The allocators that bench/ compares with.
   libjemalloc2 'libtcmalloc-minimal4t64|libtcmalloc-minimal4' libmimalloc2.0 libtbbmalloc2
+  # What its index benchmarks run.
+  libxml2-dev phylip grep
+  # The coffer command, whose other needs pip installs.
+  python3-venv
 )
+packages_tools=(python3 python3-venv)
 packages_lint=(clang-format-19 clang-tidy-19 python3)
 packages_clang=(clang-19 libclang-rt-19-dev)
 packages_run=(python3)
@@ -25,12 +30,13 @@ fail() {
 }
 
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || fail "usage: tools/setup.sh build|run|test|models|lint|clang..."
+[ $# -gt 0 ] || fail "usage: tools/setup.sh build|tools|run|test|models|lint|clang..."
 
 wanted=()
 for set_name in "$@"; do
   case $set_name in
     build) wanted+=("${packages_build[@]}") ;;
+    tools) wanted+=("${packages_tools[@]}") ;;
     test) wanted+=("${packages_test[@]}") ;;
     models) wanted+=("${packages_models[@]}") ;;
     lint) wanted+=("${packages_lint[@]}") ;;

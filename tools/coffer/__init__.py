@@ -1,0 +1,1 @@
+"""The coffer command and what its sub-commands are made of."""

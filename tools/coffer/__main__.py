@@ -1,0 +1,3 @@
+from coffer.cli import main
+
+main()

@@ -1,0 +1,28 @@
+"""The coffer command: one typer application. A sub-command is a function in a package of its own, added here; help,
+arguments and shell completion come from its signature."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from coffer.errors import CofferError
+from coffer.index.command import index
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
+
+
+@app.callback()
+def coffer() -> None:
+    """Tools around the Coffer memory allocator."""
+
+
+app.command()(index)
+
+
+def main() -> None:
+    try:
+        app(prog_name="coffer")
+    except CofferError as error:
+        sys.exit(f"coffer: {error}")

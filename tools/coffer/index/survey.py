@@ -1,0 +1,122 @@
+"""Runs the survey under an allocator, and has its address list, or a recorded one, measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coffer import places
+from coffer.errors import CofferError
+from coffer.index.geometry import Machine
+
+
+@dataclass(frozen=True)
+class Allocator:
+    name: str
+    library: str | None  # what LD_PRELOAD says; None: the C library's own
+
+    @classmethod
+    def parse(cls, text: str) -> Allocator:
+        """glibc, coffer, a library's path, a name that the loader knows, or any of these with a name: NAME=LIBRARY."""
+        name, equals, library = text.partition("=")
+        if not equals:
+            name, library = "", text
+        if library in ("glibc", "coffer"):
+            return cls(name or library, None if library == "glibc" else str(places.library()))
+        if "/" in library:
+            if not Path(library).exists():
+                raise CofferError(f"no library {library}")
+            library = str(Path(library).resolve())
+        elif ".so" not in library:
+            raise CofferError(f"{text}: neither glibc, nor coffer, nor a library such as libjemalloc.so.2, nor a path")
+        if re.search(r"[\s:]", library):
+            raise CofferError(f"{library}: the loader takes no names with spaces or colons")
+        return cls(name or re.sub(r"^lib|(_peer)?\.so.*$", "", Path(library).name), library)
+
+    def environment(self) -> dict[str, str]:
+        """The caller's, so that an allocator's options work, with this library alone preloaded."""
+        environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+        if self.library:
+            environment["LD_PRELOAD"] = self.library
+        return environment
+
+
+@dataclass(frozen=True)
+class Sizes:
+    low: int = 64
+    high: int = 65536
+    step: int = 16
+    count: int = 256
+    together: bool = False
+
+
+@dataclass
+class Result:
+    """The figures of one allocator, or of one list: one dict a size, as tools/index/spread.cpp prints them."""
+
+    name: str
+    sizes: list[dict] = field(default_factory=list)
+    aligned: list[dict] = field(default_factory=list)
+    library: str = ""
+
+    def between(self, low: int, high: int) -> list[dict]:
+        return [figures for figures in self.sizes if low <= figures["size"] <= high]
+
+
+def verify_library(allocator: Allocator, text: str) -> str:
+    """A library that cannot be preloaded is only a warning to the loader; the survey says where its malloc was."""
+    match = re.match(r"# library=(\S+)\n", text)
+    if not match:
+        raise CofferError(f"{allocator.name}: the survey does not say whose malloc it was")
+    real, library = Path(match[1]).resolve(), str(allocator.library or "")
+    if not library:
+        loaded = bool(re.match(r"libc[.-]|ld-musl", real.name))
+    elif "/" in library:
+        loaded = real == Path(library).resolve()
+    else:
+        loaded = library.split(".so")[0] == real.name.split(".so")[0]
+    if not loaded:
+        raise CofferError(f"{allocator.name} was not loaded: malloc came from {real}")
+    return str(real)
+
+
+def run_survey(allocator: Allocator, arguments: list[str]) -> str:
+    command = [str(places.program("survey")), *arguments]
+    done = subprocess.run(command, env=allocator.environment(), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise CofferError(f"the survey under {allocator.name} failed: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def measure(text: str, machine: Machine, source: str) -> list[dict]:
+    """The figures of an address list, one dict a size and alignment."""
+    command = [str(places.program("spread")), f"l1={machine.l1}", f"l2={machine.l2}",
+               f"page={os.sysconf('SC_PAGE_SIZE')}"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise CofferError(f"{source}: {done.stderr.strip()}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def survey(allocator: Allocator, sizes: Sizes, machine: Machine, aligned: bool) -> Result:
+    arguments = [f"{name}={int(getattr(sizes, name))}" for name in ("low", "high", "step", "count", "together")]
+    text = run_survey(allocator, arguments)
+    result = Result(allocator.name, measure(text, machine, allocator.name), library=verify_library(allocator, text))
+    if aligned:
+        text = run_survey(allocator, ["aligned=1", "held=1", "low=64", "high=65536", f"count={sizes.count}"])
+        result.aligned = measure(text, machine, allocator.name)
+    return result
+
+
+def read_list(path: Path, machine: Machine) -> Result:
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CofferError(f"{path}: {error}") from error
+    figures = measure(text, machine, str(path))
+    return Result(path.stem, [one for one in figures if not one["alignment"]],
+                  [one for one in figures if one["alignment"]])
