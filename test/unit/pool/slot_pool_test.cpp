@@ -158,6 +158,24 @@ FRESH_TEST(Claim, LooksForAResidentRunInOtherChunks) {
   EXPECT_EQ(again.dirty, low_mask(32));
 }
 
+FRESH_TEST(Claim, ASingleSlotIsAResidentOneOfAnyShardBeforeAFreshOneOfItsOwn) {
+  start(2);
+  const SlotRun zero = acquire_slots(32, 32, 0);
+  const SlotRun rest = acquire_slots(32, 32, 0);
+  const SlotRun own = acquire_slots(1, 1, 1);
+  ASSERT_EQ(own.slot, kSlotsPerChunk);
+  release_slots(zero.arena, zero.slot, zero.count, low_mask(2));
+  release_slots(own.arena, own.slot, 1, 1);
+  EXPECT_EQ(acquire_slots(1, 1, 1).slot, own.slot) << "a resident one of its own chunk before that";
+  const SlotRun borrowed = acquire_slots(1, 1, 1);
+  EXPECT_EQ(borrowed.slot, 0u) << "though its own chunk has 63 fresh ones";
+  EXPECT_EQ(borrowed.dirty, 1u);
+  EXPECT_EQ(acquire_slots(1, 1, 1).slot, 1u);
+  EXPECT_EQ(dirty(), 0u);
+  EXPECT_EQ(acquire_slots(1, 1, 1).slot, own.slot + 1) << "none is resident";
+  release_slots(rest.arena, rest.slot, rest.count, 0);
+}
+
 FRESH_TEST(Claim, InPlaceTakesJustTheSlotsBehind) {
   start(1);
   const SlotRun low = acquire_slots(4, 4, 0);
