@@ -118,9 +118,10 @@ void take_some(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
 }
 
 void watch_hot(Heap* heap, ClassIndex size_class, Span* span, u32 listed) {
-  const u32 cut = span->cut.get();
-  const u32 live = cut > listed ? cut - listed : 1;
-  set_countdown(span, 0, heap->relaxed_class[size_class].get() != 0 ? kNever : live);
+  const u32 local = local_count(span);
+  const u32 free = listed + local;
+  const u32 live = span->cut.get() > free ? span->cut.get() - free : 1;
+  set_countdown(span, local, heap->relaxed_class[size_class].get() != 0 ? kNever : live);
 }
 
 void hot_grew(Heap* heap, ClassIndex size_class) {

@@ -55,7 +55,7 @@ COFFER_INLINE void take_local(Heap* heap, ClassIndex size_class, Span* span, Blo
   }
   take_whole_list(heap, size_class, span, list, live);
 }
-// After the heap got `listed` blocks of the hot span, and none are left on the local list: sets the countdown.
+// After the heap got `listed` blocks of the hot span: sets the countdown.
 void watch_hot(Heap* heap, ClassIndex size_class, Span* span, u32 listed);
 // A page was cut: the class grows.
 void hot_grew(Heap* heap, ClassIndex size_class);

@@ -19,6 +19,19 @@ namespace coffer {
 
 namespace {
 
+// Of `count` blocks just cut, those beyond the limit of a list wait on the span's, where a heap that sleeps can lose
+// them. Returns how many stay on the list. They lie in a row, so it is not walked.
+u32 keep_rest(Span* span, Block* list, u32 count) {
+  const u32 most = list_limit(span);
+  if (COFFER_LIKELY(count <= most)) return count;
+  Block* last = reinterpret_cast<Block*>(reinterpret_cast<uptr>(list) + usize{most - 1} * span->block_bytes.get());
+  span->local_free.set(last->next);
+  set_countdown(span, count - most, kNever);
+  compiler_fence();  // a fork child may find them on neither list, and never on both
+  last->next = nullptr;
+  return most;
+}
+
 // Refills heap->blocks from the hot span, inside its bracket; false: it has no free block.
 bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
   Block* list = span->local_free.get();
@@ -36,6 +49,7 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
     count = span->cut.get() - before;
     raise_claim(span);
     hot_grew(heap, size_class);
+    count = keep_rest(span, list, count);
   } else if (count > list_limit(span)) {
     // As if the owner had freed them: it takes some.
     span->local_free.set(list);
