@@ -83,21 +83,25 @@ void place(Heap* heap, Span* span, SpanState from) {
   const u32 free = free_blocks(span);
   const bool empty = free >= capacity;
   const ClassIndex size_class = span->size_class.get();
-  leave_ring(heap, span);
+  // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
+  const bool stands = stands_on_ring(heap, span);
   const u32 free_bytes = empty ? span_bytes(span) : free * span->block_bytes.get();
   // What a thread that frees everything keeps must not grow with what it had. relaxed: the heap's own figure, but for
   // what others take meanwhile.
   const usize budget = slack_budget(config::options().slack, empty ? 0 : heap->held.load(relaxed));
-  const bool fits = within_slack(heap->slack.get(), free_bytes, budget);
+  const usize kept = heap->slack.get() - (stands ? span->ring_slack.get() : 0);
+  const bool fits = within_slack(kept, free_bytes, budget);
   const bool keep = empty ? fits && comes_back(heap, size_class) : fits || attached_heaps() <= 1;
   if (empty) class_is_gone(heap, size_class);
   if (!keep) return give_up(heap, span, from);
   if (from == SpanState::claimed) {
     receive_claimed(span, SpanState::reusable);
   } else if (!mark_reusable(span)) {
+    leave_ring(heap, span);
     return set_countdown(span, local_count(span), kNever);
   }
   set_countdown(span, local_count(span), frees_to_event(capacity, free));
+  if (stands) return set_ring_slack(heap, span, free_bytes);
   if (!push_ring(heap, span, free_bytes)) give_up(heap, span, SpanState::reusable);
 }
 
