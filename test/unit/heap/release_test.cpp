@@ -202,6 +202,19 @@ FRESH_TEST(RemoteFree, HoldsBackSixteenAtMost) {
   });
 }
 
+// A span whose name a bracket holds cannot be settled by others.
+FRESH_TEST(RemoteFree, LeavesNoNameInTheBracket) {
+  start_heaps();
+  Blocks blocks;
+  Worker other;
+  other.run([&] { blocks = take_many(kMaxChain + 2, 256); });
+  for (void* block : blocks) {
+    give(block);
+    EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+  }
+  EXPECT_EQ(t_heap->chain_count.get(), 2u);
+}
+
 FRESH_TEST(RemoteFree, HoldsBackFewOfLargerBlocks) {
   start_heaps();
   const struct {
