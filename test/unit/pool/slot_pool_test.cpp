@@ -309,11 +309,12 @@ FRESH_TEST(Huge, AreNotForSmallProcesses) {
 FRESH_TEST(Huge, AreForAChunkAfterTwoDenseOnes) {
   start(1);
   // Slots in use without a record count as dense: nothing says that their pages are absent.
-  for (u32 i = 0; i < 17 * 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[16].huge.get(), 1u);
-  release_slots(&first_arena(), 15 * kSlotsPerChunk, 5, 0);
+  for (u32 i = 0; i < 65 * 2; ++i) acquire_slots(32, 32, 0);
+  EXPECT_EQ(first_arena().chunks[63].huge.get(), 0u) << "less than 128 MiB are held";
+  EXPECT_EQ(first_arena().chunks[64].huge.get(), 1u);
+  release_slots(&first_arena(), 63 * kSlotsPerChunk, 5, 0);
   for (u32 i = 0; i < 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[17].huge.get(), 0u) << "a chunk of the last two has more than a sixteenth free";
+  EXPECT_EQ(first_arena().chunks[65].huge.get(), 0u) << "a chunk of the last two has more than a sixteenth free";
 }
 
 }  // namespace
