@@ -350,11 +350,7 @@ Arena* arena_of_slow(uptr address) {
   return nullptr;
 }
 
-Arena* arena_of_span(const Span* span) {
-  Arena* first = &g_arenas.arenas[0];
-  if (COFFER_LIKELY(span >= first->spans && span < first->spans + usize{first->chunk_count} * kSlotsPerChunk)) {
-    return first;
-  }
+Arena* arena_of_span_slow(const Span* span) {
   const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
   for (u32 i = 1; i < arenas; ++i) {
     Arena* arena = &g_arenas.arenas[i];
@@ -363,20 +359,13 @@ Arena* arena_of_span(const Span* span) {
   assertion_failed(__FILE__, __LINE__, "a span belongs to an arena");
 }
 
-SpanNumber span_number(const Span* span) {
-  const Arena* arena = arena_of_span(span);
-  return arena->first_slot_number + static_cast<u32>(span - arena->spans) + 1;
-}
-
-Span* span_at(SpanNumber number) {
+Span* span_at_slow(SpanNumber number) {
   const u32 slot = number - 1;
-  Arena* arena = &g_arenas.arenas[0];
-  if (COFFER_LIKELY(slot < arena->chunk_count * kSlotsPerChunk)) return arena->spans + slot;
   const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
   for (u32 i = 1; i < arenas; ++i) {
-    arena = &g_arenas.arenas[i];
-    if (slot - arena->first_slot_number < arena->chunk_count * kSlotsPerChunk) {
-      return arena->spans + (slot - arena->first_slot_number);
+    const Arena& arena = g_arenas.arenas[i];
+    if (slot - arena.first_slot_number < arena.chunk_count * kSlotsPerChunk) {
+      return arena.spans + (slot - arena.first_slot_number);
     }
   }
   assertion_failed(__FILE__, __LINE__, "a span number belongs to an arena");

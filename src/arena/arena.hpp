@@ -125,9 +125,26 @@ COFFER_INLINE uptr slot_address(const Arena* arena, const Span* span) {
 }
 COFFER_INLINE uptr chunk_address(const Arena* arena, u32 index) { return arena->base + uptr{index} * kChunkBytes; }
 
-// The arena whose record this is, and numbers in place of pointers.
-Arena* arena_of_span(const Span* span);
-SpanNumber span_number(const Span* span);
-Span* span_at(SpanNumber number);
+// The arena whose record this is, and numbers in place of pointers. Those of the first arena, which mostly is the only
+// one, by a subtraction and a compare: rings, mail and pools link by numbers. Its slots are numbered from 0 on.
+Arena* arena_of_span_slow(const Span* span);
+Span* span_at_slow(SpanNumber number);
+inline usize slots_of_first() { return usize{g_arenas.arenas[0].chunk_count} * kSlotsPerChunk; }
+inline usize slot_in_first(const Span* span) {  // slots_of_first() or more: it is another arena's
+  return (reinterpret_cast<uptr>(span) - reinterpret_cast<uptr>(g_arenas.arenas[0].spans)) / sizeof(Span);
+}
+inline Arena* arena_of_span(const Span* span) {
+  return COFFER_LIKELY(slot_in_first(span) < slots_of_first()) ? &g_arenas.arenas[0] : arena_of_span_slow(span);
+}
+inline SpanNumber span_number(const Span* span) {
+  const usize slot = slot_in_first(span);
+  if (COFFER_LIKELY(slot < slots_of_first())) return static_cast<SpanNumber>(slot + 1);
+  const Arena* arena = arena_of_span_slow(span);
+  return arena->first_slot_number + static_cast<u32>(span - arena->spans) + 1;
+}
+inline Span* span_at(SpanNumber number) {
+  const usize slot = usize{number} - 1;
+  return COFFER_LIKELY(slot < slots_of_first()) ? g_arenas.arenas[0].spans + slot : span_at_slow(number);
+}
 
 }  // namespace coffer

@@ -132,7 +132,10 @@ usize Allocator::usable_size(void* block) {
 bool Allocator::trim(usize keep) {
   if (!start_process()) return false;
   settle_fork();
-  if (Heap* heap = own_heap()) release_idle(heap);
+  if (Heap* heap = own_heap()) {
+    release_idle(heap);
+    share_reusable(heap);
+  }
   rob_heaps();
   settle_unsettled();
   usize back = purge_all_spans() + purge_mixed_spans();

@@ -67,6 +67,7 @@ struct alignas(kCacheLine) Heap {
   alignas(kCacheLine) Atomic<u64> mailbox;  // claimed spans (heap/taking.hpp)
   Atomic<usize> held;                       // bytes of the spans that are private to it
   Atomic<u32> watched;                      // ticks as last seen by those who look for idle heaps, and how often
+  Atomic<u32> rested;                       // the same as the reclaimer sees it
 };
 
 // The heap of the calling thread. Threads without one (new, or past their end) have the null heap: it has no blocks and

@@ -58,6 +58,13 @@ void put_before_local(Heap* heap, ClassIndex size_class, Span* span, Block* last
   set_countdown(span, before + count, kNever);
 }
 
+// The block `steps` links further.
+COFFER_INLINE Block* nth(Block* block, u32 steps) {
+  for (; steps >= 8; steps -= 8) block = block->next->next->next->next->next->next->next->next;
+  for (; steps > 0; --steps) block = block->next;
+  return block;
+}
+
 void settle_hot(Heap* heap, Span* span) {
   const ClassIndex size_class = span->size_class.get();
   const auto [listed, last] = measure_list(heap->blocks[size_class].get(), span->capacity.get());
@@ -91,26 +98,23 @@ ListEnd measure_list(Block* list, u32 most) {
   return end;
 }
 
-u32 list_limit(const Span* span) {
-  if (!several_heaps()) return kNever;
-  const u32 blocks = kListBytes / span->block_bytes.get();
-  return blocks != 0 ? blocks : 1;
-}
-
 void take_some(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
   const u32 count = local_count(span);
   const u32 live = span->cut.get() - count;
-  u32 some = live * kListPerLive;
-  if (some < kLeastList) some = kLeastList;
-  if (some < patient(heap, size_class)) some = patient(heap, size_class);
-  if (some > list_limit(span)) some = list_limit(span);
-  if (count <= some) return take_whole_list(heap, size_class, span, list, live != 0 ? live : 1);
+  u32 some = list_limit(size_class);
+  if (some > kLeastList) {
+    u32 wanted = live * kListPerLive;
+    if (wanted < kLeastList) wanted = kLeastList;
+    if (wanted < some && wanted < patient(heap, size_class)) wanted = patient(heap, size_class);
+    if (some > wanted) some = wanted;
+  }
+  const u32 frees = live != 0 ? live : 1;
+  if (count <= some) return take_whole_list(heap, size_class, span, list, frees);
   heap->zero[size_class].set(0);
-  Block* last = list;
-  for (u32 i = 1; i < some; ++i) last = last->next;
+  Block* last = nth(list, some - 1);
   // A fork child may find these blocks on neither list: they are lost to it, and never found on both.
   span->local_free.set(last->next);
-  set_countdown(span, count - some, live != 0 ? live : 1);
+  set_countdown(span, count - some, frees);
   compiler_fence();
   last->next = nullptr;
   compiler_fence();
@@ -118,9 +122,10 @@ void take_some(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
 }
 
 void watch_hot(Heap* heap, ClassIndex size_class, Span* span, u32 listed) {
-  const u32 cut = span->cut.get();
-  const u32 live = cut > listed ? cut - listed : 1;
-  set_countdown(span, 0, heap->relaxed_class[size_class].get() != 0 ? kNever : live);
+  const u32 local = local_count(span);
+  const u32 free = listed + local;
+  const u32 live = span->cut.get() > free ? span->cut.get() - free : 1;
+  set_countdown(span, local, heap->relaxed_class[size_class].get() != 0 ? kNever : live);
 }
 
 void hot_grew(Heap* heap, ClassIndex size_class) {

@@ -42,20 +42,40 @@ inline constexpr u32 kListPerLive = 8;
 // Where there are other heaps, bytes that a list has at most, or one block: what is on it nobody can take from a heap
 // that sleeps.
 inline constexpr u32 kListBytes = 2048;
-u32 list_limit(const Span* span);
+struct ListLimits {
+  u8 blocks[kClasses];
+};
+constexpr ListLimits compute_list_limits() {
+  ListLimits limits{};
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    const u32 blocks = kListBytes / kLayout[c].block_bytes;
+    limits.blocks[c] = static_cast<u8>(blocks != 0 ? blocks : 1);
+  }
+  return limits;
+}
+inline constexpr ListLimits kListLimits = compute_list_limits();  // a table, for a division takes longer than the walk
+static_assert(kListLimits.blocks[0] == 128 && kListLimits.blocks[kClasses - 1] == 1);
+inline u32 list_limit(ClassIndex size_class) { return several_heaps() ? kListLimits.blocks[size_class] : kNever; }
 
 // Makes the hot span's local list `list`, or its first blocks, the heap's. Inside the bracket.
 void take_some(Heap* heap, ClassIndex size_class, Span* span, Block* list);
-COFFER_INLINE void take_local(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
-  if (heap->relaxed_class[size_class].get() != 0) return take_whole_list(heap, size_class, span, list, kNever);
+// Whether all of the list may be taken, and if so, the countdown that follows.
+COFFER_INLINE bool may_take_all(const Heap* heap, ClassIndex size_class, const Span* span, u32* frees) {
+  if (heap->relaxed_class[size_class].get() != 0) {
+    *frees = kNever;
+    return true;
+  }
   const u32 count = local_count(span);
   const u32 live = span->cut.get() - count;  // with what others freed
-  if (COFFER_UNLIKELY(count > live * kListPerLive || several_heaps())) {
-    return take_some(heap, size_class, span, list);
-  }
-  take_whole_list(heap, size_class, span, list, live);
+  *frees = live;
+  return COFFER_LIKELY(count <= live * kListPerLive && !several_heaps());
 }
-// After the heap got `listed` blocks of the hot span, and none are left on the local list: sets the countdown.
+inline void take_local(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
+  u32 frees = 0;
+  if (may_take_all(heap, size_class, span, &frees)) return take_whole_list(heap, size_class, span, list, frees);
+  take_some(heap, size_class, span, list);
+}
+// After the heap got `listed` blocks of the hot span: sets the countdown.
 void watch_hot(Heap* heap, ClassIndex size_class, Span* span, u32 listed);
 // A page was cut: the class grows.
 void hot_grew(Heap* heap, ClassIndex size_class);

@@ -8,6 +8,7 @@
 #include "heap/ring.hpp"
 #include "heap/taking.hpp"
 #include "pool/partial_pool.hpp"
+#include "pool/reclaimer.hpp"
 #include "span/emptiness.hpp"
 #include "span/purge_span.hpp"
 
@@ -31,6 +32,10 @@ u32 frees_to_event(u32 capacity, u32 free) {
   const u32 step = recount_step(capacity);
   return missing < step ? missing : step;
 }
+
+// What a heap may keep beyond its slack while there is no other that could use it: as much as may be free and resident.
+// What is more is shared, for the pages inside shared spans go back.
+usize lonely_slack() { return attached_heaps() <= 1 ? config::options().free_limit : 0; }
 
 // Puts the heap's list of the class back where it came from; the class has no hot span afterwards. Returns the span
 // that was hot, which then is on no list, or nullptr.
@@ -83,21 +88,27 @@ void place(Heap* heap, Span* span, SpanState from) {
   const u32 free = free_blocks(span);
   const bool empty = free >= capacity;
   const ClassIndex size_class = span->size_class.get();
-  leave_ring(heap, span);
+  // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
+  const bool stands = stands_on_ring(heap, span);
   const u32 free_bytes = empty ? span_bytes(span) : free * span->block_bytes.get();
   // What a thread that frees everything keeps must not grow with what it had. relaxed: the heap's own figure, but for
   // what others take meanwhile.
   const usize budget = slack_budget(config::options().slack, empty ? 0 : heap->held.load(relaxed));
-  const bool fits = within_slack(heap->slack.get(), free_bytes, budget);
-  const bool keep = empty ? fits && comes_back(heap, size_class) : fits || attached_heaps() <= 1;
+  const usize kept = heap->slack.get() - (stands ? span->ring_slack.get() : 0);
+  const bool fits = within_slack(kept, free_bytes, empty ? budget : budget + lonely_slack());
+  const bool keep = fits && (!empty || comes_back(heap, size_class));
   if (empty) class_is_gone(heap, size_class);
   if (!keep) return give_up(heap, span, from);
   if (from == SpanState::claimed) {
     receive_claimed(span, SpanState::reusable);
   } else if (!mark_reusable(span)) {
+    leave_ring(heap, span);
     return set_countdown(span, local_count(span), kNever);
   }
   set_countdown(span, local_count(span), frees_to_event(capacity, free));
+  // When the heap stands still, the pages inside go back (take_from_quiet_heaps).
+  if (COFFER_UNLIKELY(kept > config::options().free_limit)) want_reclaimer();
+  if (stands) return set_ring_slack(heap, span, free_bytes);
   if (!push_ring(heap, span, free_bytes)) give_up(heap, span, SpanState::reusable);
 }
 
@@ -132,7 +143,7 @@ void close_chain(Heap* heap) {
 
 void shed_surplus(Heap* heap) {
   const usize budget = slack_budget(config::options().slack, heap->held.load(relaxed));  // relaxed: as in place
-  if (COFFER_LIKELY(heap->slack.get() <= budget) || attached_heaps() <= 1) return;
+  if (COFFER_LIKELY(heap->slack.get() <= budget) || heap->slack.get() - budget <= lonely_slack()) return;
   u32 shed = 0;
   for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce && heap->slack.get() > budget; ++looked) {
     const u32 size_class = heap->shed_class.get() % kClasses;
@@ -174,18 +185,24 @@ void release_idle(Heap* heap) {
   }
 }
 
+void share_reusable(Heap* heap) {
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    while (Span* span = pop_ring(heap, c)) {
+      const Bracket bracket(heap, span);
+      if (bracket.owned()) give_up(heap, span, SpanState::reusable);
+    }
+  }
+}
+
 void abandon_spans(Heap* heap) {
   close_chain(heap);
   take_mail(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     put_down_hot(heap, c, [&](Span* span) { give_up(heap, span, SpanState::hot); });
-    while (Span* span = pop_ring(heap, c)) {
-      const Bracket bracket(heap, span);
-      if (bracket.owned()) give_up(heap, span, SpanState::reusable);
-    }
     heap->patience[c].set(0);
     heap->comeback[c].set(0);
   }
+  share_reusable(heap);
   // acquire: pairs with the release in mail.
   SpanNumber number = mail_first(heap->mailbox.exchange(kMailboxClosed, acquire));
   while (number != 0) {

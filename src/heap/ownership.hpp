@@ -27,6 +27,8 @@ void shed_surplus(Heap* heap);
 void return_list(Heap* heap, ClassIndex size_class);
 // Gives back what the heap keeps only for speed: spans without a live block, hot or reusable (for malloc_trim).
 void release_idle(Heap* heap);
+// Hands on all reusable spans: the pages inside shared ones can go back.
+void share_reusable(Heap* heap);
 // Hands on every span of a heap whose thread ends, but the floating ones: they stay its record's, and their frees
 // finds its mailbox closed. Afterwards its lists are empty.
 void abandon_spans(Heap* heap);

@@ -19,6 +19,19 @@ namespace coffer {
 
 namespace {
 
+// Of `count` blocks just cut, those beyond the limit of a list wait on the span's, where a heap that sleeps can lose
+// them. Returns how many stay on the list. They lie in a row, so it is not walked.
+u32 keep_rest(Span* span, Block* list, u32 count) {
+  const u32 most = list_limit(span->size_class.get());
+  if (COFFER_LIKELY(count <= most)) return count;
+  Block* last = reinterpret_cast<Block*>(reinterpret_cast<uptr>(list) + usize{most - 1} * span->block_bytes.get());
+  span->local_free.set(last->next);
+  set_countdown(span, count - most, kNever);
+  compiler_fence();  // a fork child may find them on neither list, and never on both
+  last->next = nullptr;
+  return most;
+}
+
 // Refills heap->blocks from the hot span, inside its bracket; false: it has no free block.
 bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
   Block* list = span->local_free.get();
@@ -36,7 +49,8 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
     count = span->cut.get() - before;
     raise_claim(span);
     hot_grew(heap, size_class);
-  } else if (count > list_limit(span)) {
+    count = keep_rest(span, list, count);
+  } else if (count > list_limit(size_class)) {
     // As if the owner had freed them: it takes some.
     span->local_free.set(list);
     set_countdown(span, count, kNever);
@@ -249,27 +263,50 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
   return allocate_block(heap, found, false, zero);
 }
 
-void* allocate_any(usize size) {
+namespace {
+
+// Out of line, as all that follows, so that what is common in allocate_any needs no stack frame.
+COFFER_NOINLINE Block* allocate_some(Heap* heap, ClassIndex size_class, Span* hot, Block* list) {
+  take_some(heap, size_class, hot, list);
+  heap->blocks[size_class].set(list->next);
+  heap->bracket.store(nullptr, release);  // release: as at the end of a Bracket
+  return list;
+}
+
+COFFER_NOINLINE void* allocate_slowly(usize size) {
   bool zero = false;
-  if (COFFER_LIKELY(size <= kLargestSmall)) {
-    const ClassIndex size_class = class_of(size);
-    // By far the commonest reason to be here, and for large blocks every second call: the heap's list ran out, and what
-    // was freed meanwhile waits in the hot span. (The null heap has no hot span.)
-    Heap* heap = t_heap;
-    Span* hot = heap->hot[size_class].get();
-    if (COFFER_LIKELY(hot != nullptr && heap->blocks[size_class].get() == nullptr)) {
-      const Bracket bracket(heap, hot);
-      Block* list = hot->local_free.get();
-      if (COFFER_LIKELY(list != nullptr && bracket.owned() && hot->size_class.get() == size_class)) {
-        take_local(heap, size_class, hot, list);
-        heap->blocks[size_class].set(list->next);
-        return list;
-      }
+  if (size > kLargestSmall) return allocate_large_block(size, kSlotBytes, &zero);
+  const ClassIndex size_class = class_of(size);
+  Block* block = allocate_of_class(size_class, &zero, false, size);
+  return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
+}
+
+}  // namespace
+
+void* allocate_any(usize size) {
+  if (COFFER_UNLIKELY(size > kLargestSmall)) return allocate_slowly(size);
+  const ClassIndex size_class = class_of(size);
+  // By far the commonest reason to be here, and for large blocks every second call: the heap's list ran out, and what
+  // was freed meanwhile waits in the hot span. (The null heap has no hot span.)
+  Heap* heap = t_heap;
+  Span* hot = heap->hot[size_class].get();
+  if (COFFER_UNLIKELY(hot == nullptr || heap->blocks[size_class].get() != nullptr)) return allocate_slowly(size);
+  // As a Bracket does; by hand, because allocate_some is jumped to inside it.
+  heap->bracket.store(hot, relaxed);  // relaxed, here and in the load of the owner: see bracket.hpp
+  bracket_fence();
+  Block* list = hot->local_free.get();
+  if (COFFER_LIKELY(list != nullptr && hot->owner.load(relaxed) == heap && hot->size_class.get() == size_class)) {
+    u32 frees = 0;
+    if (COFFER_UNLIKELY(!may_take_all(heap, size_class, hot, &frees))) {
+      return allocate_some(heap, size_class, hot, list);
     }
-    Block* block = allocate_of_class(size_class, &zero, false, size);
-    return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
+    take_whole_list(heap, size_class, hot, list, frees);
+    heap->blocks[size_class].set(list->next);
+    heap->bracket.store(nullptr, release);  // release: as at the end of a Bracket
+    return list;
   }
-  return allocate_large_block(size, kSlotBytes, &zero);
+  heap->bracket.store(nullptr, release);  // release: as above
+  return allocate_slowly(size);
 }
 
 }  // namespace coffer

@@ -196,7 +196,7 @@ void enter_reclaimer() {
   settle_fork();
 }
 
-constexpr Chore kChores[] = {&purge_spans_that_wait, &purge_mixed_that_wait, &purge_what_waits};
+constexpr Chore kChores[] = {&take_from_quiet_heaps, &purge_spans_that_wait, &purge_mixed_that_wait, &purge_what_waits};
 
 bool start_process() {
   Registry& registry = g_registry;

@@ -34,11 +34,24 @@ Span* large_around(const Arena* arena, uptr address) {
 
 usize usable_bytes(const Span* span) { return is_large(span) ? large_bytes(span) : span->block_bytes.get(); }
 
+struct ChainLimits {
+  u8 blocks[kClasses];
+};
+constexpr ChainLimits compute_chain_limits() {
+  ChainLimits limits{};
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    const u32 bytes = kLayout[c].block_bytes;
+    const usize blocks = bytes * kMaxChain <= kMaxChainBytes ? kMaxChain : kMaxChainBytes / bytes + 1;
+    limits.blocks[c] = static_cast<u8>(blocks);
+  }
+  return limits;
+}
+constexpr ChainLimits kChainLimits = compute_chain_limits();
+
 // Frees that may wait for each other: few of large blocks, for as long as they wait nobody else has them; and never the
 // ones that give a shared span back, for they may be the thread's last.
 u32 chain_limit(const Span* span, RemoteWord word) {
-  const u32 bytes = span->block_bytes.get();
-  u32 limit = usize{bytes} * kMaxChain <= kMaxChainBytes ? kMaxChain : static_cast<u32>(kMaxChainBytes) / bytes + 1;
+  u32 limit = kChainLimits.blocks[span->size_class.get()];
   if (is_shared(word.state()) && span->capacity.get() - word.count() < limit) {
     limit = span->capacity.get() - word.count();
   }
@@ -140,7 +153,15 @@ void local_event(Span* span, Heap* heap) {
   clear_bracket(heap);
 }
 
-void free_not_local(void* block, Span* slot) {
+namespace {
+
+// The free that fills the chain, or that it takes no more of.
+COFFER_NOINLINE void close_full_chain(Heap* heap) {
+  settle_fork();
+  close_chain(heap);
+}
+
+COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   settle_fork();
   Heap* heap = t_heap;
   Span* span = first_record(slot);
@@ -156,17 +177,42 @@ void free_not_local(void* block, Span* slot) {
     return free_mixed(block, span);
   }
   if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) return refuse_free(block);
-  heap->bracket.store(span, relaxed);  // relaxed: see bracket.hpp. The span's name is that of its first slot
-  bracket_fence();
-  if (span->owner.load(relaxed) == heap) {  // a later slot of a span of our own, or the fast path is off
-    Block* head = span->local_free.get();
-    if (kMisuseChecks && COFFER_UNLIKELY(head == block)) return refuse_free(block);
-    if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);
-    clear_bracket(heap);
-    return;
+  // A later slot of a span of our own, or the fast path is off. relaxed, here and below: equal only if this thread
+  // itself wrote it; see bracket.hpp.
+  if (span->owner.load(relaxed) == heap) {
+    heap->bracket.store(span, relaxed);  // the span's name is that of its first slot
+    bracket_fence();
+    if (COFFER_LIKELY(span->owner.load(relaxed) == heap)) {
+      Block* head = span->local_free.get();
+      if (kMisuseChecks && COFFER_UNLIKELY(head == block)) return refuse_free(block);
+      if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);
+      clear_bracket(heap);
+      return;
+    }
   }
   clear_bracket(heap);
   free_remote(heap, span, static_cast<Block*>(block));
+}
+
+}  // namespace
+
+void free_not_local(void* block, Span* slot) {
+  // The commonest remote free goes on the open chain, and nobody but this thread sees it yet. The blocks that wait on
+  // it are live to all others, so the span is what it was when the chain was opened; and it is none of this heap's, for
+  // heaps close their chain before they come by spans.
+  Heap* heap = t_heap;
+  Block* first = heap->chain_first.get();
+  if (COFFER_LIKELY(heap->chain_span.get() == slot && first != block) &&
+      (!kMisuseChecks || COFFER_LIKELY(is_block_start(slot, reinterpret_cast<uptr>(block))))) {
+    const u32 count = heap->chain_count.get() + 1;
+    static_cast<Block*>(block)->next = first;
+    heap->chain_first.set(static_cast<Block*>(block));
+    heap->chain_count.set(count);
+    clear_bracket(heap);
+    if (COFFER_UNLIKELY(count >= heap->chain_limit.get())) close_full_chain(heap);
+    return;
+  }
+  free_not_chained(block, slot);
 }
 
 void free_sized_not_local(void* block, Span* slot, usize size) {

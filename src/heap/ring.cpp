@@ -27,6 +27,16 @@ bool push_ring(Heap* heap, Span* span, u32 slack) {
   return true;
 }
 
+bool stands_on_ring(const Heap* heap, const Span* span) {
+  // relaxed: equal only if this heap wrote it. A record may have stood there since an earlier life, of another class.
+  return span->ring_of.load(relaxed) == ring_name(heap) && span->ring_class.get() == span->size_class.get();
+}
+
+void set_ring_slack(Heap* heap, Span* span, u32 slack) {
+  heap->slack.set(heap->slack.get() - span->ring_slack.get() + slack);
+  span->ring_slack.set(slack);
+}
+
 void leave_ring(Heap* heap, Span* span) {
   // relaxed: equal only if this heap wrote it.
   if (span->ring_of.load(relaxed) != ring_name(heap)) return;

@@ -14,6 +14,9 @@ inline u32 ring_name(const Heap* heap) { return heap->index.get() + 1; }
 
 // Puts the span on the heap's ring, `slack` free bytes of it counted. false: its record stands on another heap's.
 bool push_ring(Heap* heap, Span* span, u32 slack);
+// Whether it stands on the heap's ring of its class; if so, its place is kept and its free bytes are counted anew.
+bool stands_on_ring(const Heap* heap, const Span* span);
+void set_ring_slack(Heap* heap, Span* span, u32 slack);
 // Takes the record off the heap's ring if it stands there.
 void leave_ring(Heap* heap, Span* span);
 // Takes off the record that has been there for longest; nullptr: the ring is empty. It may be a reusable span of the

@@ -19,9 +19,11 @@ struct Unsettled {
 };
 Unsettled g_unsettled;
 
-constexpr u32 kLooks = 4;      // heaps that one call looks at
-constexpr u32 kIdleLooks = 4;  // looks that find a heap's ticks unchanged before it counts as idle
-constexpr u32 kRobbedOfRing = 64;
+constexpr u32 kLooks = 4;                 // heaps that one call looks at
+constexpr u32 kIdleLooks = 4;             // looks that find a heap's ticks unchanged before it counts as idle
+constexpr u32 kQuietSteps = 4;            // the same of the reclaimer, which looks four times a second
+constexpr u32 kRobbedOfRing = 64;         // of each class
+constexpr u32 kRobbedOfQuietRing = 4096;  // where nobody waits for it
 constexpr u32 kTicksBits = 24;
 constexpr u32 kTicksMask = (1u << kTicksBits) - 1;
 Atomic<u32> g_next_look;
@@ -80,14 +82,14 @@ void rob_span(Span* span, SpanState from, u32 least) {
   take(span, span->owner.load(acquire));  // acquire: as in hand_on_claimed
 }
 
-void rob_idle(Heap* heap) {
+void rob_idle(Heap* heap, u32 most_of_ring) {
   rob_mailbox(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (Span* hot = heap->hot[c].get()) rob_span(hot, SpanState::hot, reuse_threshold(hot->capacity.get()));
     // The ring's links are its heap's, which may wake up and change them: whatever record they lead to, its claim
     // decides, and the walk ends.
     SpanNumber number = heap->reusable[c].get();
-    for (u32 i = 0; number != 0 && i < kRobbedOfRing; ++i) {
+    for (u32 i = 0; number != 0 && i < most_of_ring; ++i) {
       Span* span = span_at(number);
       rob_span(span, SpanState::reusable, 1);
       number = span->ring_next.get();
@@ -96,16 +98,16 @@ void rob_idle(Heap* heap) {
   }
 }
 
-// Counts a look at the heap; true once its ticks stood still for kIdleLooks of them.
-bool is_idle(Heap* heap) {
+// Counts a look at the heap; true once its ticks stood still for so many of them.
+bool stands_still(const Heap* heap, Atomic<u32>& watched, u32 looks) {
   const u32 ticks = heap->ticks.get() & kTicksMask;
-  const u32 seen = heap->watched.load(relaxed);  // relaxed, all: a guess, and each look is as good as another's
+  const u32 seen = watched.load(relaxed);  // relaxed, all: a guess, and each look is as good as another's
   if ((seen & kTicksMask) != ticks) {
-    heap->watched.store(ticks, relaxed);
+    watched.store(ticks, relaxed);
     return false;
   }
-  if (seen >> kTicksBits >= kIdleLooks) return true;
-  heap->watched.store(seen + (1u << kTicksBits), relaxed);
+  if (seen >> kTicksBits >= looks) return true;
+  watched.store(seen + (1u << kTicksBits), relaxed);
   return false;
 }
 
@@ -119,10 +121,25 @@ void rob_idle_heaps(const Heap* but) {
   u32 at = g_next_look.fetch_add(kLooks, relaxed);
   for (u32 i = 0; i < kLooks && i < count; ++i) {
     Heap* heap = heap_by_index(first + at++ % count);
-    if (heap == but || !is_idle(heap)) continue;
-    rob_idle(heap);
+    if (heap == but || !stands_still(heap, heap->watched, kIdleLooks)) continue;
+    rob_idle(heap, kRobbedOfRing);
     heap->watched.store(heap->ticks.get() & kTicksMask, relaxed);  // relaxed: as above; there is nothing left for now
   }
+}
+
+bool take_from_quiet_heaps() {
+  bool wait = false;
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) {
+    Heap* heap = heap_by_index(i);
+    if (heap->slack.get() <= config::options().slack) continue;
+    if (stands_still(heap, heap->rested, kQuietSteps)) {
+      rob_idle(heap, kRobbedOfQuietRing);
+      settle_unsettled();
+    } else {
+      wait = wait || heap->slack.get() > config::options().free_limit;
+    }
+  }
+  return wait;
 }
 
 void share_claimed(Span* span) {

@@ -51,6 +51,11 @@ void rob_idle_heaps(const Heap* but);
 // for a while. The caller settles.
 void rob_heaps();
 
+// The reclaimer's chore: a heap that keeps more than the option `slack` free on its rings and stands still for a second
+// is robbed as an idle one, whether or not there are others, so that the pages inside its spans go back. true: one that
+// keeps more than the option `free_limit` is not quiet yet.
+bool take_from_quiet_heaps();
+
 // For fork children (vanished.cpp), while no other thread is inside.
 void forget_unsettled();
 // For coffer_check: whether a claimed span lies in its owner's mailbox or, without an owner, among the unsettled.

@@ -14,8 +14,10 @@ namespace {
 
 u32 g_shards = 1;
 
-// A process that holds this much is large enough that a new chunk will fill: it may use a huge page.
-constexpr usize kHugePageThreshold = usize{32} << 20;
+// From how much on a new chunk may use a huge page: what that brings in before it is used is then at most 1/64 of what
+// is held. (At 32 MiB eight idle owners of 64 MiB held 33, 34 or 35 chunks whole: 1.04, 1.07 or 1.11 times what was
+// live.)
+constexpr usize kHugePageThreshold = 64 * kChunkBytes;
 
 constexpr u32 kDirtyLooks = 16;  // chunks looked at for a resident run
 
@@ -68,17 +70,18 @@ void put_back(Arena* arena, u32 index, u64 mask, u64 dirty) {
   note_room(arena, index, before | mask);
 }
 
-// A run that is resident already, in one of the first chunks with room: where large runs come and go, taking fresh
-// slots instead would turn every one of them into a purge and as many page faults.
-bool search_dirty(u32 count, u32 alignment, SlotRun* run) {
+// A run that is resident already, in one of the first chunks with room: where runs come and go, taking fresh slots
+// instead would let the process grow by what is free in other shards' chunks, and turn every large run into a purge and
+// as many page faults.
+bool search_dirty(u32 count, u32 alignment, u64 residues, SlotRun* run) {
   // relaxed: whether it is worth looking.
   if (counters().dirty.load(relaxed) < count * kSlotBytes) return false;
   const u32 order = order_of(count > alignment ? count : alignment);
   Arena* arena = &g_arenas.arenas[0];
-  u32 chunk = next_with_room(arena, order, ~u64{0}, 0);
+  u32 chunk = next_with_room(arena, order, residues, 0);
   for (u32 looked = 0; looked < kDirtyLooks && chunk < arena->chunk_count; ++looked) {
     if (claim_in_chunk(arena, chunk, count, alignment, true, run) == Claim::got) return true;
-    chunk = next_with_room(arena, order, ~u64{0}, chunk + 1);
+    chunk = next_with_room(arena, order, residues, chunk + 1);
   }
   return false;
 }
@@ -172,11 +175,13 @@ bool claim_new_chunk(u32 count, u32 shard, SlotRun* run) {
 }
 
 bool find_slots(u32 count, u32 alignment, u32 shard, SlotRun* run) {
+  const u64 own = residue_mask(shard);
   bool contended = false;
-  if ((count > 1 && search_dirty(count, alignment, run)) ||
-      search(count, alignment, residue_mask(shard), run, &contended) ||
-      (!contended && search(count, alignment, ~residue_mask(shard), run, &contended)) ||
-      claim_new_chunk(count, shard, run)) {
+  // Single slots by preference in chunks of the own shard. Of larger runs few are resident: whichever there is.
+  if (search_dirty(count, alignment, count > 1 ? ~u64{0} : own, run) ||
+      (count == 1 && ~own != 0 && search_dirty(count, alignment, ~own, run)) ||
+      search(count, alignment, own, run, &contended) ||
+      (!contended && search(count, alignment, ~own, run, &contended)) || claim_new_chunk(count, shard, run)) {
     return true;
   }
   // No new chunk can be had: contention is no reason to fail. Lost races end: each is another's win.
@@ -201,7 +206,7 @@ bool pay_for(SlotRun* run, u32 alignment) {
   const usize bytes = clean_bytes(run->count, run->dirty);
   if (charge(bytes)) return true;
   SlotRun resident;
-  if (search_dirty(run->count, alignment, &resident)) {
+  if (search_dirty(run->count, alignment, ~u64{0}, &resident)) {
     if (clean_bytes(resident.count, resident.dirty) == 0) {
       put_back_run(*run);
       *run = resident;

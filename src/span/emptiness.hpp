@@ -14,11 +14,20 @@
 
 namespace coffer {
 
-// Free blocks, on one side alone, from which on a span is reusable: f / 2 of them, f = 2 / (1 << shift), rounded up. At
-// least one, at most all.
-constexpr u32 reuse_threshold_at(u32 shift, u32 capacity) {
+constexpr u32 part_of(u32 capacity, u32 shift) {
   const u32 blocks = (capacity + (1u << shift) - 1) >> shift;
   return blocks == 0 ? 1 : blocks;
+}
+
+// Free blocks, on one side alone, from which on a span is reusable: f / 2 of them, f = 2 / (1 << shift), rounded up; at
+// least one, at most all. Where that is more than kEnoughBlocks, a quarter of it or kEnoughBlocks does: a change of
+// spans that gives so many blocks costs each of them little, and what floating spans keep free is less.
+inline constexpr u32 kEnoughBlocks = 16;
+constexpr u32 reuse_threshold_at(u32 shift, u32 capacity) {
+  const u32 blocks = part_of(capacity, shift);
+  if (blocks <= kEnoughBlocks) return blocks;
+  const u32 quarter = part_of(capacity, shift + 2);
+  return quarter > kEnoughBlocks ? quarter : kEnoughBlocks;
 }
 inline u32 reuse_threshold(u32 capacity) { return reuse_threshold_at(g_span_choices.reuse_shift.get(), capacity); }
 inline constexpr u32 kDefaultReuseShift = reuse_shift(config::EmptyFraction::quarter);
@@ -46,7 +55,7 @@ constexpr u32 claim_hot(u32 threshold, u32 cut, u32 remote) {
 
 // Local frees of a reusable span after which its free bytes are counted anew: an eighth of it, so that the slack is
 // never off by more.
-constexpr u32 recount_step(u32 capacity) { return reuse_threshold_at(3, capacity); }
+constexpr u32 recount_step(u32 capacity) { return part_of(capacity, 3); }
 
 // What all spans of a class hold at most, by the highest of what it used (span/class_use.hpp): less than f / 2 of each
 // shared span was free when the last one was made.
@@ -58,9 +67,11 @@ inline usize bound_of_class(usize high) { return bound_of_class_at(g_span_choice
 constexpr bool within_slack(usize kept, usize more, usize budget) { return kept <= budget && more <= budget - kept; }
 
 static_assert(reuse_threshold_at(kDefaultReuseShift, 8) == 1 && reuse_threshold_at(kDefaultReuseShift, 9) == 2);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 2048) == 256 && reuse_threshold_at(kDefaultReuseShift, 1) == 1);
-static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::half), 2048) == 512);
-static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::sixteenth), 2048) == 64);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 2048) == 64 && reuse_threshold_at(kDefaultReuseShift, 1) == 1);
+static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::half), 2048) == 128);
+static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::sixteenth), 2048) == 16);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 128) == 16 && reuse_threshold_at(kDefaultReuseShift, 256) == 16);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 120) == 15 && reuse_threshold_at(kDefaultReuseShift, 1024) == 32);
 static_assert(bound_of_class_at(3, 7 * 32768) == 8 * 32768 && bound_of_class_at(1, 100) == 200);
 static_assert(claim_reusable(8, 64, 60, 10) == 14 && claim_reusable(8, 64, 8, 0) == 8);
 static_assert(claim_reusable(8, 64, 64, 3) == kNoClaim);

@@ -178,11 +178,14 @@ usize purge_claimed(Span* span) {
   return count_bits(gone) * kCarvePage;
 }
 
-// Free bytes of a listed span outside absent pages.
+// Free bytes of a listed span outside absent pages. It is listed with few, and counted once: an eighth at least, for
+// more will follow if it waits.
 usize free_bytes(const Span* span) {
   const u32 count = load_word(span, relaxed).count();  // relaxed: a figure
   const u32 absent = absent_count(span);
-  return count > absent ? usize{count - absent} * span->block_bytes.get() : 0;
+  if (count <= absent) return 0;
+  const u32 least = span->cut.get() / 8;
+  return usize{count - absent > least ? count - absent : least} * span->block_bytes.get();
 }
 
 // Looks at one span of a list; null: none is old enough.

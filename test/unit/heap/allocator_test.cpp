@@ -209,6 +209,23 @@ FRESH_TEST(Trim, GivesEverythingFreeBack) {
   EXPECT_NE(take(), nullptr);
 }
 
+// Spans are listed, and looked at, though there is no other heap that could use them.
+FRESH_TEST(Trim, GivesBackTheIdlePagesInsideTheSpansOfTheOnlyThread) {
+  start_heaps();
+  const Blocks blocks = take_many(8 * kCapacity);
+  for (u32 i = 0; i < 8 * kCapacity; ++i) {
+    if (i % kCapacity != 0) give(blocks[i]);
+  }
+  Statistics before, after;
+  collect_statistics(before);
+  EXPECT_TRUE(Allocator::trim(0));
+  collect_statistics(after);
+  EXPECT_EQ(before.live, after.live);
+  EXPECT_GE(before.resident, 8 * kSlotBytes);
+  EXPECT_EQ(after.resident, 8 * kCarvePage) << "one page of each span has a live block";
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 FRESH_TEST(Trim, KeepsWhatItIsToldToKeep) {
   start_heaps();
   void* large = take(1 << 20);

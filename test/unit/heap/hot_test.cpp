@@ -226,6 +226,23 @@ FRESH_TEST(Hot, AmongOthersAListHasTwoKilobytesAtMost) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+FRESH_TEST(Hot, AmongOthersTheRestOfACutPageWaitsOnTheSpansList) {
+  start_heaps();
+  Worker other;
+  other.run([] { own_heap(); });
+  const Blocks blocks = take_many(1);
+  Span* span = span_of(blocks[0]);
+  EXPECT_EQ(span->cut.get(), kBlocksPerPage);
+  EXPECT_EQ(list_length(t_heap), 1u);
+  EXPECT_EQ(local_count(span), 2u);
+  EXPECT_EQ(countdown_of(span), 1u);
+  EXPECT_EQ(check_everything(), 0u);
+  for (u32 i = 1; i < kCapacity; ++i) EXPECT_EQ(take(), static_cast<char*>(blocks[0]) + i * kSize) << "in order";
+  EXPECT_EQ(local_count(span), 0u);
+  EXPECT_EQ(span->cut.get(), kCapacity);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 // --- Coming back. ---
 
 FRESH_TEST(Hot, AClassThatComesBackKeepsItsEmptySpan) {

@@ -261,7 +261,7 @@ FRESH_TEST(Mail, OfASpanOnTheRingCountsOnce) {
   take_mail(heap);
   EXPECT_EQ(ring_length(heap, kClass), 2u);
   EXPECT_EQ(heap->slack.get(), slack + kThreshold * kSize);
-  EXPECT_EQ(reusable_of(heap)[0], span) << "the newest now";
+  EXPECT_EQ(reusable_of(heap)[1], span) << "it keeps its place: still the oldest";
   EXPECT_EQ(check_everything(), 0u);
 }
 

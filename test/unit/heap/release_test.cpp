@@ -146,6 +146,22 @@ FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlackIfThereAreOthers) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+FRESH_TEST(LocalFree, AloneItKeepsAsMuchMoreAsMayBeFree) {
+  start_heaps(0);
+  test::changeable_options().free_limit = kThreshold * kSize;
+  const Blocks blocks = take_many(3 * kCapacity + 1);
+  ASSERT_EQ(attached_heaps(), 1u);
+  // A sixteenth of four spans is eight blocks, and the option four more.
+  give_many(blocks, 0, kThreshold);
+  give_many(blocks, kCapacity, kCapacity + kThreshold);
+  give_many(blocks, 2 * kCapacity, 2 * kCapacity + kThreshold);
+  for (u32 i = 0; i < 3; ++i) EXPECT_EQ(state_of(span_of(blocks[i * kCapacity + 9])), SpanState::reusable);
+  EXPECT_EQ(t_heap->slack.get(), 3 * kThreshold * kSize);
+  give_many(blocks, kThreshold, 2 * kThreshold);
+  EXPECT_EQ(listed_spans(), std::vector<Span*>{span_of(blocks[9])}) << "so that its idle pages go back";
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 // --- Spans of several slots. ---
 
 FRESH_TEST(LocalFree, FindsTheSpanFromItsLaterSlots) {
@@ -200,6 +216,19 @@ FRESH_TEST(RemoteFree, HoldsBackSixteenAtMost) {
     for (u32 i = kMaxChain; i-- > 0; list = list->next) EXPECT_EQ(list, blocks[i]);
     EXPECT_EQ(list, nullptr);
   });
+}
+
+// A span whose name a bracket holds cannot be settled by others.
+FRESH_TEST(RemoteFree, LeavesNoNameInTheBracket) {
+  start_heaps();
+  Blocks blocks;
+  Worker other;
+  other.run([&] { blocks = take_many(kMaxChain + 2, 256); });
+  for (void* block : blocks) {
+    give(block);
+    EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+  }
+  EXPECT_EQ(t_heap->chain_count.get(), 2u);
 }
 
 FRESH_TEST(RemoteFree, HoldsBackFewOfLargerBlocks) {

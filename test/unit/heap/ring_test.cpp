@@ -69,6 +69,30 @@ FRESH_TEST(Ring, WhoJoinsAgainIsTheNewestAndCountsOnce) {
   EXPECT_EQ(heap->slack.get(), 0u);
 }
 
+FRESH_TEST(Ring, ARecordMayBeCountedAnewAndKeepsItsPlace) {
+  start_heaps();
+  Heap* heap = own_heap();
+  Span* oldest = make_reusable(kCapacity);
+  Span* newest = make_reusable(kCapacity);
+  EXPECT_FALSE(stands_on_ring(heap, oldest));
+  EXPECT_TRUE(push_ring(heap, oldest, 10));
+  EXPECT_TRUE(push_ring(heap, newest, 10));
+  EXPECT_TRUE(stands_on_ring(heap, oldest));
+  set_ring_slack(heap, oldest, 3);
+  EXPECT_EQ(heap->slack.get(), 13u);
+  set_ring_slack(heap, oldest, 30);
+  EXPECT_EQ(heap->slack.get(), 40u);
+  EXPECT_EQ(reusable_of(heap), (std::vector<Span*>{newest, oldest}));
+  // It stands there since an earlier life, of another class.
+  const u8 own = oldest->size_class.get();
+  oldest->size_class.set(own + 1);
+  EXPECT_FALSE(stands_on_ring(heap, oldest));
+  oldest->size_class.set(own);
+  EXPECT_EQ(pop_ring(heap, kClass), oldest);
+  EXPECT_FALSE(stands_on_ring(heap, oldest));
+  EXPECT_EQ(heap->slack.get(), 10u);
+}
+
 FRESH_TEST(Ring, ARecordOfAnothersRingIsLeftAlone) {
   start_heaps();
   Heap* heap = own_heap();

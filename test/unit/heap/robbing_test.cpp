@@ -144,5 +144,48 @@ FRESH_TEST(RobIdle, IsDoneBeforeANewSpanIsMade) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// --- Quiet heaps: what the reclaimer takes. ---
+
+FRESH_TEST(Quiet, AHeapThatStandsStillLosesItsReusableSpansThoughItIsTheOnlyOne) {
+  start_heaps(0);
+  Heap* heap = own_heap();
+  Span* one = make_reusable(1);
+  Span* other = make_reusable(3, kClass + 8);
+  place_again(one);
+  place_again(other);
+  test::changeable_options().free_limit = heap->slack.get() - 1;
+  for (u32 i = 0; i < 4; ++i) EXPECT_TRUE(take_from_quiet_heaps()) << "not yet";
+  EXPECT_EQ(state_of(one), SpanState::reusable);
+  EXPECT_FALSE(take_from_quiet_heaps());
+  EXPECT_EQ(listed_spans().size(), 2u);
+  EXPECT_EQ(owner_of(one), nullptr);
+  EXPECT_EQ(check_everything(), 0u);
+  // It adopts them when it wakes up.
+  EXPECT_EQ(span_of(take()), one);
+  EXPECT_EQ(owner_of(one), heap);
+  EXPECT_EQ(heap->slack.get(), 0u) << "their records left the ring of the one class, and are on none of the other";
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(Quiet, AHeapAtWorkLosesNone) {
+  start_heaps(0);
+  Span* span = make_reusable(1);
+  place_again(span);
+  test::changeable_options().free_limit = usize{1} << 20;
+  for (u32 i = 0; i < 20; ++i) {
+    EXPECT_FALSE(take_from_quiet_heaps()) << "nobody has to wait for so little";
+    take_many(1, 32 * 1024);  // a slow refill
+  }
+  EXPECT_EQ(state_of(span), SpanState::reusable);
+}
+
+FRESH_TEST(Quiet, WhatKeepsLessThanTheSlackIsLeftAlone) {
+  start_heaps(usize{1} << 20);
+  Span* span = make_reusable(1);
+  place_again(span);
+  for (u32 i = 0; i < 20; ++i) EXPECT_FALSE(take_from_quiet_heaps());
+  EXPECT_EQ(state_of(span), SpanState::reusable);
+}
+
 }  // namespace
 }  // namespace coffer

@@ -158,6 +158,24 @@ FRESH_TEST(Claim, LooksForAResidentRunInOtherChunks) {
   EXPECT_EQ(again.dirty, low_mask(32));
 }
 
+FRESH_TEST(Claim, ASingleSlotIsAResidentOneOfAnyShardBeforeAFreshOneOfItsOwn) {
+  start(2);
+  const SlotRun zero = acquire_slots(32, 32, 0);
+  const SlotRun rest = acquire_slots(32, 32, 0);
+  const SlotRun own = acquire_slots(1, 1, 1);
+  ASSERT_EQ(own.slot, kSlotsPerChunk);
+  release_slots(zero.arena, zero.slot, zero.count, low_mask(2));
+  release_slots(own.arena, own.slot, 1, 1);
+  EXPECT_EQ(acquire_slots(1, 1, 1).slot, own.slot) << "a resident one of its own chunk before that";
+  const SlotRun borrowed = acquire_slots(1, 1, 1);
+  EXPECT_EQ(borrowed.slot, 0u) << "though its own chunk has 63 fresh ones";
+  EXPECT_EQ(borrowed.dirty, 1u);
+  EXPECT_EQ(acquire_slots(1, 1, 1).slot, 1u);
+  EXPECT_EQ(dirty(), 0u);
+  EXPECT_EQ(acquire_slots(1, 1, 1).slot, own.slot + 1) << "none is resident";
+  release_slots(rest.arena, rest.slot, rest.count, 0);
+}
+
 FRESH_TEST(Claim, InPlaceTakesJustTheSlotsBehind) {
   start(1);
   const SlotRun low = acquire_slots(4, 4, 0);
@@ -291,11 +309,12 @@ FRESH_TEST(Huge, AreNotForSmallProcesses) {
 FRESH_TEST(Huge, AreForAChunkAfterTwoDenseOnes) {
   start(1);
   // Slots in use without a record count as dense: nothing says that their pages are absent.
-  for (u32 i = 0; i < 17 * 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[16].huge.get(), 1u);
-  release_slots(&first_arena(), 15 * kSlotsPerChunk, 5, 0);
+  for (u32 i = 0; i < 65 * 2; ++i) acquire_slots(32, 32, 0);
+  EXPECT_EQ(first_arena().chunks[63].huge.get(), 0u) << "less than 128 MiB are held";
+  EXPECT_EQ(first_arena().chunks[64].huge.get(), 1u);
+  release_slots(&first_arena(), 63 * kSlotsPerChunk, 5, 0);
   for (u32 i = 0; i < 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[17].huge.get(), 0u) << "a chunk of the last two has more than a sixteenth free";
+  EXPECT_EQ(first_arena().chunks[65].huge.get(), 0u) << "a chunk of the last two has more than a sixteenth free";
 }
 
 }  // namespace

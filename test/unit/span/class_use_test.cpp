@@ -1,4 +1,5 @@
 #include "span/class_use.hpp"
+#include "span/emptiness.hpp"
 
 #include <gtest/gtest.h>
 
@@ -63,13 +64,13 @@ FRESH_TEST(ShareSpan, ListsWhatHasTheThreshold) {
     ADD_FAILURE() << "not listed";
     return true;
   };
-  Span* full = make_claimed(63);
+  Span* full = make_claimed(reuse_threshold(512) - 1);
   EXPECT_FALSE(share_span(full, never));
   EXPECT_EQ(load_word(full, relaxed).state(), SpanState::shared);
   Span* empty = make_claimed(512);
   EXPECT_FALSE(share_span(empty, never));
   EXPECT_EQ(load_word(empty, relaxed).state(), SpanState::free);
-  Span* roomy = make_claimed(64);
+  Span* roomy = make_claimed(reuse_threshold(512));
   EXPECT_TRUE(share_span(roomy, [](Span*) { return true; }));
   EXPECT_EQ(load_word(roomy, relaxed).state(), SpanState::listed);
 }

@@ -13,16 +13,23 @@ using Fraction = config::EmptyFraction;
 constexpr Fraction kFractions[] = {Fraction::half, Fraction::quarter, Fraction::eighth, Fraction::sixteenth};
 u32 divisor_of(Fraction fraction) { return 2u << static_cast<u32>(fraction); }
 
-// f / 2 of all blocks, rounded up: the fewest for which 2 * blocks >= f * capacity.
-TEST(Emptiness, TheThresholdIsTheFirstCountThatReachesHalfOfTheFraction) {
+// f / 2 of all blocks, rounded up: the fewest for which 2 * blocks >= f * capacity; of many blocks a quarter of that,
+// but kEnoughBlocks at least.
+TEST(Emptiness, TheThresholdIsTheFirstCountThatReachesHalfOfTheFractionOrAQuarterOfThat) {
   for (const Fraction fraction : kFractions) {
     const u32 divisor = divisor_of(fraction);
     for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
       const u32 threshold = reuse_threshold_at(reuse_shift(fraction), capacity);
       ASSERT_GE(threshold, 1u);
       ASSERT_LE(threshold, capacity);
-      ASSERT_GE(2 * divisor * threshold, capacity) << capacity;
       ASSERT_LT(2 * divisor * (threshold - 1), capacity) << capacity;
+      if (threshold < kEnoughBlocks) {
+        ASSERT_GE(2 * divisor * threshold, capacity) << capacity;
+      }
+      ASSERT_GE(8 * divisor * threshold, capacity) << capacity;
+      if (threshold > kEnoughBlocks) {
+        ASSERT_LT(8 * divisor * (threshold - 1), capacity) << capacity;
+      }
     }
   }
 }
@@ -38,11 +45,12 @@ TEST(Emptiness, BothSidesTogetherStayBelowTheFraction) {
 }
 
 FRESH_TEST(Emptiness, FollowsTheOption) {
-  EXPECT_EQ(reuse_threshold(2048), 256u) << "before the start, too";
+  EXPECT_EQ(reuse_threshold(2048), 64u) << "before the start, too";
   for (const Fraction fraction : kFractions) {
     test::changeable_options().empty_fraction = fraction;
     span_choices_start();
-    EXPECT_EQ(reuse_threshold(2048), 2048 / 2 / divisor_of(fraction));
+    EXPECT_EQ(reuse_threshold(64), 64 / 2 / divisor_of(fraction));
+    EXPECT_EQ(reuse_threshold(2048), 2048 / 8 / divisor_of(fraction));
   }
 }
 
