@@ -93,17 +93,20 @@ FRESH_TEST(TakingOrders, AHotSpanIsTakenWhileItsOwnerRefills) {
 }
 
 // The thread that slept goes on with what it had in its list, while another heap works with the span.
+// Of a size of which two make a list among several heaps, so that one stays on it.
 FRESH_TEST(TakingOrders, AHotSpanIsTakenAndAdoptedWhileItsOwnerAllocates) {
+  constexpr usize kHalf = kBytes / 2;
+  constexpr u32 kTwice = kSlotBytes / kHalf;
   Life life;
   Blocks blocks, more, others;
   life.explore({{[&] {
-                   blocks = take_many(kBlocks - 1, kBytes);
+                   blocks = take_many(kTwice - 1, kHalf);
                    life.fill_mailbox();
                    more.clear();
-                   ASSERT_NE(t_heap->blocks[kTwoKiB].get(), nullptr);
+                   ASSERT_NE(t_heap->blocks[class_of(kHalf)].get(), nullptr);
                  },
                  [&] {
-                   for (u32 i = 0; i < 3; ++i) more.push_back(take(kBytes));
+                   for (u32 i = 0; i < 2; ++i) more.push_back(take(kHalf));
                    give(more[0]);
                  }},
                 {[&] {
@@ -111,10 +114,10 @@ FRESH_TEST(TakingOrders, AHotSpanIsTakenAndAdoptedWhileItsOwnerAllocates) {
                    others.clear();
                  },
                  [&] {
-                   push(blocks, 0, 8);
-                   for (u32 i = 0; i < 3; ++i) others.push_back(take(kBytes));
+                   push(blocks, 0, kTwice / 2);
+                   for (u32 i = 0; i < 2; ++i) others.push_back(take(kHalf));
                  }}},
-               [&] { give_different({from(blocks, 8), from(more, 1), others}); });
+               [&] { give_different({from(blocks, kTwice / 2), from(more, 1), others}); });
 }
 
 FRESH_TEST(TakingOrders, AHotSpanIsTakenWhileItsOwnerEmptiesIt) {
