@@ -131,7 +131,7 @@ CASE(pages_inside_spans_go_back_in_quiet) {
   do {
     usleep(50'000);
     left = resident_kib() - before;
-  } while (left > 25'000 && now() - start < 5);
+  } while (left > 30'000 && now() - start < 5);
   note("%zu KiB left after %.2f s", left, now() - start);
   CHECK(now() - start < 2.5, "%zu KiB are left", left);
   while (threads() > 1 && now() - start < 8) usleep(50'000);
