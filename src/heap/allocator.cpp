@@ -136,7 +136,7 @@ bool Allocator::trim(usize keep) {
     release_idle(heap);
     share_reusable(heap);
   }
-  rob_heaps();
+  rob_heaps(Idle::pages);
   settle_unsettled();
   usize back = purge_all_spans() + purge_mixed_spans();
   // relaxed: a figure.

@@ -222,7 +222,6 @@ void do_duty(Heap* heap, Span* span, PushDuty duty) {
     case PushDuty::list:
       if (!insert_listed(span)) end_span(span);
       return look_at_oldest();
-      return;
     case PushDuty::take_off:
       if (g_partial_pool.remove(span)) end_span(span);
       return;

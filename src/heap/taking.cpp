@@ -189,13 +189,14 @@ bool settle_unsettled() {
 
 usize unsettled_bytes() { return g_unsettled.bytes.load(relaxed); }  // relaxed: a figure
 
-void rob_heaps() {
+void rob_heaps(Idle which) {
   for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) rob_mailbox(heap_by_index(i));
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
       if (slot_use != SlotUse::span) return;
-      rob_span(span, SpanState::reusable, span->capacity.get());
+      const bool pages = which == Idle::pages && may_have_idle_page(span);
+      rob_span(span, SpanState::reusable, pages ? 1 : span->capacity.get());
     });
   });
 }

@@ -48,8 +48,9 @@ usize unsettled_bytes();
 // is about to take new memory. The caller settles.
 void rob_idle_heaps(const Heap* but);
 // Takes all mail, and the reusable spans without a live block, from every heap: for when memory is needed, or was not
-// for a while. The caller settles.
-void rob_heaps();
+// for a while. For malloc_trim also those of which a page may be idle. The caller settles.
+enum class Idle : u8 { spans, pages };
+void rob_heaps(Idle which = Idle::spans);
 
 // The reclaimer's chore: a heap that keeps more than the option `slack` free on its rings and stands still for a second
 // is robbed as an idle one, whether or not there are others, so that the pages inside its spans go back. true: one that

@@ -5,6 +5,7 @@
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
+#include "span/emptiness.hpp"
 #include "span/sharing.hpp"
 
 namespace coffer {
@@ -226,6 +227,12 @@ usize purge_waiting_spans(u32 least_age, u32 most) {
 usize purge_all_spans() {
   g_partial_pool.look_again();
   return purge_waiting_spans(0, ~u32{0});
+}
+
+bool may_have_idle_page(const Span* span) {
+  const u32 freed = local_count(span) + load_word(span, relaxed).count();  // relaxed: a guess
+  if (usize{freed} * span->block_bytes.get() < kCarvePage) return false;
+  return freed + absent_count(span) >= reuse_threshold(span->capacity.get());
 }
 
 bool purge_spans_that_wait() {

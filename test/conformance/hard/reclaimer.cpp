@@ -113,6 +113,31 @@ CASE(breathing_costs_no_faults) {
 CASE(small_blocks_go_back_in_quiet) { check_goes_back(1000); }
 CASE(large_blocks_go_back_in_quiet) { check_goes_back(100'000); }
 
+// Nearly all of each span is free, and one thread alone has them all.
+CASE(pages_inside_spans_go_back_in_quiet) {
+  require_coffer();
+  memset(g_blocks, 0, sizeof g_blocks);
+  const std::size_t before = resident_kib();
+  for (std::size_t i = 0; i < kMost; ++i) {
+    g_blocks[i] = malloc(1000);
+    CHECK(g_blocks[i] != nullptr);
+    memset(g_blocks[i], 1, 1000);
+  }
+  for (std::size_t i = 0; i < kMost; ++i) {
+    if (i % 50 != 0) free(g_blocks[i]);
+  }
+  const double start = now();
+  std::size_t left = 0;
+  do {
+    usleep(50'000);
+    left = resident_kib() - before;
+  } while (left > 30'000 && now() - start < 5);
+  note("%zu KiB left after %.2f s", left, now() - start);
+  CHECK(now() - start < 2.5, "%zu KiB are left", left);
+  while (threads() > 1 && now() - start < 8) usleep(50'000);
+  CHECK(threads() == 1, "%d threads", threads());
+}
+
 CASE(a_small_program_has_no_reclaimer) {
   require_coffer();
   for (int i = 0; i < 1000; ++i) {

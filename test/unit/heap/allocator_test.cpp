@@ -7,6 +7,7 @@
 
 #include "heap/heaps.hpp"
 #include "heap/refill.hpp"
+#include "heap/sleeper.hpp"
 #include "large/large.hpp"
 #include "os/probe.hpp"
 
@@ -223,6 +224,40 @@ FRESH_TEST(Trim, GivesBackTheIdlePagesInsideTheSpansOfTheOnlyThread) {
   EXPECT_EQ(before.live, after.live);
   EXPECT_GE(before.resident, 8 * kSlotBytes);
   EXPECT_EQ(after.resident, 8 * kCarvePage) << "one page of each span has a live block";
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+usize resident_bytes() {
+  Statistics statistics;
+  Allocator::statistics(statistics);
+  return statistics.resident;
+}
+
+FRESH_TEST(Trim, GivesBackPagesInsideTheSpansThatOthersKeep) {
+  constexpr u32 kSpans = 20;
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Sleeper sleeper;
+  const std::vector<Blocks> spans = sleeper.fill(kSpans);
+  sleeper.thread.run([&] {
+    for (const Blocks& blocks : spans) {
+      fill(blocks[0], 7, kSize);
+      give_many(blocks, 1);
+    }
+  });
+  ASSERT_EQ(reusable_of(sleeper.heap).size(), kSpans);
+  const usize before = resident_bytes();
+  EXPECT_TRUE(Allocator::trim(0));
+  EXPECT_LE(resident_bytes(), before - usize{kSpans} * (kPagesPerSlot - 1) * kCarvePage);
+  EXPECT_FALSE(Allocator::trim(0)) << "nothing is left";
+  EXPECT_EQ(check_everything(), 0u);
+  sleeper.thread.run([&] {
+    for (const Blocks& blocks : spans) {
+      EXPECT_TRUE(all_bytes(blocks[0], kSize, 7));
+      give(blocks[0]);
+    }
+    give(take());
+  });
   EXPECT_EQ(check_everything(), 0u);
 }
 
