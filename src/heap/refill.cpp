@@ -244,14 +244,14 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
 }
 
 Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
-  for (ClassIndex c = size_class + 1; c < kClasses; ++c) {
+  for (ClassIndex c = size_class + 1; c < kSizeClasses; ++c) {
     if (Block* block = allocate_of_class(c, zero, false)) return block;
   }
   if (void* block = allocate_large_block(kSlotBytes, kSlotBytes, zero)) return static_cast<Block*>(block);
   Heap* heap = own_heap();
   if (heap == nullptr) return nullptr;
   // Every class was asked, so none of them has a hot span with a block, and the one found here can become one.
-  Span* span = scavenge(heap, size_class, kClasses - 1);
+  Span* span = scavenge(heap, size_class, kSizeClasses - 1);
   if (span == nullptr) return nullptr;
   const ClassIndex found = span->size_class.get();
   if (heap->hot[found].get() != nullptr) {
