@@ -179,6 +179,7 @@ FRESH_TEST(PurgeSpan, BlocksOfSeveralPages) {
 // The pages in which no block starts hold the last one's content, too, though they were never cut.
 FRESH_TEST(PurgeSpan, TheLastBlockOfSeveralPagesGoesWhole) {
   start();
+  g_span_choices.flat.set(1);
   Shared shared(class_of(32 * 1024), 5);
   ASSERT_EQ(shared.span->capacity.get(), 8u);
   shared.free(4);
