@@ -20,11 +20,12 @@ namespace coffer {
 namespace {
 
 // Of `count` blocks just cut, those beyond the limit of a list wait on the span's, where a heap that sleeps can lose
-// them. Returns how many stay on the list. They lie in a row, so it is not walked.
+// them. Returns how many stay on the list. It is walked: where the blocks lie is the layout's and the colour's.
 u32 keep_rest(Span* span, Block* list, u32 count) {
   const u32 most = list_limit(span->size_class.get());
   if (COFFER_LIKELY(count <= most)) return count;
-  Block* last = reinterpret_cast<Block*>(reinterpret_cast<uptr>(list) + usize{most - 1} * span->block_bytes.get());
+  Block* last = list;
+  for (u32 i = 1; i < most; ++i) last = last->next;
   span->local_free.set(last->next);
   set_countdown(span, count - most, kNever);
   compiler_fence();  // a fork child may find them on neither list, and never on both
