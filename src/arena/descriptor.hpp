@@ -69,6 +69,9 @@ struct alignas(kCacheLine) Span {
   Owned<u8> pages_zero;            // absent pages are known to be zero
   Owned<u8> dirty_slots_at_start;  // slots that held old data when the span was made
   Owned<u8> ring_class;            // class of the ring it stands on
+  Owned<u8> row_log2;              // Stride: how the blocks follow each other
+  Owned<u8> first_line;            // lines from the span's start to block 0
+  Owned<u8> start_index;           // cache index of the block that is cut first, about (span/colour.hpp)
   Owned<u32> large_chunks;         // large: chunks it takes; 0: it is made of slots
 };
 static_assert(sizeof(Span) == 2 * kCacheLine);

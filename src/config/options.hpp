@@ -15,6 +15,7 @@ inline constexpr u64 kTiB = u64{1} << 40;
 enum class MixedPolicy : u8 { automatic, never, always };
 enum class HugePolicy : u8 { automatic, never, always };
 enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
+enum class PlacementPolicy : u8 { flat, index };
 
 // clang-format off
 // SIZE(name, default, least, greatest, help)      bytes, written with an optional suffix K, M, G or T
@@ -26,6 +27,8 @@ enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
   SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside 1/16 of it")                          \
   CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part to reuse a span")     \
   SIZE(span, 32 * kKiB, 32 * kKiB, 256 * kKiB, "least bytes of a span; rounded up to a power of two")                 \
+  CHOICE(placement, PlacementPolicy, PlacementPolicy::index, "flat|index", "blocks start at all cache indices")      \
+  BOOLEAN(colour, true, "spans and large blocks start at different cache indices")                                   \
   SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside what was seen to come back")                  \
   CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, all")     \
   CHOICE(mixed, MixedPolicy, MixedPolicy::automatic, "auto|never|always", "blocks of any size in holes of spans")     \

@@ -91,7 +91,7 @@ void* Allocator::allocate_aligned(usize size, usize alignment) {
   bool zero = false;
   for (ClassIndex c = aligned_class(size, alignment); c < kClasses; ++c) {
     // The first one serves, unless memory is exhausted.
-    if (kLayout[c].first != 0 || kLayout[c].block_bytes % alignment != 0) continue;
+    if (class_bytes(c) < size || !is_aligned_class(c, alignment)) continue;
     Block* block = allocate_of_class(c, &zero);
     if (block == nullptr) continue;
     if (COFFER_LIKELY(reinterpret_cast<uptr>(block) % alignment == 0)) return block;

@@ -9,6 +9,7 @@
 #include "os/os.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
+#include "span/choices.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 
@@ -55,7 +56,7 @@ u32 Checker::walk(const Span* span, const Block* list) {
   u32 count = 0;
   for (; list != nullptr && count <= span->capacity.get(); list = list->next) {
     const uptr address = reinterpret_cast<uptr>(list);
-    if (!is_block_start(span, address)) {
+    if (!is_block_of(span, address)) {
       expect(false, "a free list holds an address that is no block of its span");
       return count;
     }
@@ -160,7 +161,7 @@ void Checker::check_heaps() {
     for (ClassIndex c = 0; c < kClasses; ++c) {
       slack += check_ring(heap, heap->reusable[c].get());
       const Span* hot = heap->hot[c].get();
-      if (hot == nullptr) check_hole_list(heap->blocks[c].get(), kLayout[c].block_bytes);
+      if (hot == nullptr) check_hole_list(heap->blocks[c].get(), class_layout(c).block_bytes);
       // relaxed: as above. A hot span that was taken stays in the table until its old owner finds out.
       if (hot != nullptr && hot->owner.load(relaxed) == heap && hot->size_class.get() == c) {
         const u32 listed = walk(hot, heap->blocks[c].get());

@@ -4,7 +4,7 @@
 // allocate(size):                                 free(block):
 //   size over 32 KiB ........ large/                address outside the first arena .. free_elsewhere
 //   class by one table load                         bracket := span
-//   heap->blocks[class] empty .. refill             span's owner is not this heap .... free_not_local
+//   heap->blocks[class] empty .. refill             span's owner is not this heap .... free_beyond
 //   pop, return                                     not the start of a block ......... report
 //                                                   push on the span's local list
 //                                                   countdown reaches zero ........... local_event
@@ -79,8 +79,11 @@ extern __thread Heap* t_heap __attribute__((visibility("hidden"), tls_model("ini
 
 void* allocate_any(usize size);
 void free_elsewhere(void* block);
+// The slot's record names no heap, or another one. free_beyond looks for a later slot of a span of our own first.
+void free_beyond(void* block, Span* slot);
 void free_not_local(void* block, Span* slot);
 void free_sized_elsewhere(void* block, usize size);
+void free_sized_beyond(void* block, Span* slot, usize size);
 void free_sized_not_local(void* block, Span* slot, usize size);
 void local_event(Span* span, Heap* heap);
 // Reports and aborts. Not declared noreturn: the compiler would call it, with a stack frame, where it now jumps.
@@ -91,11 +94,18 @@ void refuse_size(void* block, usize size);
 
 // --- Fast paths. ---
 
+#if defined(__x86_64__)
+#define COFFER_KEEP_IN_RDX(x) __asm__("" : "+d"(x))
+#else
+#define COFFER_KEEP_IN_RDX(x) static_cast<void>(x)
+#endif
+
 // malloc's own: nullptr when the slow path has to serve.
 COFFER_INLINE void* allocate_fast(usize size) {
   if (COFFER_UNLIKELY(size > kLargestSmall)) return nullptr;
   Heap* heap = t_heap;
   usize size_class = class_of(size);
+  COFFER_KEEP_IN_RDX(size_class);  // so that the block can be in the register in which it is returned
   Block* block = heap->blocks[size_class].get();
   if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
   __asm__("" : "+r"(size_class));  // two scaled accesses; else the compiler spends an instruction on their address
@@ -109,6 +119,20 @@ COFFER_INLINE bool push_local(Span* span, Block* block, Block* head) {
   compiler_fence();  // a fork child must not see the list before the link
   span->local_free.set(block);
   return span->countdown.decrement();
+}
+
+// Frees a block of a span that `heap`, the thread's own, owns; the bracket is set.
+template <bool kSized>
+COFFER_INLINE void free_own(void* block, Span* span, Heap* heap, usize size) {
+  Block* head = span->local_free.get();
+  if constexpr (kMisuseChecks) {
+    if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_free(block);
+    if (COFFER_UNLIKELY(head == block)) return refuse_free(block);
+    if (kSized && COFFER_UNLIKELY(size > span->block_bytes.get())) return refuse_size(block, size);
+  }
+  if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);
+  // release: pairs with the taker's acquire load; what this free wrote is there before the name is gone.
+  heap->bracket.store(nullptr, release);
 }
 
 // kSized: `size` is what the caller says that the block was allocated with. It is checked, not trusted: a false claim
@@ -128,16 +152,8 @@ COFFER_INLINE void deallocate_as(void* block, usize size) {
   compiler_fence();
   // relaxed: equal only if this thread itself wrote it.
   if (COFFER_UNLIKELY(!span->owner.is(heap)))
-    return kSized ? free_sized_not_local(block, span, size) : free_not_local(block, span);
-  Block* head = span->local_free.get();
-  if constexpr (kMisuseChecks) {
-    if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_free(block);
-    if (COFFER_UNLIKELY(head == block)) return refuse_free(block);
-    if (kSized && COFFER_UNLIKELY(size > span->block_bytes.get())) return refuse_size(block, size);
-  }
-  if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);
-  // release: pairs with the taker's acquire load; what this free wrote is there before the name is gone.
-  heap->bracket.store(nullptr, release);
+    return kSized ? free_sized_beyond(block, span, size) : free_beyond(block, span);
+  free_own<kSized>(block, span, heap, size);
 }
 
 COFFER_INLINE void deallocate(void* block) { deallocate_as<false>(block, 0); }

@@ -9,6 +9,7 @@
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
+#include "span/choices.hpp"
 
 namespace coffer {
 
@@ -173,7 +174,7 @@ bool take_exactly(Heap* heap, ClassIndex size_class, usize size, u32 slots) {
 }
 
 bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
-  const u32 bytes = kLayout[size_class].block_bytes;
+  const u32 bytes = class_layout(size_class).block_bytes;
   if (size != 0 && bytes >= kCutExactly) {
     return give(heap, size_class, g_mixed_pool.take(units_for(size) * kQuantum, 1));
   }

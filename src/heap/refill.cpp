@@ -20,11 +20,12 @@ namespace coffer {
 namespace {
 
 // Of `count` blocks just cut, those beyond the limit of a list wait on the span's, where a heap that sleeps can lose
-// them. Returns how many stay on the list. They lie in a row, so it is not walked.
+// them. Returns how many stay on the list. It is walked: where the blocks lie is the layout's and the colour's.
 u32 keep_rest(Span* span, Block* list, u32 count) {
   const u32 most = list_limit(span->size_class.get());
   if (COFFER_LIKELY(count <= most)) return count;
-  Block* last = reinterpret_cast<Block*>(reinterpret_cast<uptr>(list) + usize{most - 1} * span->block_bytes.get());
+  Block* last = list;
+  for (u32 i = 1; i < most; ++i) last = last->next;
   span->local_free.set(last->next);
   set_countdown(span, count - most, kNever);
   compiler_fence();  // a fork child may find them on neither list, and never on both
@@ -244,14 +245,14 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
 }
 
 Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
-  for (ClassIndex c = size_class + 1; c < kClasses; ++c) {
+  for (ClassIndex c = size_class + 1; c < kSizeClasses; ++c) {
     if (Block* block = allocate_of_class(c, zero, false)) return block;
   }
   if (void* block = allocate_large_block(kSlotBytes, kSlotBytes, zero)) return static_cast<Block*>(block);
   Heap* heap = own_heap();
   if (heap == nullptr) return nullptr;
   // Every class was asked, so none of them has a hot span with a block, and the one found here can become one.
-  Span* span = scavenge(heap, size_class, kClasses - 1);
+  Span* span = scavenge(heap, size_class, kSizeClasses - 1);
   if (span == nullptr) return nullptr;
   const ClassIndex found = span->size_class.get();
   if (heap->hot[found].get() != nullptr) {

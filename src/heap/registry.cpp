@@ -16,6 +16,7 @@
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
 #include "span/choices.hpp"
+#include "span/colour.hpp"
 #include "span/purge_span.hpp"
 
 namespace coffer {
@@ -215,6 +216,7 @@ bool start_process() {
   g_fence_brackets = !os::has_barrier();
   limit_start();
   span_choices_start();
+  colours_start();
   const u32 wanted = config::options().shards;
   slot_pool_start(wanted != 0 ? wanted : os::processors());
   // The heap table may stand already, if an earlier start failed after it; both may in a fork child whose parent was
@@ -283,6 +285,7 @@ void fork_child() {
   const u32 own = t_heap != &g_null_heap ? 1 : 0;
   if (own != 0) t_heap->generation.set(generation);
   os::note_process();
+  colours_after_fork();
   // It may have had slots, a chunk or a span in hand.
   if (forget_reclaimer()) g_vanished_pending.store(1, relaxed);
   if (registry.start.load(relaxed) == kStarted) {

@@ -155,6 +155,19 @@ void local_event(Span* span, Heap* heap) {
 
 namespace {
 
+// As deallocate_as, for the first record of the span that a later slot belongs to.
+template <bool kSized>
+COFFER_INLINE bool free_in_later_slot(void* block, Span* slot, usize size) {
+  if (slot->use.load(relaxed) != SlotUse::span_rest) return false;  // relaxed: see describe_slots in span.cpp
+  Span* span = slot - slot->first_distance.get();
+  Heap* heap = t_heap;
+  heap->bracket.store(span, relaxed);  // relaxed, here and below: see deallocate_as
+  compiler_fence();
+  if (!span->owner.is(heap)) return false;
+  free_own<kSized>(block, span, heap, size);
+  return true;
+}
+
 // The free that fills the chain, or that it takes no more of.
 COFFER_NOINLINE void close_full_chain(Heap* heap) {
   settle_fork();
@@ -213,6 +226,14 @@ void free_not_local(void* block, Span* slot) {
     return;
   }
   free_not_chained(block, slot);
+}
+
+void free_beyond(void* block, Span* slot) {
+  if (!free_in_later_slot<false>(block, slot, 0)) free_not_local(block, slot);
+}
+
+void free_sized_beyond(void* block, Span* slot, usize size) {
+  if (!free_in_later_slot<true>(block, slot, size)) free_sized_not_local(block, slot, size);
 }
 
 void free_sized_not_local(void* block, Span* slot, usize size) {

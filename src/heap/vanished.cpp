@@ -37,7 +37,7 @@ u32 measure(Span* span, Block** head) {
   u32 count = 0;
   Block** link = head;
   while (*link != nullptr && count < span->capacity.get()) {
-    if (!is_block_start(span, reinterpret_cast<uptr>(*link))) {
+    if (!is_block_of(span, reinterpret_cast<uptr>(*link))) {
       *link = nullptr;
       break;
     }

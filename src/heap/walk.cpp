@@ -63,7 +63,7 @@ void discount_hole_lists(Statistics& statistics, const Heap* heap) {
   for (ClassIndex c = 0; c < kClasses; ++c) {
     const Span* hot = heap->hot[c].get();
     if (hot != nullptr && !is_mixed(hot)) continue;
-    const usize bytes = usize{list_length(heap->blocks[c].get(), ~0u)} * kLayout[c].block_bytes;
+    const usize bytes = usize{list_length(heap->blocks[c].get(), ~0u)} * class_layout(c).block_bytes;
     statistics.mixed_live -= bytes;
     statistics.live -= bytes;
   }
@@ -128,7 +128,7 @@ void sum_classes(ClassSums& sums) {
 }
 
 usize makers_bound(ClassIndex size_class) {
-  const SpanShape shape = span_shape(size_class, g_span_choices.least_slots_log2.get());
+  const ClassLayout shape = span_shape(class_layout(size_class), g_span_choices.least_slots_log2.get());
   return most_makers() * (kSlotBytes << shape.slots_log2);
 }
 
@@ -167,7 +167,7 @@ void collect_statistics(Statistics& statistics) {
   // Each of the makers was at work on one span; the largest counts.
   statistics.bound = statistics.metadata + statistics.large + free_bound() + makers_bound(kClasses - 1);
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    statistics.by_class[c].block_bytes = kLayout[c].block_bytes;
+    statistics.by_class[c].block_bytes = class_layout(c).block_bytes;
     statistics.by_class[c].bound = bound_of_class(class_high(c));
     statistics.bound += statistics.by_class[c].bound;
     statistics.by_class[c].bound += makers_bound(c);

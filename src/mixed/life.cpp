@@ -3,7 +3,9 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/slot_pool.hpp"
+#include "span/choices.hpp"
 #include "span/class_use.hpp"
+#include "span/colour.hpp"
 
 namespace coffer {
 
@@ -32,7 +34,7 @@ bool remove_list(UnitMap& map, const Span* span, const Block* list) {
   const u32 units = span->block_bytes.get() / kQuantum;
   for (; list != nullptr; list = list->next) {
     const uptr address = reinterpret_cast<uptr>(list);
-    if (!is_block_start(span, address)) return false;
+    if (!is_block_of(span, address)) return false;
     const u32 unit = static_cast<u32>((address - start) / kQuantum);
     if (!map.is_start(unit)) return false;  // twice on the list: also where a circle ends
     map.remove(unit, units);
@@ -43,10 +45,10 @@ bool remove_list(UnitMap& map, const Span* span, const Block* list) {
 // The table of a span of one class: all blocks, less those on its local list and those that were never cut.
 bool describe(UnitMap& map, const Span* span) {
   map.clear();
-  const u32 first = static_cast<u32>((span->first_block - span_start(span)) / kQuantum);
+  const Stride stride = stride_of(span);
   const u32 units = span->block_bytes.get() / kQuantum;
   for (u32 i = 0; i < span->capacity.get(); ++i) {
-    const u32 unit = first + i * units;
+    const u32 unit = static_cast<u32>((first_offset(span) + stride.offset(i)) / kQuantum);
     if (((span->absent.get() >> (unit / kUnitsPerPage)) & 1) == 0) map.add(unit, units);
   }
   return remove_list(map, span, span->local_free.get());
@@ -99,6 +101,7 @@ bool MixedPool::convert(Span* span) {
     const u64 untouched = untouched_pages(span);
     whole = describe(map, span) && mark_mixed(map, span);
     if (whole) {
+      give_colour_line(span);
       span_ended(span, 0);  // for its class
       span->local_free.set(nullptr);
       set_countdown(span, 0, kNever);
@@ -130,6 +133,20 @@ bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole) {
   return true;
 }
 
+namespace {
+
+// Where the first block of a new mixed span goes: a few lines in, others in each slot, so that blocks of one size do
+// not start at the same cache indices in all of them. What lies before it is a hole like any other.
+u32 first_unit(u32 slot, u32 slots, u32 units) {
+  constexpr u32 kColours = kCacheSets / 2;
+  constexpr u32 kStep = 27;  // odd: all come; and neighbours are far apart
+  const u32 start = slot * kStep % kColours * static_cast<u32>(kCacheLine / kQuantum);
+  const bool fits = 2 * start + units <= slots * kUnitsPerSlot;  // and the rest is the largest hole
+  return g_span_choices.coloured.get() != 0 && fits ? start : 0;
+}
+
+}  // namespace
+
 Block* MixedPool::make(u32 bytes, u32 slots) {
   if (!grow(slots * kSlotBytes)) return nullptr;
   const SlotRun run = acquire_slots(slots, slots, current_shard());
@@ -150,8 +167,9 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
   for (u32 i = 0; i < slots; ++i) {
     if (((run.dirty >> i) & 1) == 0) absent |= low_mask(kPagesPerSlot) << (i * kPagesPerSlot);
   }
-  span->absent.set(absent & ~pages_of(0, units_for(bytes)));
   const u32 units = units_for(bytes);
+  const u32 start = first_unit(run.slot, slots, units);
+  span->absent.set(absent & ~pages_of(start, start + units));
   set_countdown(span, 0, kNever);
   span->local_free.set(nullptr);
   {
@@ -159,16 +177,16 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
     LockGuard guard(shard.lock);
     UnitMap map = map_of(span);
     map.clear();
-    map.add(0, units);
+    map.add(start, units);
     // relaxed, both: published by the lock, and with the blocks.
     span->remote.store(load_word(span, relaxed).next_life(SpanState::mixed).bits(), relaxed);
     for (u32 i = 1; i < slots; ++i) {
       span[i].first_distance.set(static_cast<u8>(i));
       span[i].use.store(SlotUse::span_rest, relaxed);
     }
-    add(shard, span, units, map.units() - units);
+    add(shard, span, units, map.units() - units - start);
   }
-  Block* block = reinterpret_cast<Block*>(span->first_block);
+  Block* block = reinterpret_cast<Block*>(span->first_block + usize{start} * kQuantum);
   block->next = nullptr;
   return block;
 }

@@ -4,6 +4,7 @@
 #include "mixed/map_of.hpp"
 #include "observe/counters.hpp"
 #include "pool/reclaimer.hpp"
+#include "span/choices.hpp"
 
 namespace coffer {
 
@@ -12,6 +13,32 @@ MixedPool g_mixed_pool;
 namespace {
 
 constexpr u32 kLooks = 8;  // spans of one list that a search looks at
+
+// A hole with room for a few blocks more, so that choosing among places costs nothing else.
+bool is_wide(u32 hole, u32 units) { return hole >= 2 * units + kUnitsPerPage; }
+
+// Where in a wide hole a block of whole pairs of lines starts, so that its like reach all cache indices: page p has
+// them at lines p, p + g, p + 2g ... modulo its lines, g the greatest step that all of them have in common. One after
+// the other they then lie as in a punctuated span (CIF, section 3), and what is left over serves others.
+u32 indexed_start(u32 from, u32 units) {
+  constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
+  const u32 lines = units / kUnitsPerLine;
+  const u32 natural = lines & (0 - lines);
+  const u32 step = natural < kCacheSets ? natural : kCacheSets;
+  const u32 line = static_cast<u32>(divide_up(from, kUnitsPerLine));
+  const u32 page = line / kCacheSets;
+  const u32 start = line + ((page - line) & (step - 1));
+  const bool same_page = start / kCacheSets == page;
+  return kUnitsPerLine * (same_page ? start : (page + 1) * kCacheSets + ((page + 1) & (step - 1)));
+}
+
+// The first place for a block of so many units in a hole.
+u32 start_in(u32 from, u32 to, u32 units, u32 align) {
+  constexpr u32 kPairOfLines = 2 * kCacheLine / kQuantum;
+  const bool pairs = units % kPairOfLines == 0 && is_wide(to - from, units);
+  if (pairs && g_span_choices.flat.get() == 0) return indexed_start(from, units);
+  return static_cast<u32>(round_up(from, align));
+}
 
 }  // namespace
 
@@ -187,7 +214,7 @@ u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* foun
   set_search_start(span, first);
   for (u32 from = first; from < map.units();) {
     const u32 to = map.next_used(from);
-    const u32 at = static_cast<u32>(round_up(from, align));
+    const u32 at = start_in(from, to, units, align);
     u32 left = to - from;
     if (count == 0 && at + units <= to) {
       map.add(at, units);

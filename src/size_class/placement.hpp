@@ -1,16 +1,18 @@
 // Where the blocks of a class lie in a span: one table, computed at compile time, that everything else reads.
 //
-// A span is `slots` slots (a power of two). Blocks start at `first` bytes from the span's start and follow each other
-// at `block_bytes`. Later versions of this table may punctuate a class (spacer lines, CIF section 5) or colour it
-// (another `first` for each span); the code that cuts and checks blocks reads first, block_bytes and capacity only.
+// A span is `slots` slots (a power of two). Blocks start at `first` bytes from the span's start, plus a colour (some
+// lines) that each span chooses for itself, and follow each other as stride.hpp says. placement_table.hpp has the
+// choice for each class, and what it wastes.
 //
-// Twins: a request with an alignment above the quantum needs a class whose stride is a multiple of the alignment, in
-// spans that start on it. Flat classes serve themselves; a punctuated class would name a flat twin here.
+// Twins: a request with an alignment above a line needs a flat class whose stride is a multiple of the alignment, in
+// spans that start on it, without colours. Classes from kSizeClasses on are that.
 #pragma once
 
 #include <array>
 
+#include "size_class/placement_table.hpp"
 #include "size_class/size_class.hpp"
+#include "size_class/stride.hpp"
 
 namespace coffer {
 
@@ -24,83 +26,100 @@ inline constexpr u32 kMinBlocksPerSpan = 8;
 
 static_assert(kSlotsPerChunk == 64, "a chunk's free slots are one word");
 static_assert(kMaxSpanSlots * kPagesPerSlot <= 64, "a span's absent pages are one word");
-
-// Exact test whether n is the offset of one of the first `count` blocks of size d, in one multiplication and one
-// compare. With m = floor(2^64 / d) + 1 and e = m * d - 2^64 (0 < e <= d): for n = q * d + r,
-//   m * n mod 2^64 = q * e + r * m   (no wrap while (q + 1) * e < m).
-// r = 0 gives q * e, which is below count * e just when q < count; r > 0 gives at least m, far above. A negative n
-// (before the first block) gives 2^64 - (q * e + r * m) > m - (q + 1) * e, also far above. The quotient is the high
-// half of m * n. So `m * n < count * e` is the whole test (Lemire's divisibility test, tightened by the count).
-struct BlockTest {
-  u64 multiplier;
-  u64 limit;
-};
-
-constexpr BlockTest block_test(u64 block_bytes, u64 count) {
-  const u64 multiplier = ~u64{0} / block_bytes + 1;  // block_bytes never divides 2^64 - 1: it is even
-  const u64 excess = multiplier * block_bytes;       // mod 2^64; 0 stands for 2^64 + 0: a power of two
-  if (excess != 0) return {multiplier, count * excess};
-  return {multiplier + 1, count * block_bytes};
-}
+static_assert(kSlotBytes % kCachePage == 0, "a span's start is the same cache index in every slot");
 
 struct ClassLayout {
   u32 block_bytes;
-  u32 capacity;    // blocks in a span
-  u32 first;       // offset of the first block
-  u32 slots_log2;  // log2 of the span's slots
+  u32 row_log2;     // stride.hpp; kNoSpacers: flat
+  u32 capacity;     // blocks in a span
+  u32 first;        // offset of the first block at colour 0
+  u32 slots_log2;   // log2 of the span's slots
+  u32 colours;      // lines by which the first block may be moved, and one
+  u32 colour_step;  // from the colour of one span to that of the next
   BlockTest test;
+
+  constexpr Stride stride() const { return {block_bytes, row_log2}; }
 };
 
-// The fewest slots at which the tail stays within 2 % and the span holds at least kMinBlocksPerSpan blocks.
-constexpr u32 choose_slots_log2(usize block_bytes) {
-  for (u32 k = 0; (1u << k) < kMaxSpanSlots; ++k) {
+constexpr ClassLayout lay_out(PlacementChoice choice) {
+  const Stride stride{choice.block_bytes, choice.row_log2};
+  const usize span = kSlotBytes << choice.slots_log2;
+  const usize capacity = stride.count_in(span);
+  const usize tail = span - stride.length(capacity);
+  // What a flat span does not need at its end are its colours. A punctuated span has its tail in front: where it ends
+  // the next block would start, as the block test wants it.
+  const usize lines = tail / kCacheLine + 1;
+  const bool flat = stride.is_flat();
+  return {stride.bytes,
+          stride.row_log2,
+          static_cast<u32>(capacity),
+          static_cast<u32>(flat ? 0 : tail),
+          choice.slots_log2,
+          !flat ? 1 : static_cast<u32>(lines < kCacheSets ? lines : kCacheSets),
+          choice.colour_step,
+          block_test(stride, capacity)};
+}
+
+// The fewest slots at which the tail of a flat span stays within 2 % and it holds at least kMinBlocksPerSpan blocks.
+constexpr u8 choose_slots_log2(usize block_bytes) {
+  for (u8 k = 0; (1u << k) < kMaxSpanSlots; ++k) {
     const usize span = kSlotBytes << k;
     if (span / block_bytes < kMinBlocksPerSpan) continue;
     if ((span % block_bytes) * 50 <= span) return k;
   }
-  return lowest_bit(kMaxSpanSlots);
+  return static_cast<u8>(lowest_bit(kMaxSpanSlots));
 }
 
-inline constexpr std::array<ClassLayout, kClasses> kLayout = [] {
-  std::array<ClassLayout, kClasses> table{};
-  for (ClassIndex c = 0; c < kClasses; ++c) {
-    const usize bytes = class_bytes(c);
-    const u32 slots_log2 = choose_slots_log2(bytes);
-    const u32 capacity = static_cast<u32>((kSlotBytes << slots_log2) / bytes);
-    table[c] = {static_cast<u32>(bytes), capacity, 0, slots_log2, block_test(bytes, capacity)};
-  }
+// Every class flat, as it would be without thought for cache indices; and so are the twins in any case.
+constexpr ClassLayout lay_out_flat(ClassIndex size_class) {
+  const usize bytes = class_bytes(size_class);
+  ClassLayout layout = lay_out({static_cast<u16>(bytes), kNoSpacers, choose_slots_log2(bytes), 1});
+  if (size_class >= kSizeClasses) layout.colours = 1;
+  return layout;
+}
+
+using LayoutTable = std::array<ClassLayout, kClasses>;
+
+inline constexpr LayoutTable kFlatLayout = [] {
+  LayoutTable table{};
+  for (ClassIndex c = 0; c < kClasses; ++c) table[c] = lay_out_flat(c);
+  return table;
+}();
+
+inline constexpr LayoutTable kLayout = [] {
+  LayoutTable table = kFlatLayout;
+  for (ClassIndex c = 0; c < kSizeClasses; ++c) table[c] = lay_out(kPlacementTable[c]);
   return table;
 }();
 
 // What a class's span looks like if it has at least `1 << least_slots_log2` slots (option `span`): as the table says,
-// or the same blocks in a longer span. The multiplier of the block test stays; its limit is the capacity times the
-// excess.
-struct SpanShape {
-  u32 slots_log2;
-  u32 capacity;
-  u64 limit;
-};
-
-constexpr SpanShape span_shape(ClassIndex size_class, u32 least_slots_log2) {
-  const ClassLayout& layout = kLayout[size_class];
-  if (COFFER_LIKELY(least_slots_log2 <= layout.slots_log2)) {
-    return {layout.slots_log2, layout.capacity, layout.test.limit};
-  }
-  const u32 bytes = static_cast<u32>(kSlotBytes << least_slots_log2) - layout.first;
-  const u32 capacity = bytes / layout.block_bytes;
-  return {least_slots_log2, capacity, layout.test.limit / layout.capacity * capacity};
+// or the same blocks in a longer span.
+constexpr ClassLayout span_shape(const ClassLayout& layout, u32 least_slots_log2) {
+  if (COFFER_LIKELY(least_slots_log2 <= layout.slots_log2)) return layout;
+  ClassLayout longer = lay_out({static_cast<u16>(layout.block_bytes), static_cast<u8>(layout.row_log2),
+                                static_cast<u8>(least_slots_log2), static_cast<u8>(layout.colour_step)});
+  // Colours are only fewer: a twin has none, and a step that visits all of them visits all of some other number only if
+  // it has no divisor in common with that.
+  if (layout.colours == 1) longer.colours = 1;
+  if (longer.colours != layout.colours) longer.colour_step = 1;
+  return longer;
 }
 
-// The no-wrap condition of block_test, in every span that an option can make: (N + 1) * e < m.
 static_assert([] {
-  for (ClassIndex c = 0; c < kClasses; ++c) {
-    for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) {
-      const SpanShape shape = span_shape(c, log2);
-      const u64 excess = kLayout[c].test.limit / kLayout[c].capacity;
-      const u64 used = kLayout[c].first + u64{shape.capacity} * kLayout[c].block_bytes;
-      if (shape.slots_log2 < log2 || used > (kSlotBytes << shape.slots_log2)) return false;
-      if (shape.limit != excess * shape.capacity) return false;
-      if ((shape.capacity + 1) * excess >= kLayout[c].test.multiplier) return false;
+  for (const LayoutTable* table : {&kLayout, &kFlatLayout}) {
+    for (ClassIndex c = 0; c < kClasses; ++c) {
+      const ClassLayout& layout = (*table)[c];
+      if (layout.block_bytes < class_bytes(c) || layout.block_bytes % kQuantum != 0) return false;
+      for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) {
+        const ClassLayout shape = span_shape(layout, log2);
+        const usize used = shape.first + (shape.colours - 1) * kCacheLine + shape.stride().length(shape.capacity);
+        if (shape.slots_log2 < log2 || used > (kSlotBytes << shape.slots_log2)) return false;
+        if (shape.first >= kSlotBytes || shape.first % kCacheLine != 0) return false;
+        if (shape.capacity < kMinBlocksPerSpan - 1) return false;
+        // What the block test of a punctuated span relies on.
+        if (!shape.stride().is_flat() && used != (kSlotBytes << shape.slots_log2)) return false;
+        if (!shape.stride().is_flat() && shape.first >= shape.block_bytes + kCacheLine) return false;
+      }
     }
   }
   return true;
@@ -108,31 +127,22 @@ static_assert([] {
 
 // The smallest class whose blocks hold `size` bytes and are all aligned to `alignment` (a power of two);
 // kClasses if there is none.
+constexpr bool is_aligned_class(ClassIndex size_class, usize alignment) {
+  // All stand on lines as far as their stride lets them.
+  return class_bytes(size_class) % alignment == 0 && (alignment <= kCacheLine || size_class >= kSizeClasses);
+}
 constexpr ClassIndex aligned_class(usize size, usize alignment) {
   if (size > kLargestSmall || alignment > kLargestSmall) return kClasses;
   const usize wanted = size > alignment ? size : alignment;
-  for (ClassIndex c = compute_class(wanted); c < kClasses; ++c) {
-    if (kLayout[c].first == 0 && kLayout[c].block_bytes % alignment == 0) return c;
+  const ClassIndex from = alignment <= kCacheLine ? compute_class(wanted) : kSizeClasses;
+  for (ClassIndex c = from; c < kClasses; ++c) {
+    if (class_bytes(c) >= wanted && is_aligned_class(c, alignment)) return c;
   }
   return kClasses;
 }
 
-static_assert([] {
-  for (const ClassLayout& layout : kLayout) {
-    const u64 span = kSlotBytes << layout.slots_log2;
-    const u64 used = layout.first + u64{layout.capacity} * layout.block_bytes;
-    if (used > span || layout.capacity < kMinBlocksPerSpan) return false;
-    if ((span - used) * 50 > span && (1u << layout.slots_log2) < kMaxSpanSlots) return false;
-    // The no-wrap condition of block_test.
-    const u64 excess = layout.test.limit / layout.capacity;
-    if (excess == 0 || excess > layout.block_bytes || (layout.capacity + 1) * excess >= layout.test.multiplier) {
-      return false;
-    }
-  }
-  return true;
-}());
-static_assert(aligned_class(1, 4096) == compute_class(4096) && aligned_class(100, 64) == compute_class(128));
-static_assert(aligned_class(24, 16) == compute_class(32) && aligned_class(5000, 4096) == compute_class(8192));
+static_assert(class_bytes(aligned_class(1, 4096)) == 4096 && aligned_class(100, 64) == compute_class(128));
+static_assert(aligned_class(24, 16) == compute_class(32) && class_bytes(aligned_class(5000, 4096)) == 8192);
 static_assert(aligned_class(20000, 32768) == kClasses - 1 && aligned_class(20000, 65536) == kClasses);
 
 }  // namespace coffer

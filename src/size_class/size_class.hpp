@@ -1,5 +1,6 @@
 // Size classes: which block size serves a request. Steps of 16 up to 128 bytes, then eight to a doubling (at most
-// 12.5 % apart) up to 32 KiB: 72 classes. Everything here is computed and asserted at compile time.
+// 12.5 % apart) up to 32 KiB: 72 classes by size. After them come twins of some of these, for requests that want more
+// than a cache line's alignment (placement.hpp). Everything here is computed and asserted at compile time.
 #pragma once
 
 #include <array>
@@ -10,15 +11,25 @@ namespace coffer {
 
 using ClassIndex = u32;
 
-inline constexpr u32 kClasses = 72;
-inline constexpr usize kLargestSmall = 32 * 1024;  // the largest block size of a class
+inline constexpr u32 kSizeClasses = 72;
+inline constexpr usize kLargestSmall = 32 * 1024;  // the largest request that a class serves
 inline constexpr usize kQuantum = 16;              // alignment of every block
 
+// Twins: steps of 128 up to 1 KiB, then four to a doubling. All powers of two are among them, all multiples of a power
+// up to eight times it, and so what programs ask for with an alignment.
+inline constexpr u32 kTwins = 8 + 4 * 5;
+inline constexpr u32 kClasses = kSizeClasses + kTwins;
+
+// `steps` classes of `step` bytes, then `each` to a doubling.
+constexpr usize ladder(u32 index, usize step, u32 steps, u32 each) {
+  if (index < steps) return step * (index + 1);
+  const usize base = (step * steps) << ((index - steps) / each);
+  return base + (base / each) * ((index - steps) % each + 1);
+}
+
+// The largest request that a class serves. Its blocks may be longer by a line (ClassLayout::block_bytes).
 constexpr usize class_bytes(ClassIndex index) {
-  if (index < 8) return usize{16} * (index + 1);
-  const u32 doubling = (index - 8) / 8;
-  const usize base = usize{128} << doubling;
-  return base + (base / 8) * ((index - 8) % 8 + 1);
+  return index < kSizeClasses ? ladder(index, 16, 8, 8) : ladder(index - kSizeClasses, 128, 8, 4);
 }
 
 constexpr ClassIndex compute_class(usize size) {
@@ -39,9 +50,10 @@ inline constexpr std::array<u8, kLargestSmall / kQuantum + 1> kClassBySize = [] 
 // size <= kLargestSmall.
 COFFER_INLINE ClassIndex class_of(usize size) { return kClassBySize[(size + kQuantum - 1) / kQuantum]; }
 
-static_assert(class_bytes(kClasses - 1) == kLargestSmall && compute_class(kLargestSmall) == kClasses - 1);
+static_assert(class_bytes(kSizeClasses - 1) == kLargestSmall && compute_class(kLargestSmall) == kSizeClasses - 1);
+static_assert(class_bytes(kClasses - 1) == kLargestSmall && class_bytes(kSizeClasses) == 128);
 static_assert([] {
-  for (ClassIndex c = 0; c < kClasses; ++c) {
+  for (ClassIndex c = 0; c < kSizeClasses; ++c) {
     const usize bytes = class_bytes(c);
     if (bytes % kQuantum != 0 || compute_class(bytes) != c) return false;
     if (c > 0 && compute_class(class_bytes(c - 1) + 1) != c) return false;

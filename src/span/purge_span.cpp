@@ -49,28 +49,29 @@ void add_list(const Span* span, const Block* list, FreeMap& free) {
   // A program that wrote to freed blocks may have broken the list: what follows is lost then.
   for (u32 i = 0; list != nullptr && i < span->capacity.get(); list = list->next, ++i) {
     const uptr address = reinterpret_cast<uptr>(list);
-    if (!is_block_start(span, address)) return;
-    free.add(static_cast<u32>((address - span->first_block) / span->block_bytes.get()));
+    if (!is_block_of(span, address)) return;
+    free.add(static_cast<u32>(stride_of(span).at_or_before(address - span->first_block)));
   }
 }
 
 // The pages that a block touched and that no live block reaches. A page can be absent and touched: a block that starts
 // before it ends in it. It goes with the page that this block starts in, which is when the block is forgotten.
 u64 idle_pages(const Span* span, const FreeMap& free) {
-  const usize first = span->first_block % kSlotBytes;
-  const usize bytes = span->block_bytes.get();
+  const usize first = first_offset(span);
+  const Stride stride = stride_of(span);
   const u32 capacity = span->capacity.get();
   u64 idle = 0;
   for (u64 pages = touched_pages(span); pages != 0; pages &= pages - 1) {
     const u32 page = lowest_bit(pages);
     const usize start = page * kCarvePage;
     const usize end = start + kCarvePage;
-    const usize from = start <= first ? 0 : (start - first) / bytes;  // the first block that reaches into the page
-    usize to = end <= first ? 0 : divide_up(end - first, bytes);
+    // The first block that reaches into the page, or the last one before it.
+    const usize from = start <= first ? 0 : stride.at_or_before(start - first);
+    usize to = end <= first ? 0 : stride.at_or_after(end - first);
     if (to > capacity) to = capacity;
     if (!free.has_all(static_cast<u32>(from), static_cast<u32>(to))) continue;
     const bool absent = ((span->absent.get() >> page) & 1) != 0;
-    const usize start_page = (first + from * bytes) / kCarvePage;
+    const usize start_page = (first + stride.offset(from)) / kCarvePage;
     if (!absent || ((idle >> start_page) & 1) != 0) idle |= u64{1} << page;
   }
   return idle;
@@ -142,6 +143,14 @@ void link_free(Span* span, const FreeMap& free) {
   span->local_free.set(list);
 }
 
+// Whether a block may start in one page and end in another that it does not fill.
+bool parts_blocks(const Span* span) {
+  const usize bytes = span->block_bytes.get();
+  const usize first = first_offset(span);
+  if (!stride_of(span).is_flat()) return true;
+  return kCarvePage % bytes == 0 ? first % bytes != 0 : bytes % kCarvePage != 0 || first % kCarvePage != 0;
+}
+
 // The span is the caller's alone: claimed, without an owner, on no list. Others may push all the while.
 //
 // In this order, so that a fork child finds a span whose blocks are on its list and whose absent pages hold none of
@@ -171,9 +180,7 @@ usize purge_claimed(Span* span) {
     const u64 tails = touched & ~touched_pages(span) & ~idle;
     note_slots(span, gone, (idle & ~gone) | tails);
     // A block that starts in such a page may end in one that is not zero.
-    const usize bytes = span->block_bytes.get();
-    const bool parted = kCarvePage % bytes != 0 && bytes % kCarvePage != 0;
-    if (parted || gone != idle || tails != 0) span->pages_zero.set(0);
+    if (parts_blocks(span) || gone != idle || tails != 0) span->pages_zero.set(0);
   }
   link_free(span, map);
   return count_bits(gone) * kCarvePage;

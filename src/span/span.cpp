@@ -1,7 +1,9 @@
 #include "span/span.hpp"
 
 #include "pool/slot_pool.hpp"
+#include "span/choices.hpp"
 #include "span/class_use.hpp"
+#include "span/colour.hpp"
 #include "span/emptiness.hpp"
 
 namespace coffer {
@@ -29,31 +31,46 @@ void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
   span->use.store(first, relaxed);
 }
 
+// Links the blocks from .. to - 1 in address order, from `first` on, and then those before it.
+Block* link_blocks(const Span* span, u32 from, u32 first, u32 to) {
+  Block* head = block_at(span, first);
+  Block* block = head;
+  for (u32 i = first + 1; i < to; ++i) {
+    block->next = block_at(span, i);
+    block = block->next;
+  }
+  for (u32 i = from; i < first; ++i) {
+    block->next = block_at(span, i);
+    block = block->next;
+  }
+  block->next = nullptr;
+  return head;
+}
+
 }  // namespace
 
 u64 touched_pages(const Span* span) {
   const u64 all = low_mask(span->slots.get() * kPagesPerSlot);
   const u64 cut = ~span->absent.get() & all;
-  const usize first = kLayout[span->size_class.get()].first;  // not from first_block: walks may look meanwhile
-  const usize bytes = span->block_bytes.get();
+  const usize first = first_offset(span);
+  const Stride stride = stride_of(span);
   // The last block that starts in a page may reach into the next ones.
   if ((cut & (cut + 1)) == 0) {
-    // Nothing was purged: the pages up to the highest one.
+    // Cut from the first page on, and nothing was purged: the pages up to the highest one.
     if (span->cut.get() == 0) return 0;
-    return low_mask(static_cast<u32>(divide_up(first + usize{span->cut.get()} * bytes, kCarvePage))) & all;
+    return low_mask(static_cast<u32>(divide_up(first + stride.length(span->cut.get()), kCarvePage))) & all;
   }
   u64 touched = 0;
   for_each_page(span, cut, [&](u32 page, u32, u32 to) {
-    const u32 end = static_cast<u32>(divide_up(first + usize{to} * bytes, kCarvePage));
+    const u32 end = static_cast<u32>(divide_up(first + stride.length(to), kCarvePage));
     touched |= low_mask(end) & ~low_mask(page);
   });
   return touched & all;
 }
 
 Span* make_span(ClassIndex size_class, Heap* owner) {
-  const ClassLayout& layout = kLayout[size_class];
-  const SpanShape shape = span_shape(size_class, g_span_choices.least_slots_log2.get());
-  const u32 slots = 1u << shape.slots_log2;
+  const ClassLayout layout = span_shape(class_layout(size_class), g_span_choices.least_slots_log2.get());
+  const u32 slots = 1u << layout.slots_log2;
   const u32 shard = current_shard();
   const SlotRun run = acquire_slots(slots, slots, shard);
   if (run.count == 0) return nullptr;
@@ -61,16 +78,20 @@ Span* make_span(ClassIndex size_class, Heap* owner) {
   span->owner.store(owner, relaxed);  // relaxed: published by the remote word, below
   span->local_free.set(nullptr);
   set_countdown(span, 0, kNever);
-  span->first_block = run.arena->base + uptr{run.slot} * kSlotBytes + layout.first;
+  const usize first = layout.first + take_colour_line(size_class, layout) * kCacheLine;
+  span->first_line.set(static_cast<u8>(first / kCacheLine));
+  span->row_log2.set(static_cast<u8>(layout.row_log2));
+  span->first_block = run.arena->base + uptr{run.slot} * kSlotBytes + first;
   span->multiplier = layout.test.multiplier;
-  span->limit = shape.limit;
+  span->limit = layout.test.limit;
   span->absent.set(low_mask(slots * kPagesPerSlot));
   span->block_bytes.set(layout.block_bytes);
-  span->capacity.set(shape.capacity);
+  span->capacity.set(layout.capacity);
   span->cut.set(0);
   // relaxed: published by the remote word below.
-  span->claim_at.store(claim_hot(reuse_threshold(shape.capacity), 0, 0), relaxed);
+  span->claim_at.store(claim_hot(reuse_threshold(layout.capacity), 0, 0), relaxed);
   span->size_class.set(static_cast<u8>(size_class));
+  span->start_index.set(static_cast<u8>(take_start_index(size_class)));
   span->slots.set(static_cast<u8>(slots));
   span->shard.set(static_cast<u8>(shard));
   span->listed.set(0);
@@ -88,6 +109,7 @@ void end_span(Span* span) {
   const u64 dirty = dirty_slots(span);
   // relaxed: the caller's own; a span that was private ends in state claimed.
   const bool was_shared = load_word(span, relaxed).state() == SpanState::returning;
+  give_colour_line(span);
   span_ended(span, was_shared ? shared_base_bytes(span) : 0);
   // relaxed, all here: published by the release of the slots.
   span->owner.store(nullptr, relaxed);
@@ -103,22 +125,20 @@ void end_span(Span* span) {
 
 Block* cut_page(Span* span, bool* zero) {
   Block* head = nullptr;
-  const u64 absent = span->absent.get();
-  for (u64 left = absent; left != 0 && head == nullptr; left &= left - 1) {
-    for_each_page(span, left & -left, [&](u32 page, u32 from, u32 to) {
-      head = block_at(span, from);
-      Block* block = head;
-      for (u32 i = from + 1; i < to; ++i) {
-        block->next = block_at(span, i);
-        block = block->next;
-      }
-      block->next = nullptr;
-      span->absent.set(absent & ~low_mask(page + 1));
+  u64 absent = span->absent.get();
+  const u32 start = start_block(span);
+  const u64 from_start = ~low_mask(static_cast<u32>((first_offset(span) + stride_of(span).offset(start)) / kCarvePage));
+  while (absent != 0 && head == nullptr) {
+    const u64 ahead = (absent & from_start) != 0 ? absent & from_start : absent;
+    absent &= ~(ahead & -ahead);
+    for_each_page(span, ahead & -ahead, [&](u32, u32 from, u32 to) {
+      const bool begins = span->cut.get() == 0 && from <= start && start < to;
+      head = link_blocks(span, from, begins ? start : from, to);
       span->cut.set(span->cut.get() + (to - from));
       *zero = span->pages_zero.get() != 0;
     });
   }
-  if (head == nullptr) span->absent.set(0);
+  span->absent.set(absent);
   return head;
 }
 

@@ -54,10 +54,19 @@ inline Span* first_record(Span* slot) {
 }
 inline bool is_large(const Span* span) { return span->use.load(relaxed) == SlotUse::large; }  // relaxed: as above
 
-// True just when `address` is the start of one of the span's blocks (placement.hpp: BlockTest).
+// True just when `address`, which lies in one of the span's slots, is the start of one of its blocks (stride.hpp:
+// BlockTest).
 COFFER_INLINE bool is_block_start(const Span* span, uptr address) {
-  return (address - span->first_block) * span->multiplier < span->limit;
+  return passes(address - span->first_block, span->multiplier, span->limit);
 }
+// The same for any address.
+inline bool is_block_of(const Span* span, uptr address) {
+  return address - span_start(span) < span_bytes(span) && is_block_start(span, address);
+}
+
+// How its blocks follow each other, and where they begin. Not from the plain fields: walks may look meanwhile.
+inline Stride stride_of(const Span* span) { return {span->block_bytes.get(), span->row_log2.get()}; }
+inline usize first_offset(const Span* span) { return span->first_line.get() * kCacheLine; }
 
 // Blocks on the local list; exact for the owner, a snapshot for others.
 inline u32 local_count(const Span* span) { return static_cast<u32>(span->countdown_sum.get() - span->countdown.get()); }
@@ -80,21 +89,21 @@ inline usize shared_base_bytes(const Span* span) { return usize{shared_base(span
 // 1 start there.
 template <class Visit>
 void for_each_page(const Span* span, u64 pages, Visit&& visit) {
-  const usize first = kLayout[span->size_class.get()].first;  // not from first_block: walks may look meanwhile
-  const usize bytes = span->block_bytes.get();
+  const usize first = first_offset(span);
+  const Stride stride = stride_of(span);
   for (; pages != 0; pages &= pages - 1) {
     const u32 page = lowest_bit(pages);
     const usize start = page * kCarvePage;
     const usize end = start + kCarvePage;
-    const usize from = start <= first ? 0 : divide_up(start - first, bytes);
-    usize to = end <= first ? 0 : divide_up(end - first, bytes);
+    const usize from = start <= first ? 0 : stride.at_or_after(start - first);
+    usize to = end <= first ? 0 : stride.at_or_after(end - first);
     if (to > span->capacity.get()) to = span->capacity.get();
     if (from < to) visit(page, static_cast<u32>(from), static_cast<u32>(to));
   }
 }
 
 inline Block* block_at(const Span* span, u32 index) {
-  return reinterpret_cast<Block*>(span->first_block + uptr{index} * span->block_bytes.get());
+  return reinterpret_cast<Block*>(span->first_block + stride_of(span).offset(index));
 }
 
 // Pages of the span that a block which is not absent can have touched; the others are as they were when the span was
@@ -109,8 +118,9 @@ Span* make_span(ClassIndex size_class, Heap* owner);
 // its state is claimed (its claimant calls) or returning.
 void end_span(Span* span);
 
-// Cuts the next absent page that a block starts in, in address order; returns its blocks as a list, nullptr when no
-// absent page is left. *zero tells whether the blocks are zero but for their links. Owner only.
+// Cuts the next absent page that a block starts in, in address order from the page that the span's colour says, and on
+// from the first; returns its blocks as a list, nullptr when no absent page is left. *zero tells whether the blocks are
+// zero but for their links. Owner only.
 Block* cut_page(Span* span, bool* zero);
 
 // --- The remote word. ---

@@ -55,7 +55,10 @@ void Model::verify(const Block& block, std::size_t kept, const char* when) const
 }
 
 // Large blocks are those that no size class serves: for their size, or for their alignment alone.
-bool Model::is_large(const Block& block) { return block.usable > kLargestSmall || block.alignment > kLargestSmall; }
+// A class's blocks may be a line longer than what it serves.
+bool Model::is_large(const Block& block) {
+  return block.usable > class_bytes(kSizeClasses - 1) + 64 || block.alignment > kLargestSmall;
+}
 
 void Model::enter(Block& block, void* at, std::size_t size, std::size_t alignment) {
   const auto start = reinterpret_cast<std::uintptr_t>(at);

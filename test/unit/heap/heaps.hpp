@@ -28,7 +28,7 @@ namespace coffer::test {
 // 1 KiB: one slot of 32 blocks, four in a page; reusable from four free blocks on.
 inline constexpr usize kSize = 1024;
 inline constexpr u32 kCapacity = 32, kThreshold = 4, kBlocksPerPage = 4;
-static_assert(kLayout[compute_class(kSize)].capacity == kCapacity);
+static_assert(kFlatLayout[compute_class(kSize)].capacity == kCapacity);
 static_assert(reuse_threshold_at(kDefaultReuseShift, kCapacity) == kThreshold);
 inline constexpr ClassIndex kClass = compute_class(kSize);
 
@@ -151,7 +151,9 @@ inline void start_heaps(usize slack = usize{64} << 10, usize arena_bytes = usize
   options.arena = arena_bytes;
   options.free_limit = usize{1} << 40;
   options.shards = 1;
-  options.mixed = config::MixedPolicy::never;  // every block in a span of its class
+  options.mixed = config::MixedPolicy::never;         // every block in a span of its class
+  options.placement = config::PlacementPolicy::flat;  // whose blocks are easy to count, and come in address order
+  options.colour = false;
   ASSERT_TRUE(start_process());
 }
 

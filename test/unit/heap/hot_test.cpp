@@ -328,8 +328,8 @@ FRESH_TEST(Relaxed, OfMoreThanAPageAreOnlyAFew) {
   u32 relaxed_classes = 0;
   usize bytes = 0;
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    const usize size = kLayout[c].block_bytes;
-    if (size < 512 || kLayout[c].capacity < 4) continue;
+    const usize size = kFlatLayout[c].block_bytes;
+    if (size < 512 || kFlatLayout[c].capacity < 4) continue;
     const u32 count = static_cast<u32>(kCarvePage / size + 1);
     loop(400, count, size);
     if (t_heap->relaxed_class[c].get() > 1) {

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <set>
 
 #include "heap/heaps.hpp"
 #include "os/probe.hpp"
+#include "span/choices.hpp"
+#include "span/colour.hpp"
 
 namespace coffer {
 namespace {
@@ -194,6 +197,30 @@ FRESH_TEST(Refill, ThreadsWithoutAHeapShareOne) {
   }
   give_now({block});
   EXPECT_EQ(remote_count(span_of(block)), 1u) << "nobody frees into it as its owner";
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// With two heaps a list has at most 2 KiB, so a page that was cut is parted; and blocks do not lie in a row.
+FRESH_TEST(Refill, PlacedAndColouredPagesArePartedAsTheyLie) {
+  start_heaps();
+  g_span_choices.flat.set(0);
+  g_span_choices.coloured.set(1);
+  colours_start();
+  Worker other;
+  other.run([] { give(take()); });
+  for (ClassIndex c = 0; c < kSizeClasses; ++c) {
+    const usize size = class_bytes(c);
+    std::set<void*> seen;
+    Blocks blocks;
+    for (usize i = 0; i < 2 * kLayout[c].capacity; ++i) {
+      blocks.push_back(take(size));
+      ASSERT_TRUE(seen.insert(blocks.back()).second) << size;
+      ASSERT_TRUE(is_block_start(span_of(blocks.back()), reinterpret_cast<uptr>(blocks.back()))) << size;
+      std::memset(blocks.back(), 0xee, size);
+    }
+    ASSERT_EQ(check_everything(), 0u) << size;
+    give_many(blocks);
+  }
   EXPECT_EQ(check_everything(), 0u);
 }
 

@@ -106,7 +106,7 @@ FRESH_TEST(Scavenge, TheLastTwoSlotsServeAsALargeBlock) {
   std::vector<SlotRun> runs = exhaust_slots();
   // A class whose spans need two slots and more, but only two that are not aligned are left.
   constexpr usize kWide = 20 * 1024;
-  ASSERT_GT(kLayout[compute_class(kWide)].slots_log2, 0u);
+  ASSERT_GT(kFlatLayout[compute_class(kWide)].slots_log2, 0u);
   EXPECT_EQ(allocate_any(kWide), nullptr);
   give(reinterpret_cast<void*>(runs[5].arena->base + uptr{runs[5].slot} * kSlotBytes));
   give(reinterpret_cast<void*>(runs[6].arena->base + uptr{runs[6].slot} * kSlotBytes));

@@ -13,6 +13,7 @@
 #include "heap/heap.hpp"
 #include "observe/counters.hpp"
 #include "os/fake/fake.hpp"
+#include "span/choices.hpp"
 #include "worker.hpp"
 
 namespace coffer {
@@ -207,6 +208,7 @@ FRESH_TEST(Mixed, ASpanThatCannotBeConvertedStaysWhatItWas) {
 
 FRESH_TEST(Mixed, IdlePagesAreGivenBack) {
   start_ground();
+  g_span_choices.flat.set(1);  // blocks of a page lie on pages
   Block* first = g_mixed_pool.make(4096, 1);
   Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
   std::vector<Block*> rest;
@@ -229,6 +231,7 @@ FRESH_TEST(Mixed, IdlePagesAreGivenBack) {
 // The reclaimer waits until nothing happens in a span any more, and then looks at it once.
 FRESH_TEST(Mixed, IdlePagesWaitUntilTheSpanIsQuiet) {
   start_ground();
+  g_span_choices.flat.set(1);  // blocks of a page lie on pages
   auto* first = reinterpret_cast<char*>(g_mixed_pool.make(4096, 1));
   Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
   Block* second = g_mixed_pool.take(3 * 4096, 1);
@@ -255,6 +258,7 @@ FRESH_TEST(Mixed, IdlePagesWaitUntilTheSpanIsQuiet) {
 
 FRESH_TEST(Mixed, PagesThatTheKernelKeepsStayResident) {
   start_ground();
+  g_span_choices.flat.set(1);  // blocks of a page lie on pages
   auto* first = reinterpret_cast<char*>(g_mixed_pool.make(4096, 1));
   Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
   Block* second = g_mixed_pool.take(4096, 1);

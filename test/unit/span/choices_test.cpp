@@ -44,7 +44,7 @@ FRESH_TEST(SpanChoices, LongerSpansAreCutToTheirLastBlock) {
       Span* span = make_span(c, nullptr);
       ASSERT_NE(span, nullptr);
       ASSERT_GE(span_bytes(span), bytes);
-      ASSERT_EQ(span->capacity.get(), span_bytes(span) / kLayout[c].block_bytes);
+      ASSERT_EQ(span->capacity.get(), stride_of(span).count_in(span_bytes(span)));
       u32 blocks = 0;
       bool zero = false;
       for (Block* list = cut_page(span, &zero); list != nullptr; list = cut_page(span, &zero)) {

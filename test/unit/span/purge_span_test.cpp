@@ -11,6 +11,8 @@
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
 #include "pool/partial_pool.hpp"
+#include "span/choices.hpp"
+#include "span/colour.hpp"
 #include "support/random.hpp"
 
 namespace coffer {
@@ -156,7 +158,7 @@ FRESH_TEST(PurgeSpan, BlocksOverTwoPages) {
 
 FRESH_TEST(PurgeSpan, BlocksOfSeveralPages) {
   start();
-  const ClassIndex size_class = class_of(16384);
+  const ClassIndex size_class = aligned_class(16384, 16384);
   Shared shared(size_class);
   ASSERT_EQ(shared.span->capacity.get(), 8u);
   shared.free(2);
@@ -177,6 +179,7 @@ FRESH_TEST(PurgeSpan, BlocksOfSeveralPages) {
 // The pages in which no block starts hold the last one's content, too, though they were never cut.
 FRESH_TEST(PurgeSpan, TheLastBlockOfSeveralPagesGoesWhole) {
   start();
+  g_span_choices.flat.set(1);
   Shared shared(class_of(32 * 1024), 5);
   ASSERT_EQ(shared.span->capacity.get(), 8u);
   shared.free(4);
@@ -244,8 +247,12 @@ FRESH_TEST(PurgeSpan, WhoListsLooks) {
   EXPECT_EQ(second.span->absent.get(), 0u) << "it is young";
 }
 
-FRESH_TEST(PurgeSpan, FollowsTheModel) {
+void follow_the_model(bool flat, bool coloured) {
   start();
+  test::changeable_options().placement = flat ? config::PlacementPolicy::flat : config::PlacementPolicy::index;
+  test::changeable_options().colour = coloured;
+  span_choices_start();
+  colours_start();
   test::Random random(41);
   for (u32 round = 0; round < 200; ++round) {
     const ClassIndex size_class = static_cast<ClassIndex>(random.below(kClasses));
@@ -294,6 +301,11 @@ FRESH_TEST(PurgeSpan, FollowsTheModel) {
   }
   EXPECT_EQ(counters().held.load(relaxed), 0u);
 }
+
+FRESH_TEST(PurgeSpan, FollowsTheModelFlat) { follow_the_model(true, false); }
+FRESH_TEST(PurgeSpan, FollowsTheModelFlatWithColours) { follow_the_model(true, true); }
+FRESH_TEST(PurgeSpan, FollowsTheModelPlaced) { follow_the_model(false, false); }
+FRESH_TEST(PurgeSpan, FollowsTheModelPlacedWithColours) { follow_the_model(false, true); }
 
 }  // namespace
 }  // namespace coffer

@@ -1,0 +1,123 @@
+// Chooses how the blocks of each size class lie in their spans; tools/placement_table prints what it chose, and
+// placement_table.hpp is what it printed. Only that program and the tests include this file.
+//
+// There are three ways to give the blocks of a class all cache indices:
+//   flat        the bytes themselves do it (16 * odd, an odd number of lines), or spans that start at different lines
+//               (colours, made of the tail) do it together
+//   punctuated  a spacer line after each row of blocks (CIF, section 3)
+//   odd         blocks longer by one line, so that they are an odd number of lines (CIF, appendix B)
+// Of those that spread well, the one in the fewest slots at which tail, spacers and added lines stay within 2 %; of
+// several, the one that wastes least.
+#pragma once
+
+#include <array>
+
+#include "size_class/placement.hpp"
+
+namespace coffer::generator {
+
+inline constexpr u32 kSurveyed = 256;  // blocks, as in figure 1 of the paper
+inline constexpr u32 kWastePermille = 20;
+// What a way must reach of the ideal; and for those few classes that nothing fits within the waste.
+struct Demand {
+  u32 indices;  // thousandths of the indices that blocks start at
+  u32 even;     // thousandths of the blocks whose index is no fuller than ideal
+};
+inline constexpr Demand kDemand = {980, 700};
+inline constexpr Demand kLeastDemand = {930, 700};
+
+struct Spread {
+  u32 indices;
+  u32 even;
+  constexpr bool meets(Demand demand) const { return indices >= demand.indices && even >= demand.even; }
+};
+
+// How `count` blocks spread over the cache indices, in thousandths, in spans that follow each other with the colours of
+// the layout from `colour` on.
+constexpr Spread spread(const ClassLayout& layout, u32 count, u32 colour) {
+  std::array<u32, kCacheSets> full{};
+  const u32 ideal = (count + kCacheSets - 1) / kCacheSets;
+  u32 even = 0;
+  u32 indices = 0;
+  for (u32 i = 0; i < count; ++i) {
+    const u32 in_span = i % layout.capacity;
+    if (i != 0 && in_span == 0) colour = (colour + layout.colour_step) % layout.colours;
+    const usize start = layout.first + colour * kCacheLine + layout.stride().offset(in_span);
+    const u32 others = full[start / kCacheLine % kCacheSets]++;
+    if (others == 0) ++indices;
+    if (others < ideal) ++even;
+  }
+  return {indices * 1000 / (count < kCacheSets ? count : kCacheSets), even * 1000 / count};
+}
+
+// The worst of all first colours.
+constexpr Spread worst_spread(const ClassLayout& layout, u32 count) {
+  Spread worst = {1000, 1000};
+  for (u32 colour = 0; colour < layout.colours; ++colour) {
+    const Spread found = spread(layout, count, colour);
+    if (found.indices < worst.indices) worst.indices = found.indices;
+    if (found.even < worst.even) worst.even = found.even;
+  }
+  return worst;
+}
+
+constexpr u32 common_divisor(u32 a, u32 b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+// Bytes of a span that no request of the class's size uses, in hundredths of a percent.
+constexpr u32 waste(ClassIndex size_class, const ClassLayout& layout) {
+  const usize span = kSlotBytes << layout.slots_log2;
+  return static_cast<u32>((span - layout.capacity * class_bytes(size_class)) * 10000 / span);
+}
+
+// The way with the step between colours that spreads best.
+constexpr PlacementChoice with_best_step(PlacementChoice choice) {
+  const u32 colours = lay_out(choice).colours;
+  u32 best = 0;
+  PlacementChoice result = choice;
+  for (u32 step = 1; step < colours; ++step) {
+    if (common_divisor(step, colours) != 1) continue;
+    choice.colour_step = static_cast<u8>(step);
+    const ClassLayout layout = lay_out(choice);
+    const Spread many = worst_spread(layout, kSurveyed);
+    const u32 sum = many.indices * 4 + many.even * 2 + worst_spread(layout, kCacheSets).even;
+    if (sum <= best) continue;
+    best = sum;
+    result = choice;
+  }
+  return result;
+}
+
+constexpr PlacementChoice choose(ClassIndex size_class) {
+  const u32 bytes = static_cast<u32>(class_bytes(size_class));
+  PlacementChoice best{};
+  u32 best_waste = ~0u;
+  const auto consider = [&](u32 block_bytes, u32 row_log2, u32 slots_log2, Demand demand) {
+    const PlacementChoice plain = {static_cast<u16>(block_bytes), static_cast<u8>(row_log2),
+                                   static_cast<u8>(slots_log2), 0};
+    const u32 wasted = waste(size_class, lay_out(plain));
+    if (lay_out(plain).capacity < kMinBlocksPerSpan - 1 || wasted >= best_waste) return;
+    const PlacementChoice choice = with_best_step(plain);
+    if (!worst_spread(lay_out(choice), kSurveyed).meets(demand)) return;
+    best = choice;
+    best_waste = wasted;
+  };
+  const auto consider_all = [&](u32 slots_log2, Demand demand) {
+    // Half of all lines, or more, need no help.
+    if (bytes % (2 * kCacheLine) != 0) return consider(bytes, kNoSpacers, slots_log2, {});
+    consider(bytes, kNoSpacers, slots_log2, demand);
+    const u32 repeats = common_divisor(kCacheSets, bytes / static_cast<u32>(kCacheLine));
+    // Rows of one block are odd strides.
+    if (repeats < kCacheSets) consider(bytes, lowest_bit(kCacheSets / repeats), slots_log2, demand);
+    consider(bytes + static_cast<u32>(kCacheLine), kNoSpacers, slots_log2, demand);
+  };
+  for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) {
+    if ((kSlotBytes << log2) / bytes < kMinBlocksPerSpan) continue;
+    consider_all(log2, kDemand);
+    if (best_waste <= kWastePermille * 10) return best;
+  }
+  best_waste = ~0u;
+  for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) consider_all(log2, kLeastDemand);
+  return best;
+}
+
+}  // namespace coffer::generator

@@ -1,0 +1,33 @@
+// Colours: where in a span its blocks begin, and which of them goes out first. Spans of one class, of one process or of
+// several, would else begin at the same cache index, and so would what threads allocate first.
+//
+//   line    the first block starts so many lines in: the colour that the fewest spans of the class have (paper 3,
+//           section 8.2). Only where the layout has room for it.
+//   start   the block that is cut first, and its page. The others follow it in address order, and then those before it;
+//           so this costs no memory. The spans of a class take the cache indices one after the other, from one that
+//           depends on the class and on the kernel's random numbers.
+//
+// Option `colour` switches both off.
+#pragma once
+
+#include "span/span.hpp"
+
+namespace coffer {
+
+// Once at the start: asks the kernel for its random numbers.
+void colours_start();
+// In the child of a fork: it goes on otherwise than its parent and its siblings. Makes no system call.
+void colours_after_fork();
+
+// The line for a new span of the class; it counts from now on.
+u32 take_colour_line(ClassIndex size_class, const ClassLayout& layout);
+void give_colour_line(const Span* span);
+// Spans of a class that have a colour now.
+u32 colour_population(ClassIndex size_class, u32 line);
+
+// The cache index for the block that a new span of the class is cut from first.
+u32 take_start_index(ClassIndex size_class);
+// That block.
+u32 start_block(const Span* span);
+
+}  // namespace coffer
