@@ -29,7 +29,7 @@ u64 untouched_pages(const Span* span) {
 // Takes the blocks of a free list out of the table; false: the list leads to something that is no block in use.
 bool remove_list(UnitMap& map, const Span* span, const Block* list) {
   const uptr start = span_start(span);
-  const u32 units = span->block_bytes.get() / kQuantum;
+  const u32 units = static_cast<u32>(span->block_bytes.get() / kQuantum);
   for (; list != nullptr; list = list->next) {
     const uptr address = reinterpret_cast<uptr>(list);
     if (!is_block_start(span, address)) return false;
@@ -44,7 +44,7 @@ bool remove_list(UnitMap& map, const Span* span, const Block* list) {
 bool describe(UnitMap& map, const Span* span) {
   map.clear();
   const u32 first = static_cast<u32>((span->first_block - span_start(span)) / kQuantum);
-  const u32 units = span->block_bytes.get() / kQuantum;
+  const u32 units = static_cast<u32>(span->block_bytes.get() / kQuantum);
   for (u32 i = 0; i < span->capacity.get(); ++i) {
     const u32 unit = first + i * units;
     if (((span->absent.get() >> (unit / kUnitsPerPage)) & 1) == 0) map.add(unit, units);

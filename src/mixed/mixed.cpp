@@ -206,7 +206,7 @@ u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* foun
 }
 
 Block* MixedPool::take(u32 bytes, u32 most) {
-  const u32 units = bytes / kQuantum;
+  const u32 units = static_cast<u32>(bytes / kQuantum);
   const u32 natural = units & (0 - units);
   const u32 align = natural < kCacheLine / kQuantum ? natural : kCacheLine / kQuantum;
   if (most > kMostTaken) most = kMostTaken;
