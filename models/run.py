@@ -102,7 +102,11 @@ MODELS = {
             "TWO_PURGES": "CHAIN=1 PURGE PURGE_TWICE",
         }),
     "mixed_fork": Model(
-        plain={"another thread forks": "TAKE PURGE FORK", "in another life": "CHAIN=1 PURGE MAKE FORK", "the purger's signal handler forks": SIGNAL},
+        plain={
+            "another thread forks": "TAKE PURGE FORK",
+            "in another life": "CHAIN=1 PURGE MAKE FORK",
+            "the purger's signal handler forks": SIGNAL,
+        },
         faults={"PAGES_STAY": "TAKE PURGE FORK", "NO_SECOND_LOOK": SIGNAL},
         stops=True),
 }

@@ -1,4 +1,5 @@
-// How mixed spans begin and end, and how their idle pages are given back.
+// How mixed spans begin and end, and how their idle pages are given back. models/mixed_span.pml explores it: labels
+// there bear the names of the functions here.
 #include "mixed/map_of.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
@@ -61,7 +62,9 @@ void push_back_local(Span* span, Block* list, u32 count) {
   set_countdown(span, before + count, kNever);
 }
 
-// The transition. Blocks that others freed leave the table first. false: one of them was no block in use.
+// The transition. Blocks that others freed leave the table first: on the list they would be lost (model: NO_EMPTYING).
+// The lock, under which the table was made, is held on, so that who meets the new state waits for the span's count
+// (model: LOCK_GAP). false: one of them was no block in use.
 bool mark_mixed(UnitMap& map, Span* span) {
   Heap* owner = span->owner.load(relaxed);  // relaxed: the caller's, or the claimant's own knowledge
   u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
@@ -192,7 +195,7 @@ void MixedPool::end(Span* span) {
 // --- Idle pages. ---
 
 // Under the lock: takes the first run of idle pages, as a block is taken, so that nobody cuts them while the kernel
-// works. false: there is none, or others are at work in the shard.
+// works, nor ends the span (model: UNCOUNTED). false: there is none, or others are at work in the shard.
 bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   if (!is_mixed(span) || shard.purged.get() != 0) return false;
   UnitMap map = map_of(span);
@@ -263,7 +266,7 @@ usize MixedPool::purge(Span* span, usize bytes) {
     bool last = false;
     {
       LockGuard guard(shard.lock);
-      // Else a signal handler forked, and this is the child, which has put them back.
+      // Else a signal handler forked, and this is the child, which has put them back (model: NO_SECOND_LOOK).
       if (shard.purged.get() == number) last = end_purge(shard, purged);
     }
     if (last) end(span);

@@ -134,7 +134,8 @@ bool MixedPool::may_serve(u32 bytes) const {
   return false;
 }
 
-// Nothing is live in it any more: off its list. Whoever does this calls end() without the lock.
+// Nothing is live in it any more: off its list. Whoever does this calls end() without the lock; nobody else does, as
+// the record tells that it is free from now on (model: RETIRE_LATE).
 void MixedPool::retire(Shard& shard, Span* span) {
   unlink(shard, span);
   shard.held.set(shard.held.get() - span_bytes(span));
