@@ -37,6 +37,8 @@ class Model(NamedTuple):
 IDLE = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
 RING = "REUSE A=1,0,0,0 B=2,1,0,0 NEED=0,0,0,1"
 FORKER = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
+MIXED = "TAKE PURGE MAKE"
+SIGNAL = "TAKE PURGE FORK BY_PURGER"
 
 MODELS = {
     "span_life": Model(
@@ -93,9 +95,23 @@ MODELS = {
         },
         faults={name: FORKER for name in ["TWIN", "LIST_DROPPED", "NOT_MEASURED", "SLOTS_STAY", "NOT_MAILED"]},
         stops=True),
+    "mixed_span": Model(
+        plain={"cut from, purged, made anew": MIXED, "two purges": "CHAIN=1 PURGE PURGE_TWICE"},
+        faults={
+            **{name: MIXED for name in ["NO_EMPTYING", "STORE", "LOCK_GAP", "PUSH_BLIND", "RETIRE_LATE", "UNCOUNTED"]},
+            "TWO_PURGES": "CHAIN=1 PURGE PURGE_TWICE",
+        }),
+    "mixed_fork": Model(
+        plain={
+            "another thread forks": "TAKE PURGE FORK",
+            "in another life": "CHAIN=1 PURGE MAKE FORK",
+            "the purger's signal handler forks": SIGNAL,
+        },
+        faults={"PAGES_STAY": "TAKE PURGE FORK", "NO_SECOND_LOOK": SIGNAL},
+        stops=True),
 }
 # The same text with another end: here all threads run to theirs, and none may get stuck.
-SAME_TEXT = {"span_ends": "span_life"}
+SAME_TEXT = {"span_ends": "span_life", "mixed_fork": "mixed_span"}
 
 
 class Run(NamedTuple):

@@ -1,4 +1,5 @@
-// How mixed spans begin and end, and how their idle pages are given back.
+// How mixed spans begin and end, and how their idle pages are given back. models/mixed_span.pml explores it: labels
+// there bear the names of the functions here.
 #include "mixed/map_of.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
@@ -31,7 +32,7 @@ u64 untouched_pages(const Span* span) {
 // Takes the blocks of a free list out of the table; false: the list leads to something that is no block in use.
 bool remove_list(UnitMap& map, const Span* span, const Block* list) {
   const uptr start = span_start(span);
-  const u32 units = span->block_bytes.get() / kQuantum;
+  const u32 units = static_cast<u32>(span->block_bytes.get() / kQuantum);
   for (; list != nullptr; list = list->next) {
     const uptr address = reinterpret_cast<uptr>(list);
     if (!is_block_of(span, address)) return false;
@@ -46,7 +47,7 @@ bool remove_list(UnitMap& map, const Span* span, const Block* list) {
 bool describe(UnitMap& map, const Span* span) {
   map.clear();
   const Stride stride = stride_of(span);
-  const u32 units = span->block_bytes.get() / kQuantum;
+  const u32 units = static_cast<u32>(span->block_bytes.get() / kQuantum);
   for (u32 i = 0; i < span->capacity.get(); ++i) {
     const u32 unit = static_cast<u32>((first_offset(span) + stride.offset(i)) / kQuantum);
     if (((span->absent.get() >> (unit / kUnitsPerPage)) & 1) == 0) map.add(unit, units);
@@ -63,7 +64,9 @@ void push_back_local(Span* span, Block* list, u32 count) {
   set_countdown(span, before + count, kNever);
 }
 
-// The transition. Blocks that others freed leave the table first. false: one of them was no block in use.
+// The transition. Blocks that others freed leave the table first: on the list they would be lost (model: NO_EMPTYING).
+// The lock, under which the table was made, is held on, so that who meets the new state waits for the span's count
+// (model: LOCK_GAP). false: one of them was no block in use.
 bool mark_mixed(UnitMap& map, Span* span) {
   Heap* owner = span->owner.load(relaxed);  // relaxed: the caller's, or the claimant's own knowledge
   u64 seen = span->remote.load(relaxed);    // relaxed: the CAS below checks it
@@ -210,7 +213,7 @@ void MixedPool::end(Span* span) {
 // --- Idle pages. ---
 
 // Under the lock: takes the first run of idle pages, as a block is taken, so that nobody cuts them while the kernel
-// works. false: there is none, or others are at work in the shard.
+// works, nor ends the span (model: UNCOUNTED). false: there is none, or others are at work in the shard.
 bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   if (!is_mixed(span) || shard.purged.get() != 0) return false;
   UnitMap map = map_of(span);
@@ -281,7 +284,7 @@ usize MixedPool::purge(Span* span, usize bytes) {
     bool last = false;
     {
       LockGuard guard(shard.lock);
-      // Else a signal handler forked, and this is the child, which has put them back.
+      // Else a signal handler forked, and this is the child, which has put them back (model: NO_SECOND_LOOK).
       if (shard.purged.get() == number) last = end_purge(shard, purged);
     }
     if (last) end(span);

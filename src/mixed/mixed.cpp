@@ -161,7 +161,8 @@ bool MixedPool::may_serve(u32 bytes) const {
   return false;
 }
 
-// Nothing is live in it any more: off its list. Whoever does this calls end() without the lock.
+// Nothing is live in it any more: off its list. Whoever does this calls end() without the lock; nobody else does, as
+// the record tells that it is free from now on (model: RETIRE_LATE).
 void MixedPool::retire(Shard& shard, Span* span) {
   unlink(shard, span);
   shard.held.set(shard.held.get() - span_bytes(span));
@@ -233,7 +234,7 @@ u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* foun
 }
 
 Block* MixedPool::take(u32 bytes, u32 most) {
-  const u32 units = bytes / kQuantum;
+  const u32 units = static_cast<u32>(bytes / kQuantum);
   const u32 natural = units & (0 - units);
   const u32 align = natural < kCacheLine / kQuantum ? natural : kCacheLine / kQuantum;
   if (most > kMostTaken) most = kMostTaken;

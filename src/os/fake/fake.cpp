@@ -61,6 +61,7 @@ class Cell {
   Atomic<u64> value_;
 };
 
+void (*g_at_purge)();
 Cell g_nth, g_one_in, g_counted, g_failed, g_kinds, g_persistent, g_torn, g_jitter;
 Cell g_calls_of[fake::kKinds];
 Cell g_address_space, g_reserved, g_clock, g_no_barrier;
@@ -137,6 +138,7 @@ bool commit(void* address, usize length) {
 }
 
 bool purge(void* address, usize length) {
+  if (g_at_purge != nullptr) g_at_purge();
   if (!refuse(fake::kPurge)) return later(os_linux::purge(address, length));
   if (torn() && first_half(length) > 0) os_linux::purge(address, first_half(length));
   return false;
@@ -259,6 +261,8 @@ void stop_faults() {
   g_nth.set(0);
   g_one_in.set(0);
 }
+
+void set_at_purge(void (*call)()) { g_at_purge = call; }
 
 void set_jitter(bool on) { g_jitter.set(on ? 1 : 0); }
 

@@ -65,6 +65,9 @@ u64 limits_read();
 // slow system call meets more often.
 void set_jitter(bool on);
 
+// Each purge calls this before anything else; nullptr: nothing. For what others do while the kernel works.
+void set_at_purge(void (*call)());
+
 // Whether the kernel offers the barrier; before prepare_barrier is called.
 void set_barrier(bool offered);
 

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include <memory>
-#include <semaphore>
 #include <thread>
 
 #include "base/base.hpp"
@@ -23,8 +23,25 @@ struct Choice {
   usize taken, count;
 };
 
+// Sleeps at once: std::binary_semaphore yields the processor a few times first, to whatever else the machine does.
+class Semaphore {
+ public:
+  Semaphore() { sem_init(&semaphore_, 0, 0); }
+  ~Semaphore() { sem_destroy(&semaphore_); }
+  Semaphore(const Semaphore&) = delete;
+  Semaphore& operator=(const Semaphore&) = delete;
+  void release() { sem_post(&semaphore_); }
+  void acquire() {
+    while (sem_wait(&semaphore_) != 0) {
+    }
+  }
+
+ private:
+  sem_t semaphore_;
+};
+
 struct Runner {
-  std::binary_semaphore turn{0};
+  Semaphore turn;
   const bool* waits_for = nullptr;  // a lock that another thread holds
   bool finished = false;
   std::thread thread;
@@ -58,7 +75,7 @@ class Explorer {
   u32 switches_ = 0;
   usize current_ = kNobody;
   std::vector<std::unique_ptr<Runner>> runners_;
-  std::binary_semaphore done_{0};
+  Semaphore done_;
   std::string order_;
 };
 

@@ -1,0 +1,330 @@
+/* A span of one class becomes a mixed one while others free its blocks, is cut from, purged, and ends; and is made anew.
+ *
+ * One record and one shard. The blocks are named: bit i of a set is block i, one page large. Nothing of the remote word
+ * but its state and what lies on its list matters here: the span is claimed, so a push leaves no duty. What is done
+ * under the shard's lock is one step, for nobody looks at it without the lock; but for the conversion, whose CAS meets
+ * pushes, which take no lock.
+ *
+ * A fork waits for the lock. In the child the other threads have vanished at any step; with BY_PURGER it is a signal
+ * handler of the purger that forked, and the purger goes on there. `flight` is what threads have in a free, a chain
+ * included: lost with them (docs/design/fork.md), and nothing else.
+ *
+ * Code: src/mixed/life.cpp, MixedPool::release and take in src/mixed/mixed.cpp, push_remote in src/span/span.cpp,
+ * free_mixed in src/heap/mixing.cpp, resolve_vanished in src/heap/vanished.cpp.
+ */
+#define ALL 15
+#ifndef CHAIN
+#define CHAIN 3 /* the blocks of the first freer, who may keep them on its chain before it pushes */
+#endif
+#define OTHER 4 /* the block of the second */
+#define LOCAL (ALL - CHAIN - OTHER) /* free when the conversion begins: on the local list */
+
+/* States of the remote word that matter. */
+#define FREE 0
+#define CLAIMED 1
+#define MIXED 2
+#define SHARED 3
+
+/* SlotUse. */
+#define NONE 0
+#define SPAN 1
+
+byte st = CLAIMED, remote = 0; /* the remote word */
+byte use = SPAN;
+byte local_list = LOCAL;
+bit slots_free = 0;
+/* Under the lock of the shard. */
+byte lock = 0, table = 0, cut = 0, purged = 0;
+
+/* What the checker knows and no thread reads. */
+byte live = CHAIN | OTHER, flight = 0;
+byte busy = 0;     /* threads that are not through */
+byte purgers = 0;  /* at work, without the lock */
+bit frozen = 0;    /* the others have vanished */
+bit forked = 0;    /* the purger has not: its signal handler forked */
+
+#define size(set) (((set)&1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
+#define lowest(set) ((set) & (0 - (set)))
+
+/* MixedPool::retire, under the lock: of two who find the last block gone, one ends the span. */
+#ifdef FAULT_RETIRE_LATE
+#define RETIRE skip
+#else
+#define RETIRE use = NONE
+#endif
+
+/* MixedPool::end, without the lock. */
+inline end_span() {
+  atomic {
+    assert(!slots_free && live == 0 && flight == 0 && table == 0 && cut == 0 && purged == 0);
+    use = NONE;
+    st = FREE
+  }
+  atomic { assert(!slots_free && st == FREE); slots_free = 1; last = 0 }
+}
+
+/* MixedPool::release. The program's free: refused if the table has no such block, which must not happen here. */
+inline release_block(b) {
+  atomic {
+    lock == 0;
+    assert(use == MIXED && (table & (b)) == (b) && (purged & (b)) == 0);
+    table = table & (ALL - (b));
+    flight = flight & (ALL - (b));
+    cut--;
+    if :: cut == 0 -> RETIRE; last = 1 :: else fi
+  }
+  if :: last -> end_span() :: else fi
+}
+
+/* MixedPool::convert by the claimant. */
+proctype Converter() provided(!frozen) {
+  byte taken = 0;
+  bit last = 0;
+  atomic { lock == 0 -> lock = 1 + _pid }
+  atomic { table = CHAIN | OTHER } /* describe: all but the local list */
+#ifdef FAULT_LOCK_GAP
+  lock = 0;
+#endif
+mark_mixed:
+#ifndef FAULT_NO_EMPTYING
+  if
+  :: atomic { remote != 0 -> taken = remote; remote = 0 }; /* take_remote */
+     atomic {
+       assert((table & taken) == taken);
+       table = table & (ALL - taken);
+       local_list = local_list | taken;
+       taken = 0
+     }
+     goto mark_mixed
+  :: atomic { remote == 0 -> skip } /* seen */
+  fi;
+#endif
+  atomic { /* the CAS; it publishes that the span has no owner */
+    if
+#if defined(FAULT_NO_EMPTYING) || defined(FAULT_STORE)
+    :: true -> st = MIXED; remote = 0
+#else
+    :: remote == 0 -> st = MIXED
+    :: else -> goto mark_mixed
+#endif
+    fi
+  }
+#ifdef FAULT_LOCK_GAP
+  atomic { lock == 0 -> lock = 1 + _pid }
+#endif
+  atomic { /* add, and the lock is left; `use` is looked at without it */
+    local_list = 0;
+    cut = size(table);
+    if :: cut != 0 -> use = MIXED :: else -> use = NONE; last = 1 fi;
+    lock = 0
+  }
+  if :: last -> end_span() :: else fi;
+  busy--
+}
+
+/* deallocate, free_not_local: looks at the record's use, then puts blocks on a chain of its own, or frees them in the
+ * table. A look that came before the conversion ends in a push that comes after it. */
+proctype Freer(byte mine) provided(!frozen) {
+  byte b = 0, chain = 0, seen_list = 0, seen_state = 0;
+  bit last = 0;
+next:
+  if
+  :: atomic { mine != 0 -> b = lowest(mine); mine = mine - b; live = live - b; flight = flight | b; assert(use != NONE) };
+     if
+     :: atomic { use == MIXED }; goto here
+     :: atomic { use != MIXED -> chain = chain | b; b = 0 };
+        if :: mine != 0 -> goto next :: goto push fi
+     fi
+  :: atomic { mine == 0 && chain != 0 }; goto push
+  :: atomic { mine == 0 && chain == 0 -> busy--; goto out }
+  fi;
+
+here: /* free_mixed */
+  release_block(b);
+  b = 0;
+  goto next;
+
+push: /* push_remote */
+  atomic { seen_state = st; seen_list = remote; assert(st != FREE) }
+again:
+  if
+#ifndef FAULT_PUSH_BLIND
+  :: seen_state == MIXED -> seen_state = 0; seen_list = 0; goto list
+#endif
+  :: else
+  fi;
+  atomic { /* the CAS; one that fails has seen the word */
+    if
+    :: st == seen_state && remote == seen_list -> remote = remote | chain; flight = flight & (ALL - chain); chain = 0
+    :: else -> seen_list = remote; seen_state = st; goto again
+    fi;
+    seen_state = 0;
+    seen_list = 0
+  }
+  goto next;
+
+list: /* PushDuty::mixed: free_mixed_list */
+  do
+  :: chain != 0 -> b = lowest(chain); chain = chain - b; release_block(b)
+  :: else -> break
+  od;
+  b = 0;
+  goto next;
+out:
+  skip
+}
+
+/* MixedPool::take: one block from a hole, written and freed again. */
+proctype Taker() provided(!frozen) {
+  byte b = 0;
+  bit last = 0;
+  atomic {
+    lock == 0;
+    if
+    :: use == MIXED && table != ALL ->
+       b = lowest(ALL - table);
+       assert((live & b) == 0 && (flight & b) == 0 && (purged & b) == 0 && !slots_free);
+       table = table | b; live = live | b; cut++
+    :: use != MIXED || table == ALL -> goto out
+    fi
+  }
+  atomic { live = live - b; flight = flight | b }
+  release_block(b);
+out:
+  atomic { b = 0; busy-- }
+}
+
+/* MixedPool::purge. What it finds may be another life of the record. */
+proctype Purger() provided(!frozen || forked) {
+  byte pages = 0;
+  bit last = 0;
+  atomic { /* begin_purge */
+    lock == 0;
+    if
+#ifdef FAULT_TWO_PURGES
+    :: use == MIXED && table != ALL ->
+#else
+    :: use == MIXED && table != ALL && purged == 0 ->
+#endif
+       pages = ALL - table;
+       purged = pages;
+       table = table | pages;
+#ifndef FAULT_UNCOUNTED
+       cut = cut + size(pages);
+#endif
+       purgers++
+    :: else -> goto out
+    fi
+  }
+  /* The kernel takes the pages. */
+  atomic { assert(forked || ((live | flight) & pages) == 0) }
+  atomic { /* end_purge */
+    lock == 0;
+    purgers--;
+    if
+#ifndef FAULT_NO_SECOND_LOOK
+    :: purged == 0 -> goto out /* a fork child has put them back */
+#endif
+    :: else ->
+       assert((table & pages) == pages);
+       table = table - pages;
+       purged = 0;
+#ifndef FAULT_UNCOUNTED
+       cut = cut - size(pages);
+#endif
+       if :: cut == 0 -> RETIRE; last = 1 :: else fi
+    fi
+  }
+  if :: last -> end_span() :: else fi;
+out:
+  atomic { pages = 0; busy--; assert(!forked || table == (live | flight)) }
+}
+
+/* MixedPool::make, once the slots are free, and the free of its block. */
+proctype Maker() provided(!frozen) {
+  bit last = 0;
+  atomic { if :: slots_free -> slots_free = 0 :: else -> busy--; goto out fi }
+  atomic {
+    lock == 0;
+    assert(use == NONE && st == FREE && live == 0);
+    table = 1; cut = 1; live = 1; local_list = 0; st = MIXED; use = MIXED
+  }
+  atomic { live = live - 1; flight = flight | 1 }
+  release_block(1);
+  busy--;
+out:
+  skip
+}
+
+/* All are through: nothing is left, and the span was given back. */
+proctype Rest() {
+  atomic {
+    busy == 0 && !frozen;
+    assert(live == 0 && flight == 0 && lock == 0 && table == 0 && cut == 0 && purged == 0 && remote == 0);
+    assert(slots_free && st == FREE && use == NONE)
+  }
+}
+
+#ifdef FORK
+/* vanished.cpp: resolve_vanished. */
+inline end_it() { assert(!slots_free); st = FREE; use = NONE; slots_free = 1 }
+proctype Child() {
+  d_step {
+#ifdef BY_PURGER
+    lock == 0 && purgers > 0 -> frozen = 1; forked = 1;
+#else
+    lock == 0 -> frozen = 1;
+#endif
+    /* finish_purges */
+    if
+#ifdef FAULT_PAGES_STAY
+    :: false ->
+#else
+    :: purged != 0 ->
+#endif
+       table = table & (ALL - purged); cut = cut - size(purged); purged = 0;
+       if :: cut == 0 -> end_it() :: else fi
+    :: else
+    fi;
+    /* resolve_chunk */
+    if
+    :: !slots_free && use == NONE -> end_it() /* release_slot: told to be free by a thread that vanished then */
+    :: !slots_free && use == SPAN -> /* adopt_orphan */
+       assert(st == CLAIMED);
+       local_list = local_list | remote; remote = 0;
+       assert(local_list == (ALL & (ALL - (live | flight))));
+       st = SHARED
+    :: !slots_free && use == MIXED ->
+       assert(st == MIXED && remote == 0);
+       assert(table == (live | flight) && cut == size(table) && cut != 0)
+    :: else -> assert(live == 0 && flight == 0)
+    fi
+  }
+}
+#endif
+
+init {
+  atomic {
+    busy = 3;
+    run Freer(CHAIN); /* 1 */
+    run Freer(OTHER); /* 2 */
+    run Converter();  /* 3 */
+#ifdef TAKE
+    busy++; run Taker();
+#endif
+#ifdef MAKE
+    busy++; run Maker();
+#endif
+#ifdef PURGE
+    busy++; run Purger();
+#endif
+#ifdef PURGE_TWICE
+    busy++; run Purger();
+#endif
+#ifdef FORK
+    run Child();
+#else
+    run Rest();
+#endif
+  }
+}

@@ -1,0 +1,227 @@
+// Mixed spans in a whole process: forks while their pages are on their way to the kernel, and whose pages really go.
+#include "heap/mixing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <semaphore>
+
+#include "heap/forks.hpp"
+#include "mixed/mixed.hpp"
+#include "os/probe.hpp"
+#include "support/build.hpp"
+
+namespace coffer {
+namespace {
+
+using namespace test;
+
+constexpr usize kPage = 4096;
+
+// --- A fork in the middle of a purge. ---
+
+std::binary_semaphore g_inside{0}, g_go_on{0};
+
+void stop_in_purge() {
+  g_inside.release();
+  g_go_on.acquire();
+}
+
+// A mixed span with one small block, and idle pages that were used.
+struct Idle {
+  char* block;
+  Span* span;
+  Idle() : block(reinterpret_cast<char*>(g_mixed_pool.make(64, 1))), span(span_of(block)) {
+    std::memset(block, 7, 64);
+    Block* large = g_mixed_pool.take(3 * kPage, 1);
+    EXPECT_EQ(span_of(large), span);
+    std::memset(reinterpret_cast<void*>(large), 8, 3 * kPage);
+    EXPECT_TRUE(g_mixed_pool.release(span, large));
+  }
+};
+
+// Has another thread purge, and stops it where it holds no lock and the kernel has not begun.
+class Purger {
+ public:
+  explicit Purger(Span* span) {
+    os::fake::set_at_purge(&stop_in_purge);
+    thread_ = std::thread([this, span] { bytes_ = g_mixed_pool.purge(span, ~usize{0}); });
+    g_inside.acquire();
+    os::fake::set_at_purge(nullptr);
+  }
+  usize end() {
+    g_go_on.release();
+    thread_.join();
+    return bytes_;
+  }
+
+ private:
+  std::thread thread_;
+  usize bytes_ = 0;
+};
+
+bool holds_only(const char* block, usize bytes, char value) {
+  for (usize i = 0; i < bytes; ++i) {
+    if (block[i] != value) return false;
+  }
+  return true;
+}
+
+FRESH_TEST(MixedFork, PagesOnTheirWayToTheKernelArePutBack) {
+  Two two;
+  Idle idle;
+  Purger purger(idle.span);
+  EXPECT_EQ(g_mixed_pool.size_of(idle.span, idle.block + kPage), 0u) << "they are nobody's block";
+  EXPECT_EQ(g_mixed_pool.release(idle.span, idle.block + kPage), 0u);
+  in_fork_child([&] {
+    EXPECT_EQ(g_mixed_pool.check(idle.span), MixedPool::Fault::none);
+    EXPECT_EQ(MixedPool::live_bytes(idle.span), 64u);
+    EXPECT_TRUE(holds_only(idle.block, 64, 7));
+    Block* again = g_mixed_pool.take(3 * kPage, 1);
+    EXPECT_EQ(span_of(again), idle.span);
+    EXPECT_TRUE(g_mixed_pool.release(idle.span, again));
+    // The child can purge, and the last free ends the span.
+    EXPECT_GE(g_mixed_pool.purge(idle.span, ~usize{0}), 3 * kPage);
+    const usize held = held_bytes();
+    give(idle.block);
+    EXPECT_EQ(counters().mixed.load(relaxed), 0u);
+    EXPECT_EQ(held_bytes(), held - kSlotBytes);
+  });
+  EXPECT_GE(purger.end(), 3 * kPage);
+  EXPECT_EQ(g_mixed_pool.check(idle.span), MixedPool::Fault::none);
+  give(idle.block);
+  EXPECT_EQ(counters().mixed.load(relaxed), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// The last block is freed meanwhile, so whoever puts the pages back ends the span: once in each process.
+FRESH_TEST(MixedFork, NothingIsLiveWhenThePagesArePutBack) {
+  Two two;
+  const usize held = held_bytes();
+  Idle idle;
+  Purger purger(idle.span);
+  give(idle.block);
+  EXPECT_EQ(held_bytes(), held + kSlotBytes) << "the pages that are in use keep it";
+  in_fork_child([&] {
+    EXPECT_EQ(counters().mixed.load(relaxed), 0u);
+    EXPECT_EQ(held_bytes(), held);
+    EXPECT_EQ(idle.span->use.load(relaxed), SlotUse::none);
+  });
+  purger.end();
+  EXPECT_EQ(counters().mixed.load(relaxed), 0u);
+  EXPECT_EQ(held_bytes(), held);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// A signal handler of the purger forks, and its child goes on with the purge after it has put the pages back.
+pid_t g_child = -1;
+Span* g_span;
+void fork_in_purge() {
+  os::fake::set_at_purge(nullptr);
+  std::fflush(nullptr);
+  g_child = fork();
+  if (g_child != 0) return;
+  alarm(kChildSeconds);
+  settle_fork();
+  EXPECT_EQ(g_mixed_pool.check(g_span), MixedPool::Fault::none);
+}
+
+FRESH_TEST(MixedFork, ThePurgersSignalHandlerForks) {
+  Two two;
+  Idle idle;
+  g_span = idle.span;
+  os::fake::set_at_purge(&fork_in_purge);
+  EXPECT_GE(g_mixed_pool.purge(idle.span, ~usize{0}), 3 * kPage);
+  EXPECT_EQ(g_mixed_pool.check(idle.span), MixedPool::Fault::none);
+  EXPECT_TRUE(holds_only(idle.block, 64, 7));
+  give(idle.block);
+  EXPECT_EQ(counters().mixed.load(relaxed), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+  if (g_child == 0) end_child();
+  int status = -1;
+  EXPECT_EQ(waitpid(g_child, &status, 0), g_child);
+  EXPECT_EQ(status, 0);
+}
+
+// --- Pages that really go. ---
+
+// Blocks of a small process, by malloc's own way: all in mixed spans. Of each five one stays, two or more in a span.
+struct Survivors {
+  Blocks live;
+  std::vector<Span*> spans;
+  Survivors() {
+    start_heaps();
+    changeable_options().mixed = config::MixedPolicy::automatic;
+    Blocks all;
+    for (usize size = 1024; size <= 4096; size += 16) all.push_back(take(size));
+    for (void* block : all) {
+      EXPECT_TRUE(is_mixed(span_of(block)));
+      std::memset(block, 9, 1024);
+      if (spans.empty() || spans.back() != span_of(block)) spans.push_back(span_of(block));
+    }
+    for (usize i = 0; i < all.size(); ++i) {
+      if (i % 5 == 0) {
+        live.push_back(all[i]);
+      } else {
+        give(all[i]);
+      }
+    }
+  }
+  usize resident() const {
+    usize pages = 0;
+    for (const Span* span : spans) {
+      if (!is_mixed(span)) continue;
+      pages += resident_pages(reinterpret_cast<void*>(span_start(span)), span_bytes(span));
+    }
+    return pages;
+  }
+  // Each of them keeps two pages at most.
+  bool are_alone() const { return resident() <= 2 * live.size(); }
+  void expect_whole() {
+    EXPECT_EQ(check_everything(), 0u);
+    for (void* block : live) EXPECT_TRUE(holds_only(static_cast<char*>(block), 1024, 9));
+    give_many(live);
+    EXPECT_EQ(counters().mixed.load(relaxed), 0u);
+  }
+};
+
+FRESH_TEST(MixedPages, TrimGivesIdleOnesBack) {
+  Survivors survivors;
+  EXPECT_FALSE(survivors.are_alone()) << "nothing goes by itself";
+  EXPECT_TRUE(Allocator::trim(0));
+  EXPECT_TRUE(survivors.are_alone()) << survivors.resident();
+  EXPECT_FALSE(Allocator::trim(0));
+  survivors.expect_whole();
+}
+
+FRESH_TEST(MixedPages, TheReclaimersChoreGivesThemBackOnceNothingHappens) {
+  Survivors survivors;
+  changeable_options().free_limit = 4 * kPage;
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_TRUE(purge_mixed_that_wait()) << "there is something to stay for";
+    EXPECT_FALSE(survivors.are_alone());
+  }
+  EXPECT_FALSE(purge_mixed_that_wait());
+  EXPECT_TRUE(survivors.are_alone()) << survivors.resident();
+  survivors.expect_whole();
+}
+
+// The same by the reclaimer itself, which a free calls.
+FRESH_TEST(MixedPages, TheReclaimerGivesThemBack) {
+  if (kSanitizer) GTEST_SKIP();  // it starts no thread then
+  Survivors survivors;
+  changeable_options().free_limit = kPage;
+  // One that is not alone in its span.
+  const usize last = survivors.live.size() - 1;
+  const bool alone = span_of(survivors.live[last]) != span_of(survivors.live[last - 1]);
+  void* block = survivors.live[alone ? last - 1 : last];
+  ASSERT_EQ(span_of(block), span_of(survivors.live[alone ? last - 2 : last - 1]));
+  survivors.live.erase(survivors.live.end() - (alone ? 2 : 1));
+  give(block);  // more than the option is free in its shard, and this free finds a page's worth of a hole
+  for (int i = 0; i < 1000 && !survivors.are_alone(); ++i) usleep(10'000);
+  EXPECT_TRUE(survivors.are_alone()) << survivors.resident();
+  survivors.expect_whole();
+}
+
+}  // namespace
+}  // namespace coffer
