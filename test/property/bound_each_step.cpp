@@ -56,7 +56,7 @@ constexpr std::size_t kMostBlocks = 2'000;  // of a thread, at its height
 constexpr std::uint64_t kLookAtAll = 16;    // operations from one look at all classes to the next
 
 std::size_t span_size(ClassIndex size_class) {
-  return kSlotBytes << span_shape(size_class, g_span_choices.least_slots_log2.get()).slots_log2;
+  return kSlotBytes << span_shape(class_layout(size_class), g_span_choices.least_slots_log2.get()).slots_log2;
 }
 
 struct Plan {
