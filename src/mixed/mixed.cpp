@@ -11,7 +11,8 @@ MixedPool g_mixed_pool;
 
 namespace {
 
-constexpr u32 kLooks = 8;  // spans of one list that a search looks at
+// Spans of one list that a search looks at. Where the size lies inside the list, many of them are just too small.
+constexpr u32 kLooks = 64;
 
 }  // namespace
 
