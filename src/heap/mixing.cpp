@@ -60,7 +60,7 @@ bool is_convertible(const Span* span, u32 free, bool cold) {
 }
 
 // Free bytes that no class but their own can use.
-usize waste(const Heap* heap) { return heap->slack.get() + g_partial_pool.listed_bytes() / 2; }
+usize waste(const Heap* heap) { return heap->slack.get() + g_partial_pool.listed_bytes(); }
 
 // Whether they are more than usual, and the process would grow past all it had before if a span were made now. Where
 // free slots are at hand, or memory only comes back to what it was, a conversion saves nothing at the peak, and the

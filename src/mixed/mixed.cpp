@@ -12,7 +12,8 @@ MixedPool g_mixed_pool;
 
 namespace {
 
-constexpr u32 kLooks = 8;  // spans of one list that a search looks at
+// Spans of one list that a search looks at. Where the size lies inside the list, many of them are just too small.
+constexpr u32 kLooks = 64;
 
 // A hole with room for a few blocks more, so that choosing among places costs nothing else.
 bool is_wide(u32 hole, u32 units) { return hole >= 2 * units + kUnitsPerPage; }
