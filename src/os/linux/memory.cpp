@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -97,8 +98,10 @@ usize page_size() {
   static Owned<usize> cached;
   if (cached.get() == 0) {
     KeepErrno keep;
-    const long got = sysconf(_SC_PAGESIZE);
-    cached.set(got > 0 ? static_cast<usize>(got) : 4096);
+    // Not sysconf: its code and its table lie where nothing else of the start does, and the kernel maps 128 KiB of the
+    // C library around them.
+    const unsigned long got = getauxval(AT_PAGESZ);
+    cached.set(got > 0 ? got : 4096);
   }
   return cached.get();
 }

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.hpp"
+#include "base/bits.hpp"
 #include "os/linux/namespace.hpp"
 #include "os/os.hpp"
 
@@ -19,14 +21,14 @@ u32 processors() {
   static Owned<u32> cached;
   if (cached.get() == 0) {
     const int saved = errno;
-    cpu_set_t set;
-    u32 count = 1;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-      const int in_set = CPU_COUNT(&set);
-      count = in_set > 0 ? static_cast<u32>(in_set) : 1;
-    }
+    // Not the C library's function, around which the kernel would map 64 KiB more of it; and a set as large as any
+    // kernel's, where cpu_set_t ends at 1,024 processors.
+    u64 set[128];
+    const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof set, set);
+    u32 count = 0;
+    for (long i = 0; i < bytes / static_cast<long>(sizeof set[0]); ++i) count += count_bits(set[i]);
     errno = saved;
-    cached.set(count);
+    cached.set(count > 0 ? count : 1);
   }
   return cached.get();
 }

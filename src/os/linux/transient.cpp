@@ -49,15 +49,20 @@ constexpr usize kAbove = 16 * 1024;  // above it on others
 constexpr usize kMargin = 256;       // a variable, or the C library's block for restartable sequences, is no larger
 constexpr usize kStack = 64 * 1024;
 
-struct alignas(4096) Area {
+struct alignas(64) Area {
   char below[kBelow];
   char above[kAbove];
   char stack[kStack];
-  Atomic<i32> thread;  // its number; the kernel clears it when the thread has left its stack
 };
 
 // A thread may still be on its way out when the next one is wanted.
-Area g_areas[2];
+constexpr usize kAreas = 2;
+constinit Area g_areas[kAreas] = {};
+// Apart from the areas, so that a process which starts no thread touches no page for them.
+struct Threads {
+  Atomic<i32> number[kAreas];  // by area; the kernel clears it when the thread has left its stack
+};
+constinit Threads g_threads;
 
 Atomic<i32> g_process;  // number of the process that may start threads
 
@@ -103,7 +108,7 @@ bool sandbox_forbids() {
 }
 
 // clone with every signal blocked, which the thread inherits: a handler of the program must not run on it.
-bool clone_quietly(Area* area) {
+bool clone_quietly(Area* area, Atomic<i32>* number) {
   // What pthread_create asks for, so that tools which know threads by it (valgrind) know this one.
   constexpr int kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                          CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
@@ -113,7 +118,7 @@ bool clone_quietly(Area* area) {
   if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, kSignalBytes) != 0) return false;
   char* const thread_pointer = area->above;
   fill_descriptor(thread_pointer);
-  const int got = clone(&enter, area->stack + kStack, kFlags, nullptr, &area->thread, thread_pointer, &area->thread);
+  const int got = clone(&enter, area->stack + kStack, kFlags, nullptr, number, thread_pointer, number);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, kSignalBytes);
   return got > 0;
 }
@@ -124,7 +129,7 @@ void note_process() {
   if (!kSupported) return;
   const int saved = errno;
   // relaxed, both: the process has one thread, or starts. Threads of the parent do not exist here.
-  for (Area& area : g_areas) area.thread.store(0, relaxed);
+  for (Atomic<i32>& number : g_threads.number) number.store(0, relaxed);
   g_process.store(static_cast<i32>(syscall(SYS_getpid)), relaxed);
   errno = saved;
 }
@@ -144,11 +149,12 @@ bool start_transient(void (*body)()) {
   const int saved = errno;
   bool started = false;
   // acquire: pairs with the kernel's clearing, after which nothing uses the stack any more.
-  Area* area = g_areas[0].thread.load(acquire) == 0 ? &g_areas[0] : &g_areas[1];
-  if (area->thread.load(acquire) == 0 && is_noted_process() && !sandbox_forbids()) {
+  const usize place = g_threads.number[0].load(acquire) == 0 ? 0 : 1;
+  Atomic<i32>* const number = &g_threads.number[place];
+  if (number->load(acquire) == 0 && is_noted_process() && !sandbox_forbids()) {
     g_start.body = body;
-    started = clone_quietly(area);
-    if (!started) area->thread.store(0, relaxed);  // relaxed: the caller is the only one who starts
+    started = clone_quietly(&g_areas[place], number);
+    if (!started) number->store(0, relaxed);  // relaxed: the caller is the only one who starts
   }
   errno = saved;
   return started;
