@@ -49,9 +49,10 @@ struct Registry {
   Atomic<uptr> start;
   Atomic<u32> handlers;   // 1: a thread has registered the fork handlers, or is at it
   SpinLock lock;          // everything below, and the fields of heaps that no thread uses
-  Heap* heaps = nullptr;  // records, by index; 0 is the fallback heap
+  Heap* heaps = nullptr;  // record 0, which is the fallback heap; those of higher indexes lie below it
   u32 capacity = 0;
-  usize committed = 0;     // bytes of the records' memory
+  uptr end = 0;            // of the records' memory
+  usize committed = 0;     // bytes before it
   Atomic<u32> made;        // records in use or waiting
   u32 unused = 0;          // list of records that wait for a thread, by index; 0: none
   Atomic<u32> generation;  // grows in each fork child: heaps of an older one lost their thread
@@ -62,6 +63,11 @@ struct Registry {
 
 Registry g_registry;
 
+// The first records, the ones that every process uses, lie at the upper end of the reservation: the kernel puts new
+// mappings below older ones, so they share page tables with the libraries. At the lower end, gigabytes away, they would
+// need two pages of tables of their own.
+Heap* record(u32 index) { return g_registry.heaps - index; }
+
 void thread_ended(void* heap);
 
 bool start_registry() {
@@ -70,10 +76,12 @@ bool start_registry() {
   const usize by_space = os::reservation_limit(config::options().arena) / (256 * 1024);
   u32 capacity = by_space > kMostHeaps ? kMostHeaps : static_cast<u32>(by_space);
   if (capacity < kFewestHeaps) capacity = kFewestHeaps;
+  // The record of the first thread begins a page, so that it takes no second one.
+  const usize first_two = round_up(2 * sizeof(Heap), os::page_size());
   usize bytes = 0;
   void* memory = nullptr;
   for (; memory == nullptr && capacity >= kTooFewHeaps; capacity /= 2) {
-    bytes = round_up(capacity * sizeof(Heap), kCommitStep);
+    bytes = round_up(first_two + (capacity - 2) * sizeof(Heap), kCommitStep);
     memory = os::reserve(bytes, kCommitStep);
     registry.capacity = capacity;
   }
@@ -84,16 +92,17 @@ bool start_registry() {
   registry.made.store(1, relaxed);                // relaxed, here and below: under the lock; walks may miss the newest
   registry.has_key = pthread_key_create(&registry.key, &thread_ended) == 0;
   compiler_fence();  // a fork child that finds the table finds the key, too
-  registry.heaps = static_cast<Heap*>(memory);
+  registry.end = reinterpret_cast<uptr>(memory) + bytes;
+  registry.heaps = reinterpret_cast<Heap*>(registry.end - first_two) + 1;
   return true;
 }
 
 // Makes the record of an index readable. Under the lock.
 bool commit_record(u32 index) {
   Registry& registry = g_registry;
-  const usize end = (usize{index} + 1) * sizeof(Heap);
-  while (registry.committed < end) {
-    void* at = reinterpret_cast<char*>(registry.heaps) + registry.committed;
+  const usize wanted = registry.end - reinterpret_cast<uptr>(record(index));
+  while (registry.committed < wanted) {
+    void* at = reinterpret_cast<void*>(registry.end - registry.committed - kCommitStep);
     if (!charge(kCommitStep)) return false;
     if (!os::commit(at, kCommitStep)) {
       uncharge(kCommitStep);
@@ -109,7 +118,7 @@ bool commit_record(u32 index) {
 Heap* take_record() {
   Registry& registry = g_registry;
   if (registry.unused != 0) {
-    Heap* heap = &registry.heaps[registry.unused];
+    Heap* heap = record(registry.unused);
     registry.unused = heap->next_unused.get();
     return heap;
   }
@@ -117,8 +126,8 @@ Heap* take_record() {
   const u32 index = registry.made.load(relaxed);
   if (index >= registry.capacity || !commit_record(index)) return nullptr;
   registry.made.store(index + 1, relaxed);
-  registry.heaps[index].index.set(index);
-  return &registry.heaps[index];
+  record(index)->index.set(index);
+  return record(index);
 }
 
 void open_heap(Heap* heap) {
@@ -238,7 +247,7 @@ Heap* own_heap_slow() {
 
 u32 attached_heaps() { return g_attached_heaps.load(relaxed); }  // relaxed: a hint
 u32 heaps_ever() { return g_registry.made.load(relaxed); }       // relaxed: see start_registry
-Heap* heap_by_index(u32 index) { return &g_registry.heaps[index]; }
+Heap* heap_by_index(u32 index) { return record(index); }
 
 bool fallback_heap_used() { return g_registry.committed != 0; }
 
@@ -248,7 +257,7 @@ FallbackHeap::FallbackHeap() : heap_(nullptr), locked_(start_process()) {
   registry.fallback.lock();
   LockGuard guard(registry.lock);
   if (!commit_record(0)) return;
-  heap_ = &registry.heaps[0];
+  heap_ = record(0);
   if (heap_->attached.get() == 0) open_heap(heap_);
 }
 
@@ -289,7 +298,7 @@ void fork_child() {
   // It may have had slots, a chunk or a span in hand.
   if (forget_reclaimer()) g_vanished_pending.store(1, relaxed);
   if (registry.start.load(relaxed) == kStarted) {
-    if (registry.committed != 0) registry.heaps[0].generation.set(generation);
+    if (registry.committed != 0) record(0)->generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, and those that had given theirs back
     // and were ending. Resolved at the first slow call, for most children exec before that.
     if (g_attached_heaps.load(relaxed) > own || registry.made.load(relaxed) > 2) g_vanished_pending.store(1, relaxed);
@@ -307,7 +316,7 @@ SpinLock& registry_lock() { return g_registry.lock; }
 void empty_mailboxes() {
   // relaxed, all: the child's other threads wait.
   for (u32 i = fallback_heap_used() ? 0 : 1; i < g_registry.made.load(relaxed); ++i) {
-    Heap* heap = &g_registry.heaps[i];
+    Heap* heap = record(i);
     if (heap->attached.get() != 0 && !has_vanished(heap)) heap->mailbox.store(0, relaxed);
   }
 }
@@ -316,7 +325,7 @@ void reclaim_vanished_records() {
   Registry& registry = g_registry;
   const u32 generation = registry.generation.load(relaxed);  // relaxed: grows in fork only
   for (u32 i = 1; i < registry.made.load(relaxed); ++i) {
-    Heap* heap = &registry.heaps[i];
+    Heap* heap = record(i);
     if (heap->attached.get() == 0 || heap->generation.get() == generation) continue;
     for (ClassIndex c = 0; c < kClasses; ++c) {
       heap->blocks[c].set(nullptr);

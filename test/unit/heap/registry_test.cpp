@@ -140,6 +140,27 @@ FRESH_TEST(Attach, ManyThreadsHaveAHeapEach) {
   EXPECT_EQ(attached_heaps(), kThreads);
 }
 
+FRESH_TEST(Attach, TheFirstThreadsRecordTouchesOnePage) {
+  start_heaps();
+  Heap* first = nullptr;
+  Worker thread;
+  thread.run([&] { first = own_heap(); });
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first, heap_by_index(1));
+  EXPECT_EQ(reinterpret_cast<uptr>(first) % os::page_size(), 0u);
+  EXPECT_LE(sizeof(Heap), os::page_size());
+}
+
+FRESH_TEST(Attach, EarlierRecordsLieHigher) {
+  start_heaps();
+  Heap* heaps[3] = {};
+  Worker threads[3];
+  for (u32 i = 0; i < 3; ++i) threads[i].run([&, i] { heaps[i] = own_heap(); });
+  EXPECT_EQ(heaps[1] + 1, heaps[0]);
+  EXPECT_EQ(heaps[2] + 1, heaps[1]);
+  EXPECT_EQ(heap_by_index(0), heaps[0] + 1) << "the fallback heap's, above all";
+}
+
 // --- Threads without a heap. ---
 
 FRESH_TEST(Fallback, ServesWhenNoRecordIsLeft) {
