@@ -9,6 +9,7 @@
 #pragma once
 
 #include "arena/arena.hpp"
+#include "base/zero.hpp"
 
 namespace coffer {
 
@@ -16,7 +17,7 @@ inline constexpr u32 kUnitsPerSlot = kSlotBytes / kQuantum;
 inline constexpr u32 kUnitsPerPage = kCarvePage / kQuantum;
 inline constexpr u32 kMapWords = kUnitsPerSlot / 64;  // of one kind, a slot
 inline constexpr usize kMapBytes = usize{2} * kMapWords * sizeof(u64);
-static_assert(kUnitMapBytes == kMapBytes);
+static_assert(kUnitMapBytes == kMapBytes && kMapBytes % kMostZeroedInline == 0);
 
 constexpr u32 units_for(usize bytes) { return bytes == 0 ? 1 : static_cast<u32>((bytes + kQuantum - 1) / kQuantum); }
 
@@ -29,7 +30,9 @@ class UnitMap {
   bool is_used(u32 unit) const { return ((used_word(unit / 64) >> (unit % 64)) & 1) != 0; }
 
   void clear() {
-    for (u32 i = 0; i < units_ / 64 * 2; ++i) words_[i] = 0;
+    // Not memset, around which the kernel would map 64 KiB of the C library in a process that has no use for it yet.
+    for (u32 i = 0; i < units_ / 64 * 2; i += kMostZeroedInline / sizeof(u64))
+      zero_small(words_ + i, kMostZeroedInline);
   }
   // Units of the block that starts at `unit`.
   u32 block_units(u32 unit) const {
