@@ -64,7 +64,7 @@ struct coffer_stats {
   size_t committed;     /* bytes of the arenas made writable, metadata not counted */
   size_t reserved;      /* bytes of address space reserved, metadata counted */
   size_t metadata;      /* bytes of metadata made writable */
-  size_t large;         /* bytes of live blocks over 32 KiB */
+  size_t large;         /* bytes of live blocks over 32 KiB, and the few before each that are its colour */
   size_t heaps;         /* heaps that threads use now */
   size_t heaps_ever;    /* heap records ever made; they are reused, never unmapped */
   size_t spans;         /* spans now in use */
