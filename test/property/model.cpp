@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "size_class/placement.hpp"
 #include "support/check.hpp"
 #include "support/pattern.hpp"
 #include "support/sizes.hpp"
