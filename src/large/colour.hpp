@@ -16,6 +16,7 @@
 #pragma once
 
 #include "large/large.hpp"
+#include "pool/slot_pool.hpp"
 #include "span/choices.hpp"
 #include "span/colour.hpp"
 
@@ -48,8 +49,10 @@ inline usize line_colour(u32 index, usize room) {
 // The offset of a block of `size` bytes in its run, which is long enough for it.
 inline usize slot_run_offset(u32 slot, u32 slots, usize size, usize alignment) {
   if (!has_line_colours(alignment)) return 0;
-  // Runs of one length, packed into their chunks, follow each other.
-  const u32 place = slot / kSlotsPerChunk * (kSlotsPerChunk / slots) + slot % kSlotsPerChunk / slots;
+  // Runs of one length, packed into chunks of one shard, follow each other; those of different shards are far apart.
+  const u32 chunk = slot / kSlotsPerChunk;
+  const u32 place = chunk / shard_count() * (kSlotsPerChunk / slots) + slot % kSlotsPerChunk / slots +
+                    chunk % shard_count() * (kCacheSets / shard_count());
   return round_down(line_colour(index_of_place(place), slots * kSlotBytes - size), alignment);
 }
 

@@ -71,6 +71,14 @@ FRESH_TEST(LargeColour, BlocksFrom512KiBOnReachAllIndices) {
   }
 }
 
+// A shard has every second chunk, or fourth.
+FRESH_TEST(LargeColour, BlocksOfOneShardReachAllIndices) {
+  start_ground(usize{2} << 30, 4);
+  set_large_colours(true);
+  for (const usize size : {usize{40'000}, usize{70'000}, usize{700'000}})
+    EXPECT_GE(indices(size, 256), kEnough) << size;
+}
+
 // The sets of the first-level TLB are chosen by the low bits of the page's number.
 FRESH_TEST(LargeColour, RunsOfChunksStartOnDifferentPages) {
   start_ground();
