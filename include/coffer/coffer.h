@@ -55,8 +55,9 @@ COFFER_EXPORT int coffer_mallopt(int parameter, int value) COFFER_NOEXCEPT;
 /* Figures of the whole process, in bytes unless said. Read without stopping other threads, so that figures taken
  * while others allocate may differ by what those do meanwhile. */
 struct coffer_stats {
-  size_t live;          /* usable bytes of blocks that the program holds; blocks on the free lists of other threads'
-                           hot spans count as live, since only their owner may read those lists */
+  size_t live;          /* usable bytes of blocks that the program holds, and what lies before large ones (see large);
+                           blocks on the free lists of other threads' hot spans count as live, since only their owner
+                           may read those lists */
   size_t held;          /* bytes of the spans and large blocks that heaps hold, live or not */
   size_t resident;      /* bytes of blocks' memory that may be backed by physical memory, an upper estimate; pages of
                            spans that were never touched, or were given back, do not count */
@@ -64,7 +65,7 @@ struct coffer_stats {
   size_t committed;     /* bytes of the arenas made writable, metadata not counted */
   size_t reserved;      /* bytes of address space reserved, metadata counted */
   size_t metadata;      /* bytes of metadata made writable */
-  size_t large;         /* bytes of live blocks over 32 KiB */
+  size_t large;         /* bytes of live blocks over 32 KiB, with up to 32 KiB before each: its run starts there */
   size_t heaps;         /* heaps that threads use now */
   size_t heaps_ever;    /* heap records ever made; they are reused, never unmapped */
   size_t spans;         /* spans now in use */

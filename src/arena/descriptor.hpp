@@ -40,11 +40,11 @@ struct alignas(kCacheLine) Span {
   Owned<i32> countdown;      // local frees left until something must happen
   Owned<i32> countdown_sum;  // blocks on local_free + countdown: so the count costs no instruction of its own
   // Plain: written while no block of the span exists, read by whoever holds one.
-  uptr first_block;  // address of block 0
+  uptr first_block;  // address of block 0, or of the large block
   u64 multiplier;    // BlockTest of the class; limit 0 rejects every pointer (free spans)
   u64 limit;
   Owned<u64> absent;      // bit i: page i is not cut into blocks; what starts there is free and on no list.
-                          // Large blocks: their usable bytes (large_bytes below)
+                          // Large blocks: large_bytes below
   Owned<u32> cut;         // blocks cut so far; capacity - cut lie in absent pages
   Owned<u32> ring_slack;  // free bytes that the heap of the ring counts for the span
 
@@ -52,7 +52,7 @@ struct alignas(kCacheLine) Span {
   Atomic<u64> remote;                // RemoteWord: first remotely freed block, count, state, tag
   Atomic<SpanNumber> mail_next;      // link while in an owner's mailbox, or among the unsettled
   Owned<SpanNumber> next, previous;  // partial pool, under its lock
-  Owned<u32> block_bytes;            // usable bytes of a block; large blocks: see large_bytes
+  Owned<u32> block_bytes;            // usable bytes of a block; large blocks: see large_usable
   Owned<u32> capacity;               // blocks in the span
   Atomic<u32> claim_at;              // private states: blocks on the remote list at which a push claims the span
   Owned<u32> taken_from;             // claimed, no owner: heap it was taken from (heap/taking.hpp)
@@ -76,8 +76,12 @@ struct alignas(kCacheLine) Span {
 };
 static_assert(sizeof(Span) == 2 * kCacheLine);
 
+// Of a large block: the bytes from its first slot's start to its end; its offset there, which is its colour (less than
+// a slot); and what lies behind that, which is the program's.
 inline usize large_bytes(const Span* span) { return span->absent.get(); }
 inline void set_large_bytes(Span* span, usize bytes) { span->absent.set(bytes); }
+inline usize large_offset(const Span* span) { return span->first_block % kSlotBytes; }
+inline usize large_usable(const Span* span) { return large_bytes(span) - large_offset(span); }
 
 enum class ChunkUse : u8 { none = 0, spans = 1, large = 2 };  // of the first chunk only, for a large block
 

@@ -27,8 +27,8 @@ Span* record_of(const char* call, void* block) {
   Span* span = first_record(slot_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
   if (is_mixed(span)) return span;  // its table says later whether a block starts there
-  const bool start = is_large(span) ? address == slot_address(arena, span)
-                                    : is_block_start(span, address) && span->local_free.get() != block;
+  const bool start =
+      is_large(span) ? address == span->first_block : is_block_start(span, address) && span->local_free.get() != block;
   if (COFFER_UNLIKELY(!start)) report_bad_pointer(call, block);
   return span;
 }
@@ -64,7 +64,7 @@ void* reallocate_mixed(void* block, Span* span, usize size) {
 void* Allocator::allocate_zeroed(usize size) {
   bool zero = false;
   if (size > kLargestSmall) {
-    void* block = allocate_large_block(size, kSlotBytes, &zero);
+    void* block = allocate_large_block(size, kQuantum, &zero);
     if (block != nullptr && !zero) zero_large(block, size);
     return block;
   }
@@ -111,7 +111,7 @@ void* Allocator::reallocate(void* block, usize size) {
     void* moved = move_block(block, have, size);
     return moved == nullptr && size <= have ? block : moved;  // a block that shrinks can always stay as it is
   }
-  const usize have = large_bytes(span);
+  const usize have = large_usable(span);
   if (size > kLargestSmall) {
     settle_fork();
     if (void* resized = resize_large(block, span, size)) return resized;
@@ -126,7 +126,7 @@ void* Allocator::reallocate(void* block, usize size) {
 usize Allocator::usable_size(void* block) {
   Span* span = record_of("malloc_usable_size", block);
   if (is_mixed(span)) return mixed_size("malloc_usable_size", block, span);
-  return is_large(span) ? large_bytes(span) : span->block_bytes.get();
+  return is_large(span) ? large_usable(span) : span->block_bytes.get();
 }
 
 bool Allocator::trim(usize keep) {

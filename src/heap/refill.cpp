@@ -276,7 +276,7 @@ COFFER_NOINLINE Block* allocate_some(Heap* heap, ClassIndex size_class, Span* ho
 
 COFFER_NOINLINE void* allocate_slowly(usize size) {
   bool zero = false;
-  if (size > kLargestSmall) return allocate_large_block(size, kSlotBytes, &zero);
+  if (size > kLargestSmall) return allocate_large_block(size, kQuantum, &zero);
   const ClassIndex size_class = class_of(size);
   Block* block = allocate_of_class(size_class, &zero, false, size);
   return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);

@@ -32,7 +32,7 @@ Span* large_around(const Arena* arena, uptr address) {
   return found;
 }
 
-usize usable_bytes(const Span* span) { return is_large(span) ? large_bytes(span) : span->block_bytes.get(); }
+usize usable_bytes(const Span* span) { return is_large(span) ? large_usable(span) : span->block_bytes.get(); }
 
 struct ChainLimits {
   u8 blocks[kClasses];
@@ -108,7 +108,7 @@ void report_bad_pointer(const char* call, void* block) {
     harden::bad_pointer(call, block, used ? BadPointer::free_span : BadPointer::foreign, 0);
   }
   if (is_large(span)) {
-    harden::bad_pointer(call, block, BadPointer::not_a_start, large_bytes(span));
+    harden::bad_pointer(call, block, BadPointer::not_a_start, large_usable(span));
   }
   if (is_mixed(span)) {
     // Of a block that was freed the table knows nothing any more.
@@ -129,7 +129,7 @@ void refuse_size(void* block, usize size) {
   if (span == nullptr) refuse_free(block);  // another thread freed it meanwhile
   // A pointer to something else is the better explanation of a wrong size.
   if (is_mixed(span)) harden::bad_size(block, size, g_mixed_pool.size_of(span, block));
-  const bool start = is_large(span) ? address == slot_address(arena, span) : is_block_start(span, address);
+  const bool start = is_large(span) ? address == span->first_block : is_block_start(span, address);
   if (!start) refuse_free(block);
   harden::bad_size(block, size, usable_bytes(span));
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "large/colour.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/breath.hpp"
@@ -34,9 +35,11 @@ void change_held(usize before, usize after) {
   }
 }
 
-void describe(Span* span, usize bytes, u32 slots, u32 chunks) {
+// `bytes` from `start`, where the record's slot starts; the block lies `offset` behind that.
+void describe(Span* span, uptr start, usize offset, usize bytes, u32 slots, u32 chunks) {
   span->owner.store(nullptr, relaxed);  // relaxed, here and below: see describe_slots in span.cpp
   span->limit = 0;
+  span->first_block = start + offset;
   set_large_bytes(span, bytes);
   span->large_chunks.set(chunks);
   span->slots.set(static_cast<u8>(slots));
@@ -49,17 +52,28 @@ void describe(Span* span, usize bytes, u32 slots, u32 chunks) {
 }
 
 void* allocate_slot_run(usize size, usize alignment, bool* zero) {
-  const u32 slots = slots_for(size);
-  const SlotRun run = acquire_slots(slots, static_cast<u32>(alignment / kSlotBytes), current_shard());
+  const u32 slots = slots_for(size + slot_run_extra(size, alignment));
+  const u32 alignment_slots = static_cast<u32>(divide_up(alignment, kSlotBytes));
+  const SlotRun run = acquire_slots(slots, alignment_slots, current_shard());
   if (run.count == 0) return nullptr;
   *zero = run.dirty == 0;
-  describe(run.arena->spans + run.slot, slots * kSlotBytes, slots, 0);
-  return reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes);
+  const usize offset = slot_run_offset(run.slot, slots, size, alignment);
+  const uptr start = run.arena->base + uptr{run.slot} * kSlotBytes;
+  describe(run.arena->spans + run.slot, start, offset, slots * kSlotBytes, slots, 0);
+  return reinterpret_cast<void*>(start + offset);
+}
+
+// Where the last page of a run lies that may hold old data in its last chunk: bytes from its start. Of a single chunk
+// more is known than of the last one of several.
+usize dirty_end(const ChunkRun& run) {
+  if (!run.last_dirty) return 0;
+  return run.count == 1 ? (highest_bit(run.dirty_slots) + 1) * kSlotBytes : usize{run.count} * kChunkBytes;
 }
 
 // What a block of whole chunks counts for in the budget: its bytes, and what is resident behind them.
-usize charge_of(u32 chunks, usize size, bool last_dirty) {
-  return last_dirty ? usize{chunks} * kChunkBytes : round_up(size, kCarvePage);
+usize charge_of(usize size, usize dirty_end) {
+  const usize bytes = round_up(size, kCarvePage);
+  return dirty_end > bytes ? dirty_end : bytes;
 }
 usize tail_bytes(const Chunk& chunk) { return chunk.large_tail.get() * kCarvePage; }
 void set_tail(Chunk& chunk, usize charged, usize bytes) {
@@ -79,18 +93,17 @@ void return_charged(const ChunkRun& run, usize dirty) {
   return_chunks(run.arena, run.index, run.count, resident);
 }
 
-// `moved_from`: bytes of the block whose content comes here; held changes by the difference.
-Span* describe_chunks(const ChunkRun& run, usize size, usize moved_from) {
+// `size`: with the offset. `moved_from`: bytes of the block whose content comes here; held changes by the difference.
+void describe_chunks(const ChunkRun& run, usize offset, usize size, usize moved_from) {
   Chunk& chunk = run.arena->chunks[run.index];
   chunk.large_chunks.set(run.count);
-  set_tail(chunk, charge_of(run.count, size, run.last_dirty), round_up(size, kCarvePage));
+  set_tail(chunk, charge_of(size, dirty_end(run)), round_up(size, kCarvePage));
   chunk.use.store(ChunkUse::large, release);  // release: pairs with the acquire of walks
   Span* span = run.arena->spans + usize{run.index} * kSlotsPerChunk;
   const usize bytes = round_up(size, kCarvePage);
-  describe(span, bytes, 1, run.count);
+  describe(span, chunk_address(run.arena, run.index), offset, bytes, 1, run.count);
   change_held(moved_from, bytes);
   note_peak();
-  return span;
 }
 
 // Chunks that hold only free slots are joined to runs here, when a request wants one and finds none (delayed
@@ -111,10 +124,10 @@ bool take_run_to_grow(u32 chunks, ChunkRun* run) {
 
 // Under a limit, what is resident behind a block of `size` bytes, at the end of the chunk that ends it, goes back: it
 // would count, and serve nobody.
-void clear_tail(ChunkRun* run, uptr block, usize size) {
+void clear_tail(ChunkRun* run, uptr start, usize size) {
   if (!run->last_dirty || !is_limited()) return;
-  const uptr end = chunk_address(run->arena, run->index + run->count);
-  const uptr from = block + round_up(size, os::page_size());
+  const uptr end = chunk_address(run->arena, run->index) + dirty_end(*run);
+  const uptr from = start + round_up(size, os::page_size());
   run->last_dirty = from < end && !os::purge(reinterpret_cast<void*>(from), end - from);
 }
 
@@ -133,18 +146,20 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   if (alignment_chunks > ~u32{0} / 2) return nullptr;
   ChunkRun run;
   if (!take_run(chunks_for(size), static_cast<u32>(alignment_chunks), &run)) return nullptr;
-  void* block = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
-  clear_tail(&run, reinterpret_cast<uptr>(block), size);
+  const uptr start = chunk_address(run.arena, run.index);
+  const usize offset = chunk_run_offset(run.index, run.count, size, alignment);
+  size += offset;
+  clear_tail(&run, start, size);
   const usize dirty = run.dirty;
-  const usize need = charge_of(run.count, size, run.last_dirty);
+  const usize need = charge_of(size, dirty_end(run));
   usize paid = 0;
   if (!pay_for(run, dirty, 0, need, &paid)) return nullptr;
   uncharge(dirty + paid - need);
   *zero = run.fresh;
-  describe_chunks(run, size, 0);
+  describe_chunks(run, offset, size, 0);
   relieve_pressure(paid);
-  os::keep_locked(block, round_up(size, os::page_size()));
-  return block;
+  os::keep_locked(reinterpret_cast<void*>(start), round_up(size, os::page_size()));
+  return reinterpret_cast<void*>(start + offset);
 }
 
 // Gives a run of chunks back, of which the first `charged` bytes are charged. What of its pages has to go, when much
@@ -172,23 +187,26 @@ void return_run(Arena* arena, u32 index, u32 count, usize charged) {
 }
 
 // What a block has grown by may have been purged before.
-void keep_growth_locked(void* block, usize before, usize after) {
+void keep_growth_locked(uptr start, usize before, usize after) {
   const usize page = os::page_size();
-  const uptr from = round_down(reinterpret_cast<uptr>(block) + before, page);
-  const uptr to = round_up(reinterpret_cast<uptr>(block) + after, page);
+  const uptr from = round_down(start + before, page);
+  const uptr to = round_up(start + after, page);
   if (to > from) os::keep_locked(reinterpret_cast<void*>(from), to - from);
 }
 
-void* resize_slot_run(void* block, Span* span, usize size) {
+// Here and below, what changes is the size of the run, from its first slot's start: `size` is with the block's offset,
+// which stays what it is. The results say where the run starts now; 0: it is as it was.
+
+uptr resize_slot_run(uptr start, Span* span, usize size) {
   const u32 have = span->slots.get();
   const u32 want = slots_for(size);
-  if (size > kLargestSlotRun) return nullptr;
+  if (size > kLargestSlotRun) return 0;
   Arena* arena = arena_of_span(span);
   const u32 slot = static_cast<u32>(span - arena->spans);
   if (want > have) {
     u64 dirty = 0;
-    if (!acquire_slots_at(arena, slot + have, want - have, &dirty)) return nullptr;
-    keep_growth_locked(block, have * kSlotBytes, want * kSlotBytes);
+    if (!acquire_slots_at(arena, slot + have, want - have, &dirty)) return 0;
+    keep_growth_locked(start, have * kSlotBytes, want * kSlotBytes);
   }
   // A fork child frees later slots that no first slot counts, so the block never counts one that is not described.
   for (u32 i = have; i < want; ++i) {
@@ -202,7 +220,7 @@ void* resize_slot_run(void* block, Span* span, usize size) {
   compiler_fence();
   for (u32 i = want; i < have; ++i) span[i].use.store(SlotUse::none, relaxed);
   if (want < have) release_slots(arena, slot + want, have - want, low_mask(have - want));
-  return block;
+  return start;
 }
 
 // `charged`: what the block counts for from now on.
@@ -216,12 +234,12 @@ void set_chunk_run_size(Span* span, Chunk& chunk, usize size, u32 chunks, usize 
   chunk.large_chunks.set(chunks);
 }
 
-void* shrink_chunk_run(void* block, Span* span, Arena* arena, u32 index, usize size) {
+uptr shrink_chunk_run(uptr start, Span* span, Arena* arena, u32 index, usize size) {
   const u32 have = span->large_chunks.get();
   const u32 want = chunks_for(size);
   // To the end of the run, not of the block: an earlier, larger size may have left data there.
-  const uptr end = reinterpret_cast<uptr>(block) + usize{have} * kChunkBytes;
-  const uptr keep = reinterpret_cast<uptr>(block) + round_up(size, os::page_size());
+  const uptr end = start + usize{have} * kChunkBytes;
+  const uptr keep = start + round_up(size, os::page_size());
   const bool worth_it = want < have || large_bytes(span) - size >= kPurgeOnShrink;
   const bool purged = worth_it && os::purge(reinterpret_cast<void*>(keep), end - keep);
   Chunk& chunk = arena->chunks[index];
@@ -238,7 +256,7 @@ void* shrink_chunk_run(void* block, Span* span, Arena* arena, u32 index, usize s
   }
   if (purged) unmark_moved(arena, index + want, have - want);
   if (want < have) return_chunks(arena, index + want, have - want, !purged);
-  return block;
+  return start;
 }
 
 // Grows a block in place, into its last chunk or into the free chunks behind it. false: not possible.
@@ -257,7 +275,7 @@ bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   if (!take_chunks_at(arena, index + have, want - have, &more)) return false;
   clear_tail(&more, chunk_address(arena, index), size);
   const usize dirty = more.dirty;
-  const usize need = charge_of(want, size, more.last_dirty);
+  const usize need = charge_of(size, more.last_dirty ? have * kChunkBytes + dirty_end(more) : 0);
   usize paid = 0;
   if (!pay_for(more, dirty, before, need, &paid)) return false;
   uncharge(before + dirty + paid - need);
@@ -268,35 +286,36 @@ bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
 // Brings the content of a block that cannot grow where it is to a run of chunks that is long enough. Its pages move;
 // or, if half of what it needs there is resident already, or the kernel cannot move them, they are copied, and the old
 // ones wait for the next block.
-void* move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
+uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   const usize bytes = large_bytes(span);
+  const usize offset = large_offset(span);
   const u32 have = span->large_chunks.get();
   const usize charged = bytes + tail_bytes(arena->chunks[index]);
   ChunkRun run;
-  if (!take_run_to_grow(chunks_for(size), &run)) return nullptr;
+  if (!take_run_to_grow(chunks_for(size), &run)) return 0;
   clear_tail(&run, chunk_address(run.arena, run.index), size);
   const bool copy = run.dirty >= bytes / 2;
   // If the pages move, only what the block grows by has to be paid for.
   const usize dirty = run.dirty;
-  const usize need = charge_of(run.count, size, run.last_dirty);
+  const usize need = charge_of(size, dirty_end(run));
   usize paid = 0;
-  if (!pay_for(run, dirty, copy ? 0 : charged, need, &paid)) return nullptr;
-  void* from = reinterpret_cast<void*>(chunk_address(arena, index));
-  void* to = reinterpret_cast<void*>(chunk_address(run.arena, run.index));
+  if (!pay_for(run, dirty, copy ? 0 : charged, need, &paid)) return 0;
+  char* from = reinterpret_cast<char*>(chunk_address(arena, index));
+  char* to = reinterpret_cast<char*>(chunk_address(run.arena, run.index));
   const bool moved = !copy && os::move_pages(from, to, usize{have} * kChunkBytes);
   if (!copy && !moved) {
     if (!charge_or_purge(charged)) {
       uncharge(paid);
       return_charged(run, dirty);
-      return nullptr;
+      return 0;
     }
     paid += charged;
   }
-  if (!moved) memcpy(to, from, bytes);
+  if (!moved) memcpy(to + offset, from + offset, bytes - offset);
   uncharge((moved ? charged : 0) + dirty + paid - need);
   span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
   count_large(usize{0} - bytes, ~usize{0});
-  describe_chunks(run, size, bytes);
+  describe_chunks(run, offset, size, bytes);
   if (moved) {
     mark_moved(run.arena, run.index, have);
     // The old range is empty; if pages had been moved there before, it merges with its neighbours again.
@@ -305,32 +324,32 @@ void* move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   } else {
     return_run(arena, index, have, charged);
   }
-  return to;
+  return reinterpret_cast<uptr>(to);
 }
 
-void* resize_chunk_run(void* block, Span* span, usize size) {
-  if (size <= kLargestSlotRun || size > ~u32{0} * kChunkBytes) return nullptr;
+uptr resize_chunk_run(uptr start, Span* span, usize size) {
+  if (size - large_offset(span) <= largest_slot_run(kQuantum) || size > ~u32{0} * kChunkBytes) return 0;
   Arena* arena = arena_of_span(span);
   const u32 index = static_cast<u32>(span - arena->spans) / kSlotsPerChunk;
   const usize before = large_bytes(span);
-  if (size <= before) return shrink_chunk_run(block, span, arena, index, size);
-  if (!grow_chunk_run(span, arena, index, size)) block = move_chunk_run(span, arena, index, size);
-  if (block != nullptr) keep_growth_locked(block, before, size);
-  return block;
+  if (size <= before) return shrink_chunk_run(start, span, arena, index, size);
+  if (!grow_chunk_run(span, arena, index, size)) start = move_chunk_run(span, arena, index, size);
+  if (start != 0) keep_growth_locked(start, before, size);
+  return start;
 }
 
 }  // namespace
 
 void* allocate_large(usize size, usize alignment, bool* zero) {
-  if (alignment < kSlotBytes) alignment = kSlotBytes;
   if (size <= kLargestSmall) size = kLargestSmall + 1;  // here for its alignment: it counts as large all the same
-  if (size <= kLargestSlotRun && alignment <= kLargestSlotRun) return allocate_slot_run(size, alignment, zero);
+  if (size <= largest_slot_run(alignment) && alignment <= kLargestSlotRun)
+    return allocate_slot_run(size, alignment, zero);
   return allocate_chunk_run(size, alignment, zero);
 }
 
 bool free_large(void* block, Span* span) {
   Arena* arena = arena_of_span(span);
-  if (reinterpret_cast<uptr>(block) != slot_address(arena, span)) return false;
+  if (reinterpret_cast<uptr>(block) != span->first_block) return false;
   SlotUse use = SlotUse::large;
   // acquire: pairs with the release in describe. Of two threads that free the block, one fails here.
   while (!span->use.compare_exchange(use, SlotUse::none, acquire, relaxed)) {
@@ -353,7 +372,12 @@ bool free_large(void* block, Span* span) {
 }
 
 void* resize_large(void* block, Span* span, usize size) {
-  return span->large_chunks.get() != 0 ? resize_chunk_run(block, span, size) : resize_slot_run(block, span, size);
+  if (size > ~u32{0} * kChunkBytes) return nullptr;
+  const usize offset = large_offset(span);
+  const uptr before = reinterpret_cast<uptr>(block) - offset;
+  const uptr start = span->large_chunks.get() != 0 ? resize_chunk_run(before, span, size + offset)
+                                                   : resize_slot_run(before, span, size + offset);
+  return start == 0 ? nullptr : reinterpret_cast<void*>(start + offset);
 }
 
 void zero_large(void* block, usize size) { memset(block, 0, size); }

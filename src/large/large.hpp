@@ -6,7 +6,9 @@
 
 namespace coffer {
 
-inline constexpr usize kLargestSlotRun = 1024 * 1024;
+// A large block starts at an offset in its first slot, its colour (large/colour.hpp), which stays what it is until the
+// block is freed.
+inline constexpr usize kLargestSlotRun = 1024 * 1024;  // with the offset
 
 // A block of at least `size` bytes whose address is a multiple of `alignment` (a power of two of any size).
 // nullptr: no memory. *zero: all of it is zero.

@@ -15,7 +15,8 @@ struct SpanChoices {
   Owned<u32> reuse_shift{coffer::reuse_shift(config::EmptyFraction::quarter)};  // log2 of 2 / f
   Owned<u32> least_slots_log2;  // a class gets at least so many slots, or what its layout gives it
   Owned<u8> flat;               // kFlatLayout in place of kLayout
-  Owned<u8> coloured;           // spans and large blocks start at different places
+  Owned<u8> coloured;           // spans start at different places
+  Owned<u8> large_coloured;     // large blocks, too
 };
 inline constinit SpanChoices g_span_choices;
 
@@ -28,6 +29,7 @@ inline void span_choices_start() {
   g_span_choices.reuse_shift.set(reuse_shift(options.empty_fraction));
   g_span_choices.flat.set(options.placement == config::PlacementPolicy::flat ? 1 : 0);
   g_span_choices.coloured.set(options.colour ? 1 : 0);
+  g_span_choices.large_coloured.set(options.colour && options.placement != config::PlacementPolicy::flat ? 1 : 0);
   u32 log2 = 0;
   while ((kSlotBytes << log2) < options.span && (1u << log2) < kMaxSpanSlots) ++log2;
   g_span_choices.least_slots_log2.set(log2);

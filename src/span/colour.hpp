@@ -7,7 +7,7 @@
 //           so this costs no memory. The spans of a class take the cache indices one after the other, from one that
 //           depends on the class and on the kernel's random numbers.
 //
-// Option `colour` switches both off.
+// Large blocks have a colour by their place (large/colour.hpp). Option `colour` switches all off.
 #pragma once
 
 #include "span/span.hpp"
@@ -24,6 +24,10 @@ u32 take_colour_line(ClassIndex size_class, const ClassLayout& layout);
 void give_colour_line(const Span* span);
 // Spans of a class that have a colour now.
 u32 colour_population(ClassIndex size_class, u32 line);
+
+// A cache index for what lies at a place, by the place's number: neighbours are far apart, and kCacheSets of them, one
+// after the other, have all indices. The process's for as long as it does not fork.
+u32 index_of_place(u32 place);
 
 // The cache index for the block that a new span of the class is cut from first.
 u32 take_start_index(ClassIndex size_class);

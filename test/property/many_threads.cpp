@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "size_class/placement.hpp"
 #include "support/arguments.hpp"
 #include "support/build.hpp"
 #include "support/held_block.hpp"
@@ -117,7 +118,9 @@ void check_at_rest(std::deque<Lane>& lanes, std::deque<Mailbox>& mailboxes) {
     verify(block, "at rest");
     const auto start = reinterpret_cast<std::uintptr_t>(block.at);
     const std::size_t bytes = coffer_malloc_usable_size(block.at);
-    usable += bytes;
+    // The colour of a large block, which lies before it, counts with it. Classes' blocks may be a line too long.
+    const bool large = bytes > kLargestSmall + kCacheLine;
+    usable += bytes + (large ? start % kSlotBytes : 0);
     ranges.push_back({start, start + bytes});
   };
   for (Lane& lane : lanes) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "size_class/placement.hpp"
 #include "support/check.hpp"
 #include "support/pattern.hpp"
 #include "support/sizes.hpp"
@@ -60,6 +61,10 @@ bool Model::is_large(const Block& block) {
   return block.usable > class_bytes(kSizeClasses - 1) + 64 || block.alignment > kLargestSmall;
 }
 
+std::size_t Model::colour(const Block& block) {
+  return is_large(block) ? reinterpret_cast<std::uintptr_t>(block.at) % kSlotBytes : 0;
+}
+
 void Model::enter(Block& block, void* at, std::size_t size, std::size_t alignment) {
   const auto start = reinterpret_cast<std::uintptr_t>(at);
   const std::size_t expected = alignment > kQuantum ? alignment : kQuantum;
@@ -78,14 +83,14 @@ void Model::enter(Block& block, void* at, std::size_t size, std::size_t alignmen
   ranges_.emplace_hint(after, start, end);
   block = {static_cast<unsigned char*>(at), size, size, usable, alignment, next_seed_++ * 0x9e3779b97f4a7c15u};
   fill_pattern(at, size, block.seed);
-  usable_ += usable;
-  if (is_large(block)) usable_large_ += usable;
+  usable_ += usable + colour(block);
+  if (is_large(block)) usable_large_ += usable + colour(block);
 }
 
 void Model::leave(const Block& block) {
   ranges_.erase(reinterpret_cast<std::uintptr_t>(block.at));
-  usable_ -= block.usable;
-  if (is_large(block)) usable_large_ -= block.usable;
+  usable_ -= block.usable + colour(block);
+  if (is_large(block)) usable_large_ -= block.usable + colour(block);
 }
 
 void Model::allocate(Block& block, const Operation& operation) {

@@ -41,6 +41,8 @@ class Model {
   void enter(Block& block, void* at, std::size_t size, std::size_t alignment);
   void leave(const Block& block);
   static bool is_large(const Block& block);
+  // What of a large block's first slot lies before it: it counts with the block.
+  static std::size_t colour(const Block& block);
   void verify(const Block& block, std::size_t kept, const char* when) const;
   void check_stats() const;
 

@@ -182,6 +182,7 @@ inline std::vector<SlotRun> exhaust_slots() {
     // As a large block, so that a walk knows it.
     Span* span = run.arena->spans + run.slot;
     span->slots.set(1);
+    span->first_block = slot_address(run.arena, span);
     set_large_bytes(span, kSlotBytes);
     span->large_chunks.set(0);
     span->limit = 0;

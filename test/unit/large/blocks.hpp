@@ -8,12 +8,16 @@
 #include "ground.hpp"
 #include "large/large.hpp"
 #include "observe/counters.hpp"
+#include "span/choices.hpp"
 
 namespace coffer::test {
 
 inline constexpr usize kMiB = usize{1} << 20;
 
 using Blocks = std::vector<void*>;
+
+// Off until a test wants them.
+inline void set_large_colours(bool on) { g_span_choices.large_coloured.set(on ? 1 : 0); }
 
 inline void* allocate(usize size) {
   bool zero = false;

@@ -356,7 +356,7 @@ class Model {
   void add() {
     const usize size = random_size();
     bool zero = false;
-    const Held held = {static_cast<char*>(allocate_large(size, kSlotBytes << random_.below(8), &zero)), size,
+    const Held held = {static_cast<char*>(allocate_large(size, kQuantum << random_.below(19), &zero)), size,
                        random_.next()};
     ASSERT_NE(held.at, nullptr);
     if (zero) {
@@ -389,8 +389,9 @@ class Model {
   std::vector<Held> blocks_;
 };
 
-FRESH_TEST(Large, FollowsTheModel) {
+void follow_the_model(bool coloured) {
   start_ground(usize{1} << 30);
+  set_large_colours(coloured);
   changeable_options().free_limit = 16 * kMiB;
   Model model(21);
   for (int i = 0; i < 1500; ++i) {
@@ -402,6 +403,9 @@ FRESH_TEST(Large, FollowsTheModel) {
   EXPECT_EQ(held(), 0u);
   EXPECT_EQ(large_bytes(), 0u);
 }
+
+FRESH_TEST(Large, FollowsTheModel) { follow_the_model(false); }
+FRESH_TEST(Large, FollowsTheModelWithColours) { follow_the_model(true); }
 
 }  // namespace
 }  // namespace coffer

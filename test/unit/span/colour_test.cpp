@@ -129,6 +129,15 @@ FRESH_TEST(Colour, OffMeansTheFirstLineAndAddressOrder) {
   }
 }
 
+FRESH_TEST(Colour, NeighbouringPlacesHaveAllIndices) {
+  start_coloured();
+  for (const u32 first : {0u, 1u, 17u, 1'000'000u}) {
+    std::set<u32> seen;
+    for (u32 i = 0; i < kCacheSets; ++i) seen.insert(index_of_place(first + i));
+    EXPECT_EQ(seen.size(), kCacheSets);
+  }
+}
+
 TEST(Colour, ProcessesDiffer) {
   std::set<std::string> starts;
   for (u32 i = 0; i < 6; ++i) {

@@ -1,0 +1,69 @@
+// Colours of large blocks. Their runs start on slots and chunks, and so would all blocks at one cache index and at one
+// or two sets of the TLB: a walk over the first lines of many, or several threads at equal places of theirs, would make
+// little use of the caches.
+//
+//   line   a block starts some lines behind its run's start, less than a cache page. At most one page more of it is
+//          touched than without.
+//   page   runs of chunks: some whole pages, too, fewer than a slot has. Nobody touches those.
+//
+// Both follow from the run's place, not from a count of blocks: a block that comes where another one was uses the same
+// lines and pages again, and not ever further ones that would become resident. Neighbours have different ones.
+//
+// What it may cost: no chunk ever; a slot, where the size leaves none of its last slot, from kLeastSlotsForOneMore on;
+// blocks of nearly 1 MiB become runs of chunks. The others have as many colours as their last slot or chunk has room.
+//
+// With an alignment above a line the colours are multiples of that.
+#pragma once
+
+#include "large/large.hpp"
+#include "pool/slot_pool.hpp"
+#include "span/choices.hpp"
+#include "span/colour.hpp"
+
+namespace coffer {
+
+inline constexpr usize kMostLineColour = kCachePage - kCacheLine;
+inline constexpr u32 kLeastSlotsForOneMore = 16;
+
+// Whether blocks of this alignment have line colours.
+inline bool has_line_colours(usize alignment) {
+  return g_span_choices.large_coloured.get() != 0 && alignment < kCachePage;
+}
+
+// The largest request for a run of slots.
+inline usize largest_slot_run(usize alignment) {
+  return has_line_colours(alignment) ? kLargestSlotRun - kMostLineColour : kLargestSlotRun;
+}
+
+// Bytes that a run of slots gets on top of the size.
+inline usize slot_run_extra(usize size, usize alignment) {
+  return has_line_colours(alignment) && size >= kLeastSlotsForOneMore * kSlotBytes ? kMostLineColour : 0;
+}
+
+// As many lines as fit into `room`, by index.
+inline usize line_colour(u32 index, usize room) {
+  const usize colours = (room < kMostLineColour ? room : kMostLineColour) / kCacheLine + 1;
+  return index * colours / kCacheSets * kCacheLine;
+}
+
+// The offset of a block of `size` bytes in its run, which is long enough for it.
+inline usize slot_run_offset(u32 slot, u32 slots, usize size, usize alignment) {
+  if (!has_line_colours(alignment)) return 0;
+  // Runs of one length, packed into chunks of one shard, follow each other; those of different shards are far apart.
+  const u32 chunk = slot / kSlotsPerChunk;
+  const u32 place = chunk / shard_count() * (kSlotsPerChunk / slots) + slot % kSlotsPerChunk / slots +
+                    chunk % shard_count() * (kCacheSets / shard_count());
+  return round_down(line_colour(index_of_place(place), slots * kSlotBytes - size), alignment);
+}
+
+inline usize chunk_run_offset(u32 chunk, u32 chunks, usize size, usize alignment) {
+  if (g_span_choices.large_coloured.get() == 0) return 0;
+  const usize room = chunks * kChunkBytes - size;
+  const u32 place = chunk / chunks;
+  const usize line = line_colour(index_of_place(place), room);
+  const usize pages = (room - line) / kCachePage + 1;
+  const usize page = place % (pages < kSlotBytes / kCachePage ? pages : kSlotBytes / kCachePage);
+  return round_down(page * kCachePage + line, alignment);
+}
+
+}  // namespace coffer
