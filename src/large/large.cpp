@@ -58,8 +58,9 @@ void* allocate_slot_run(usize size, usize alignment, bool* zero) {
   if (run.count == 0) return nullptr;
   *zero = run.dirty == 0;
   const usize offset = slot_run_offset(run.slot, slots, size, alignment);
-  const uptr start = run.arena->base + uptr{run.slot} * kSlotBytes;
-  describe(run.arena->spans + run.slot, start, offset, slots * kSlotBytes, slots, 0);
+  Span* span = run.arena->spans + run.slot;
+  const uptr start = slot_address(run.arena, span);
+  describe(span, start, offset, slots * kSlotBytes, slots, 0);
   return reinterpret_cast<void*>(start + offset);
 }
 

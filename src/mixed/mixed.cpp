@@ -155,13 +155,6 @@ Span* MixedPool::find(Shard& shard, u32 units, u32 align) {
   return nullptr;
 }
 
-bool MixedPool::may_serve(u32 bytes) const {
-  for (const Shard& shard : shards_) {
-    if ((shard.filled.load(relaxed) >> hole_list(units_for(bytes))) != 0) return true;  // relaxed: only whether to look
-  }
-  return false;
-}
-
 // Nothing is live in it any more: off its list. Whoever does this calls end() without the lock; nobody else does, as
 // the record tells that it is free from now on (model: RETIRE_LATE).
 void MixedPool::retire(Shard& shard, Span* span) {

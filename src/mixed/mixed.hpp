@@ -68,9 +68,6 @@ class MixedPool {
   // span that has to be looked at again.
   usize purge_if_quiet(Span* span, u32 calls, usize* waits);
 
-  // Whether any hole of this size may be there; without a lock.
-  bool may_serve(u32 bytes) const;
-
   // What all mixed spans hold cannot pass this: twice the most that was seen live in them, and kMixedFloor; 0 if there
   // is none. It is computed from what is live when one is added, and rises until there is none any more.
   usize limit() const { return limit_.get(); }

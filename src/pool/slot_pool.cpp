@@ -86,41 +86,40 @@ bool search_dirty(u32 count, u32 alignment, u64 residues, SlotRun* run) {
   return false;
 }
 
-bool search(u32 count, u32 alignment, u64 residues, SlotRun* run, bool* contended) {
-  const u32 order = order_of(count > alignment ? count : alignment);
+// Calls attempt(arena, chunk) for the chunks that may have room of the order, in all arenas; true: it told to stop.
+template <class Attempt>
+bool for_each_roomy(u32 order, u64 residues, Attempt&& attempt) {
   const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
   for (u32 i = 0; i < arenas; ++i) {
     Arena* arena = &g_arenas.arenas[i];
     for (u32 chunk = next_with_room(arena, order, residues, 0); chunk < arena->chunk_count;
          chunk = next_with_room(arena, order, residues, chunk + 1)) {
-      const Claim claim = claim_in_chunk(arena, chunk, count, alignment, false, run);
-      if (claim == Claim::got) return true;
-      if (claim == Claim::none) {
-        note_no_room(arena, chunk, order);
-      } else {
-        *contended = true;
-        return false;
-      }
+      if (attempt(arena, chunk)) return true;
     }
   }
   return false;
 }
 
+bool search(u32 count, u32 alignment, u64 residues, SlotRun* run, bool* contended) {
+  const u32 order = order_of(count > alignment ? count : alignment);
+  Claim claim = Claim::none;
+  for_each_roomy(order, residues, [&](Arena* arena, u32 chunk) {
+    claim = claim_in_chunk(arena, chunk, count, alignment, false, run);
+    if (claim == Claim::none) note_no_room(arena, chunk, order);
+    return claim != Claim::none;
+  });
+  if (claim == Claim::lost) *contended = true;
+  return claim == Claim::got;
+}
+
 // The map of room knows aligned runs only; a run that lies across their borders holds a smaller one, and is found by
 // that. A walk over all chunks with that little room, so only when nothing else is left.
 bool search_across(u32 count, u32 alignment, SlotRun* run, bool* contended) {
-  const u32 order = order_inside(count);
-  const u32 arenas = g_arenas.count.load(acquire);  // acquire: as in search
-  for (u32 i = 0; i < arenas; ++i) {
-    Arena* arena = &g_arenas.arenas[i];
-    for (u32 chunk = next_with_room(arena, order, ~u64{0}, 0); chunk < arena->chunk_count;
-         chunk = next_with_room(arena, order, ~u64{0}, chunk + 1)) {
-      const Claim claim = claim_in_chunk(arena, chunk, count, alignment, false, run);
-      if (claim == Claim::got) return true;
-      if (claim == Claim::lost) *contended = true;
-    }
-  }
-  return false;
+  return for_each_roomy(order_inside(count), ~u64{0}, [&](Arena* arena, u32 chunk) {
+    const Claim claim = claim_in_chunk(arena, chunk, count, alignment, false, run);
+    if (claim == Claim::lost) *contended = true;
+    return claim == Claim::got;
+  });
 }
 
 // Whether nearly all pages of the chunk are in use: at least 15 of 16.
