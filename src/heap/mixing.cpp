@@ -125,13 +125,12 @@ bool convert_listed(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
   Span* span = g_partial_pool.adopt(
       size_class, current_shard(),
       [&](Span* listed) {
-        // relaxed: mark_adopted checks it.
-        return is_convertible(listed, load_word(listed, relaxed).count(), cold) && mark_adopted(listed, heap);
+        // relaxed: take_over checks it.
+        return is_convertible(listed, load_word(listed, relaxed).count(), cold) && take_over(heap, listed);
       },
       *looks);
   if (span == nullptr) return false;
   *looks -= 1;
-  heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
   const Bracket bracket(heap, span);
   return bracket.owned() && convert(heap, span, SpanState::hot);
 }
