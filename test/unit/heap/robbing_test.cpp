@@ -111,6 +111,43 @@ FRESH_TEST(RobIdle, TakesMailReusableAndHotSpansOfAHeapThatSleeps) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// Whoever sleeps does not see that its hot span was taken, and goes on naming it.
+FRESH_TEST(RobIdle, LeavesAloneWhatWasTakenAndIsAnothers) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Sleeper sleeper;
+  Blocks hot;
+  sleeper.thread.run([&] { hot = take_many(2, 512); });
+  Span* span = span_of(hot[0]);
+  look_for_long(t_heap);
+  ASSERT_TRUE(is_taken(span));
+  ASSERT_TRUE(settle_unsettled());
+  ASSERT_EQ(span_of(take(512)), span) << "adopted";
+  ASSERT_EQ(sleeper.heap->hot[compute_class(512)].get(), span);
+  look_for_long(t_heap);
+  EXPECT_EQ(owner_of(span), t_heap);
+  EXPECT_EQ(state_of(span), SpanState::hot);
+  EXPECT_EQ(unsettled_bytes(), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(RobIdle, TakesMuchMailAtOnce) {
+  start_heaps(kSlotBytes);
+  own_heap();
+  Sleeper sleeper;
+  const std::vector<Blocks> spans = sleeper.fill(6);
+  push_blocks(spans[0], 0, kThreshold);
+  rob_idle_heaps(t_heap);
+  EXPECT_TRUE(is_mailed(span_of(spans[0][0]))) << "the option";
+  push_blocks(spans[1], 0, kThreshold);
+  ASSERT_TRUE(is_mailed(span_of(spans[1][0])));
+  rob_idle_heaps(t_heap);
+  EXPECT_TRUE(is_taken(span_of(spans[0][0])));
+  EXPECT_TRUE(is_taken(span_of(spans[1][0])));
+  EXPECT_TRUE(settle_unsettled());
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 FRESH_TEST(RobIdle, LeavesHeapsAlone) {
   start_heaps(usize{1} << 20);
   own_heap();
@@ -132,6 +169,8 @@ FRESH_TEST(RobIdle, LeavesHeapsAlone) {
 FRESH_TEST(RobIdle, IsDoneBeforeANewSpanIsMade) {
   start_heaps(usize{1} << 20);
   own_heap();
+  bool zero = false;
+  ASSERT_NE(allocate_large_block(usize{5} << 20, kQuantum, &zero), nullptr) << "not in a small process";
   Sleeper sleeper;
   const std::vector<Blocks> spans = sleeper.fill(1);
   sleeper.thread.run([&] { give_many(spans[0], 0, 16); });
