@@ -13,7 +13,17 @@ constexpr u64 divide_up(u64 x, u64 y) { return (x + y - 1) / y; }
 // Index of the lowest and of the highest set bit; x is not 0.
 constexpr u32 lowest_bit(u64 x) { return static_cast<u32>(__builtin_ctzll(x)); }
 constexpr u32 highest_bit(u64 x) { return 63u - static_cast<u32>(__builtin_clzll(x)); }
+#ifdef __POPCNT__
 constexpr u32 count_bits(u64 x) { return static_cast<u32>(__builtin_popcountll(x)); }
+#else
+// The builtin would be a call of the compiler's library. Sums of two bits each, of four, of eight, and of all bytes.
+constexpr u32 count_bits(u64 x) {
+  x -= (x >> 1) & 0x5555'5555'5555'5555;
+  x = (x & 0x3333'3333'3333'3333) + ((x >> 2) & 0x3333'3333'3333'3333);
+  x = (x + (x >> 4)) & 0x0f0f'0f0f'0f0f'0f0f;
+  return static_cast<u32>((x * 0x0101'0101'0101'0101) >> 56);
+}
+#endif
 
 // The smallest k with 1 << k >= x; x is not 0.
 constexpr u32 ceil_log2(u64 x) { return x == 1 ? 0 : highest_bit(x - 1) + 1; }
@@ -44,6 +54,7 @@ constexpr u64 aligned_positions(u32 step) {
   return mask;
 }
 
+static_assert(count_bits(0) == 0 && count_bits(~u64{0}) == 64 && count_bits(0x8000'0000'0001'0011) == 4);
 static_assert(run_starts(0b0111'0110, 2) == 0b0011'0010);
 static_assert(run_starts(~u64{0}, 64) == 1 && run_starts(~u64{0} << 1, 64) == 0);
 static_assert(run_starts(0b1110, 3) == 0b10 && run_starts(0b11111, 5) == 1);

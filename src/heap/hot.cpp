@@ -7,7 +7,6 @@ namespace coffer {
 
 namespace {
 
-constexpr u32 kLeastList = 8;  // blocks taken from an empty span at first
 constexpr u32 kMostPatience = 15;
 // heap->comeback: 0, or kGone once the class gave up an empty span, and one more each time it then asked again.
 constexpr u8 kGone = 1;

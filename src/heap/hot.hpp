@@ -17,6 +17,8 @@
 
 #include "heap/bracket.hpp"
 #include "heap/registry.hpp"
+#include "observe/counters.hpp"
+#include "span/emptiness.hpp"
 
 namespace coffer {
 
@@ -39,9 +41,16 @@ COFFER_INLINE void take_whole_list(Heap* heap, ClassIndex size_class, Span* span
 
 // Blocks that may be taken for each one that is live: the walk costs a free as much.
 inline constexpr u32 kListPerLive = 8;
-// Where there are other heaps, bytes that a list has at most, or one block: what is on it nobody can take from a heap
-// that sleeps.
+// Crowded (span/emptiness.hpp), a list has at most so many bytes, or one block: what is on it nobody can take from a
+// heap that sleeps. More where all such lists, kListsOfHeap a heap, are at most 1 / kShareOfLists of what is held.
 inline constexpr u32 kListBytes = 2048;
+inline constexpr u32 kListsOfHeap = 32;
+inline constexpr u32 kShareOfLists = 64;
+constexpr u32 list_shift(u32 heaps, usize held) {
+  const usize share = held / (usize{kListBytes} * kListsOfHeap * kShareOfLists) >> ceil_log2(heaps);
+  return share < 2 ? 0 : highest_bit(share);
+}
+static_assert(list_shift(16, usize{64} << 20) == 0 && list_shift(64, usize{4} << 30) == 4);
 struct ListLimits {
   u8 blocks[kClasses];
 };
@@ -55,7 +64,18 @@ constexpr ListLimits compute_list_limits() {
 }
 inline constexpr ListLimits kListLimits = compute_list_limits();  // a table, for a division takes longer than the walk
 static_assert(kListLimits.blocks[0] == 128 && kListLimits.blocks[kClasses - 1] == 1);
-inline u32 list_limit(ClassIndex size_class) { return several_heaps() ? kListLimits.blocks[size_class] : kNever; }
+inline u32 list_limit(ClassIndex size_class) {
+  if (!is_crowded()) return kNever;
+  // relaxed: a guess.
+  return u32{kListLimits.blocks[size_class]} << list_shift(attached_heaps() | 1, counters().held.load(relaxed));
+}
+
+inline constexpr u32 kLeastList = 8;  // blocks taken from an empty span at first
+// The same for the first `count` blocks of the span just cut, if they are all that is cut of it.
+inline u32 cut_limit(const Span* span, u32 count) {
+  const u32 limit = list_limit(span->size_class.get());
+  return span->cut.get() == count && limit > kLeastList ? kLeastList : limit;
+}
 
 // Makes the hot span's local list `list`, or its first blocks, the heap's. Inside the bracket.
 void take_some(Heap* heap, ClassIndex size_class, Span* span, Block* list);
@@ -68,7 +88,7 @@ COFFER_INLINE bool may_take_all(const Heap* heap, ClassIndex size_class, const S
   const u32 count = local_count(span);
   const u32 live = span->cut.get() - count;  // with what others freed
   *frees = live;
-  return COFFER_LIKELY(count <= live * kListPerLive && !several_heaps());
+  return COFFER_LIKELY(count <= live * kListPerLive && !is_crowded());
 }
 inline void take_local(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
   u32 frees = 0;

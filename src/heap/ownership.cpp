@@ -42,7 +42,10 @@ usize lonely_slack() { return attached_heaps() <= 1 ? config::options().free_lim
 template <class Visit>
 void put_down_hot(Heap* heap, ClassIndex size_class, Visit&& visit) {
   Span* span = heap->hot[size_class].get();
-  if (span == nullptr) return return_list(heap, size_class);
+  if (span == nullptr) {
+    if (heap->blocks[size_class].get() != nullptr) return_list(heap, size_class);  // of blocks from holes
+    return;
+  }
   {
     Bracket bracket(heap, span);
     if (still_hot(bracket, span, size_class)) {
@@ -196,6 +199,7 @@ void release_idle(Heap* heap) {
 
 void share_reusable(Heap* heap) {
   for (ClassIndex c = 0; c < kClasses; ++c) {
+    if (heap->reusable[c].get() == 0) continue;
     while (Span* span = pop_ring(heap, c)) {
       const Bracket bracket(heap, span);
       if (bracket.owned()) give_up(heap, span, SpanState::reusable);

@@ -11,6 +11,7 @@
 #include "heap/taking.hpp"
 #include "heap/walk.hpp"
 #include "large/large.hpp"
+#include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
@@ -20,9 +21,11 @@ namespace coffer {
 namespace {
 
 // Of `count` blocks just cut, those beyond the limit of a list wait on the span's, where a heap that sleeps can lose
-// them. Returns how many stay on the list. It is walked: where the blocks lie is the layout's and the colour's.
+// them, and where they are counted: of a span that was empty before the heap gets few, for it may be empty again soon,
+// and to see that the heap's list is walked. Returns how many stay on the list. It is walked: where the blocks lie is
+// the layout's and the colour's.
 u32 keep_rest(Span* span, Block* list, u32 count) {
-  const u32 most = list_limit(span->size_class.get());
+  const u32 most = cut_limit(span, count);
   if (COFFER_LIKELY(count <= most)) return count;
   Block* last = list;
   for (u32 i = 1; i < most; ++i) last = last->next;
@@ -112,6 +115,9 @@ Span* next_reusable(Heap* heap, ClassIndex size_class) {
   return nullptr;
 }
 
+// What a process holds at least before idle heaps are searched for spans.
+constexpr usize kWorthSearching = usize{4} << 20;
+
 // What a refill came to: a span, blocks from holes, or, with neither, no memory.
 struct Found {
   Span* span;
@@ -123,7 +129,8 @@ Found next_hot(Heap* heap, ClassIndex size_class, bool holes, usize size) {
   const Maker maker;
   if (Span* span = adopt(heap, size_class)) return {span, false};
   if (holes && take_holes(heap, size_class, size)) return {nullptr, true};
-  rob_idle_heaps(heap);
+  // relaxed: a threshold. A small process has no idle heap whose spans are worth a search.
+  if (counters().held.load(relaxed) > kWorthSearching) rob_idle_heaps(heap);
   if (settle_unsettled()) {
     if (Span* span = adopt(heap, size_class)) return {span, false};
   }

@@ -17,6 +17,7 @@
 #include "pool/slot_pool.hpp"
 #include "span/choices.hpp"
 #include "span/colour.hpp"
+#include "span/emptiness.hpp"
 #include "span/purge_span.hpp"
 
 namespace coffer {
@@ -30,6 +31,12 @@ bool g_fence_brackets;
 Atomic<u32> g_attached_heaps;  // heaps that threads use
 
 namespace {
+
+// Under the registry's lock, or in a fork child's only thread.
+void set_attached(u32 attached) {
+  g_attached_heaps.store(attached, relaxed);  // relaxed: a hint
+  g_crowded.set(attached > kFewHeaps ? 1 : 0);
+}
 
 // The calling thread gave its heap back; what it allocates from now on comes from the fallback heap. A destructor of
 // thread-specific data that allocates would otherwise attach a heap that no later destructor gives back.
@@ -145,7 +152,7 @@ void return_record(Heap* heap) {
   heap->attached.set(0);
   heap->next_unused.set(registry.unused);
   registry.unused = heap->index.get();
-  g_attached_heaps.fetch_sub(1, relaxed);  // relaxed: a hint for the slack
+  set_attached(attached_heaps() - 1);
 }
 
 // The destructor of the thread's key.
@@ -165,7 +172,7 @@ Heap* take_heap() {
   Heap* heap = take_record();
   if (heap == nullptr) return nullptr;
   open_heap(heap);
-  g_attached_heaps.fetch_add(1, relaxed);  // relaxed: a hint for the slack
+  set_attached(attached_heaps() + 1);
   return heap;
 }
 
@@ -348,7 +355,7 @@ void reclaim_vanished_records() {
     heap->attached.set(0);
     heap->next_unused.set(registry.unused);
     registry.unused = i;
-    g_attached_heaps.fetch_sub(1, relaxed);  // relaxed: a hint
+    set_attached(attached_heaps() - 1);
   }
 }
 

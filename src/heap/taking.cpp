@@ -21,6 +21,7 @@ Unsettled g_unsettled;
 
 constexpr u32 kLooks = 4;                 // heaps that one call looks at
 constexpr u32 kIdleLooks = 4;             // looks that find a heap's ticks unchanged before it counts as idle
+constexpr u32 kLooksAgain = 16;           // further ones before an idle heap is robbed again: others may have freed
 constexpr u32 kQuietSteps = 4;            // the same of the reclaimer, which looks four times a second
 constexpr u32 kRobbedOfRing = 64;         // of each class
 constexpr u32 kRobbedOfQuietRing = 4096;  // where nobody waits for it
@@ -30,9 +31,8 @@ Atomic<u32> g_next_look;
 
 bool mail(Heap* owner, Span* span) {
   const u32 slots = span->slots.get();
-  // The option alone, without the share of what the owner holds: an owner that sleeps loses what it holds, but what is
-  // in its mailbox stays there.
-  const usize budget = config::options().slack;
+  // relaxed: a figure for budgets. What waits for an owner that sleeps goes to whoever needs memory (rob_idle_heaps).
+  const usize budget = mail_budget(config::options().slack, owner->held.load(relaxed));
   u64 box = owner->mailbox.load(relaxed);  // relaxed: the CAS below checks it
   do {
     if (box == kMailboxClosed) return false;
@@ -73,6 +73,12 @@ void rob_mailbox(Heap* heap) {
   }
 }
 
+// More than the option waits for the heap's owner.
+bool has_much_mail(const Heap* heap) {
+  const u64 box = heap->mailbox.load(relaxed);  // relaxed: only whether to rob it
+  return box != kMailboxClosed && mail_bytes(box) > config::options().slack;
+}
+
 // A look at fields that the owner may be changing: what the claim and the settler find decides. `heap` may name a span
 // that was taken from it and has another owner since: that one is let be.
 void rob_span(const Heap* heap, Span* span, SpanState from, u32 least) {
@@ -100,17 +106,18 @@ void rob_idle(Heap* heap, u32 most_of_ring) {
   }
 }
 
-// Counts a look at the heap; true once its ticks stood still for so many of them.
-bool stands_still(const Heap* heap, Atomic<u32>& watched, u32 looks) {
+// Counts a look at the heap; true at the first one after its ticks stood still for so many, and again after `again`.
+bool stands_still(const Heap* heap, Atomic<u32>& watched, u32 looks, u32 again) {
   const u32 ticks = heap->ticks.get() & kTicksMask;
   const u32 seen = watched.load(relaxed);  // relaxed, all: a guess, and each look is as good as another's
   if ((seen & kTicksMask) != ticks) {
     watched.store(ticks, relaxed);
     return false;
   }
-  if (seen >> kTicksBits >= looks) return true;
-  watched.store(seen + (1u << kTicksBits), relaxed);
-  return false;
+  const u32 before = seen >> kTicksBits;
+  const u32 last = looks + again;
+  watched.store(ticks | (before < last ? before + 1 : looks + 1) << kTicksBits, relaxed);
+  return before == looks || before == last;
 }
 
 }  // namespace
@@ -123,9 +130,10 @@ void rob_idle_heaps(const Heap* but) {
   u32 at = g_next_look.fetch_add(kLooks, relaxed);
   for (u32 i = 0; i < kLooks && i < count; ++i) {
     Heap* heap = heap_by_index(first + at++ % count);
-    if (heap == but || !stands_still(heap, heap->watched, kIdleLooks)) continue;
+    if (heap == but || heap->attached.get() == 0) continue;  // without a thread it has no such span
+    if (has_much_mail(heap)) rob_mailbox(heap);
+    if (!stands_still(heap, heap->watched, kIdleLooks, kLooksAgain)) continue;
     rob_idle(heap, kRobbedOfRing);
-    heap->watched.store(heap->ticks.get() & kTicksMask, relaxed);  // relaxed: as above; there is nothing left for now
   }
 }
 
@@ -133,8 +141,8 @@ bool take_from_quiet_heaps() {
   bool wait = false;
   for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) {
     Heap* heap = heap_by_index(i);
-    if (heap->slack.get() <= config::options().slack) continue;
-    if (stands_still(heap, heap->rested, kQuietSteps)) {
+    if (heap->slack.get() <= config::options().slack && !has_much_mail(heap)) continue;
+    if (stands_still(heap, heap->rested, kQuietSteps, 1)) {
       rob_idle(heap, kRobbedOfQuietRing);
       settle_unsettled();
     } else {

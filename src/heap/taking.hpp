@@ -44,17 +44,17 @@ void share_claimed(Span* span);
 // Settles what can be settled. true: something was.
 bool settle_unsettled();
 usize unsettled_bytes();
-// Looks at a few heaps; of those that are idle, takes all mail and all spans with room, hot ones too. For a heap that
-// is about to take new memory. The caller settles.
+// Looks at a few heaps; takes all mail where it is more than the option `slack`, and of heaps that are idle all mail
+// and all spans with room, hot ones too. For a heap that is about to take new memory. The caller settles.
 void rob_idle_heaps(const Heap* but);
 // Takes all mail, and the reusable spans without a live block, from every heap: for when memory is needed, or was not
 // for a while. For malloc_trim also those of which a page may be idle. The caller settles.
 enum class Idle : u8 { spans, pages };
 void rob_heaps(Idle which = Idle::spans);
 
-// The reclaimer's chore: a heap that keeps more than the option `slack` free on its rings and stands still for a second
-// is robbed as an idle one, whether or not there are others, so that the pages inside its spans go back. true: one that
-// keeps more than the option `free_limit` is not quiet yet.
+// The reclaimer's chore: a heap that keeps more than the option `slack` free on its rings, or has more of it in its
+// mailbox, and stands still for a second is robbed as an idle one, whether or not there are others, so that the pages
+// inside its spans go back. true: one that keeps more than the option `free_limit` is not quiet yet.
 bool take_from_quiet_heaps();
 
 // For fork children (vanished.cpp), while no other thread is inside.

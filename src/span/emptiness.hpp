@@ -19,23 +19,38 @@ constexpr u32 part_of(u32 capacity, u32 shift) {
   return blocks == 0 ? 1 : blocks;
 }
 
+// Whether more heaps are attached than are likely to be at work together, so that what each keeps to be fast adds up.
+// Written by the registry (heap/registry.cpp), read as a hint wherever that is decided.
+inline constexpr u32 kFewHeaps = 4;
+inline constinit Owned<u8> g_crowded;
+inline bool is_crowded() { return g_crowded.get() != 0; }
+
 // Free blocks, on one side alone, from which on a span is reusable: f / 2 of them, f = 2 / (1 << shift), rounded up; at
-// least one, at most all. Where that is more than kEnoughBlocks, a quarter of it or kEnoughBlocks does: a change of
-// spans that gives so many blocks costs each of them little, and what floating spans keep free is less.
+// least one, at most all. Crowded, and where that is more than kEnoughBlocks, a quarter of it or kEnoughBlocks does:
+// what floating spans keep free is less, for more changes of spans; and those that remote frees claim go from heap to
+// heap.
 inline constexpr u32 kEnoughBlocks = 16;
-constexpr u32 reuse_threshold_at(u32 shift, u32 capacity) {
+constexpr u32 reuse_threshold_at(u32 shift, u32 capacity, bool crowded) {
   const u32 blocks = part_of(capacity, shift);
-  if (blocks <= kEnoughBlocks) return blocks;
+  if (!crowded || blocks <= kEnoughBlocks) return blocks;
   const u32 quarter = part_of(capacity, shift + 2);
   return quarter > kEnoughBlocks ? quarter : kEnoughBlocks;
 }
-inline u32 reuse_threshold(u32 capacity) { return reuse_threshold_at(g_span_choices.reuse_shift.get(), capacity); }
+inline u32 reuse_threshold(u32 capacity) {
+  return reuse_threshold_at(g_span_choices.reuse_shift.get(), capacity, is_crowded());
+}
 inline constexpr u32 kDefaultReuseShift = reuse_shift(config::EmptyFraction::quarter);
 
 // What a heap may keep free: the option, plus 1/16 of what it holds (Hoard's invariant, too, lets a heap keep a
 // fraction of what it holds, or K superblocks). With f = 1/4 in its floating spans that is at most 5/16 of a heap's
 // bytes: held <= (live + option + hot spans + frees since the last count) / (11/16), 1.45 times what is live.
 constexpr usize slack_budget(usize option, usize held) { return option + held / 16; }
+
+// Bytes of claimed spans that may wait for their owner to fetch them. Half of what it holds, up to kMostMail beyond the
+// option: while it is at work it fetches them soon, and to take them from it costs a barrier. Where more than the
+// option waits, whoever needs memory takes it at once (heap/taking.cpp).
+inline constexpr usize kMostMail = usize{512} << 10;
+constexpr usize mail_budget(usize option, usize held) { return option + (held / 2 < kMostMail ? held / 2 : kMostMail); }
 
 // Blocks on the remote list at which a push claims a private span, so that it gets to somebody who can use it though
 // its owner may sleep for ever.
@@ -66,12 +81,17 @@ inline usize bound_of_class(usize high) { return bound_of_class_at(g_span_choice
 // wrap.
 constexpr bool within_slack(usize kept, usize more, usize budget) { return kept <= budget && more <= budget - kept; }
 
-static_assert(reuse_threshold_at(kDefaultReuseShift, 8) == 1 && reuse_threshold_at(kDefaultReuseShift, 9) == 2);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 2048) == 64 && reuse_threshold_at(kDefaultReuseShift, 1) == 1);
-static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::half), 2048) == 128);
-static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::sixteenth), 2048) == 16);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 128) == 16 && reuse_threshold_at(kDefaultReuseShift, 256) == 16);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 120) == 15 && reuse_threshold_at(kDefaultReuseShift, 1024) == 32);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 8, false) == 1);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 9, false) == 2);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 1, true) == 1);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 2048, false) == 256);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 2048, true) == 64);
+static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::half), 2048, true) == 128);
+static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::sixteenth), 2048, true) == 16);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 128, true) == 16);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 256, true) == 16);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 120, true) == 15);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 1024, true) == 32);
 static_assert(bound_of_class_at(3, 7 * 32768) == 8 * 32768 && bound_of_class_at(1, 100) == 200);
 static_assert(claim_reusable(8, 64, 60, 10) == 14 && claim_reusable(8, 64, 8, 0) == 8);
 static_assert(claim_reusable(8, 64, 64, 3) == kNoClaim);

@@ -29,7 +29,7 @@ namespace coffer::test {
 inline constexpr usize kSize = 1024;
 inline constexpr u32 kCapacity = 32, kThreshold = 4, kBlocksPerPage = 4;
 static_assert(kFlatLayout[compute_class(kSize)].capacity == kCapacity);
-static_assert(reuse_threshold_at(kDefaultReuseShift, kCapacity) == kThreshold);
+static_assert(reuse_threshold_at(kDefaultReuseShift, kCapacity, false) == kThreshold);
 inline constexpr ClassIndex kClass = compute_class(kSize);
 
 using Blocks = std::vector<void*>;

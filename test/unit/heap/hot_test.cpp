@@ -195,13 +195,12 @@ FRESH_TEST(Hot, FromAnEmptySpanAsManyAsThePatienceSays) {
   }
 }
 
-// What lies on a list nobody can take from a heap that sleeps: where there are others, it is short.
-FRESH_TEST(Hot, AmongOthersAListHasTwoKilobytesAtMost) {
+// What lies on a list nobody can take from a heap that sleeps: where there are many, it is short.
+FRESH_TEST(Hot, AmongManyAListHasTwoKilobytesAtMost) {
   start_heaps();
   const Blocks blocks = take_many(kCapacity);
   Span* span = span_of(blocks[0]);
-  Worker other;
-  other.run([] { own_heap(); });
+  g_crowded.set(1);
   give_many(blocks, 16);
   EXPECT_EQ(take(), blocks[31]);
   EXPECT_EQ(list_length(t_heap), 1u);
@@ -226,10 +225,10 @@ FRESH_TEST(Hot, AmongOthersAListHasTwoKilobytesAtMost) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-FRESH_TEST(Hot, AmongOthersTheRestOfACutPageWaitsOnTheSpansList) {
+FRESH_TEST(Hot, AmongManyTheRestOfACutPageWaitsOnTheSpansList) {
   start_heaps();
-  Worker other;
-  other.run([] { own_heap(); });
+  own_heap();
+  g_crowded.set(1);
   const Blocks blocks = take_many(1);
   Span* span = span_of(blocks[0]);
   EXPECT_EQ(span->cut.get(), kBlocksPerPage);
@@ -240,6 +239,22 @@ FRESH_TEST(Hot, AmongOthersTheRestOfACutPageWaitsOnTheSpansList) {
   for (u32 i = 1; i < kCapacity; ++i) EXPECT_EQ(take(), static_cast<char*>(blocks[0]) + i * kSize) << "in order";
   EXPECT_EQ(local_count(span), 0u);
   EXPECT_EQ(span->cut.get(), kCapacity);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// To see whether a span is empty again the heap's list is walked.
+FRESH_TEST(Hot, OfANewSpanEightBlocksAreTakenAtFirst) {
+  start_heaps();
+  Blocks blocks = take_many(1, 64);
+  Span* span = span_of(blocks[0]);
+  EXPECT_EQ(span->cut.get(), 64u);
+  EXPECT_EQ(local_count(span), 56u);
+  EXPECT_EQ(check_everything(), 0u);
+  for (u32 i = 1; i < 9; ++i) EXPECT_EQ(take(64), static_cast<char*>(blocks[0]) + i * 64) << "in order";
+  EXPECT_EQ(local_count(span), 0u) << "now eight for each that is live";
+  for (u32 i = 9; i < 65; ++i) EXPECT_EQ(take(64), static_cast<char*>(blocks[0]) + i * 64);
+  EXPECT_EQ(span->cut.get(), 128u);
+  EXPECT_EQ(local_count(span), 0u) << "the next pages whole";
   EXPECT_EQ(check_everything(), 0u);
 }
 

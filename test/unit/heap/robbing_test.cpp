@@ -136,6 +136,23 @@ FRESH_TEST(RobIdle, LeavesSpansThatAnotherHeapHasNow) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+FRESH_TEST(RobIdle, TakesMuchMailAtOnce) {
+  start_heaps(kSlotBytes);
+  own_heap();
+  Sleeper sleeper;
+  const std::vector<Blocks> spans = sleeper.fill(6);
+  push_blocks(spans[0], 0, kThreshold);
+  rob_idle_heaps(t_heap);
+  EXPECT_TRUE(is_mailed(span_of(spans[0][0]))) << "the option";
+  push_blocks(spans[1], 0, kThreshold);
+  ASSERT_TRUE(is_mailed(span_of(spans[1][0])));
+  rob_idle_heaps(t_heap);
+  EXPECT_TRUE(is_taken(span_of(spans[0][0])));
+  EXPECT_TRUE(is_taken(span_of(spans[1][0])));
+  EXPECT_TRUE(settle_unsettled());
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 FRESH_TEST(RobIdle, LeavesHeapsAlone) {
   start_heaps(usize{1} << 20);
   own_heap();
@@ -157,6 +174,8 @@ FRESH_TEST(RobIdle, LeavesHeapsAlone) {
 FRESH_TEST(RobIdle, IsDoneBeforeANewSpanIsMade) {
   start_heaps(usize{1} << 20);
   own_heap();
+  bool zero = false;
+  ASSERT_NE(allocate_large_block(usize{5} << 20, kQuantum, &zero), nullptr) << "not in a small process";
   Sleeper sleeper;
   const std::vector<Blocks> spans = sleeper.fill(1);
   sleeper.thread.run([&] { give_many(spans[0], 0, 16); });

@@ -239,7 +239,7 @@ FRESH_TEST(VanishAnywhere, WhileAnIdleHeapIsRobbed) {
   ASSERT_NE(g_survivor->mailbox.load(relaxed), 0u);
   ASSERT_NE(g_survivor->slack.get(), 0u);
   const usize held = held_by(g_survivor);
-  for (u32 i = 0; i < 4; ++i) rob_idle_heaps(t_heap);
+  for (u32 i = 0; i < 5; ++i) rob_idle_heaps(t_heap);
   ASSERT_EQ(held_by(g_survivor), held) << "it is not idle before the next look";
   vanish_in([] {
     rob_idle_heaps(t_heap);

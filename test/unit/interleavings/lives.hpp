@@ -14,7 +14,7 @@ namespace coffer::test {
 inline constexpr usize kBytes = 2048;
 inline constexpr ClassIndex kTwoKiB = compute_class(kBytes);
 inline constexpr u32 kBlocks = 16;
-static_assert(kFlatLayout[kTwoKiB].capacity == kBlocks && reuse_threshold_at(kDefaultReuseShift, kBlocks) == 2);
+static_assert(kFlatLayout[kTwoKiB].capacity == kBlocks && reuse_threshold_at(kDefaultReuseShift, kBlocks, false) == 2);
 
 inline constexpr u32 kMostOrders = 60'000;
 

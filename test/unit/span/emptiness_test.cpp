@@ -13,19 +13,33 @@ using Fraction = config::EmptyFraction;
 constexpr Fraction kFractions[] = {Fraction::half, Fraction::quarter, Fraction::eighth, Fraction::sixteenth};
 u32 divisor_of(Fraction fraction) { return 2u << static_cast<u32>(fraction); }
 
-// f / 2 of all blocks, rounded up: the fewest for which 2 * blocks >= f * capacity; of many blocks a quarter of that,
-// but kEnoughBlocks at least.
-TEST(Emptiness, TheThresholdIsTheFirstCountThatReachesHalfOfTheFractionOrAQuarterOfThat) {
+// f / 2 of all blocks, rounded up: the fewest for which 2 * blocks >= f * capacity.
+TEST(Emptiness, TheThresholdIsTheFirstCountThatReachesHalfOfTheFraction) {
   for (const Fraction fraction : kFractions) {
     const u32 divisor = divisor_of(fraction);
     for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
-      const u32 threshold = reuse_threshold_at(reuse_shift(fraction), capacity);
+      const u32 threshold = reuse_threshold_at(reuse_shift(fraction), capacity, false);
       ASSERT_GE(threshold, 1u);
       ASSERT_LE(threshold, capacity);
       ASSERT_LT(2 * divisor * (threshold - 1), capacity) << capacity;
-      if (threshold < kEnoughBlocks) {
-        ASSERT_GE(2 * divisor * threshold, capacity) << capacity;
+      ASSERT_GE(2 * divisor * threshold, capacity) << capacity;
+    }
+  }
+}
+
+// Crowded, a quarter of that, but kEnoughBlocks at least.
+TEST(Emptiness, WhereItIsCrowdedAQuarterOfThatIsEnough) {
+  for (const Fraction fraction : kFractions) {
+    const u32 divisor = divisor_of(fraction);
+    for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
+      const u32 usual = reuse_threshold_at(reuse_shift(fraction), capacity, false);
+      const u32 threshold = reuse_threshold_at(reuse_shift(fraction), capacity, true);
+      ASSERT_LE(threshold, usual);
+      if (usual <= kEnoughBlocks) {
+        ASSERT_EQ(threshold, usual) << capacity;
+        continue;
       }
+      ASSERT_GE(threshold, kEnoughBlocks);
       ASSERT_GE(8 * divisor * threshold, capacity) << capacity;
       if (threshold > kEnoughBlocks) {
         ASSERT_LT(8 * divisor * (threshold - 1), capacity) << capacity;
@@ -38,20 +52,22 @@ TEST(Emptiness, TheThresholdIsTheFirstCountThatReachesHalfOfTheFractionOrAQuarte
 TEST(Emptiness, BothSidesTogetherStayBelowTheFraction) {
   for (const Fraction fraction : kFractions) {
     for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
-      const u32 most = 2 * (reuse_threshold_at(reuse_shift(fraction), capacity) - 1);
+      const u32 most = 2 * (reuse_threshold_at(reuse_shift(fraction), capacity, false) - 1);
       ASSERT_LT(most * divisor_of(fraction), capacity) << capacity;
     }
   }
 }
 
 FRESH_TEST(Emptiness, FollowsTheOption) {
-  EXPECT_EQ(reuse_threshold(2048), 64u) << "before the start, too";
+  EXPECT_EQ(reuse_threshold(2048), 256u) << "before the start, too";
   for (const Fraction fraction : kFractions) {
     test::changeable_options().empty_fraction = fraction;
     span_choices_start();
     EXPECT_EQ(reuse_threshold(64), 64 / 2 / divisor_of(fraction));
-    EXPECT_EQ(reuse_threshold(2048), 2048 / 8 / divisor_of(fraction));
+    EXPECT_EQ(reuse_threshold(2048), 2048 / 2 / divisor_of(fraction));
   }
+  g_crowded.set(1);
+  EXPECT_EQ(reuse_threshold(2048), 16u) << "an eighth of a sixteenth";
 }
 
 TEST(Emptiness, SlackIsJudgedAtEachInequality) {

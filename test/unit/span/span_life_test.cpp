@@ -253,7 +253,7 @@ FRESH_TEST(SpanLife, IsSharedListedOrEmptyByItsFreeBlocks) {
   const u32 capacity = kLayout[kClass].capacity;
   const u32 threshold = reuse_threshold(capacity);
   ASSERT_EQ(capacity, 512u);
-  ASSERT_EQ(threshold, 16u);
+  ASSERT_EQ(threshold, 64u);
   for (const u32 total : {0u, 1u, threshold - 1, threshold, threshold + 1, capacity - 1, capacity}) {
     expect_share({total, 0, 0});
     expect_share({0, total, 0});
