@@ -124,6 +124,13 @@ class MixedPool {
 
 extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));
 
+// Where in a wide hole, from unit `from` on, a block of so many units starts. Blocks of whole pairs of lines go where
+// their like reach all cache indices: page p of the memory has them at lines q, q + g, q + 2g ... modulo its lines, g
+// the greatest step that all of them have in common, q = p + p/2 (with q = p those of six or fourteen lines would meet
+// again). One after the other they then lie about as in a punctuated span (CIF, section 3), and what is left over
+// serves others. All others start at `from`.
+u32 indexed_start(const Span* span, u32 from, u32 units) __attribute__((visibility("hidden")));
+
 inline u32 hole_of(const Span* span) { return span->large_chunks.get(); }
 inline void set_hole(Span* span, u32 units) { span->large_chunks.set(units); }
 inline bool is_mixed(const Span* span) { return span->use.load(relaxed) == SlotUse::mixed; }  // relaxed: as is_large
