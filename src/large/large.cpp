@@ -146,7 +146,8 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   const usize alignment_chunks = alignment > kChunkBytes ? alignment / kChunkBytes : 1;
   if (alignment_chunks > ~u32{0} / 2) return nullptr;
   ChunkRun run;
-  if (!take_run(chunks_for(size), static_cast<u32>(alignment_chunks), &run)) return nullptr;
+  const u32 chunks = chunks_for(size + chunk_run_extra(size));
+  if (!take_run(chunks, static_cast<u32>(alignment_chunks), &run)) return nullptr;
   const uptr start = chunk_address(run.arena, run.index);
   const usize offset = chunk_run_offset(run.index, run.count, size, alignment);
   size += offset;

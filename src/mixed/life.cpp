@@ -144,7 +144,8 @@ namespace {
 u32 first_unit(const Span* span, u32 slot, u32 slots, u32 units) {
   constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
   const u32 lines = units / kUnitsPerLine;
-  const u32 colours = lines < kCacheSets ? lines : static_cast<u32>(kCacheSets);
+  u32 colours = lines < kCacheSets ? lines : static_cast<u32>(kCacheSets);
+  if (g_span_choices.coloured.get() == 0) colours = 0;
   const u32 colour = static_cast<u32>(u64{fraction_of_place(slot)} * colours >> 32);
   const u32 start = indexed_start(span, colour * kUnitsPerLine, units);
   return 2 * start + units <= slots * kUnitsPerSlot ? start : 0;  // the rest is the largest hole

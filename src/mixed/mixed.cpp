@@ -232,7 +232,8 @@ u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* foun
 Block* MixedPool::take(u32 bytes, u32 most) {
   const u32 units = static_cast<u32>(bytes / kQuantum);
   const u32 natural = units & (0 - units);
-  const u32 align = natural < kCacheLine / kQuantum ? natural : kCacheLine / kQuantum;
+  const bool on_line = natural >= kUnitsPerLine || (g_span_choices.all_on_lines.get() != 0 && units >= kUnitsPerLine);
+  const u32 align = on_line ? kUnitsPerLine : natural;
   if (most > kMostTaken) most = kMostTaken;
   u32 found[kMostTaken];
   u32 count = 0;

@@ -50,7 +50,7 @@ class MixedPool {
   Block* make(u32 bytes, u32 slots);
 
   // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one span, linked; nullptr: no hole fits. Multiples
-  // of 32 are aligned to 32, of 64 to a cache line, as in spans of their class.
+  // of 32 are aligned to 32, of 64 (align:all: all from there on) to a cache line, as in spans of their class.
   Block* take(u32 bytes, u32 most);
   // Frees a block and returns its bytes. 0: no block starts there.
   usize release(Span* span, void* block);

@@ -57,10 +57,7 @@ u32 colour_population(ClassIndex size_class, u32 line) {
 
 u32 index_of_place(u32 place) { return (static_cast<u32>(g_seed.get()) + place * kIndexStep) % kCacheSets; }
 
-u32 fraction_of_place(u32 place) {
-  if (g_span_choices.coloured.get() == 0) return 0;
-  return static_cast<u32>((g_seed.get() + place * kGolden) >> 32);
-}
+u32 fraction_of_place(u32 place) { return static_cast<u32>((g_seed.get() + place * kGolden) >> 32); }
 
 u32 take_start_index(ClassIndex size_class) {
   if (g_span_choices.coloured.get() == 0) return 0;

@@ -29,8 +29,7 @@ u32 colour_population(ClassIndex size_class, u32 line);
 // after the other, have all indices. The process's for as long as it does not fork.
 u32 index_of_place(u32 place);
 
-// The same where there are other than kCacheSets colours: a fraction of 2^32, far from those of neighbours; 0 for all
-// without colours.
+// The same where there are other than kCacheSets colours: a fraction of 2^32, far from those of neighbours.
 u32 fraction_of_place(u32 place);
 
 // The cache index for the block that a new span of the class is cut from first.
