@@ -32,6 +32,8 @@ u32 start_in(const Span* span, u32 from, u32 to, u32 units, u32 align) {
 }  // namespace
 
 u32 indexed_start(const Span* span, u32 from, u32 units) {
+  if (g_span_choices.all_on_lines.get() != 0 && units > kUnitsPerLine)
+    units = static_cast<u32>(round_up(units, kUnitsPerLine));
   if (!is_pairs(units) || g_span_choices.flat.get() != 0) return from;
   const u32 lines = units / kUnitsPerLine;
   const u32 natural = lines & (0 - lines);
