@@ -53,7 +53,10 @@ void describe(Span* span, uptr start, usize offset, usize bytes, u32 slots, u32 
 
 void* allocate_slot_run(usize size, usize alignment, bool* zero) {
   const u32 slots = slots_for(size + slot_run_extra(size, alignment));
-  const u32 alignment_slots = static_cast<u32>(divide_up(alignment, kSlotBytes));
+  const u32 wanted_slots = static_cast<u32>(divide_up(alignment, kSlotBytes));
+  // Three slots, among which is one for the colour of 64 KiB: where the next such run will find the place again. Across
+  // the places of two it would be looked for last (search_across in slot_pool.cpp), and more would become resident.
+  const u32 alignment_slots = slots == 3 && wanted_slots <= 1 ? 4 : wanted_slots;
   const SlotRun run = acquire_slots(slots, alignment_slots, current_shard());
   if (run.count == 0) return nullptr;
   *zero = run.dirty == 0;

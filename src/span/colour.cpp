@@ -73,7 +73,8 @@ u32 start_block(const Span* span) {
   const u32 index = span->start_index.get();
   // Small blocks begin in the first slot, whose blocks are freed fastest.
   const u32 slots = stride.bytes <= kMostInFirstSlot ? 1 : span->slots.get();
-  const usize page = index % (slots * kPagesPerSlot) * kCarvePage;
+  const u32 place = static_cast<u32>(span_start(span) / kSlotBytes);
+  const usize page = (u64{fraction_of_place(place)} * (slots * kPagesPerSlot) >> 32) * kCarvePage;
   const auto at = [&](usize offset) { return offset <= first ? 0 : stride.at_or_after(offset - first); };
   // In its page, or else the page's first block, or where there is none, block 0.
   usize block = at(page + index * kCacheLine);
