@@ -34,11 +34,11 @@ def index(
     high: Annotated[int, typer.Option(min=1, help="Largest size.")] = 65536,
     step: Annotated[int, typer.Option(min=1, help="From size to size.")] = 16,
     count: Annotated[Optional[int], typer.Option(
-        min=1, show_default="256, for level 2 as many as it has sets", help="Blocks of each size.")] = None,
+        min=1, max=1_000_000, show_default="256, for level 2 its sets", help="Blocks of each size.")] = None,
     together: Annotated[bool, typer.Option("--together", help="All sizes in one process, nothing freed.")] = False,
     aligned: Annotated[bool, typer.Option(help="Aligned requests, too: the memory that they hold.")] = True,
     machine: Annotated[str, typer.Option(help="Whose caches: this, t2 (the paper's), common.")] = "this",
-    level: Annotated[int, typer.Option(min=1, max=2, help="The cache that is judged: its tables, picture, limits.")] = 1,
+    level: Annotated[int, typer.Option(min=1, max=2, help="The cache that is judged.")] = 1,
     l1: Annotated[Optional[str], typer.Option(metavar="LINE:SETS:WAYS", help="States the first-level cache.")] = None,
     l2: Annotated[Optional[str], typer.Option(metavar="LINE:SETS:WAYS", help="States the second-level cache.")] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst sizes are shown.")] = 5,

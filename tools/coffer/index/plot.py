@@ -36,7 +36,8 @@ def plot(results: list[Result], machine: Machine, path: Path) -> None:
         sizes = [figures["size"] for figures in result.sizes]
         by_size.plot(sizes, [figures["l1"]["distinct"] for figures in result.sizes], label=result.name, linewidth=1)
         by_cost.plot(sizes, [cost(figures) for figures in result.sizes], label=result.name, linewidth=1)
-    by_size.set(xlabel="bytes asked for", ylabel=f"distinct L{machine.level} indices", ylim=(0, None), title="Indices reached")
+    indices = f"distinct L{machine.level} indices"
+    by_size.set(xlabel="bytes asked for", ylabel=indices, ylim=(0, None), title="Indices reached")
     by_cost.set(xlabel="bytes asked for", ylabel="cycles a step", title="Expected cost of conflicts on a ring")
     for axes in (by_size, by_cost):
         axes.set_xscale("log", base=2)

@@ -91,9 +91,10 @@ def run_survey(allocator: Allocator, arguments: list[str]) -> str:
     done = subprocess.run(command, env=allocator.environment(), capture_output=True, text=True)
     if done.returncode != 0:
         raise CofferError(f"the survey under {allocator.name} failed: {complaints(done)}")
-    # What an allocator says of its options concerns the caller.
+    # What an allocator says of its options concerns the caller. What the loader could not preload is an error anyway.
     for line in dict.fromkeys(done.stderr.splitlines()):
-        print(f"{allocator.name}: {line}", file=sys.stderr)
+        if "ld.so" not in line:
+            print(f"{allocator.name}: {line}", file=sys.stderr)
     return done.stdout
 
 
@@ -128,8 +129,10 @@ def survey(allocator: Allocator, sizes: Sizes, machine: Machine, aligned: bool) 
 def read_list(path: Path, machine: Machine) -> Result:
     try:
         text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CofferError(f"{path}: {error}") from error
+    except OSError as error:
+        raise CofferError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CofferError(f"{path}: no text, so no address list") from error
     figures = measure(text, machine, str(path))
     return Result(path.stem, [one for one in figures if not one["alignment"]],
                   [one for one in figures if one["alignment"]])
