@@ -32,6 +32,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="default 7, with --vs 15")
     parser.add_argument("--only", metavar="TEXT", help="rows whose name contains one of these, separated by commas")
     parser.add_argument("--peers", metavar="NAMES", default=",".join(DEFAULT_NAMES), help="default %(default)s")
+    parser.add_argument("--variant", action="append", default=[], metavar="NAME=OPTIONS",
+                        help="Coffer with these options, as an allocator of its own; may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep every sample, with facts of the machine")
     parser.add_argument("--vs", type=Path, metavar="OTHER.so", help="compare with another build, fast-path rows")
     parser.add_argument("--cpu", action="store_true", help="processor time instead of wall time (busy machine)")
@@ -53,11 +55,24 @@ def choose_rows(arguments: argparse.Namespace) -> list[Row]:
 
 def choose_allocators(arguments: argparse.Namespace) -> list[Allocator]:
     if not arguments.vs:
-        return find(arguments.peers.split(","), arguments.build_dir)
+        return [*find(arguments.peers.split(","), arguments.build_dir), *variants(arguments)]
     if not arguments.vs.exists():
         raise BenchError(f"{arguments.vs} is missing")
     (this,) = find(["coffer"], arguments.build_dir)
     return [Allocator("this", this.library), Allocator("other", arguments.vs.resolve())]
+
+
+def variants(arguments: argparse.Namespace) -> list[Allocator]:
+    if not arguments.variant:
+        return []
+    (coffer,) = find(["coffer"], arguments.build_dir)
+    result = []
+    for text in arguments.variant:
+        name, equals, options = text.partition("=")
+        if not name or not equals or not options:
+            raise BenchError(f"--variant {text}: not NAME=OPTIONS")
+        result.append(Allocator(name, coffer.library, f"{options},strict:true"))
+    return result
 
 
 def measure_once(allocator: Allocator, row: Row, arguments: argparse.Namespace) -> dict[str, float]:
@@ -161,7 +176,7 @@ def main() -> int:
     else:
         names = [allocator.name for allocator in allocators]
         print_peers(samples, rows, names, time_figure)
-        if not arguments.only and not failures:
+        if not arguments.only and not arguments.variant and not failures:
             print_instructions(names, arguments.build_dir)
     taken = time.monotonic() - started
     rounds = max(len(runs) for by_allocator in samples.values() for runs in by_allocator.values())

@@ -63,8 +63,10 @@ void print_sizes(const Statistics& now, FILE* stream) {
     const ClassStatistics& by_class = now.by_class[i];
     const usize free = Division::difference(by_class.held, by_class.live);
     if (by_class.block_bytes != 0 && free >= by_class.block_bytes) {
-      fprintf(stream, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n", from, by_class.block_bytes,
-              free, free / by_class.block_bytes);
+      // Several classes may have blocks of one size (align:all).
+      fprintf(stream, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
+              from <= by_class.block_bytes ? from : by_class.block_bytes, by_class.block_bytes, free,
+              free / by_class.block_bytes);
     }
     from = by_class.block_bytes + 1;
   }

@@ -16,6 +16,7 @@ enum class MixedPolicy : u8 { automatic, never, always };
 enum class HugePolicy : u8 { automatic, never, always };
 enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
 enum class PlacementPolicy : u8 { flat, index };
+enum class AlignPolicy : u8 { multiples, all };
 
 // clang-format off
 // SIZE(name, default, least, greatest, help)      bytes, written with an optional suffix K, M, G or T
@@ -28,6 +29,7 @@ enum class PlacementPolicy : u8 { flat, index };
   CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part to reuse a span")     \
   SIZE(span, 32 * kKiB, 32 * kKiB, 256 * kKiB, "least bytes of a span; rounded up to a power of two")                 \
   CHOICE(placement, PlacementPolicy, PlacementPolicy::index, "flat|index", "blocks start at all cache indices")      \
+  CHOICE(align, AlignPolicy, AlignPolicy::multiples, "multiples|all", "blocks of 64 bytes and more on lines")     \
   BOOLEAN(colour, true, "spans and large blocks start at different cache indices")                                   \
   SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside what was seen to come back")                  \
   CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, all")     \

@@ -4,13 +4,15 @@
 //
 //   line   a block starts some lines behind its run's start, less than a cache page. At most one page more of it is
 //          touched than without.
-//   page   runs of chunks: some whole pages, too, fewer than a slot has. Nobody touches those.
+//   page   some whole pages, too, fewer than a slot has. Nobody touches those.
 //
 // Both follow from the run's place, not from a count of blocks: a block that comes where another one was uses the same
 // lines and pages again, and not ever further ones that would become resident. Neighbours have different ones.
 //
-// What it may cost: no chunk ever; a slot, where the size leaves none of its last slot, from kLeastSlotsForOneMore on;
-// blocks of nearly 1 MiB become runs of chunks. The others have as many colours as their last slot or chunk has room.
+// What it may cost: a slot, where the size leaves too little of its last slot, from kLeastSlotsForOneMore on, where
+// that is little, and up to 64 KiB, which programs ask for most; a chunk of address space from kLeastChunksForOneMore
+// on; and blocks of nearly 1 MiB become runs of chunks. The others have as many colours as their last slot or chunk has
+// room.
 //
 // With an alignment above a line the colours are multiples of that.
 #pragma once
@@ -24,6 +26,9 @@ namespace coffer {
 
 inline constexpr usize kMostLineColour = kCachePage - kCacheLine;
 inline constexpr u32 kLeastSlotsForOneMore = 16;
+inline constexpr u32 kMostSlotsForOneMore = 2;
+inline constexpr u32 kLeastChunksForOneMore = 8;
+inline constexpr usize kEnoughLineColours = kCacheSets * 9 / 10;  // so many indices are as good as all of them
 
 // Whether blocks of this alignment have line colours.
 inline bool has_line_colours(usize alignment) {
@@ -37,13 +42,30 @@ inline usize largest_slot_run(usize alignment) {
 
 // Bytes that a run of slots gets on top of the size.
 inline usize slot_run_extra(usize size, usize alignment) {
-  return has_line_colours(alignment) && size >= kLeastSlotsForOneMore * kSlotBytes ? kMostLineColour : 0;
+  if (!has_line_colours(alignment)) return 0;
+  if (size >= kLeastSlotsForOneMore * kSlotBytes) return kMostLineColour;
+  return size <= kMostSlotsForOneMore * kSlotBytes ? kEnoughLineColours * kCacheLine : 0;
+}
+
+// The same of a run of chunks.
+inline usize chunk_run_extra(usize size) {
+  return g_span_choices.large_coloured.get() != 0 && size >= kLeastChunksForOneMore * kChunkBytes ? kMostLineColour : 0;
 }
 
 // As many lines as fit into `room`, by index.
 inline usize line_colour(u32 index, usize room) {
   const usize colours = (room < kMostLineColour ? room : kMostLineColour) / kCacheLine + 1;
   return index * colours / kCacheSets * kCacheLine;
+}
+
+// The offset of a block in its run, by its cache index, by the place that gives it its page, and by what the run has
+// more than the block needs. Where that is too little for the page, the last one that fits: blocks of several sizes
+// that come to one place one after the other then touch no more pages together than the longest of them alone.
+inline usize run_offset(u32 index, u32 place, usize room, usize alignment) {
+  const usize line = line_colour(index, room);
+  const usize page = u64{fraction_of_place(place)} * (kSlotBytes / kCachePage) >> 32;
+  const usize most = (room - line) / kCachePage;
+  return round_down((page < most ? page : most) * kCachePage + line, alignment);
 }
 
 // The offset of a block of `size` bytes in its run, which is long enough for it.
@@ -53,17 +75,13 @@ inline usize slot_run_offset(u32 slot, u32 slots, usize size, usize alignment) {
   const u32 chunk = slot / kSlotsPerChunk;
   const u32 place = chunk / shard_count() * (kSlotsPerChunk / slots) + slot % kSlotsPerChunk / slots +
                     chunk % shard_count() * (kCacheSets / shard_count());
-  return round_down(line_colour(index_of_place(place), slots * kSlotBytes - size), alignment);
+  return run_offset(index_of_place(place), slot, slots * kSlotBytes - size, alignment);
 }
 
 inline usize chunk_run_offset(u32 chunk, u32 chunks, usize size, usize alignment) {
   if (g_span_choices.large_coloured.get() == 0) return 0;
-  const usize room = chunks * kChunkBytes - size;
   const u32 place = chunk / chunks;
-  const usize line = line_colour(index_of_place(place), room);
-  const usize pages = (room - line) / kCachePage + 1;
-  const usize page = place % (pages < kSlotBytes / kCachePage ? pages : kSlotBytes / kCachePage);
-  return round_down(page * kCachePage + line, alignment);
+  return run_offset(index_of_place(place), place, chunks * kChunkBytes - size, alignment);
 }
 
 }  // namespace coffer

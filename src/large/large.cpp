@@ -53,7 +53,10 @@ void describe(Span* span, uptr start, usize offset, usize bytes, u32 slots, u32 
 
 void* allocate_slot_run(usize size, usize alignment, bool* zero) {
   const u32 slots = slots_for(size + slot_run_extra(size, alignment));
-  const u32 alignment_slots = static_cast<u32>(divide_up(alignment, kSlotBytes));
+  const u32 wanted_slots = static_cast<u32>(divide_up(alignment, kSlotBytes));
+  // Three slots, among which is one for the colour of 64 KiB: where the next such run will find the place again. Across
+  // the places of two it would be looked for last (search_across in slot_pool.cpp), and more would become resident.
+  const u32 alignment_slots = slots == 3 && wanted_slots <= 1 ? 4 : wanted_slots;
   const SlotRun run = acquire_slots(slots, alignment_slots, current_shard());
   if (run.count == 0) return nullptr;
   *zero = run.dirty == 0;
@@ -146,7 +149,8 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   const usize alignment_chunks = alignment > kChunkBytes ? alignment / kChunkBytes : 1;
   if (alignment_chunks > ~u32{0} / 2) return nullptr;
   ChunkRun run;
-  if (!take_run(chunks_for(size), static_cast<u32>(alignment_chunks), &run)) return nullptr;
+  const u32 chunks = chunks_for(size + chunk_run_extra(size));
+  if (!take_run(chunks, static_cast<u32>(alignment_chunks), &run)) return nullptr;
   const uptr start = chunk_address(run.arena, run.index);
   const usize offset = chunk_run_offset(run.index, run.count, size, alignment);
   size += offset;

@@ -138,14 +138,17 @@ bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole) {
 
 namespace {
 
-// Where the first block of a new mixed span goes: a few lines in, others in each slot, so that blocks of one size do
-// not start at the same cache indices in all of them. What lies before it is a hole like any other.
-u32 first_unit(u32 slot, u32 slots, u32 units) {
-  constexpr u32 kColours = kCacheSets / 2;
-  constexpr u32 kStep = 27;  // odd: all come; and neighbours are far apart
-  const u32 start = slot * kStep % kColours * static_cast<u32>(kCacheLine / kQuantum);
-  const bool fits = 2 * start + units <= slots * kUnitsPerSlot;  // and the rest is the largest hole
-  return g_span_choices.coloured.get() != 0 && fits ? start : 0;
+// Where the first block of a new mixed span goes: some lines in, others in each slot and process, so that blocks of one
+// size do not start at the same cache indices in all of them. No more than the block has: what lies before it is a hole
+// for others, and not for one like it, which would start where it starts in every span.
+u32 first_unit(const Span* span, u32 slot, u32 slots, u32 units) {
+  constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
+  const u32 lines = units / kUnitsPerLine;
+  u32 colours = lines < kCacheSets ? lines : static_cast<u32>(kCacheSets);
+  if (g_span_choices.coloured.get() == 0) colours = 0;
+  const u32 colour = static_cast<u32>(u64{fraction_of_place(slot)} * colours >> 32);
+  const u32 start = indexed_start(span, colour * kUnitsPerLine, units);
+  return 2 * start + units <= slots * kUnitsPerSlot ? start : 0;  // the rest is the largest hole
 }
 
 }  // namespace
@@ -171,7 +174,7 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
     if (((run.dirty >> i) & 1) == 0) absent |= low_mask(kPagesPerSlot) << (i * kPagesPerSlot);
   }
   const u32 units = units_for(bytes);
-  const u32 start = first_unit(run.slot, slots, units);
+  const u32 start = first_unit(span, run.slot, slots, units);
   span->absent.set(absent & ~pages_of(start, start + units));
   set_countdown(span, 0, kNever);
   span->local_free.set(nullptr);

@@ -17,33 +17,37 @@ namespace {
 constexpr u32 kLooksOfList = 8;
 constexpr u32 kLooks = 12;
 
+constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
+
 // A hole with room for a few blocks more, so that choosing among places costs nothing else.
 bool is_wide(u32 hole, u32 units) { return hole >= 2 * units + kUnitsPerPage; }
 
-// Where in a wide hole a block of whole pairs of lines starts, so that its like reach all cache indices: page p has
-// them at lines p, p + g, p + 2g ... modulo its lines, g the greatest step that all of them have in common. One after
-// the other they then lie as in a punctuated span (CIF, section 3), and what is left over serves others.
-u32 indexed_start(u32 from, u32 units) {
-  constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
-  const u32 lines = units / kUnitsPerLine;
-  const u32 natural = lines & (0 - lines);
-  const u32 step = natural < kCacheSets ? natural : kCacheSets;
-  const u32 line = static_cast<u32>(divide_up(from, kUnitsPerLine));
-  const u32 page = line / kCacheSets;
-  const u32 start = line + ((page - line) & (step - 1));
-  const bool same_page = start / kCacheSets == page;
-  return kUnitsPerLine * (same_page ? start : (page + 1) * kCacheSets + ((page + 1) & (step - 1)));
-}
+// Blocks of whole pairs of lines: one after the other they would reach some cache indices only.
+bool is_pairs(u32 units) { return units % (2 * kUnitsPerLine) == 0; }
 
 // The first place for a block of so many units in a hole.
-u32 start_in(u32 from, u32 to, u32 units, u32 align) {
-  constexpr u32 kPairOfLines = 2 * kCacheLine / kQuantum;
-  const bool pairs = units % kPairOfLines == 0 && is_wide(to - from, units);
-  if (pairs && g_span_choices.flat.get() == 0) return indexed_start(from, units);
+u32 start_in(const Span* span, u32 from, u32 to, u32 units, u32 align) {
+  if (is_wide(to - from, units)) return indexed_start(span, static_cast<u32>(round_up(from, align)), units);
   return static_cast<u32>(round_up(from, align));
 }
 
 }  // namespace
+
+u32 indexed_start(const Span* span, u32 from, u32 units) {
+  if (g_span_choices.all_on_lines.get() != 0 && units > kUnitsPerLine)
+    units = static_cast<u32>(round_up(units, kUnitsPerLine));
+  if (!is_pairs(units) || g_span_choices.flat.get() != 0) return from;
+  const u32 lines = units / kUnitsPerLine;
+  const u32 natural = lines & (0 - lines);
+  const u32 step = natural < kCacheSets ? natural : kCacheSets;
+  const u32 first_page = static_cast<u32>(span_start(span) / kCachePage);
+  const auto line_in = [&](u32 page) { return (first_page + page + (first_page + page) / 2) & (step - 1); };
+  const u32 line = static_cast<u32>(divide_up(from, kUnitsPerLine));
+  const u32 page = line / kCacheSets;
+  const u32 start = line + ((line_in(page) - line) & (step - 1));
+  const bool same_page = start / kCacheSets == page;
+  return kUnitsPerLine * (same_page ? start : (page + 1) * kCacheSets + line_in(page + 1));
+}
 
 // --- What is held, and what is live. ---
 
@@ -169,10 +173,10 @@ void MixedPool::retire(Shard& shard, Span* span) {
 // --- Blocks. ---
 
 MixedPool::Piece MixedPool::piece_of(u32 bytes, Lines lines) {
-  constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
   const u32 units = static_cast<u32>(bytes / kQuantum);
   const u32 natural = units & (0 - units);
-  if (natural >= kUnitsPerLine) return {units, kUnitsPerLine, 1};
+  const bool on_line = natural >= kUnitsPerLine || (g_span_choices.all_on_lines.get() != 0 && units >= kUnitsPerLine);
+  if (on_line) return {units, kUnitsPerLine, 1};
   // So many blocks end where a line does.
   if (lines == Lines::whole) return {units, kUnitsPerLine, kUnitsPerLine / natural};
   return {units, natural, 1};
@@ -223,7 +227,7 @@ u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* foun
   set_search_start(span, first);
   for (u32 from = first; from < map.units();) {
     const u32 to = map.next_used(from);
-    const u32 at = start_in(from, to, units, align);
+    const u32 at = start_in(span, from, to, units, align);
     u32 left = to - from;
     if (count == 0 && at + units <= to) {
       map.add(at, units);

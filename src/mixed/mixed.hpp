@@ -42,8 +42,8 @@ class MixedPool {
   Block* make(u32 bytes, u32 slots);
 
   // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one span, linked; nullptr: no hole fits. Multiples
-  // of 32 are aligned to 32, of 64 to a cache line, as in spans of their class. Whole lines: no other block is on the
-  // cache lines that these are on, so that they may go to another thread than their neighbours (Hoard, section 2.3).
+  // of 32 are aligned to 32, of 64 (align:all: all from there on) to a cache line, as in spans of their class. Whole
+  // lines: no other block is on the cache lines that these are on, so that they may go to another thread than their neighbours (Hoard, section 2.3).
   Block* take(u32 bytes, u32 most, Lines lines = Lines::shared);
   // Frees a block and returns its bytes. 0: no block starts there.
   usize release(Span* span, void* block);
@@ -123,6 +123,13 @@ class MixedPool {
 };
 
 extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));
+
+// Where in a wide hole, from unit `from` on, a block of so many units starts. Blocks of whole pairs of lines go where
+// their like reach all cache indices: page p of the memory has them at lines q, q + g, q + 2g ... modulo its lines, g
+// the greatest step that all of them have in common, q = p + p/2 (with q = p those of six or fourteen lines would meet
+// again). One after the other they then lie about as in a punctuated span (CIF, section 3), and what is left over
+// serves others. All others start at `from`.
+u32 indexed_start(const Span* span, u32 from, u32 units) __attribute__((visibility("hidden")));
 
 inline u32 hole_of(const Span* span) { return span->large_chunks.get(); }
 inline void set_hole(Span* span, u32 units) { span->large_chunks.set(units); }

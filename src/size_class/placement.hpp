@@ -92,6 +92,23 @@ inline constexpr LayoutTable kLayout = [] {
   return table;
 }();
 
+// With the option align:all, whose layout a class has: blocks of a line and more are whole lines long, so that all
+// start on one. Requests keep their class, and classes that look alike their own spans: the way of malloc knows nothing
+// of it.
+constexpr ClassIndex class_on_lines(ClassIndex size_class) {
+  const usize bytes = class_bytes(size_class);
+  return size_class >= kSizeClasses || bytes < kCacheLine ? size_class : compute_class(round_up(bytes, kCacheLine));
+}
+
+static_assert([] {
+  for (ClassIndex c = compute_class(kCacheLine); c < kClasses; ++c) {
+    if (class_bytes(class_on_lines(c)) % kCacheLine != 0 || class_bytes(class_on_lines(c)) < class_bytes(c))
+      return false;
+    if (class_bytes(c) % kCacheLine == 0 && class_on_lines(c) != c) return false;
+  }
+  return true;
+}());
+
 // What a class's span looks like if it has at least `1 << least_slots_log2` slots (option `span`): as the table says,
 // or the same blocks in a longer span.
 constexpr ClassLayout span_shape(const ClassLayout& layout, u32 least_slots_log2) {

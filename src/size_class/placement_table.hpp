@@ -78,8 +78,8 @@ inline constexpr std::array<PlacementChoice, kSizeClasses> kPlacementTable = {{
     { 6720, kNoSpacers, 3,  1},  //   6656  odd            8     39       2   0.97 %    1000  835      125
     { 7168, kNoSpacers, 1,  2},  //   7168  flat           2      9      17   1.56 %    1000  851       62
     { 7680, kNoSpacers, 2,  2},  //   7680  flat           4     17       9   0.39 %    1000  828      125
-    { 8256, kNoSpacers, 3, 31},  //   8192  odd            8     31      64   3.12 %    1000 1000       15
-    { 9216, kNoSpacers, 2,  1},  //   9216  flat           4     14      33   1.56 %    1000  890       62
+    { 8256, kNoSpacers, 3, 29},  //   8192  odd            8     31      64   3.12 %    1000  953       15
+    { 9216, kNoSpacers, 2, 13},  //   9216  flat           4     14      33   1.56 %    1000  859       62
     {10304, kNoSpacers, 3, 57},  //  10240  odd            8     25      64   2.34 %    1000 1000       31
     {11328, kNoSpacers, 3,  5},  //  11264  odd            8     23      26   1.17 %    1000  937       62
     {12352, kNoSpacers, 3, 31},  //  12288  odd            8     21      44   1.56 %     937  753       15
@@ -90,7 +90,7 @@ inline constexpr std::array<PlacementChoice, kSizeClasses> kPlacementTable = {{
     {18496, kNoSpacers, 3, 16},  //  18432  odd            8     14      51   1.56 %    1000  875       31
     {20544, kNoSpacers, 3, 51},  //  20480  odd            8     12      64   6.25 %    1000  968       15
     {22592, kNoSpacers, 3, 43},  //  22528  odd            8     11      64   5.46 %    1000 1000       31
-    {24640, kNoSpacers, 3, 37},  //  24576  odd            8     10      64   6.25 %    1000  992       15
+    {24640, kNoSpacers, 3, 55},  //  24576  odd            8     10      64   6.25 %    1000  953       15
     {26688, kNoSpacers, 3, 41},  //  26624  odd            8      9      64   8.59 %    1000 1000       31
     {28736, kNoSpacers, 3,  9},  //  28672  odd            8      9      56   1.56 %     968  875       15
     {30720, kNoSpacers, 3,  1},  //  30720  flat           8      8      64   6.25 %    1000 1000       31

@@ -15,12 +15,14 @@ struct SpanChoices {
   Owned<u32> reuse_shift{coffer::reuse_shift(config::EmptyFraction::quarter)};  // log2 of 2 / f
   Owned<u32> least_slots_log2;  // a class gets at least so many slots, or what its layout gives it
   Owned<u8> flat;               // kFlatLayout in place of kLayout
+  Owned<u8> all_on_lines;       // blocks of a cache line and more start on one
   Owned<u8> coloured;           // spans start at different places
   Owned<u8> large_coloured;     // large blocks, too
 };
 inline constinit SpanChoices g_span_choices;
 
 inline const ClassLayout& class_layout(ClassIndex size_class) {
+  if (COFFER_UNLIKELY(g_span_choices.all_on_lines.get() != 0)) size_class = class_on_lines(size_class);
   return COFFER_UNLIKELY(g_span_choices.flat.get() != 0) ? kFlatLayout[size_class] : kLayout[size_class];
 }
 
@@ -33,6 +35,7 @@ inline void span_choices_start() {
   const config::Options& options = config::options();
   g_span_choices.reuse_shift.set(reuse_shift(options.empty_fraction));
   g_span_choices.flat.set(options.placement == config::PlacementPolicy::flat ? 1 : 0);
+  g_span_choices.all_on_lines.set(options.align == config::AlignPolicy::all ? 1 : 0);
   g_span_choices.coloured.set(options.colour ? 1 : 0);
   g_span_choices.large_coloured.set(options.colour && options.placement != config::PlacementPolicy::flat ? 1 : 0);
   u32 log2 = 0;

@@ -57,6 +57,8 @@ u32 colour_population(ClassIndex size_class, u32 line) {
 
 u32 index_of_place(u32 place) { return (static_cast<u32>(g_seed.get()) + place * kIndexStep) % kCacheSets; }
 
+u32 fraction_of_place(u32 place) { return static_cast<u32>((g_seed.get() + place * kGolden) >> 32); }
+
 u32 take_start_index(ClassIndex size_class) {
   if (g_span_choices.coloured.get() == 0) return 0;
   // relaxed: two spans of the same index are no harm.
@@ -71,7 +73,8 @@ u32 start_block(const Span* span) {
   const u32 index = span->start_index.get();
   // Small blocks begin in the first slot, whose blocks are freed fastest.
   const u32 slots = stride.bytes <= kMostInFirstSlot ? 1 : span->slots.get();
-  const usize page = index % (slots * kPagesPerSlot) * kCarvePage;
+  const u32 place = static_cast<u32>(span_start(span) / kSlotBytes);
+  const usize page = (u64{fraction_of_place(place)} * (slots * kPagesPerSlot) >> 32) * kCarvePage;
   const auto at = [&](usize offset) { return offset <= first ? 0 : stride.at_or_after(offset - first); };
   // In its page, or else the page's first block, or where there is none, block 0.
   usize block = at(page + index * kCacheLine);

@@ -3,9 +3,10 @@
 //
 //   line    the first block starts so many lines in: the colour that the fewest spans of the class have (paper 3,
 //           section 8.2). Only where the layout has room for it.
-//   start   the block that is cut first, and its page. The others follow it in address order, and then those before it;
-//           so this costs no memory. The spans of a class take the cache indices one after the other, from one that
-//           depends on the class and on the kernel's random numbers.
+//   start   the block that is cut first. The others follow it in address order, and then those before it; so this costs
+//           no memory. The spans of a class take the cache indices one after the other, from one that depends on the
+//           class and on the kernel's random numbers. The page is the place's: spans that come to it one after the
+//           other, of whatever class, begin on a page that is resident already, and not ever another one.
 //
 // Large blocks have a colour by their place (large/colour.hpp). Option `colour` switches all off.
 #pragma once
@@ -28,6 +29,9 @@ u32 colour_population(ClassIndex size_class, u32 line);
 // A cache index for what lies at a place, by the place's number: neighbours are far apart, and kCacheSets of them, one
 // after the other, have all indices. The process's for as long as it does not fork.
 u32 index_of_place(u32 place);
+
+// The same where there are other than kCacheSets colours: a fraction of 2^32, far from those of neighbours.
+u32 fraction_of_place(u32 place);
 
 // The cache index for the block that a new span of the class is cut from first.
 u32 take_start_index(ClassIndex size_class);

@@ -94,7 +94,22 @@ def test_the_callers_options_reach_the_allocator(tmp_path: Path) -> None:
     survey = subprocess.run([places.program("survey"), "high=64", "count=1"], capture_output=True, text=True,
                             env={**os.environ, **conf, "LD_PRELOAD": str(places.library())})
     assert "nonsense" in survey.stderr
-    run("index", "coffer", "--high", 64, "--count", 1, "--no-aligned", environment=conf)
+    command = [str(COMMAND), "index", "coffer", "--high", "128", "--count", "1", "--no-aligned"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **conf})
+    assert done.returncode == 0 and done.stderr.count("nonsense") == 1, "and what it says of them reaches the caller"
+
+
+def test_the_second_level_is_judged(tmp_path: Path) -> None:
+    addresses = write_list(tmp_path / "known.txt", {64: 64, 4096: 4096}, count=1024)
+    (result,) = figures(tmp_path, "--addresses", addresses, "--level", 2)
+    assert [(one["l1"]["distinct"], one["l1"]["attainable"]) for one in result["sizes"]] == [(1024, 1024), (16, 1024)]
+    text = run("index", "--addresses", addresses, "--level", 2, "--size", 4096, *CACHES)
+    assert "judged: L2 1024 KiB" in text and "known: blocks of 4096 bytes on each L2 index" in text
+    # 64 lines in each of 16 sets of 16 ways: each step misses, which is counted once.
+    worst = next(line.split() for line in text.splitlines() if "16 of 1024" in line)
+    assert "35.0" in worst
+    (surveyed,) = figures(tmp_path, "glibc", "--high", 64, "--no-aligned", "--level", 2)
+    assert surveyed["sizes"][0]["count"] == 1024
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
@@ -114,6 +129,12 @@ def test_a_picture_is_drawn(tmp_path: Path, suffix: str) -> None:
     (["--machine", "t3"], "no machine is called t3"),
     (["--low", "128", "--high", "64"], "--low 128 is above --high 64"),
     (["--plot", "picture.txt"], "a picture ends in .svg, .png, .pdf"),
+    (["--plot", "/nowhere/picture.svg"], "/nowhere/picture.svg: no such directory"),
+    (["--json", "/nowhere/figures.json"], "/nowhere/figures.json: no such directory"),
+    (["--json", "/"], "/: is a directory"),
+    (["--addresses", "/"], "/: Is a directory"),
+    (["--addresses", "/bin/ls"], "/bin/ls: no text, so no address list"),
+    (["--addresses", "/dev/null"], "the address list has no block"),
 ])
 def test_what_cannot_be_done_is_said(arguments: list[str], message: str) -> None:
     error = run("index", *arguments, *(["--high", "64"] if "--high" not in arguments else []), status=1)

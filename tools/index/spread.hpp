@@ -93,7 +93,9 @@ inline Layout measure_layout(uint64_t line, uint64_t page, uint64_t size, std::v
   std::vector<uint64_t> gaps;
   for (size_t i = 0; i < addresses.size(); ++i) {
     on_line += addresses[i] % line == 0;
-    lines += (addresses[i] + bytes - 1) / line - addresses[i] / line + 1;
+    // A list may say anything, also blocks that end behind the last address.
+    const uint64_t room = ~uint64_t{0} - addresses[i];
+    lines += (addresses[i] + std::min(bytes - 1, room)) / line - addresses[i] / line + 1;
     layout.pages += addresses[i] / page != last_page;
     last_page = addresses[i] / page;
     if (i > 0) gaps.push_back(addresses[i] - addresses[i - 1]);
@@ -101,7 +103,7 @@ inline Layout measure_layout(uint64_t line, uint64_t page, uint64_t size, std::v
   const double count = static_cast<double>(addresses.size());
   layout.on_line = static_cast<double>(on_line) / count;
   layout.lines = static_cast<double>(lines) / count;
-  layout.fewest_lines = static_cast<double>((bytes + line - 1) / line);
+  layout.fewest_lines = static_cast<double>(bytes / line + (bytes % line != 0));
   if (!gaps.empty()) {
     std::nth_element(gaps.begin(), gaps.begin() + static_cast<ptrdiff_t>(gaps.size() / 2), gaps.end());
     layout.stride = gaps[gaps.size() / 2];

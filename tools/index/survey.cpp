@@ -104,6 +104,7 @@ void survey_apart(const Survey& survey, size_t size, const char* program) {
   require(posix_spawn(&child, program, nullptr, nullptr, arguments, environ) == 0, "cannot start a process");
   int status = 0;
   while (waitpid(child, &status, 0) < 0) require(errno == EINTR, "cannot wait");
+  if (WIFSIGNALED(status)) fprintf(stderr, "%zu bytes: ended by signal %d\n", size, WTERMSIG(status));
   require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a size failed");
 }
 

@@ -92,4 +92,11 @@ TEST(Layout, CountsLinesPagesAndDistances) {
   EXPECT_EQ(coffer::tools::measure_layout(64, 4096, 100, {}).pages, 0u);
 }
 
+TEST(Layout, TakesWhatAListMaySay) {
+  const uint64_t last = ~uint64_t{0};
+  EXPECT_DOUBLE_EQ(coffer::tools::measure_layout(64, 4096, 100, {last}).lines, 1);
+  EXPECT_GT(coffer::tools::measure_layout(64, 4096, last, {64, last}).fewest_lines, 1e17);
+  EXPECT_DOUBLE_EQ(coffer::tools::measure_layout(64, 4096, 0, {64}).lines, 1);
+}
+
 }  // namespace

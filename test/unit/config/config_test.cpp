@@ -63,7 +63,8 @@ TEST(Config, DefaultsWithoutAVariable) {
   EXPECT_EQ(outcome.errors, "");
   EXPECT_EQ(outcome.output,
             "arena:16T,slack:64K,empty_fraction:1/"
-            "4,span:32K,placement:index,colour:true,free_limit:8M,huge:auto,mixed:auto,shards:0,reclaimer:true,limit:0,"
+            "4,span:32K,placement:index,align:multiples,colour:true,free_limit:8M,huge:auto,mixed:auto,shards:0,"
+            "reclaimer:true,limit:0,"
             "cgroup:true,stats:false,confirm:false,strict:false,help:false\n");
 }
 

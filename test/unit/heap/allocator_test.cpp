@@ -271,5 +271,40 @@ FRESH_TEST(Trim, KeepsWhatItIsToldToKeep) {
   EXPECT_EQ(counters().dirty.load(relaxed), (usize{1} << 20) - kSlotBytes);
 }
 
+// --- Option align. ---
+
+// Whatever a block comes from: a class's span, a hole of any size, a run of slots or chunks.
+void check_lines(config::MixedPolicy mixed) {
+  start_heaps();
+  changeable_options().align = config::AlignPolicy::all;
+  changeable_options().placement = config::PlacementPolicy::index;
+  changeable_options().colour = true;
+  changeable_options().mixed = mixed;
+  span_choices_start();
+  Blocks blocks;
+  for (u32 round = 0; round < 3; ++round) {
+    for (usize size = kCacheLine; size <= 80'000; size += size < 5000 ? 1 : 1009) {
+      void* block = Allocator::allocate(size);
+      ASSERT_NE(block, nullptr) << size;
+      ASSERT_EQ(reinterpret_cast<uptr>(block) % kCacheLine, 0u) << size;
+      ASSERT_GE(Allocator::usable_size(block), size);
+      fill(block, 1, size);
+      blocks.push_back(block);
+      // Small ones leave holes that are no multiple of a line.
+      blocks.push_back(Allocator::allocate(size % 48 + 1));
+    }
+    for (usize i = 0; i < blocks.size(); i += 2) give(blocks[i + round % 2]);
+    Blocks left;
+    for (usize i = 0; i < blocks.size(); i += 2) left.push_back(blocks[i + 1 - round % 2]);
+    give_many(left, 0, static_cast<u32>(left.size()));
+    blocks.clear();
+  }
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(AlignAll, BlocksOfClassesStartOnLines) { check_lines(config::MixedPolicy::never); }
+FRESH_TEST(AlignAll, BlocksOfASmallProcessStartOnLines) { check_lines(config::MixedPolicy::automatic); }
+FRESH_TEST(AlignAll, BlocksFromHolesStartOnLines) { check_lines(config::MixedPolicy::always); }
+
 }  // namespace
 }  // namespace coffer

@@ -51,15 +51,29 @@ usize indices(usize size, u32 count) {
 
 constexpr usize kEnough = kCacheSets * 9 / 10;
 
+usize slots_of(usize size) {
+  return size <= kLargestSmall ? 0 : divide_up(size + slot_run_extra(size, kQuantum), kSlotBytes);
+}
+
 FRESH_TEST(LargeColour, BlocksUpTo64KiBReachAllIndices) {
   start_ground();
   set_large_colours(true);
-  for (usize size = 33 * 1024; size <= 60 * 1024; size += 512) EXPECT_GE(indices(size, 256), kEnough) << size;
-  // As many as the last slot has room for.
-  for (usize size = 60 * 1024; size <= 64 * 1024; size += 256) {
-    const usize room = (64 * 1024 - size) / kCacheLine + 1;
+  for (usize size = 33 * 1024; size <= 64 * 1024; size += 64) EXPECT_GE(indices(size, 256), kEnough) << size;
+  EXPECT_EQ(record(allocate(64 * 1024))->slots.get(), 3u);
+  EXPECT_EQ(record(allocate(64 * 1024 - kEnough * kCacheLine))->slots.get(), 2u);
+  // Beyond that as many as the last slot has room for.
+  for (usize size = 92 * 1024; size <= 96 * 1024; size += 256) {
+    const usize room = (96 * 1024 - size) / kCacheLine + 1;
     EXPECT_EQ(indices(size, 256), room < kCacheSets ? room : kCacheSets) << size;
   }
+}
+
+FRESH_TEST(LargeColour, MultiplesOfAChunkHaveThemFrom16MiBOn) {
+  start_ground(usize{4} << 30);
+  set_large_colours(true);
+  EXPECT_EQ(indices(14 * kMiB, 16), 1u);
+  EXPECT_EQ(indices(16 * kMiB, 64), kCacheSets);
+  EXPECT_GE(indices(18 * kMiB - 64, 64), kEnough);
 }
 
 FRESH_TEST(LargeColour, BlocksFrom512KiBOnReachAllIndices) {
@@ -79,13 +93,36 @@ FRESH_TEST(LargeColour, BlocksOfOneShardReachAllIndices) {
     EXPECT_GE(indices(size, 256), kEnough) << size;
 }
 
-// The sets of the first-level TLB are chosen by the low bits of the page's number.
-FRESH_TEST(LargeColour, RunsOfChunksStartOnDifferentPages) {
+// The sets of a TLB are chosen by the low bits of the page's number.
+FRESH_TEST(LargeColour, RunsStartOnDifferentPages) {
   start_ground();
   set_large_colours(true);
-  std::set<usize> pages;
-  for (u32 i = 0; i < 16; ++i) pages.insert(offset_of(allocate(kMiB)) / kCarvePage);
-  EXPECT_EQ(pages.size(), kSlotBytes / kCarvePage);
+  for (const usize size : {usize{34} << 10, usize{65} << 10, kMiB}) {
+    std::set<usize> pages;
+    for (u32 i = 0; i < 32; ++i) pages.insert(offset_of(allocate(size)) / kCarvePage);
+    EXPECT_EQ(pages.size(), kSlotBytes / kCarvePage) << size;
+  }
+}
+
+// What comes to one place one after the other stays on the pages that the longest of them needs, and one.
+FRESH_TEST(LargeColour, SizesThatTakeTurnsTouchNoFurtherPages) {
+  start_ground();
+  set_large_colours(true);
+  for (const usize longest : {usize{41'000}, usize{60'000}, usize{64'000}, usize{120'000}}) {
+    std::vector<char*> blocks;
+    for (u32 i = 0; i < 8; ++i) blocks.push_back(static_cast<char*>(allocate(longest)));
+    for (char* block : blocks) {
+      char* run = block - offset_of(block);
+      const usize slots = record(block)->slots.get();
+      for (usize size = longest; slots_of(size) == slots; size -= 1000) {
+        release(block);
+        block = static_cast<char*>(allocate(size));
+        ASSERT_EQ(block - offset_of(block), run) << size;
+        std::memset(block, 7, size);
+      }
+      EXPECT_LE(resident_pages(run, slots * kSlotBytes), divide_up(longest, kCarvePage) + 1) << longest;
+    }
+  }
 }
 
 FRESH_TEST(LargeColour, OffByItsOptions) {

@@ -63,5 +63,58 @@ FRESH_TEST(SpanChoices, LongerSpansAreCutToTheirLastBlock) {
   }
 }
 
+// Calls visit(block) for every block of a new span of the class.
+template <class Visit>
+void for_each_block(ClassIndex size_class, Visit&& visit) {
+  Span* span = make_span(size_class, nullptr);
+  ASSERT_NE(span, nullptr);
+  bool zero = false;
+  for (Block* list = cut_page(span, &zero); list != nullptr; list = cut_page(span, &zero)) {
+    for (Block* block = list; block != nullptr; block = block->next) visit(span, reinterpret_cast<uptr>(block));
+  }
+  end_span(span);
+}
+
+// Option align, with every other that decides where blocks lie.
+FRESH_TEST(SpanChoices, WithAlignAllEveryBlockOfALineAndMoreStartsOnOne) {
+  test::start_ground();
+  for (const usize span_size : {32 << 10, 256 << 10}) {
+    for (const auto placement : {config::PlacementPolicy::flat, config::PlacementPolicy::index}) {
+      for (const bool colour : {false, true}) {
+        test::changeable_options().placement = placement;
+        test::changeable_options().colour = colour;
+        test::changeable_options().align = config::AlignPolicy::all;
+        choose_span(static_cast<usize>(span_size));
+        for (ClassIndex c = 0; c < kClasses; ++c) {
+          for (u32 i = 0; i < 3; ++i) {
+            for_each_block(c, [&](Span* span, uptr block) {
+              ASSERT_TRUE(class_bytes(c) < kCacheLine || block % kCacheLine == 0) << class_bytes(c);
+              ASSERT_TRUE(class_bytes(c) >= kCacheLine || span->block_bytes.get() == class_bytes(c));
+              ASSERT_GE(span->block_bytes.get(), class_bytes(c));
+              ASSERT_TRUE(is_block_start(span, block));
+            });
+          }
+        }
+      }
+    }
+  }
+}
+
+// By default only those do that are a multiple of a line; what divides a line lies in one.
+FRESH_TEST(SpanChoices, WithoutItMultiplesOfALineDo) {
+  test::start_ground();
+  choose_span(32 << 10);
+  for (ClassIndex c = 0; c < kSizeClasses; ++c) {
+    usize beside = 0;
+    for_each_block(c, [&](Span* span, uptr block) {
+      ASSERT_EQ(span->block_bytes.get(), kLayout[c].block_bytes);
+      beside += block % kCacheLine != 0 ? 1 : 0;
+      const bool straddles = block % kCacheLine + class_bytes(c) > kCacheLine;
+      ASSERT_FALSE(straddles && kCacheLine % class_bytes(c) == 0);
+    });
+    EXPECT_EQ(beside == 0, class_bytes(c) % kCacheLine == 0) << class_bytes(c);
+  }
+}
+
 }  // namespace
 }  // namespace coffer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from coffer.errors import CofferError
 from coffer.index import figures, geometry, report
-from coffer.index.plot import check_name, plot
+from coffer.index.plot import check_plot, plot
 from coffer.index.survey import Allocator, Result, Sizes, read_list, survey
 
 NOTE = """\
@@ -21,6 +22,7 @@ round the blocks' first lines, those that miss (least recently used replaced). c
 miss 10, an L2 miss 35. L2 figures are of virtual addresses: they hold where memory is in huge pages."""
 
 FILE_COLUMNS = 160
+FIRST_LEVEL_BLOCKS = 256  # those of the paper's figure 1
 ALLOCATORS = "glibc, coffer, a library's path, a name the loader knows (libjemalloc.so.2), or NAME=one of these."
 
 
@@ -31,10 +33,12 @@ def index(
     low: Annotated[int, typer.Option(min=1, help="Smallest size.")] = 64,
     high: Annotated[int, typer.Option(min=1, help="Largest size.")] = 65536,
     step: Annotated[int, typer.Option(min=1, help="From size to size.")] = 16,
-    count: Annotated[int, typer.Option(min=1, help="Blocks of each size.")] = 256,
+    count: Annotated[Optional[int], typer.Option(
+        min=1, max=1_000_000, show_default="256, for level 2 its sets", help="Blocks of each size.")] = None,
     together: Annotated[bool, typer.Option("--together", help="All sizes in one process, nothing freed.")] = False,
     aligned: Annotated[bool, typer.Option(help="Aligned requests, too: the memory that they hold.")] = True,
     machine: Annotated[str, typer.Option(help="Whose caches: this, t2 (the paper's), common.")] = "this",
+    level: Annotated[int, typer.Option(min=1, max=2, help="The cache that is judged.")] = 1,
     l1: Annotated[Optional[str], typer.Option(metavar="LINE:SETS:WAYS", help="States the first-level cache.")] = None,
     l2: Annotated[Optional[str], typer.Option(metavar="LINE:SETS:WAYS", help="States the second-level cache.")] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst sizes are shown.")] = 5,
@@ -46,10 +50,15 @@ def index(
 ) -> None:
     """How evenly an allocator's blocks fall on the cache: the survey of paper 3."""
     if plot_file:
-        check_name(plot_file)
+        check_plot(plot_file)
+    for path in filter(None, (plot_file, json_file)):
+        check_writable(path)
     if low > high:
         raise CofferError(f"--low {low} is above --high {high}")
     shape = geometry.choose(machine, l1, l2)
+    if level == 2:
+        shape = shape.judging_second()
+    count = count or (FIRST_LEVEL_BLOCKS if level == 1 else shape.l1.sets)
     # A file is as wide as the tables are.
     console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else FILE_COLUMNS)
     console.print(shape.describe())
@@ -67,9 +76,24 @@ def index(
         plot(results, shape, plot_file)
     if json_file:
         whole = {"machine": shape.describe(), "results": [vars(result) for result in results]}
-        json_file.write_text(json.dumps(whole) + "\n")
+        write(json_file, json.dumps(whole) + "\n")
     if failures := list(failed(results, least_mean, least)):
         raise CofferError("; ".join(failures))
+
+
+def check_writable(path: Path) -> None:
+    """Before the survey, which takes a minute."""
+    place = path if path.exists() else path.parent
+    if path.is_dir() or not place.exists() or not os.access(place, os.W_OK):
+        why = "is a directory" if path.is_dir() else "cannot be written" if place.exists() else "no such directory"
+        raise CofferError(f"{path}: {why}")
+
+
+def write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise CofferError(f"{path}: {error.strerror}") from error
 
 
 def show(console: Console, results: list[Result], worst: int, sizes: list[int]) -> None:

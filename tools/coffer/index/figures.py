@@ -55,7 +55,8 @@ def ranges(results: list[Result]) -> list[tuple[int, int]]:
 def cost(figures: dict) -> float:
     """Cycles that a step of a walk round the blocks takes longer than on blocks spread evenly."""
     over = [max(0.0, figures[level]["conflicts"] - figures[level]["ideal_conflicts"]) / 100 for level in ("l1", "l2")]
-    return over[0] * L1_MISS_CYCLES + over[1] * L2_MISS_CYCLES
+    first = L1_MISS_CYCLES if figures.get("level", 1) == 1 else 0  # where both are the second level, it counts once
+    return over[0] * first + over[1] * L2_MISS_CYCLES
 
 
 def waste(figures: dict) -> float:

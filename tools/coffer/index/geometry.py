@@ -47,8 +47,15 @@ class Machine:
     l1: Geometry
     l2: Geometry
     origin: str  # who said so
+    level: int = 1  # of the cache that is judged: 2 where l1 is a second-level cache
+
+    def judging_second(self) -> Machine:
+        """The second level in place of the first one, for all figures and tables that are about one cache."""
+        return Machine(self.l2, self.l2, self.origin, level=2)
 
     def describe(self) -> str:
+        if self.level == 2:
+            return f"judged: L2 {self.l2.describe()} ({self.origin})"
         return f"L1 {self.l1.describe()}; L2 {self.l2.describe()} ({self.origin})"
 
 

@@ -3,6 +3,8 @@ of the worst sizes lie."""
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from pathlib import Path
 
 from coffer.errors import CofferError
@@ -13,9 +15,12 @@ from coffer.index.survey import Result
 SUFFIXES = (".svg", ".png", ".pdf")
 
 
-def check_name(path: Path) -> None:
+def check_plot(path: Path) -> None:
+    """What can be known before a survey that takes a minute."""
     if path.suffix not in SUFFIXES:
         raise CofferError(f"{path}: a picture ends in {', '.join(SUFFIXES)}")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise CofferError(f"--plot needs matplotlib, which {sys.executable} has not: make tools installs it")
 
 
 def plot(results: list[Result], machine: Machine, path: Path) -> None:
@@ -31,7 +36,8 @@ def plot(results: list[Result], machine: Machine, path: Path) -> None:
         sizes = [figures["size"] for figures in result.sizes]
         by_size.plot(sizes, [figures["l1"]["distinct"] for figures in result.sizes], label=result.name, linewidth=1)
         by_cost.plot(sizes, [cost(figures) for figures in result.sizes], label=result.name, linewidth=1)
-    by_size.set(xlabel="bytes asked for", ylabel="distinct L1 indices", ylim=(0, None), title="Indices reached")
+    indices = f"distinct L{machine.level} indices"
+    by_size.set(xlabel="bytes asked for", ylabel=indices, ylim=(0, None), title="Indices reached")
     by_cost.set(xlabel="bytes asked for", ylabel="cycles a step", title="Expected cost of conflicts on a ring")
     for axes in (by_size, by_cost):
         axes.set_xscale("log", base=2)
@@ -48,7 +54,11 @@ def plot(results: list[Result], machine: Machine, path: Path) -> None:
         places = [index + number / len(results) for index in range(len(worst["l1"]["loads"]))]
         label = f"{result.name}, {worst['size']} bytes"
         loads.bar(places, worst["l1"]["loads"], width=1 / len(results), align="edge", label=label)
-    loads.set(xlabel="L1 index", ylabel="blocks", title="Worst size of each")
+    loads.set(xlabel=f"L{machine.level} index", ylabel="blocks", title="Worst size of each")
     loads.legend(fontsize=8)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    pyplot.close(figure)
+    try:
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    except OSError as error:
+        raise CofferError(f"{path}: {error.strerror}") from error
+    finally:
+        pyplot.close(figure)

@@ -82,12 +82,13 @@ def runs(sizes: list[dict], worst_first: bool) -> Iterable[tuple[int, int, dict]
 
 
 def index_table(result: Result, size: int) -> Table:
-    """How many blocks of one size start on each L1 index."""
+    """How many blocks of one size start on each index."""
     figures = next(figures for figures in result.sizes if figures["size"] == size)
     loads = figures["l1"]["loads"]
     lines = [[str(start), *(str(load) if load else "." for load in loads[start : start + 16])]
              for start in range(0, len(loads), 16)]
-    return make_table(f"{result.name}: blocks of {size} bytes on each L1 index", ["index", *map(str, range(16))], lines)
+    title = f"{result.name}: blocks of {size} bytes on each L{figures.get('level', 1)} index"
+    return make_table(title, ["index", *map(str, range(16))], lines)
 
 
 def aligned_cell(figures: dict | None) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,8 +90,20 @@ def run_survey(allocator: Allocator, arguments: list[str]) -> str:
     command = [str(places.program("survey")), *arguments]
     done = subprocess.run(command, env=allocator.environment(), capture_output=True, text=True)
     if done.returncode != 0:
-        raise CofferError(f"the survey under {allocator.name} failed: {done.stderr.strip() or done.returncode}")
+        raise CofferError(f"the survey under {allocator.name} failed: {complaints(done)}")
+    # What an allocator says of its options concerns the caller. What the loader could not preload is an error anyway.
+    for line in dict.fromkeys(done.stderr.splitlines()):
+        if "ld.so" not in line:
+            print(f"{allocator.name}: {line}", file=sys.stderr)
     return done.stdout
+
+
+def complaints(done: subprocess.CompletedProcess[str]) -> str:
+    """Each line once: the sizes are processes of their own and may all say the same."""
+    lines = list(dict.fromkeys(done.stderr.split("\n")))
+    if done.returncode < 0:
+        lines.append(f"ended by a signal: {signal.strsignal(-done.returncode) or -done.returncode}")
+    return "; ".join(filter(None, lines)) or f"status {done.returncode}"
 
 
 def measure(text: str, machine: Machine, source: str) -> list[dict]:
@@ -99,7 +113,7 @@ def measure(text: str, machine: Machine, source: str) -> list[dict]:
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     if done.returncode != 0:
         raise CofferError(f"{source}: {done.stderr.strip()}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) | {"level": machine.level} for line in done.stdout.splitlines()]
 
 
 def survey(allocator: Allocator, sizes: Sizes, machine: Machine, aligned: bool) -> Result:
@@ -115,8 +129,10 @@ def survey(allocator: Allocator, sizes: Sizes, machine: Machine, aligned: bool) 
 def read_list(path: Path, machine: Machine) -> Result:
     try:
         text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CofferError(f"{path}: {error}") from error
+    except OSError as error:
+        raise CofferError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CofferError(f"{path}: no text, so no address list") from error
     figures = measure(text, machine, str(path))
     return Result(path.stem, [one for one in figures if not one["alignment"]],
                   [one for one in figures if one["alignment"]])
