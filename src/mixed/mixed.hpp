@@ -43,7 +43,8 @@ class MixedPool {
 
   // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one span, linked; nullptr: no hole fits. Multiples
   // of 32 are aligned to 32, of 64 (align:all: all from there on) to a cache line, as in spans of their class. Whole
-  // lines: no other block is on the cache lines that these are on, so that they may go to another thread than their neighbours (Hoard, section 2.3).
+  // lines: no other block is on the cache lines that these are on, so that they may go to another thread than their
+  // neighbours (Hoard, section 2.3).
   Block* take(u32 bytes, u32 most, Lines lines = Lines::shared);
   // Frees a block and returns its bytes. 0: no block starts there.
   usize release(Span* span, void* block);
