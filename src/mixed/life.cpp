@@ -109,7 +109,7 @@ bool MixedPool::convert(Span* span) {
       span->local_free.set(nullptr);
       set_countdown(span, 0, kNever);
       span->absent.set(untouched);
-      live = add(shard, span, map.count_used(), map.largest_hole());
+      live = add(shard, span, map.count_used(), map.largest_hole(), 0);  // where it is, the first cut finds
     }
   }
   if (!whole) {
@@ -121,7 +121,7 @@ bool MixedPool::convert(Span* span) {
 }
 
 // Under the lock: a span of the shard's from now on, with so much in use. false: nothing is, and the caller ends it.
-bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole) {
+bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole, u32 at) {
   span->next.set(0);
   span->previous.set(0);
   span->listed.set(0);
@@ -132,7 +132,7 @@ bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole) {
   span->use.store(used != 0 ? SlotUse::mixed : SlotUse::none, relaxed);
   if (used == 0) return false;
   shard.held.set(shard.held.get() + span_bytes(span));
-  place(shard, span, hole);
+  place(shard, span, hole, at);
   return true;
 }
 
@@ -187,7 +187,7 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
       span[i].first_distance.set(static_cast<u8>(i));
       span[i].use.store(SlotUse::span_rest, relaxed);
     }
-    add(shard, span, units, map.units() - units - start);
+    add(shard, span, units, map.units() - units - start, start + units);
   }
   Block* block = reinterpret_cast<Block*>(span->first_block + usize{start} * kQuantum);
   block->next = nullptr;
@@ -253,8 +253,9 @@ bool MixedPool::end_purge(Shard& shard, bool purged) {
     retire(shard, span);
     return true;
   }
-  const u32 hole = map.next_used(unit) - map.hole_start(unit);
-  if (hole > hole_of(span)) place(shard, span, hole);
+  const u32 from = map.hole_start(unit);
+  const u32 hole = map.next_used(unit) - from;
+  if (hole > hole_of(span)) place(shard, span, hole, from);
   return false;
 }
 

@@ -107,8 +107,8 @@ void MixedPool::unlink(Shard& shard, Span* span) {
   span->listed.set(0);
 }
 
-void MixedPool::place(Shard& shard, Span* span, u32 hole) {
-  set_hole(span, hole);
+void MixedPool::place(Shard& shard, Span* span, u32 hole, u32 at) {
+  set_hole(span, hole, at);
   const u32 list = hole == 0 ? 0 : hole_list(hole) + 1;
   if (span->listed.get() == list) return;
   unlink(shard, span);
@@ -168,7 +168,15 @@ void MixedPool::retire(Shard& shard, Span* span) {
 
 // --- Blocks. ---
 
-MixedPool::Piece MixedPool::piece_of(u32 bytes, Lines lines) {
+namespace {
+
+// What is cut at once: `blocks` blocks of `units`, one after the other, the first at a multiple of `align`.
+struct Piece {
+  u32 units, align, blocks;
+  u32 all() const { return units * blocks; }
+};
+
+Piece piece_of(u32 bytes, Lines lines) {
   constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
   const u32 units = static_cast<u32>(bytes / kQuantum);
   const u32 natural = units & (0 - units);
@@ -178,93 +186,105 @@ MixedPool::Piece MixedPool::piece_of(u32 bytes, Lines lines) {
   return {units, natural, 1};
 }
 
-// Cuts up to `most` blocks; found[i]: their units. Returns their number, which may be 0 where the hole was an old one.
-u32 MixedPool::cut(Shard& shard, Span* span, const Piece& piece, u32 most, u32* found) {
-  UnitMap map = map_of(span);
-  u32 count = 0;
-  u32 largest = 0;
-  u64 touched = 0;
-  const u32 first = map.next_free(search_start(span));
-  set_search_start(span, first);
-  for (u32 from = first; from < map.units();) {
-    const u32 to = map.next_used(from);
-    u32 at = static_cast<u32>(round_up(from, piece.align));
-    if (at + piece.all() <= to) {
-      if (at - from > largest) largest = at - from;
-      for (; at + piece.all() <= to && count + piece.blocks <= most; at += piece.all()) {
-        for (u32 i = 0; i < piece.blocks; ++i) {
-          map.add(at + i * piece.units, piece.units);
-          found[count++] = at + i * piece.units;
-        }
-        touched |= pages_of(at, at + piece.all());
-      }
-      from = at;
-    }
-    if (to - from > largest) largest = to - from;
-    if (count + piece.blocks > most) {
-      // The rest is not looked at: no hole there is larger than the largest was.
-      if (hole_of(span) > largest) largest = hole_of(span);
-      break;
-    }
-    from = to < map.units() ? map.next_free(to) : to;
-  }
-  set_live(shard, span, span->cut.get() + count * piece.units);
-  span->absent.set(span->absent.get() & ~touched);
-  place(shard, span, largest);
-  return count;
-}
-
-// The same for one block, from the first hole that fits. Unless that was the largest, the rest is not looked at.
-u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* found) {
-  UnitMap map = map_of(span);
-  u32 count = 0;
-  u32 largest = 0;
-  const u32 first = map.next_free(search_start(span));
-  set_search_start(span, first);
-  for (u32 from = first; from < map.units();) {
-    const u32 to = map.next_used(from);
-    const u32 at = start_in(from, to, units, align);
-    u32 left = to - from;
-    if (count == 0 && at + units <= to) {
-      map.add(at, units);
-      *found = at;
-      count = 1;
-      set_live(shard, span, span->cut.get() + units);
-      span->absent.set(span->absent.get() & ~pages_of(at, at + units));
-      if (to - from < hole_of(span)) return count;
-      left = at - from > to - at - units ? at - from : to - at - units;
-    }
-    if (left > largest) largest = left;
-    from = to < map.units() ? map.next_free(to) : to;
-  }
-  place(shard, span, largest);
-  return count;
-}
-
-Block* MixedPool::take(u32 bytes, u32 most, Lines lines) {
-  const Piece piece = piece_of(bytes, lines);
-  if (most > kMostTaken) most = kMostTaken;
+// What a call of take() cuts, and what is left of the holes that it comes by.
+struct Cut {
+  const Piece piece;
+  const u32 most;
   u32 found[kMostTaken];
   u32 count = 0;
+  u64 pages = 0;
+  u32 largest = 0, largest_at = 0;
+
+  bool complete() const { return count + piece.blocks > most; }
+  // Cuts what it can from the hole [from, to), beginning at its front.
+  void hole(UnitMap& map, u32 from, u32 to) {
+    while (!complete()) {
+      const u32 at = start_in(from, to, piece.units, piece.align);
+      if (at + piece.all() > to) break;
+      for (u32 i = 0; i < piece.blocks; ++i) {
+        map.add(at + i * piece.units, piece.units);
+        found[count++] = at + i * piece.units;
+      }
+      pages |= pages_of(at, at + piece.all());
+      leave(from, at);
+      from = at + piece.all();
+    }
+    leave(from, to);
+  }
+
+ private:
+  void leave(u32 from, u32 to) {
+    if (to - from <= largest) return;
+    largest = to - from;
+    largest_at = from;
+  }
+};
+
+// Of a mixed span: cuts blocks, and tells the largest hole that is left. false: the largest one was not touched, and
+// what else there is was not looked at.
+//
+// While a span fills, what will be left of its largest hole is more than all others together. Then it is cut, and
+// nobody looks at the others. Later the first holes that fit serve.
+bool cut_blocks(UnitMap& map, Span* span, Cut& cut) {
+  const u32 before = hole_of(span);
+  u32 free = map.units() - span->cut.get();
+  const u32 at = hole_at(span);
+  if (2 * before > free + cut.most * cut.piece.units && !map.is_used(at)) {
+    const u32 to = map.next_used(at);
+    if (to - at >= before) {
+      cut.hole(map, at, to);
+      if (cut.complete() && cut.largest >= free - (to - at)) return true;
+    }
+  }
+  bool touched = cut.count != 0;
+  free -= cut.count * cut.piece.units;
+  cut.largest = 0;
+  u32 from = map.next_free(search_start(span));
+  set_search_start(span, from);
+  // What is free behind cannot be larger than all that is free and was not come by.
+  while (from < map.units() && (!cut.complete() || free > cut.largest)) {
+    const u32 to = map.next_used(from);
+    const bool was_complete = cut.complete();
+    cut.hole(map, from, to);
+    touched = touched || to - from >= before;
+    if (cut.complete() && !was_complete && !touched) return false;
+    free -= to - from;
+    from = to < map.units() ? map.next_free(to) : to;
+  }
+  return true;
+}
+
+}  // namespace
+
+Block* MixedPool::take(u32 bytes, u32 most, Lines lines) {
+  Piece piece = piece_of(bytes, lines);
+  if (most > kMostTaken) most = kMostTaken;
+  if (piece.blocks > most) piece.blocks = most;
+  Cut cut = {piece, most, {}};
   uptr start = 0;
   // A shard that was chosen may turn out to have no such hole.
-  for (u32 tried = 0; count == 0;) {
+  for (u32 tried = 0; cut.count == 0;) {
     Shard* shard = choose(piece.all(), tried);
     if (shard == nullptr) return nullptr;
     LockGuard guard(shard->lock);
-    while (count == 0) {
+    while (cut.count == 0) {
       Span* span = find(*shard, piece.all(), piece.align);
       if (span == nullptr) break;
       start = span_start(span);
-      count =
-          most == 1 ? cut_one(*shard, span, piece.units, piece.align, found) : cut(*shard, span, piece, most, found);
+      UnitMap map = map_of(span);
+      const bool known = cut_blocks(map, span, cut);
+      if (known) place(*shard, span, cut.largest, cut.largest_at);  // also where its hole was an old one
+      if (cut.count != 0) {
+        set_live(*shard, span, span->cut.get() + cut.count * piece.units);
+        span->absent.set(span->absent.get() & ~cut.pages);
+      }
     }
     tried |= 1u << (shard - shards_);
   }
   // Linked without the lock: the holes may not be resident.
   Block* list = nullptr;
-  while (count > 0) {
-    Block* block = reinterpret_cast<Block*>(start + usize{found[--count]} * kQuantum);
+  while (cut.count > 0) {
+    Block* block = reinterpret_cast<Block*>(start + usize{cut.found[--cut.count]} * kQuantum);
     block->next = list;
     list = block;
   }
@@ -295,8 +315,9 @@ usize MixedPool::release(Span* span, void* block) {
     set_live(shard, span, used);
     if (unit < search_start(span)) set_search_start(span, unit);
     if (used != 0) {
-      const u32 hole = map.next_used(unit) - map.hole_start(unit);
-      if (hole > hole_of(span)) place(shard, span, hole);
+      const u32 from = map.hole_start(unit);
+      const u32 hole = map.next_used(unit) - from;
+      if (hole > hole_of(span)) place(shard, span, hole, from);
       much = hole >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
     } else {
       retire(shard, span);
@@ -336,7 +357,7 @@ bool MixedPool::resize(Span* span, void* block, usize bytes) {
     set_live(shard, span, span->cut.get() - (have - want));
     if (unit + want < search_start(span)) set_search_start(span, unit + want);
     const u32 hole = want < have ? map.next_used(unit + want) - (unit + want) : 0;
-    if (hole > hole_of(span)) place(shard, span, hole);
+    if (hole > hole_of(span)) place(shard, span, hole, unit + want);
     return true;
   }
   if (unit + want > map.units() || map.next_used(unit + have) < unit + want) return false;
