@@ -299,7 +299,7 @@ bool MixedPool::is_block(const Shard& shard, const Span* span, uptr address) con
   return shard.purged.get() != span_number(span) || unit != shard.purged_from.get() * kUnitsPerPage;
 }
 
-usize MixedPool::release(Span* span, void* block) {
+usize MixedPool::release(Span* span, void* block, usize least) {
   usize bytes = 0;
   bool last = false, much = false;
   Shard& shard = shard_of(span);
@@ -310,6 +310,7 @@ usize MixedPool::release(Span* span, void* block) {
     const u32 unit = unit_of(span, reinterpret_cast<uptr>(block));
     const u32 units = map.block_units(unit);
     bytes = usize{units} * kQuantum;
+    if (COFFER_UNLIKELY(bytes < least)) return 0;
     map.remove(unit, units);
     const u32 used = span->cut.get() - units;
     set_live(shard, span, used);

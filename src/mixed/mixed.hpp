@@ -46,8 +46,8 @@ class MixedPool {
   // of 32 are aligned to 32, of 64 to a cache line, as in spans of their class. Whole lines: no other block is on the
   // cache lines that these are on, so that they may go to another thread than their neighbours (Hoard, section 2.3).
   Block* take(u32 bytes, u32 most, Lines lines = Lines::shared);
-  // Frees a block and returns its bytes. 0: no block starts there.
-  usize release(Span* span, void* block);
+  // Frees a block and returns its bytes. 0: no block starts there, or one of less than `least` bytes.
+  usize release(Span* span, void* block, usize least = 0);
   // Usable bytes of a block; 0: no block starts there.
   usize size_of(Span* span, const void* block);
   // Usable bytes of the block that the address lies in; 0: it lies in none.

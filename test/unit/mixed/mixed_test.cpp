@@ -174,7 +174,10 @@ FRESH_TEST(Mixed, RefusesWhatIsNoBlock) {
     EXPECT_EQ(g_mixed_pool.size_of(span, block + offset), 0u);
     EXPECT_EQ(g_mixed_pool.size_around(span, reinterpret_cast<uptr>(block + offset)), 160u);
   }
-  EXPECT_TRUE(g_mixed_pool.release(span, other));
+  const usize bytes = g_mixed_pool.size_of(span, other);
+  EXPECT_FALSE(g_mixed_pool.release(span, other, bytes + 1));
+  EXPECT_EQ(g_mixed_pool.size_of(span, other), bytes) << "it is too small, and stays";
+  EXPECT_EQ(g_mixed_pool.release(span, other, bytes), bytes);
   EXPECT_FALSE(g_mixed_pool.release(span, other));
   EXPECT_EQ(g_mixed_pool.size_around(span, reinterpret_cast<uptr>(other)), 0u);
   EXPECT_TRUE(g_mixed_pool.release(span, block));
