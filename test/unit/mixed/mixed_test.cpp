@@ -206,6 +206,14 @@ FRESH_TEST(Mixed, ASpanThatCannotBeConvertedStaysWhatItWas) {
   EXPECT_FALSE(g_mixed_pool.convert(span));
   EXPECT_EQ(span->use.load(relaxed), SlotUse::span);
   broken->next = next;
+  // The same among those that others freed: what can be told of them goes on the local list.
+  const u32 local = local_count(span);
+  push_remote(span, blocks[0], blocks[0], 1);
+  blocks[0]->next = reinterpret_cast<Block*>(uptr{16});
+  EXPECT_FALSE(g_mixed_pool.convert(span));
+  EXPECT_EQ(span->local_free.get(), blocks[0]);
+  EXPECT_EQ(blocks[0]->next, broken);
+  EXPECT_EQ(local_count(span), local + 1);
   EXPECT_TRUE(g_mixed_pool.convert(span));
 }
 
