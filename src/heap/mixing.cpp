@@ -223,9 +223,10 @@ bool make_holes(Heap* heap, ClassIndex size_class, usize size) {
   return size >= kGrowMixed && is_full_of_holes() && take_exactly(heap, size_class, size, kMaxSpanSlots);
 }
 
-void free_mixed(void* block, Span* span) {
-  const usize bytes = g_mixed_pool.release(span, block);
-  if (COFFER_UNLIKELY(bytes == 0)) return refuse_free(block);
+void free_mixed(void* block, Span* span, usize size) {
+  const usize bytes = g_mixed_pool.release(span, block, size);
+  if (COFFER_UNLIKELY(bytes == 0))
+    return g_mixed_pool.size_of(span, block) != 0 ? refuse_size(block, size) : refuse_free(block);
   Heap* heap = t_heap;
   if (bytes > kLargestSmall || heap == &g_null_heap) return;
   Owned<u8>& churn = heap->churn[class_of(bytes)];

@@ -17,8 +17,8 @@ bool take_holes(Heap* heap, ClassIndex size_class, usize size);
 // Where there was none: from a span that is converted now, or a new mixed span.
 bool make_holes(Heap* heap, ClassIndex size_class, usize size);
 
-// Any thread: frees a block of a mixed span; reports what is not the start of one.
-void free_mixed(void* block, Span* span);
+// Any thread: frees a block of a mixed span; reports what is not the start of one, or of one smaller than `size`.
+void free_mixed(void* block, Span* span, usize size = 0);
 // Any thread: frees what a push found to be blocks of a mixed span.
 void free_mixed_list(Block* first, u32 count, Span* span);
 

@@ -175,6 +175,13 @@ COFFER_NOINLINE void close_full_chain(Heap* heap) {
   close_chain(heap);
 }
 
+// After settle_fork.
+void free_in_mixed(Heap* heap, void* block, Span* span, usize size) {
+  note_if_heapless(heap);
+  clear_bracket(heap);
+  free_mixed(block, span, size);
+}
+
 COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   settle_fork();
   Heap* heap = t_heap;
@@ -187,11 +194,7 @@ COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
     if (!free_large(block, span)) return refuse_free(block);
     return;
   }
-  if (is_mixed(span)) {
-    note_if_heapless(heap);
-    clear_bracket(heap);
-    return free_mixed(block, span);
-  }
+  if (is_mixed(span)) return free_in_mixed(heap, block, span, 0);
   if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) return refuse_free(block);
   // A later slot of a span of our own, or the fast path is off. relaxed, here and below: equal only if this thread
   // itself wrote it; see bracket.hpp.
@@ -243,10 +246,8 @@ void free_sized_not_local(void* block, Span* slot, usize size) {
   Span* span = first_record(slot);
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   if (is_mixed(span)) {
-    // 0: no block starts there, which free_not_local finds.
-    const usize bytes = kMisuseChecks ? g_mixed_pool.size_of(span, block) : 0;
-    if (bytes != 0 && COFFER_UNLIKELY(size > bytes)) return refuse_size(block, size);
-    return free_not_local(block, span);
+    settle_fork();
+    return free_in_mixed(t_heap, block, span, kMisuseChecks ? size : 0);
   }
   if (kMisuseChecks && COFFER_UNLIKELY(size > usable_bytes(span))) return refuse_size(block, size);
   free_not_local(block, span);

@@ -29,18 +29,29 @@ u64 untouched_pages(const Span* span) {
   return untouched;
 }
 
-// Takes the blocks of a free list out of the table; false: the list leads to something that is no block in use.
-bool remove_list(UnitMap& map, const Span* span, const Block* list) {
+// The blocks of a free list that were taken out of the table. Not whole: what comes after the last one is no block in
+// use.
+struct Removed {
+  u32 count = 0;
+  Block* last = nullptr;
+  bool whole = false;
+};
+
+Removed remove_list(UnitMap& map, const Span* span, Block* list) {
   const uptr start = span_start(span);
   const u32 units = static_cast<u32>(span->block_bytes.get() / kQuantum);
+  Removed removed;
   for (; list != nullptr; list = list->next) {
     const uptr address = reinterpret_cast<uptr>(list);
-    if (!is_block_of(span, address)) return false;
+    if (!is_block_of(span, address)) return removed;
     const u32 unit = static_cast<u32>((address - start) / kQuantum);
-    if (!map.is_start(unit)) return false;  // twice on the list: also where a circle ends
+    if (!map.is_start(unit)) return removed;  // twice on the list: also where a circle ends
     map.remove(unit, units);
+    removed.last = list;
+    ++removed.count;
   }
-  return true;
+  removed.whole = true;
+  return removed;
 }
 
 // The table of a span of one class: all blocks, less those on its local list and those that were never cut.
@@ -52,16 +63,16 @@ bool describe(UnitMap& map, const Span* span) {
     const u32 unit = static_cast<u32>((first_offset(span) + stride.offset(i)) / kQuantum);
     if (((span->absent.get() >> (unit / kUnitsPerPage)) & 1) == 0) map.add(unit, units);
   }
-  return remove_list(map, span, span->local_free.get());
+  return remove_list(map, span, span->local_free.get()).whole;
 }
 
-void push_back_local(Span* span, Block* list, u32 count) {
-  Block* last = list;
-  while (last->next != nullptr) last = last->next;
-  last->next = span->local_free.get();
+// What follows the last one, if the list is not whole, is lost.
+void push_back_local(Span* span, Block* list, const Removed& removed) {
+  if (removed.count == 0) return;
+  removed.last->next = span->local_free.get();
   const u32 before = local_count(span);
   span->local_free.set(list);
-  set_countdown(span, before + count, kNever);
+  set_countdown(span, before + removed.count, kNever);
 }
 
 // The transition. Blocks that others freed leave the table first: on the list they would be lost (model: NO_EMPTYING).
@@ -74,9 +85,9 @@ bool mark_mixed(UnitMap& map, Span* span) {
     if (RemoteWord(seen).first() != 0) {
       u32 count = 0;
       Block* list = take_remote(span, &count);
-      const bool whole = remove_list(map, span, list);
-      push_back_local(span, list, count);
-      if (!whole) {
+      const Removed removed = remove_list(map, span, list);
+      push_back_local(span, list, removed);
+      if (!removed.whole) {
         span->owner.store(owner, relaxed);  // relaxed: as above
         return false;
       }
@@ -109,7 +120,7 @@ bool MixedPool::convert(Span* span) {
       span->local_free.set(nullptr);
       set_countdown(span, 0, kNever);
       span->absent.set(untouched);
-      live = add(shard, span, map.count_used(), map.largest_hole());
+      live = add(shard, span, map.count_used(), map.largest_hole(), 0);  // where it is, the first cut finds
     }
   }
   if (!whole) {
@@ -121,7 +132,7 @@ bool MixedPool::convert(Span* span) {
 }
 
 // Under the lock: a span of the shard's from now on, with so much in use. false: nothing is, and the caller ends it.
-bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole) {
+bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole, u32 at) {
   span->next.set(0);
   span->previous.set(0);
   span->listed.set(0);
@@ -132,7 +143,7 @@ bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole) {
   span->use.store(used != 0 ? SlotUse::mixed : SlotUse::none, relaxed);
   if (used == 0) return false;
   shard.held.set(shard.held.get() + span_bytes(span));
-  place(shard, span, hole);
+  place(shard, span, hole, at);
   return true;
 }
 
@@ -190,7 +201,7 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
       span[i].first_distance.set(static_cast<u8>(i));
       span[i].use.store(SlotUse::span_rest, relaxed);
     }
-    add(shard, span, units, map.units() - units - start);
+    add(shard, span, units, map.units() - units - start, start + units);
   }
   Block* block = reinterpret_cast<Block*>(span->first_block + usize{start} * kQuantum);
   block->next = nullptr;
@@ -256,8 +267,9 @@ bool MixedPool::end_purge(Shard& shard, bool purged) {
     retire(shard, span);
     return true;
   }
-  const u32 hole = map.next_used(unit) - map.hole_start(unit);
-  if (hole > hole_of(span)) place(shard, span, hole);
+  const u32 from = map.hole_start(unit);
+  const u32 hole = map.next_used(unit) - from;
+  if (hole > hole_of(span)) place(shard, span, hole, from);
   return false;
 }
 

@@ -4,50 +4,10 @@
 #include "mixed/map_of.hpp"
 #include "observe/counters.hpp"
 #include "pool/reclaimer.hpp"
-#include "span/choices.hpp"
 
 namespace coffer {
 
 MixedPool g_mixed_pool;
-
-namespace {
-
-// Spans of one list that a search looks at, where the size lies inside the list and some of them are just too small;
-// and tables that it looks into, where alignment decides.
-constexpr u32 kLooksOfList = 8;
-constexpr u32 kLooks = 12;
-
-constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
-
-// A hole with room for a few blocks more, so that choosing among places costs nothing else.
-bool is_wide(u32 hole, u32 units) { return hole >= 2 * units + kUnitsPerPage; }
-
-// Blocks of whole pairs of lines: one after the other they would reach some cache indices only.
-bool is_pairs(u32 units) { return units % (2 * kUnitsPerLine) == 0; }
-
-// The first place for a block of so many units in a hole.
-u32 start_in(const Span* span, u32 from, u32 to, u32 units, u32 align) {
-  if (is_wide(to - from, units)) return indexed_start(span, static_cast<u32>(round_up(from, align)), units);
-  return static_cast<u32>(round_up(from, align));
-}
-
-}  // namespace
-
-u32 indexed_start(const Span* span, u32 from, u32 units) {
-  if (g_span_choices.all_on_lines.get() != 0 && units > kUnitsPerLine)
-    units = static_cast<u32>(round_up(units, kUnitsPerLine));
-  if (!is_pairs(units) || g_span_choices.flat.get() != 0) return from;
-  const u32 lines = units / kUnitsPerLine;
-  const u32 natural = lines & (0 - lines);
-  const u32 step = natural < kCacheSets ? natural : kCacheSets;
-  const u32 first_page = static_cast<u32>(span_start(span) / kCachePage);
-  const auto line_in = [&](u32 page) { return (first_page + page + (first_page + page) / 2) & (step - 1); };
-  const u32 line = static_cast<u32>(divide_up(from, kUnitsPerLine));
-  const u32 page = line / kCacheSets;
-  const u32 start = line + ((line_in(page) - line) & (step - 1));
-  const bool same_page = start / kCacheSets == page;
-  return kUnitsPerLine * (same_page ? start : (page + 1) * kCacheSets + line_in(page + 1));
-}
 
 // --- What is held, and what is live. ---
 
@@ -111,8 +71,8 @@ void MixedPool::unlink(Shard& shard, Span* span) {
   span->listed.set(0);
 }
 
-void MixedPool::place(Shard& shard, Span* span, u32 hole) {
-  set_hole(span, hole);
+void MixedPool::place(Shard& shard, Span* span, u32 hole, u32 at) {
+  set_hole(span, hole, at);
   const u32 list = hole == 0 ? 0 : hole_list(hole) + 1;
   if (span->listed.get() == list) return;
   unlink(shard, span);
@@ -127,40 +87,6 @@ void MixedPool::place(Shard& shard, Span* span, u32 hole) {
   span->listed.set(static_cast<u8>(list));
 }
 
-// The shard whose smallest hole of at least about `units` is the smallest; not one of those in `tried`.
-MixedPool::Shard* MixedPool::choose(u32 units, u32 tried) {
-  Shard* best = nullptr;
-  u32 best_list = kHoleLists;
-  for (u32 i = 0; i < kShards; ++i) {
-    if ((tried >> i) & 1) continue;
-    const u32 list = shards_[i].filled.next(hole_list(units));
-    if (list >= best_list) continue;
-    best = &shards_[i];
-    best_list = list;
-  }
-  return best;
-}
-
-// A span with a hole for `units` at a multiple of `align`; the smallest that will do, by lists.
-Span* MixedPool::find(Shard& shard, u32 units, u32 align) {
-  u32 looks = kLooks;
-  for (u32 list = hole_list(units); (list = shard.filled.next(list)) < kHoleLists; ++list) {
-    SpanNumber number = shard.heads[list].get();
-    for (u32 i = 0; number != 0 && i < kLooksOfList; ++i) {
-      Span* span = span_at(number);
-      const u32 hole = hole_of(span);
-      if (hole >= units + align - 1) return span;
-      // Only where it starts decides. A look into the table takes as long as all the rest.
-      if (hole >= units && looks > 0) {
-        --looks;
-        if (map_of(span).has_hole(search_start(span), units, align)) return span;
-      }
-      number = span->next.get();
-    }
-  }
-  return nullptr;
-}
-
 // Nothing is live in it any more: off its list. Whoever does this calls end() without the lock; nobody else does, as
 // the record tells that it is free from now on (model: RETIRE_LATE).
 void MixedPool::retire(Shard& shard, Span* span) {
@@ -172,109 +98,6 @@ void MixedPool::retire(Shard& shard, Span* span) {
 
 // --- Blocks. ---
 
-MixedPool::Piece MixedPool::piece_of(u32 bytes, Lines lines) {
-  const u32 units = static_cast<u32>(bytes / kQuantum);
-  const u32 natural = units & (0 - units);
-  const bool on_line = natural >= kUnitsPerLine || (g_span_choices.all_on_lines.get() != 0 && units >= kUnitsPerLine);
-  if (on_line) return {units, kUnitsPerLine, 1};
-  // So many blocks end where a line does.
-  if (lines == Lines::whole) return {units, kUnitsPerLine, kUnitsPerLine / natural};
-  return {units, natural, 1};
-}
-
-// Cuts up to `most` blocks; found[i]: their units. Returns their number, which may be 0 where the hole was an old one.
-u32 MixedPool::cut(Shard& shard, Span* span, const Piece& piece, u32 most, u32* found) {
-  UnitMap map = map_of(span);
-  u32 count = 0;
-  u32 largest = 0;
-  u64 touched = 0;
-  const u32 first = map.next_free(search_start(span));
-  set_search_start(span, first);
-  for (u32 from = first; from < map.units();) {
-    const u32 to = map.next_used(from);
-    u32 at = static_cast<u32>(round_up(from, piece.align));
-    if (at + piece.all() <= to) {
-      if (at - from > largest) largest = at - from;
-      for (; at + piece.all() <= to && count + piece.blocks <= most; at += piece.all()) {
-        for (u32 i = 0; i < piece.blocks; ++i) {
-          map.add(at + i * piece.units, piece.units);
-          found[count++] = at + i * piece.units;
-        }
-        touched |= pages_of(at, at + piece.all());
-      }
-      from = at;
-    }
-    if (to - from > largest) largest = to - from;
-    if (count + piece.blocks > most) {
-      // The rest is not looked at: no hole there is larger than the largest was.
-      if (hole_of(span) > largest) largest = hole_of(span);
-      break;
-    }
-    from = to < map.units() ? map.next_free(to) : to;
-  }
-  set_live(shard, span, span->cut.get() + count * piece.units);
-  span->absent.set(span->absent.get() & ~touched);
-  place(shard, span, largest);
-  return count;
-}
-
-// The same for one block, from the first hole that fits. Unless that was the largest, the rest is not looked at.
-u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* found) {
-  UnitMap map = map_of(span);
-  u32 count = 0;
-  u32 largest = 0;
-  const u32 first = map.next_free(search_start(span));
-  set_search_start(span, first);
-  for (u32 from = first; from < map.units();) {
-    const u32 to = map.next_used(from);
-    const u32 at = start_in(span, from, to, units, align);
-    u32 left = to - from;
-    if (count == 0 && at + units <= to) {
-      map.add(at, units);
-      *found = at;
-      count = 1;
-      set_live(shard, span, span->cut.get() + units);
-      span->absent.set(span->absent.get() & ~pages_of(at, at + units));
-      if (to - from < hole_of(span)) return count;
-      left = at - from > to - at - units ? at - from : to - at - units;
-    }
-    if (left > largest) largest = left;
-    from = to < map.units() ? map.next_free(to) : to;
-  }
-  place(shard, span, largest);
-  return count;
-}
-
-Block* MixedPool::take(u32 bytes, u32 most, Lines lines) {
-  const Piece piece = piece_of(bytes, lines);
-  if (most > kMostTaken) most = kMostTaken;
-  u32 found[kMostTaken];
-  u32 count = 0;
-  uptr start = 0;
-  // A shard that was chosen may turn out to have no such hole.
-  for (u32 tried = 0; count == 0;) {
-    Shard* shard = choose(piece.all(), tried);
-    if (shard == nullptr) return nullptr;
-    LockGuard guard(shard->lock);
-    while (count == 0) {
-      Span* span = find(*shard, piece.all(), piece.align);
-      if (span == nullptr) break;
-      start = span_start(span);
-      count =
-          most == 1 ? cut_one(*shard, span, piece.units, piece.align, found) : cut(*shard, span, piece, most, found);
-    }
-    tried |= 1u << (shard - shards_);
-  }
-  // Linked without the lock: the holes may not be resident.
-  Block* list = nullptr;
-  while (count > 0) {
-    Block* block = reinterpret_cast<Block*>(start + usize{found[--count]} * kQuantum);
-    block->next = list;
-    list = block;
-  }
-  return list;
-}
-
 // Whether a block of the program's starts there: not pages that are on their way to the kernel.
 bool MixedPool::is_block(const Shard& shard, const Span* span, uptr address) const {
   if (!is_mixed(span) || address % kQuantum != 0) return false;
@@ -283,7 +106,7 @@ bool MixedPool::is_block(const Shard& shard, const Span* span, uptr address) con
   return shard.purged.get() != span_number(span) || unit != shard.purged_from.get() * kUnitsPerPage;
 }
 
-usize MixedPool::release(Span* span, void* block) {
+usize MixedPool::release(Span* span, void* block, usize least) {
   usize bytes = 0;
   bool last = false, much = false;
   Shard& shard = shard_of(span);
@@ -294,13 +117,15 @@ usize MixedPool::release(Span* span, void* block) {
     const u32 unit = unit_of(span, reinterpret_cast<uptr>(block));
     const u32 units = map.block_units(unit);
     bytes = usize{units} * kQuantum;
+    if (COFFER_UNLIKELY(bytes < least)) return 0;
     map.remove(unit, units);
     const u32 used = span->cut.get() - units;
     set_live(shard, span, used);
     if (unit < search_start(span)) set_search_start(span, unit);
     if (used != 0) {
-      const u32 hole = map.next_used(unit) - map.hole_start(unit);
-      if (hole > hole_of(span)) place(shard, span, hole);
+      const u32 from = map.hole_start(unit);
+      const u32 hole = map.next_used(unit) - from;
+      if (hole > hole_of(span)) place(shard, span, hole, from);
       much = hole >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
     } else {
       retire(shard, span);
@@ -340,7 +165,7 @@ bool MixedPool::resize(Span* span, void* block, usize bytes) {
     set_live(shard, span, span->cut.get() - (have - want));
     if (unit + want < search_start(span)) set_search_start(span, unit + want);
     const u32 hole = want < have ? map.next_used(unit + want) - (unit + want) : 0;
-    if (hole > hole_of(span)) place(shard, span, hole);
+    if (hole > hole_of(span)) place(shard, span, hole, unit + want);
     return true;
   }
   if (unit + want > map.units() || map.next_used(unit + have) < unit + want) return false;

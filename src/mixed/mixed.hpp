@@ -11,7 +11,8 @@
 //   remote    SpanState::mixed, first and count 0: a push that comes late from a thread that saw the span before its
 //             conversion meets it in its CAS loop, pushes nothing, and frees the blocks here (PushDuty::mixed)
 //   cut       units in use
-//   hole      (large_chunks) units of the largest hole; never too few, perhaps too many: a hole was taken since
+//   hole      (large_chunks) units of the largest hole; never too few, perhaps too many: a hole was taken since. And a
+//             unit of it, if it is still there
 //   next, previous, listed   the shard's list of spans whose largest hole is about the same
 //   absent    bit i: page i is not resident, as far as is known
 //   quiet     (shard) looks of the reclaimer since something was cut or freed; kPurged: its idle pages were given back
@@ -46,8 +47,8 @@ class MixedPool {
   // lines: no other block is on the cache lines that these are on, so that they may go to another thread than their
   // neighbours (Hoard, section 2.3).
   Block* take(u32 bytes, u32 most, Lines lines = Lines::shared);
-  // Frees a block and returns its bytes. 0: no block starts there.
-  usize release(Span* span, void* block);
+  // Frees a block and returns its bytes. 0: no block starts there, or one of less than `least` bytes.
+  usize release(Span* span, void* block, usize least = 0);
   // Usable bytes of a block; 0: no block starts there.
   usize size_of(Span* span, const void* block);
   // Usable bytes of the block that the address lies in; 0: it lies in none.
@@ -94,27 +95,18 @@ class MixedPool {
   };
 
   Shard& shard_of(const Span* span) { return shards_[(span_number(span) / kMaxSpanSlots) % kShards]; }
-  // What is cut at once: `blocks` blocks of `units`, one after the other, the first at a multiple of `align`.
-  struct Piece {
-    u32 units, align, blocks;
-    u32 all() const { return units * blocks; }
-  };
-  static Piece piece_of(u32 bytes, Lines lines);
-
   bool is_block(const Shard& shard, const Span* span, uptr address) const;
   bool grow(usize bytes);
   void shrink(usize bytes);
   void set_live(Shard& shard, Span* span, u32 units);
   bool begin_purge(Shard& shard, Span* span, usize bytes);
   bool end_purge(Shard& shard, bool purged);
-  bool add(Shard& shard, Span* span, u32 used, u32 hole);
+  bool add(Shard& shard, Span* span, u32 used, u32 hole, u32 at);
   void retire(Shard& shard, Span* span);
-  void place(Shard& shard, Span* span, u32 hole);
+  void place(Shard& shard, Span* span, u32 hole, u32 at);
   void unlink(Shard& shard, Span* span);
   Shard* choose(u32 units, u32 tried);
   Span* find(Shard& shard, u32 units, u32 align);
-  u32 cut(Shard& shard, Span* span, const Piece& piece, u32 most, u32* found);
-  u32 cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* found);
   void end(Span* span);
 
   Shard shards_[kShards];
@@ -132,8 +124,10 @@ extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));
 // serves others. All others start at `from`.
 u32 indexed_start(const Span* span, u32 from, u32 units) __attribute__((visibility("hidden")));
 
-inline u32 hole_of(const Span* span) { return span->large_chunks.get(); }
-inline void set_hole(Span* span, u32 units) { span->large_chunks.set(units); }
+static_assert(kMaxSpanSlots * kUnitsPerSlot <= 0xffff);
+inline u32 hole_of(const Span* span) { return span->large_chunks.get() & 0xffff; }
+inline u32 hole_at(const Span* span) { return span->large_chunks.get() >> 16; }
+inline void set_hole(Span* span, u32 units, u32 at) { span->large_chunks.set(at << 16 | units); }
 inline bool is_mixed(const Span* span) { return span->use.load(relaxed) == SlotUse::mixed; }  // relaxed: as is_large
 
 }  // namespace coffer

@@ -32,8 +32,8 @@ CONDITIONS_ALLOWED = {"base", "cpu", "os"}
 RAW_ATOMICS_ALLOWED = {"src/base/atomic.hpp"}
 
 CPP = {".cpp", ".hpp", ".h", ".c"}
-TEXT = CPP | {".py", ".sh", ".cmake", ".txt", ".in", ".md", ".json", ".map", ".yml", ".sql", ".lua", ".pl", ".ps",
-              ".smt2", ".pml"}
+TEXT = CPP | {".inc", ".py", ".sh", ".cmake", ".txt", ".in", ".md", ".json", ".map", ".yml", ".sql", ".lua", ".pl",
+              ".ps", ".smt2", ".pml"}
 SKIPPED_FOLDERS = re.compile(r"^(build.*|\.git|__pycache__|\.pytest_cache|\.cache)$")
 
 

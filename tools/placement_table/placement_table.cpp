@@ -1,7 +1,7 @@
-// Prints src/size_class/placement_table.hpp: how the blocks of each size class lie in their spans, as the generator
+// Prints src/size_class/placement_rows.inc: how the blocks of each size class lie in their spans, as the generator
 // chooses it, and what that wastes. After a change of the generator, the cache's geometry or the classes:
 //
-//   build/test/unit/placement_table > src/size_class/placement_table.hpp
+//   build/test/unit/placement_table > src/size_class/placement_rows.inc
 //
 // A test compares the file with what this program prints.
 #include <cstdio>
@@ -12,32 +12,10 @@ namespace {
 
 using namespace coffer;
 
-constexpr const char* kHead = R"(// How the blocks of each size class lie in their spans. Made by tools/placement_table.
-//
-// For each class: bytes of a block, log2 of the blocks in a row between spacers, log2 of the slots of a span, lines
-// from one span's colour to the next one's. Behind it: what it serves and how; blocks and colours of a span; what tail,
-// spacers and added lines take of a span; of 256 blocks, in thousandths, how many of the cache indices they start at,
-// and how many of them are on an index no fuller than if all were spread ideally; the indices without placement.
-#pragma once
-
-#include <array>
-
-#include "size_class/size_class.hpp"
-#include "size_class/stride.hpp"
-
-namespace coffer {
-
-struct PlacementChoice {
-  u16 block_bytes;
-  u8 row_log2;
-  u8 slots_log2;
-  u8 colour_step;
-};
-
-// clang-format off
-inline constexpr std::array<PlacementChoice, kSizeClasses> kPlacementTable = {{
-    // bytes        row slots step  request way        slots blocks colours   waste indices even  without
-)";
+constexpr const char* kHead =
+    "// Made by tools/placement_table; what the columns are: placement_table.hpp.\n"
+    "// bytes        row slots step  request way        slots blocks colours   waste indices "
+    "even  without\n";
 
 const char* way(ClassIndex size_class, const ClassLayout& layout) {
   if (layout.block_bytes != class_bytes(size_class)) return "odd";
@@ -62,12 +40,11 @@ int main() {
     const generator::Spread flat_spread = generator::worst_spread(flat, generator::kSurveyed);
     char row[16] = "kNoSpacers";
     if (!layout.stride().is_flat()) std::snprintf(row, sizeof row, "%u", layout.row_log2);
-    std::printf("    {%5u, %10s, %u, %2u},  // %6zu  %-10s  %4u   %4u    %4u  %2u.%02u %%    %4u %4u     %4u\n",
+    std::printf("{%5u, %10s, %u, %2u},  // %6zu  %-10s  %4u   %4u    %4u  %2u.%02u %%    %4u %4u     %4u\n",
                 choice.block_bytes, row, choice.slots_log2, choice.colour_step, class_bytes(c), way(c, layout),
                 1u << layout.slots_log2, layout.capacity, layout.colours, wasted / 100, wasted % 100, spread.indices,
                 spread.even, flat_spread.indices);
   }
-  std::printf("}};\n// clang-format on\n\n// Waste over all classes: %.2f %%; without placement %.2f %%.\n",
+  std::printf("// Waste over all classes: %.2f %%; without placement %.2f %%.\n",
               static_cast<double>(sum) / kSizeClasses / 100, static_cast<double>(flat_sum) / kSizeClasses / 100);
-  std::puts("\n}  // namespace coffer");
 }

@@ -29,6 +29,8 @@ inline Span* record(const void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
   return slot_record(arena_of(address), address);
 }
+inline void* resize(void* block, usize size) { return resize_large(block, record(block), size); }
+inline bool free_block(void* block) { return free_large(block, record(block)); }
 inline u32 chunk_index(const void* block) {
   return static_cast<u32>((reinterpret_cast<uptr>(block) - first_arena().base) / kChunkBytes);
 }

@@ -27,8 +27,6 @@ void* allocate_aligned(usize size, usize alignment) {
   EXPECT_NE(block, nullptr) << size;
   return block;
 }
-void release(void* block) { EXPECT_TRUE(free_large(block, record(block))); }
-void* resize(void* block, usize size) { return resize_large(block, record(block), size); }
 
 // A block of the size that does not start where its run does.
 char* coloured_block(usize size) {
@@ -44,7 +42,7 @@ usize indices(usize size, u32 count) {
   for (u32 i = 0; i < count; ++i) blocks.push_back(allocate(size));
   for (void* block : blocks) {
     seen.insert(index_of(block));
-    release(block);
+    EXPECT_TRUE(free_block(block));
   }
   return seen.size();
 }
@@ -146,7 +144,7 @@ FRESH_TEST(LargeColour, APlaceKeepsItsColour) {
   for (const usize size : {usize{40'000}, usize{900'000}, kMiB, usize{5'000'000}}) {
     void* block = coloured_block(size);
     for (u32 i = 0; i < 3; ++i) {
-      release(block);
+      EXPECT_TRUE(free_block(block));
       EXPECT_EQ(allocate(size), block) << size;
     }
   }
@@ -208,7 +206,7 @@ void check_every_size(bool coloured) {
         EXPECT_FALSE(free_large(block - offset_of(block), span)) << "its run's start";
       }
       EXPECT_TRUE(is_large(span));
-      release(block);
+      EXPECT_TRUE(free_block(block));
       EXPECT_EQ(held(), 0u);
       EXPECT_EQ(large_bytes(), 0u);
     }
@@ -224,13 +222,13 @@ FRESH_TEST(LargeColour, CallocKnowsWhatIsZero) {
   for (const usize size : {usize{40'000}, usize{600'000}, kMiB, usize{5'000'000}}) {
     char* block = coloured_block(size);
     std::memset(block, 7, large_usable(record(block)));
-    release(block);
+    EXPECT_TRUE(free_block(block));
     bool zero = true;
     EXPECT_EQ(allocate_large(size, kQuantum, &zero), block);
     EXPECT_FALSE(zero);
     zero_large(block, size);
     EXPECT_TRUE(all_bytes(block, size, 0));
-    release(block);
+    EXPECT_TRUE(free_block(block));
     purge_free(~usize{0} / 2);
     EXPECT_EQ(allocate_large(size, kQuantum, &zero), block);
     EXPECT_TRUE(zero);
@@ -256,7 +254,7 @@ FRESH_TEST(LargeColour, SlotsGrowAndShrinkInPlace) {
   EXPECT_EQ(record(block)->slots.get(), 2u);
   EXPECT_EQ(resize(block, kLargestSlotRun), nullptr) << "with its offset it would be too long";
   EXPECT_EQ(record(block)->slots.get(), 2u);
-  release(block);
+  EXPECT_TRUE(free_block(block));
 }
 
 FRESH_TEST(LargeColour, ChunksGrowShrinkAndMoveWithIt) {
@@ -313,7 +311,7 @@ FRESH_TEST(LargeColour, AMebibyteIsChargedOnce) {
   void* block = allocate(kMiB);
   std::memset(block, 7, kMiB);
   for (u32 i = 0; i < 5; ++i) {
-    release(block);
+    EXPECT_TRUE(free_block(block));
     EXPECT_LE(dirty(), kMiB + kSlotBytes);
     ASSERT_EQ(allocate(kMiB), block);
     EXPECT_LE(coffer::large_bytes(record(block)) + chunk_of(block).large_tail.get() * kCarvePage, kMiB + kSlotBytes);

@@ -8,16 +8,12 @@
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
 #include "pool/slot_pool.hpp"
-#include "support/random.hpp"
 
 namespace coffer {
 namespace {
 
 using namespace test;
 namespace fake = os::fake;
-
-void* resize(void* block, usize size) { return resize_large(block, record(block), size); }
-bool release(void* block) { return free_large(block, record(block)); }
 
 void fail(u32 kinds, fake::Duration duration) {
   fake::Faults faults;
@@ -47,7 +43,7 @@ FRESH_TEST(ResizeSlots, GrowsIntoTheFreeSlotsBehind) {
   EXPECT_EQ(held(), 10 * kSlotBytes);
   EXPECT_TRUE(all_bytes(block, 2 * kSlotBytes, 7));
   std::memset(block, 8, 10 * kSlotBytes);
-  EXPECT_TRUE(release(block));
+  EXPECT_TRUE(free_block(block));
   EXPECT_EQ(held(), 0u);
   EXPECT_EQ(dirty(), 10 * kSlotBytes);
 }
@@ -110,7 +106,7 @@ FRESH_TEST(ResizeChunks, GrowsIntoTheFreeChunksBehind) {
   EXPECT_EQ(large_blocks(), 1u);
   EXPECT_TRUE(all_bytes(block, 3'000'000, 7));
   std::memset(block, 8, 9'000'000);
-  EXPECT_TRUE(release(block));
+  EXPECT_TRUE(free_block(block));
   EXPECT_EQ(first_arena().groups[0].taken.get(), 0u);
   EXPECT_EQ(held(), 0u);
 }
@@ -159,7 +155,7 @@ FRESH_TEST(ResizeChunks, AMovedBlockIsMappedAnewWhenItsPagesGo) {
   EXPECT_EQ(fake::calls_of(fake::kRemap), 1u) << "the place it left";
   EXPECT_TRUE(all_bytes(again, 5'000'000, 7));
   EXPECT_GT(mappings_of(again, 5 * kChunkBytes).size(), 1u);
-  EXPECT_TRUE(release(again));
+  EXPECT_TRUE(free_block(again));
   EXPECT_EQ(fake::calls_of(fake::kRemap), 1u) << "it may stay for the next one";
   EXPECT_GT(dirty(), 0u);
   purge_free(~usize{0} / 2);
@@ -174,7 +170,7 @@ FRESH_TEST(ResizeChunks, AMovedBlockThatCannotBeMappedAnewIsPurged) {
   allocate(3'000'000);
   char* moved = static_cast<char*>(resize(block, 5'000'000));
   std::memset(moved, 7, 5'000'000);
-  EXPECT_TRUE(release(moved));
+  EXPECT_TRUE(free_block(moved));
   fail_always(fake::kRemap);
   purge_free(~usize{0} / 2);
   EXPECT_EQ(fake::failed_calls(), 2u);
@@ -191,7 +187,7 @@ FRESH_TEST(ResizeChunks, CopiesToWhereMemoryIs) {
   allocate(3'000'000);
   void* wide = allocate(60'000'000);
   std::memset(wide, 1, 60'000'000);
-  EXPECT_TRUE(release(wide));
+  EXPECT_TRUE(free_block(wide));
   const usize before = dirty();
   char* moved = static_cast<char*>(resize(block, 9'000'000));
   EXPECT_EQ(fake::calls_of(fake::kMovePages), 0u);
@@ -304,108 +300,6 @@ FRESH_TEST(ResizeChunks, IsNotForSizesOfSlotRuns) {
   EXPECT_EQ(record(block)->large_chunks.get(), 1u);
   EXPECT_EQ(resize(block, ~usize{0} >> 1), nullptr);
 }
-
-// --- Against a model. ---
-
-class Model {
- public:
-  explicit Model(u64 seed) : random_(seed) {}
-
-  void step() {
-    const u64 what = random_.below(10);
-    if (what < 3 || blocks_.empty()) return add();
-    if (what < 7) return change();
-    if (what == 7) return static_cast<void>(purge_free(random_.below(64) * kSlotBytes));
-    remove(random_.below(blocks_.size()));
-  }
-  void check() {
-    usize bytes = 0;
-    for (const Held& held : blocks_) {
-      verify(held);
-      bytes += coffer::large_bytes(record(held.at));
-    }
-    ASSERT_EQ(large_bytes(), bytes);
-    ASSERT_EQ(held(), bytes);
-    ASSERT_EQ(large_blocks(), blocks_.size());
-  }
-  void remove_all() {
-    while (!blocks_.empty()) remove(0);
-  }
-
- private:
-  struct Held {
-    char* at;
-    usize size;
-    u64 seed;
-  };
-  // A word of each page, and the last one.
-  template <class Visit>
-  static void visit_words(char* at, usize size, Visit&& visit) {
-    for (usize i = 0; i + sizeof(u64) <= size; i += kCarvePage) visit(reinterpret_cast<u64*>(at + i), i);
-    const usize last = round_down(size - sizeof(u64), sizeof(u64));
-    visit(reinterpret_cast<u64*>(at + last), last);
-  }
-  static void fill(const Held& held) {
-    visit_words(held.at, held.size, [&](u64* word, usize i) { *word = held.seed + i; });
-  }
-  static void verify(const Held& held) {
-    visit_words(held.at, held.size, [&](const u64* word, usize i) { ASSERT_EQ(*word, held.seed + i) << i; });
-  }
-  usize random_size() { return random_.by_magnitude(kLargestSmall + 1, 12 * kMiB); }
-
-  void add() {
-    const usize size = random_size();
-    bool zero = false;
-    const Held held = {static_cast<char*>(allocate_large(size, kQuantum << random_.below(19), &zero)), size,
-                       random_.next()};
-    ASSERT_NE(held.at, nullptr);
-    if (zero) {
-      visit_words(held.at, size, [&](const u64* word, usize i) { ASSERT_EQ(*word, 0u) << i << " of " << size; });
-    }
-    fill(held);
-    blocks_.push_back(held);
-  }
-  void change() {
-    Held& held = blocks_[random_.below(blocks_.size())];
-    const usize size = random_size();
-    char* moved = static_cast<char*>(resize(held.at, size));
-    if (moved == nullptr) return verify(held);
-    held.at = moved;
-    const usize common = size < held.size ? size : held.size;
-    for (usize i = 0; i + sizeof(u64) <= common; i += kCarvePage) {
-      ASSERT_EQ(*reinterpret_cast<u64*>(moved + i), held.seed + i) << "from " << held.size << " to " << size;
-    }
-    held.size = size;
-    fill(held);
-  }
-  void remove(usize which) {
-    verify(blocks_[which]);
-    ASSERT_TRUE(release(blocks_[which].at));
-    blocks_[which] = blocks_.back();
-    blocks_.pop_back();
-  }
-
-  test::Random random_;
-  std::vector<Held> blocks_;
-};
-
-void follow_the_model(bool coloured) {
-  start_ground(usize{1} << 30);
-  set_large_colours(coloured);
-  changeable_options().free_limit = 16 * kMiB;
-  Model model(21);
-  for (int i = 0; i < 1500; ++i) {
-    model.step();
-    if (i % 50 == 0) model.check();
-    ASSERT_FALSE(testing::Test::HasFailure()) << "at step " << i;
-  }
-  model.remove_all();
-  EXPECT_EQ(held(), 0u);
-  EXPECT_EQ(large_bytes(), 0u);
-}
-
-FRESH_TEST(Large, FollowsTheModel) { follow_the_model(false); }
-FRESH_TEST(Large, FollowsTheModelWithColours) { follow_the_model(true); }
 
 }  // namespace
 }  // namespace coffer

@@ -174,7 +174,10 @@ FRESH_TEST(Mixed, RefusesWhatIsNoBlock) {
     EXPECT_EQ(g_mixed_pool.size_of(span, block + offset), 0u);
     EXPECT_EQ(g_mixed_pool.size_around(span, reinterpret_cast<uptr>(block + offset)), 160u);
   }
-  EXPECT_TRUE(g_mixed_pool.release(span, other));
+  const usize bytes = g_mixed_pool.size_of(span, other);
+  EXPECT_FALSE(g_mixed_pool.release(span, other, bytes + 1));
+  EXPECT_EQ(g_mixed_pool.size_of(span, other), bytes) << "it is too small, and stays";
+  EXPECT_EQ(g_mixed_pool.release(span, other, bytes), bytes);
   EXPECT_FALSE(g_mixed_pool.release(span, other));
   EXPECT_EQ(g_mixed_pool.size_around(span, reinterpret_cast<uptr>(other)), 0u);
   EXPECT_TRUE(g_mixed_pool.release(span, block));
@@ -203,6 +206,14 @@ FRESH_TEST(Mixed, ASpanThatCannotBeConvertedStaysWhatItWas) {
   EXPECT_FALSE(g_mixed_pool.convert(span));
   EXPECT_EQ(span->use.load(relaxed), SlotUse::span);
   broken->next = next;
+  // The same among those that others freed: what can be told of them goes on the local list.
+  const u32 local = local_count(span);
+  push_remote(span, blocks[0], blocks[0], 1);
+  blocks[0]->next = reinterpret_cast<Block*>(uptr{16});
+  EXPECT_FALSE(g_mixed_pool.convert(span));
+  EXPECT_EQ(span->local_free.get(), blocks[0]);
+  EXPECT_EQ(blocks[0]->next, broken);
+  EXPECT_EQ(local_count(span), local + 1);
   EXPECT_TRUE(g_mixed_pool.convert(span));
 }
 
