@@ -64,7 +64,8 @@ inline usize line_colour(u32 index, usize room) {
 inline usize run_offset(u32 index, u32 place, usize room, usize alignment) {
   const usize line = line_colour(index, room);
   const usize page = u64{fraction_of_place(place)} * (kSlotBytes / kCachePage) >> 32;
-  const usize most = (room - line) / kCachePage;
+  // A line stays behind the block, so that no class's blocks have as many usable bytes.
+  const usize most = room >= line + kCacheLine ? (room - line - kCacheLine) / kCachePage : 0;
   return round_down((page < most ? page : most) * kCachePage + line, alignment);
 }
 

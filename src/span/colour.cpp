@@ -17,7 +17,6 @@ Owned<u64> g_seed;
 // By class and line. Only what a program's classes use is ever touched.
 Atomic<u32> g_population[kClasses][kCacheSets];
 Atomic<u8> g_last[kClasses];
-Atomic<u8> g_next_start[kClasses];
 
 }  // namespace
 
@@ -59,13 +58,6 @@ u32 index_of_place(u32 place) { return (static_cast<u32>(g_seed.get()) + place *
 
 u32 fraction_of_place(u32 place) { return static_cast<u32>((g_seed.get() + place * kGolden) >> 32); }
 
-u32 take_start_index(ClassIndex size_class) {
-  if (g_span_choices.coloured.get() == 0) return 0;
-  // relaxed: two spans of the same index are no harm.
-  const u32 turn = g_next_start[size_class].fetch_add(1, relaxed) + size_class;
-  return (static_cast<u32>(g_seed.get()) + turn * kIndexStep) % kCacheSets;
-}
-
 u32 start_block(const Span* span) {
   if (g_span_choices.coloured.get() == 0) return 0;
   const Stride stride = stride_of(span);
@@ -73,8 +65,7 @@ u32 start_block(const Span* span) {
   const u32 index = span->start_index.get();
   // Small blocks begin in the first slot, whose blocks are freed fastest.
   const u32 slots = stride.bytes <= kMostInFirstSlot ? 1 : span->slots.get();
-  const u32 place = static_cast<u32>(span_start(span) / kSlotBytes);
-  const usize page = (u64{fraction_of_place(place)} * (slots * kPagesPerSlot) >> 32) * kCarvePage;
+  const usize page = index % (slots * kPagesPerSlot) * kCarvePage;
   const auto at = [&](usize offset) { return offset <= first ? 0 : stride.at_or_after(offset - first); };
   // In its page, or else the page's first block, or where there is none, block 0.
   usize block = at(page + index * kCacheLine);

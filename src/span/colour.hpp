@@ -4,9 +4,9 @@
 //   line    the first block starts so many lines in: the colour that the fewest spans of the class have (paper 3,
 //           section 8.2). Only where the layout has room for it.
 //   start   the block that is cut first. The others follow it in address order, and then those before it; so this costs
-//           no memory. The spans of a class take the cache indices one after the other, from one that depends on the
-//           class and on the kernel's random numbers. The page is the place's: spans that come to it one after the
-//           other, of whatever class, begin on a page that is resident already, and not ever another one.
+//           no memory. Its index and its page are the place's: neighbours have different ones, all of them, from one
+//           that depends on the kernel's random numbers, and spans that come to a place one after the other, of
+//           whatever class, begin on a page that is resident already, and not ever another one.
 //
 // Large blocks have a colour by their place (large/colour.hpp). Option `colour` switches all off.
 #pragma once
@@ -33,9 +33,7 @@ u32 index_of_place(u32 place);
 // The same where there are other than kCacheSets colours: a fraction of 2^32, far from those of neighbours.
 u32 fraction_of_place(u32 place);
 
-// The cache index for the block that a new span of the class is cut from first.
-u32 take_start_index(ClassIndex size_class);
-// That block.
+// The block that a new span is cut from first, by its start_index: the cache index of its place.
 u32 start_block(const Span* span);
 
 }  // namespace coffer

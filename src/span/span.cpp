@@ -91,7 +91,7 @@ Span* make_span(ClassIndex size_class, Heap* owner) {
   // relaxed: published by the remote word below.
   span->claim_at.store(claim_hot(reuse_threshold(layout.capacity), 0, 0), relaxed);
   span->size_class.set(static_cast<u8>(size_class));
-  span->start_index.set(static_cast<u8>(take_start_index(size_class)));
+  span->start_index.set(static_cast<u8>(index_of_place(run.slot / slots)));
   span->slots.set(static_cast<u8>(slots));
   span->shard.set(static_cast<u8>(shard));
   span->listed.set(0);
