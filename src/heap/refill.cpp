@@ -84,12 +84,17 @@ bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span) {
   return false;
 }
 
+// While a heap holds less, what a thread allocates first falls on other cache indices than what others do. Then the
+// order of addresses is worth more: 150 MB of 224-byte blocks took half as long again to read in the order in which
+// they were allocated when each span began in its midst.
+constexpr usize kFewSpans = usize{2} << 20;
+
 Span* new_span(Heap* heap, ClassIndex size_class) {
   // relaxed, both: a figure for budgets. Counted first: who has the record's number from an earlier life may take the
   // span at once, and end it, and what the record says then is another span's.
   const usize bytes = kSlotBytes << shape_of(size_class).slots_log2;
-  heap->held.fetch_add(bytes, relaxed);
-  Span* span = make_span(size_class, heap);
+  const usize before = heap->held.fetch_add(bytes, relaxed);
+  Span* span = make_span(size_class, heap, before < kFewSpans ? Start::coloured : Start::first);
   if (span == nullptr) heap->held.fetch_sub(bytes, relaxed);
   return span;
 }

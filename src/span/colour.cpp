@@ -60,9 +60,10 @@ u32 fraction_of_place(u32 place) { return static_cast<u32>((g_seed.get() + place
 
 u32 start_block(const Span* span) {
   if (g_span_choices.coloured.get() == 0) return 0;
+  const u32 index = span->start_index.get();
+  if (index == kNoStartIndex) return 0;
   const Stride stride = stride_of(span);
   const usize first = first_offset(span);
-  const u32 index = span->start_index.get();
   // Small blocks begin in the first slot, whose blocks are freed fastest.
   const u32 slots = stride.bytes <= kMostInFirstSlot ? 1 : span->slots.get();
   const usize page = index % (slots * kPagesPerSlot) * kCarvePage;

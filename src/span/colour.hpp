@@ -6,7 +6,9 @@
 //   start   the block that is cut first. The others follow it in address order, and then those before it; so this costs
 //           no memory. Its index and its page are the place's: neighbours have different ones, all of them, from one
 //           that depends on the kernel's random numbers, and spans that come to a place one after the other, of
-//           whatever class, begin on a page that is resident already, and not ever another one.
+//           whatever class, begin on a page that is resident already, and not ever another one. Only the first spans
+//           of a heap begin so (heap/refill.cpp): many blocks of a size reach all indices anyhow, and who reads them in
+//           the order in which they were allocated would jump back twice a span.
 //
 // Large blocks have a colour by their place (large/colour.hpp). Option `colour` switches all off.
 #pragma once
@@ -33,7 +35,10 @@ u32 index_of_place(u32 place);
 // The same where there are other than kCacheSets colours: a fraction of 2^32, far from those of neighbours.
 u32 fraction_of_place(u32 place);
 
-// The block that a new span is cut from first, by its start_index: the cache index of its place.
+// The block that a new span is cut from first, by its start_index: the cache index of its place, or none, which is
+// block 0.
+inline constexpr u32 kNoStartIndex = 255;
+static_assert(kCacheSets <= kNoStartIndex);
 u32 start_block(const Span* span);
 
 }  // namespace coffer

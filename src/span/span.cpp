@@ -68,7 +68,7 @@ u64 touched_pages(const Span* span) {
   return touched & all;
 }
 
-Span* make_span(ClassIndex size_class, Heap* owner) {
+Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
   const ClassLayout layout = shape_of(size_class);
   const u32 slots = 1u << layout.slots_log2;
   const u32 shard = current_shard();
@@ -91,7 +91,7 @@ Span* make_span(ClassIndex size_class, Heap* owner) {
   // relaxed: published by the remote word below.
   span->claim_at.store(claim_hot(reuse_threshold(layout.capacity), 0, 0), relaxed);
   span->size_class.set(static_cast<u8>(size_class));
-  span->start_index.set(static_cast<u8>(index_of_place(run.slot / slots)));
+  span->start_index.set(static_cast<u8>(start == Start::coloured ? index_of_place(run.slot / slots) : kNoStartIndex));
   span->slots.set(static_cast<u8>(slots));
   span->shard.set(static_cast<u8>(shard));
   span->listed.set(0);

@@ -112,8 +112,10 @@ u64 touched_pages(const Span* span);
 
 // --- Life. ---
 
+// Which block of a span is cut first: one that is chosen for its cache index (span/colour.hpp), or block 0.
+enum class Start : u8 { coloured, first };
 // A new span of the class in state hot, no page cut, owned by `owner`. nullptr: no memory.
-Span* make_span(ClassIndex size_class, Heap* owner);
+Span* make_span(ClassIndex size_class, Heap* owner, Start start = Start::coloured);
 // Ends the span's life and gives its slots back. The caller holds it alone: no block is live, it is on no list, and
 // its state is claimed (its claimant calls) or returning.
 void end_span(Span* span);

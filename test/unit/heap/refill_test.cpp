@@ -31,6 +31,30 @@ FRESH_TEST(Refill, ANewSpanIsCutPageByPage) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// A thread's first blocks begin anywhere in their span; where it has many, the order of addresses is kept.
+FRESH_TEST(Refill, LaterSpansAreCutFromTheirFirstBlockOn) {
+  start_heaps();
+  g_span_choices.coloured.set(1);
+  u32 early = 0, late = 0, elsewhere = 0;
+  const Span* before = nullptr;
+  for (u32 i = 0; i < 200 * kCapacity; ++i) {
+    const void* block = take();
+    const Span* span = span_of(block);
+    if (span == before) continue;
+    before = span;
+    if (held_by(t_heap) <= usize{2} << 20) {
+      ++early;
+      if (block != block_at(span, 0)) ++elsewhere;
+    } else {
+      ++late;
+      EXPECT_EQ(block, block_at(span, 0));
+    }
+  }
+  EXPECT_GT(early, 30u);
+  EXPECT_GT(late, 50u);
+  EXPECT_GT(elsewhere, early / 2);
+}
+
 FRESH_TEST(Refill, TakesWhatTheOwnerFreedThenWhatOthersFreedThenAnAbsentPage) {
   start_heaps();
   const Blocks blocks = take_many(kBlocksPerPage);

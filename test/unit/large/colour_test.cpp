@@ -113,7 +113,7 @@ FRESH_TEST(LargeColour, SizesThatTakeTurnsTouchNoFurtherPages) {
       char* run = block - offset_of(block);
       const usize slots = record(block)->slots.get();
       for (usize size = longest; slots_of(size) == slots; size -= 1000) {
-        release(block);
+        free_block(block);
         block = static_cast<char*>(allocate(size));
         ASSERT_EQ(block - offset_of(block), run) << size;
         std::memset(block, 7, size);

@@ -66,6 +66,18 @@ FRESH_TEST(Colour, EveryBlockIsCutOnceFromTheStartBlockOn) {
   }
 }
 
+FRESH_TEST(Colour, NoStartIsTheFirstBlock) {
+  start_coloured();
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    for (u32 i = 0; i < 3; ++i) {
+      Span* span = make_span(c, nullptr, Start::first);
+      ASSERT_NE(span, nullptr);
+      EXPECT_EQ(start_block(span), 0u);
+      expect_whole(span);
+    }
+  }
+}
+
 FRESH_TEST(Colour, FlatSpansHaveColoursToo) {
   start_coloured(true);
   for (ClassIndex c = 0; c < kClasses; ++c) {
