@@ -126,11 +126,12 @@ enum coffer_rt_error coffer_rt_add_region(struct coffer_rt* heap, void* region, 
 static struct coffer_rt* region_of(struct coffer_rt* heap, const void* block) {
   struct coffer_rt* region = heap;
   do {
+    RT_LOOP(regions);
     if ((uintptr_t)block - (uintptr_t)region->base < region->bytes) {
       break;
     }
     region = region->next;
-  } while (region != NULL);  // COUNT regions
+  } while (region != NULL);
   return region;
 }
 
@@ -138,9 +139,10 @@ static void* take(struct coffer_rt* heap, size_t size) {
   void* block = NULL;
   struct coffer_rt* region = heap;
   do {
+    RT_LOOP(regions);
     block = region->policy == NULL ? coffer_rt_tree_take(region, size) : region->policy->alloc(region, size);
     region = region->next;
-  } while (block == NULL && region != NULL);  // COUNT regions
+  } while (block == NULL && region != NULL);
   return block;
 }
 
@@ -176,8 +178,9 @@ void* coffer_rt_alloc_aligned(struct coffer_rt* heap, size_t alignment, size_t s
   void* block = NULL;
   if (coffer_rt_tree_request(heap, alignment, size, &request)) {
     for (struct coffer_rt* region = heap; block == NULL && region != NULL; region = region->next) {
+      RT_LOOP(regions);
       block = coffer_rt_tree_take_request(region, &request);
-    }  // COUNT regions
+    }
   }
   unlock(heap);
   return block;
@@ -249,10 +252,11 @@ size_t coffer_rt_usable_size(struct coffer_rt* heap, const void* block) {
 static size_t largest_free(struct coffer_rt* heap) {
   size_t largest = 0;
   for (struct coffer_rt* region = heap; region != NULL; region = region->next) {
+    RT_LOOP(regions);
     const size_t here =
         region->policy == NULL ? coffer_rt_tree_largest_free(region) : region->policy->largest_free(region);
     largest = here > largest ? here : largest;
-  }  // COUNT regions
+  }
   return largest;
 }
 

@@ -63,25 +63,34 @@ static uint64_t live_units(const struct coffer_rt_load* load, const struct range
   return units < one ? one : units;
 }
 
-// ends[j] becomes the end of the memory that blocks of order j and below can ever be in, in units.
+// Where the last place ends at which a block of 2^order units can ever begin, at the lowest free address: below it
+// stands something in each aligned run of its size, and all of it with the block itself is at most `live` units.
+// ends[i] is the end of the memory that blocks of order i and below can be in, so what begins at or beyond ends[i-1] is
+// of order i at least.
+static uint64_t end_of(const uint64_t* ends, uint64_t live, unsigned order) {
+  uint64_t budget = live - ((uint64_t)1 << order);  // what else may be live when one is asked for
+  uint64_t passed = 0;                              // runs of 2^order units that can all be occupied
+  for (unsigned i = 0; i < order; ++i) {
+    const uint64_t runs = shift_up(ends[i], order);
+    if (runs > passed) {
+      const uint64_t affordable = budget >> i;
+      if (affordable < runs - passed) {
+        return (passed + affordable + 1U) << order;
+      }
+      budget -= (runs - passed) << i;
+      passed = runs;
+    }
+  }
+  return (passed + (budget >> order) + 1U) << order;
+}
+
+// Units that are enough for blocks of up to 2^orders units, `live` of them at a time; live >= 2^orders.
 static uint64_t first_fit_units(uint64_t live, unsigned orders) {
   uint64_t ends[64];
   ends[0] = live;
   for (unsigned j = 1; j <= orders; ++j) {
-    // What must be live before a block of order j goes beyond ends[j-1]: in each aligned run of 2^j units a block, of
-    // order i at least from ends[i-1] on.
-    uint64_t before = 0;
-    uint64_t passed = 0;
-    for (unsigned i = 0; i < j; ++i) {
-      const uint64_t runs = shift_up(ends[i], j);
-      before += (runs - passed) << i;
-      passed = runs;
-    }
-    const uint64_t own = (uint64_t)1 << j;
-    ends[j] = passed << j;
-    if (live >= before + own) {
-      ends[j] += (((live - before - own) >> j) + 1U) << j;
-    }
+    const uint64_t end = end_of(ends, live, j);
+    ends[j] = end > ends[j - 1U] ? end : ends[j - 1U];
   }
   return ends[orders];
 }
@@ -90,7 +99,7 @@ static bool range_of(const struct coffer_rt_load* load, size_t min_block, struct
   const unsigned min_log2 = rt_highest(min_block);
   const size_t smallest = load->smallest > 0U ? load->smallest : 1U;
   if ((min_block & (min_block - 1U)) != 0U || load->largest < smallest || load->live_bytes < load->smallest ||
-      load->largest >= LIMIT || load->live_bytes >= LIMIT || (uint64_t)load->live_blocks >= LIMIT) {
+      (uint64_t)load->largest >= LIMIT || (uint64_t)load->live_bytes >= LIMIT || (uint64_t)load->live_blocks >= LIMIT) {
     return false;
   }
   const size_t low = (smallest - 1U) >> min_log2;

@@ -29,6 +29,7 @@ static int node_order(const rt_word* f, unsigned level) {
     const rt_word usable = ~f[-2];
     unsigned j = 1;
     while (j <= cell_order && (f[j] & usable) == 0U) {
+      RT_LOOP(own);
       ++j;
     }
     order = (int)cell_order - (int)j;
@@ -128,6 +129,7 @@ static void lower(struct coffer_rt* heap, unsigned level, size_t node, int order
   const unsigned top = heap->u.tree.top;
   const struct rt_level* where = &heap->u.tree.level[level];
   while (level < top) {
+    RT_LOOP(lower_levels);
     ++level;
     ++where;
     const rt_word bit = (rt_word)1 << (node & (RT_RADIX - 1U));
@@ -144,6 +146,7 @@ static void lower(struct coffer_rt* heap, unsigned level, size_t node, int order
     rt_word* highest = word + 1;  // the highest order that the node still has
     rt_word rest = 0;
     do {
+      RT_LOOP(lower);
       const rt_word changed = *word ^ bit;
       *word = changed;
       rest = changed & usable;
@@ -151,7 +154,7 @@ static void lower(struct coffer_rt* heap, unsigned level, size_t node, int order
         highest = word;
       }
       --word;
-    } while ((*word & bit) != 0U);  // COUNT lower
+    } while ((*word & bit) != 0U);
     if (word < f) {
       if (f[0] != 0U) {
         order = cell_order + (int)rt_largest_run(f[0]);
@@ -175,6 +178,7 @@ static void raise(struct coffer_rt* heap, unsigned level, size_t node, rt_word f
   bool is_new = true;  // the free cells of the node have changed, not only its runs of smaller orders
   unsigned order = 0;
   while (level < top) {
+    RT_LOOP(raise_levels);
     if (is_new) {
       order = cell_order + (free_cells == RT_FULL ? RT_RADIX_LOG2 : rt_largest_run(free_cells));
     }
@@ -192,10 +196,11 @@ static void raise(struct coffer_rt* heap, unsigned level, size_t node, rt_word f
     const bool had_none = (old & ~f[-2]) == 0U;
     // From the new order downwards, till the bit is set; behind the last order stands a word of ones.
     do {
+      RT_LOOP(raise);
       *word = old | bit;
       ++word;
       old = *word;
-    } while ((old & bit) == 0U);  // COUNT raise
+    } while ((old & bit) == 0U);
     is_new = order == cell_order;
     free_cells = f[0];
     if (!is_new && !had_none) {
@@ -226,6 +231,7 @@ void* coffer_rt_tree_take_request(struct coffer_rt* heap, const struct rt_reques
   const unsigned order = (target * RT_RADIX_LOG2) + request->run;
   size_t node = 0;
   while (level > target) {
+    RT_LOOP(descend);
     const rt_word cells = f[(level * RT_RADIX_LOG2) - order] & ~f[-2];
     if (cells == 0U) {
       return NULL;  // at the top only: below, the cell's bit has promised a run
@@ -234,7 +240,7 @@ void* coffer_rt_tree_take_request(struct coffer_rt* heap, const struct rt_reques
     --level;
     --where;
     f = where->first + (node * rt_stride(level));
-  }  // COUNT descend
+  }
   const rt_word runs = rt_runs(f[0], request->run);
   if (runs == 0U) {
     return NULL;  // at the top only
@@ -263,9 +269,10 @@ struct place {
 // Why an address in the region is no live block: the cell is inside one, or free.
 static enum coffer_rt_error blame(const struct coffer_rt* heap, unsigned level, size_t cell) {
   while (level < heap->u.tree.top && rt_node(heap, level, cell >> RT_RADIX_LOG2)[0] == RT_FULL) {
+    RT_LOOP(blame);
     cell >>= RT_RADIX_LOG2;
     ++level;
-  }  // COUNT blame
+  }
   const rt_word* f = rt_node(heap, level, cell >> RT_RADIX_LOG2);
   return (((f[0] >> (cell & (RT_RADIX - 1U))) & 1U) != 0U) ? COFFER_RT_DOUBLE : COFFER_RT_BAD;
 }
@@ -284,6 +291,7 @@ static enum coffer_rt_error find(const struct coffer_rt* heap, const unsigned ch
   rt_word* f = where->first + (node * rt_stride(0));
   // A node that is all free has no live block: it belongs to a free or live cell above it, at whose start we must be.
   while (f[0] == RT_FULL) {
+    RT_LOOP(climb);
     if (cell != 0U || level == heap->u.tree.top) {
       return blame(heap, level, (node << RT_RADIX_LOG2) + cell);
     }
@@ -292,7 +300,7 @@ static enum coffer_rt_error find(const struct coffer_rt* heap, const unsigned ch
     cell = (unsigned)(node & (RT_RADIX - 1U));
     node >>= RT_RADIX_LOG2;
     f = where->first + (node * rt_stride(level));
-  }  // COUNT climb
+  }
   if ((((f[0] | f[-1]) >> cell) & 1U) != 0U) {
     return blame(heap, level, (node << RT_RADIX_LOG2) + cell);
   }
