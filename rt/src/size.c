@@ -25,6 +25,8 @@ static uint64_t scale(uint64_t a, unsigned log2, uint64_t c) {
   return quotient;
 }
 
+static bool is_beyond(uint64_t value) { return value >= LIMIT; }
+
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 // The orders of the smallest and largest block, and what the smallest request is.
@@ -99,7 +101,7 @@ static bool range_of(const struct coffer_rt_load* load, size_t min_block, struct
   const unsigned min_log2 = rt_highest(min_block);
   const size_t smallest = load->smallest > 0U ? load->smallest : 1U;
   if ((min_block & (min_block - 1U)) != 0U || load->largest < smallest || load->live_bytes < load->smallest ||
-      (uint64_t)load->largest >= LIMIT || (uint64_t)load->live_bytes >= LIMIT || (uint64_t)load->live_blocks >= LIMIT) {
+      is_beyond(load->largest) || is_beyond(load->live_bytes) || is_beyond(load->live_blocks)) {
     return false;
   }
   const size_t low = (smallest - 1U) >> min_log2;
