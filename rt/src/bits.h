@@ -10,10 +10,10 @@
 
 #if UINTPTR_MAX > 0xFFFFFFFFU
 typedef uint64_t rt_word;
-#define COFFER_RT_WORD_LOG2 6U
+#define COFFER_RT_WORD_LOG2 6
 #else
 typedef uint32_t rt_word;
-#define COFFER_RT_WORD_LOG2 5U
+#define COFFER_RT_WORD_LOG2 5
 #endif
 
 #ifndef COFFER_RT_RADIX_LOG2

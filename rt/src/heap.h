@@ -5,20 +5,20 @@
 // nodes stands for: RT_RADIX^l units. A block of 2^k units is a run of cells of level k / RT_RADIX_LOG2.
 //
 // A node is an array of words, pointed to by f:
-//   f[-2]      live (levels above 0 only): cells of live blocks of this level, and cells beyond the end
-//   f[-1]      inside: the same, but not the first cell of a block
+//   f[-2]      usable (levels above 0 only): cells that are neither of a live block of this level nor beyond the end
+//   f[-1]      inside: cells of a live block of this level, but not its first
 //   f[0]       free: cells that are free as a whole
 //   f[j]       for j = 1..l*RT_RADIX_LOG2: cells whose node has an aligned free run of at least
 //              2^(l*RT_RADIX_LOG2 - j) units. So order k is at f[l*RT_RADIX_LOG2 - k]; f[0] is the highest, the cell.
 //   f[last+1]  all ones (levels above 0 only): ends the loop that sets bits
 // "Has a run" is what the cell's node says, also of live cells, whose nodes are as if free: so blocks come and go
-// without a touch on f[1..]. Who searches masks live cells out.
+// without a touch on f[1..]. Who searches takes the usable cells only.
 //
 // Invariants (coffer_rt_check tests them):
 //   1. f[0] is a subset of f[1], f[1] of f[2], and so on.
-//   2. A node whose f[0] is RT_FULL has every f[j] RT_FULL, nothing inside or live; and so have the nodes below it.
+//   2. A node whose f[0] is RT_FULL has every f[j] RT_FULL, nothing inside, all usable; and so have the nodes below it.
 //   3. A cell is free, live, or split (neither). The node of a free or live cell is RT_FULL, that of a split cell not.
-//      At level 0, a unit that is not free is live. Cells beyond the end are live, as one block, and have no node.
+//      At level 0, a unit that is not free is live. Cells beyond the end look live, as one block, and have no node.
 //   4. A cell's bit in f[j] is set if and only if its node has a run of that order.
 #ifndef COFFER_RT_HEAP_H
 #define COFFER_RT_HEAP_H
@@ -30,14 +30,31 @@
 #include "bits.h"
 #include "coffer/coffer_rt.h"
 
-// Names a loop for tools/longest_path.py, which has its bound; tests count by it.
+// Marks how often something happens in a call: for each mark there is a bound, which docs/design/rt.md proves, tests
+// count, and tools/longest_path.py uses. With COFFER_RT_MARKS a mark is a label; with COFFER_RT_MARKS == 2 a no-op
+// stands at it, so that the tool sees just where it is. Either way the compiler makes the same of the rest.
 #ifndef RT_LOOP
+#if !defined(COFFER_RT_MARKS)
 #define RT_LOOP(name) ((void)0)
+#elif COFFER_RT_MARKS == 2
+#define RT_LOOP(name) __asm__ volatile("rt_mark_" #name "_%=: nop" ::)
+#else
+#define RT_LOOP(name) __asm__ volatile("rt_mark_" #name "_%=:" ::)
+#endif
 #endif
 
 #define RT_WORD_BITS (1U << COFFER_RT_WORD_LOG2)
 // Levels for every heap that size_t can name.
 #define RT_LEVELS ((RT_WORD_BITS / RT_RADIX_LOG2) + 1U)
+
+// The level of the cells that blocks of an order below 64 are runs of. Division takes long on small processors.
+#if COFFER_RT_RADIX_LOG2 == 5
+#define RT_LEVEL_OF(order) (((order) * 13U) >> 6U)
+#elif COFFER_RT_RADIX_LOG2 == 6
+#define RT_LEVEL_OF(order) (((order) * 43U) >> 8U)
+#else
+#define RT_LEVEL_OF(order) ((order) / RT_RADIX_LOG2)
+#endif
 
 struct rt_level {
   rt_word* first;  // f of node 0
@@ -76,6 +93,7 @@ struct coffer_rt {
   unsigned char* base;  // unit 0
   size_t bytes;         // from base on
   unsigned min_log2;
+  bool is_plain;  // one region, the tree, no hooks: nothing stands between a call and the tree
   bool sums;
   const struct rt_policy* policy;  // NULL: the tree
   struct coffer_rt* next;          // the next region
@@ -89,9 +107,8 @@ struct coffer_rt {
 };
 
 // The words of a node, and how many of them stand before f.
-static inline size_t rt_stride(unsigned level) {
-  return level == 0U ? 2U : ((size_t)level * RT_RADIX_LOG2) + 4U;
-}
+static inline size_t rt_stride_above(unsigned level) { return ((size_t)level * RT_RADIX_LOG2) + 4U; }
+static inline size_t rt_stride(unsigned level) { return level == 0U ? 2U : rt_stride_above(level); }
 static inline size_t rt_before(unsigned level) { return level == 0U ? 1U : 2U; }
 
 static inline rt_word* rt_node(const struct coffer_rt* heap, unsigned level, size_t node) {

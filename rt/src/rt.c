@@ -100,6 +100,7 @@ struct coffer_rt* coffer_rt_init(void* region, size_t bytes, const struct coffer
   heap->min_log2 = rt_highest(min_block);
   heap->alignment = choose_alignment(options, min_block, bytes);
   heap->region_bytes = bytes;
+  heap->is_plain = heap->policy == NULL && options->lock == NULL && options->on_error == NULL;
   return lay_out(heap, sizeof(struct coffer_rt), bytes - skipped) ? heap : NULL;
 }
 
@@ -117,6 +118,7 @@ enum coffer_rt_error coffer_rt_add_region(struct coffer_rt* heap, void* region, 
       last = last->next;
     }
     last->next = added;
+    heap->is_plain = false;
   }
   unlock(heap);
   return error;
@@ -159,11 +161,15 @@ static enum coffer_rt_error give_back(struct coffer_rt* heap, void* block) {
   return error;
 }
 
-void* coffer_rt_alloc(struct coffer_rt* heap, size_t size) {
+static __attribute__((noinline)) void* alloc_hooked(struct coffer_rt* heap, size_t size) {
   lock(heap);
   void* block = take(heap, size);
   unlock(heap);
   return block;
+}
+
+void* coffer_rt_alloc(struct coffer_rt* heap, size_t size) {
+  return heap->is_plain ? coffer_rt_tree_take(heap, size) : alloc_hooked(heap, size);
 }
 
 void* coffer_rt_alloc_aligned(struct coffer_rt* heap, size_t alignment, size_t size) {
@@ -186,7 +192,7 @@ void* coffer_rt_alloc_aligned(struct coffer_rt* heap, size_t alignment, size_t s
   return block;
 }
 
-enum coffer_rt_error coffer_rt_free(struct coffer_rt* heap, void* block) {
+static __attribute__((noinline)) enum coffer_rt_error free_hooked(struct coffer_rt* heap, void* block) {
   enum coffer_rt_error error = COFFER_RT_OK;
   if (block != NULL) {
     lock(heap);
@@ -194,6 +200,11 @@ enum coffer_rt_error coffer_rt_free(struct coffer_rt* heap, void* block) {
     unlock(heap);
   }
   return error;
+}
+
+enum coffer_rt_error coffer_rt_free(struct coffer_rt* heap, void* block) {
+  const bool is_here = (uintptr_t)block - (uintptr_t)heap->base < heap->bytes;
+  return heap->is_plain && is_here ? coffer_rt_tree_free(heap, (unsigned char*)block) : free_hooked(heap, block);
 }
 
 static size_t usable_size(const struct coffer_rt* region, const void* block) {

@@ -3,6 +3,9 @@
 // together can be taken together.
 #include "heap.h"
 
+// The two bounded calls are to be one function each: what they call is put in place.
+#define RT_INLINE static inline __attribute__((always_inline))
+
 // How much memory a heap of so many units needs beside them. Levels are added till one node holds all cells and has
 // room for one more, so that even the whole heap is a run of cells.
 size_t coffer_rt_tree_words(size_t units) {
@@ -20,13 +23,13 @@ size_t coffer_rt_tree_words(size_t units) {
 }
 
 // The largest order of which the node has a free run; -1 if nothing is free.
-static int node_order(const rt_word* f, unsigned level) {
+RT_INLINE int node_order(const rt_word* f, unsigned level) {
   const unsigned cell_order = level * RT_RADIX_LOG2;
   int order = -1;
   if (f[0] != 0U) {
     order = (int)(cell_order + rt_largest_run(f[0]));
   } else if (level > 0U) {
-    const rt_word usable = ~f[-2];
+    const rt_word usable = f[-2];
     unsigned j = 1;
     while (j <= cell_order && (f[j] & usable) == 0U) {
       RT_LOOP(own);
@@ -51,7 +54,7 @@ static void node_init(struct coffer_rt* heap, unsigned level, size_t node) {
   f[0] = present;
   if (level > 0U) {
     const unsigned cell_order = level * RT_RADIX_LOG2;
-    f[-2] = beyond;
+    f[-2] = present;
     for (unsigned j = 1; j <= cell_order; ++j) {
       f[j] = present;
     }
@@ -88,7 +91,7 @@ void coffer_rt_tree_init(struct coffer_rt* heap, rt_word* words) {
 }
 
 // The smallest order with 2^order * unit >= size, size not 0.
-static unsigned order_of(const struct coffer_rt* heap, size_t size) {
+RT_INLINE unsigned order_of(const struct coffer_rt* heap, size_t size) {
   const size_t units = (size - 1U) >> heap->min_log2;
   return units == 0U ? 0U : rt_highest(units) + 1U;
 }
@@ -96,7 +99,7 @@ static unsigned order_of(const struct coffer_rt* heap, size_t size) {
 // With sums, a block of order k has as many cells of level (k - 1) / RT_RADIX_LOG2 as it needs: over half of those of
 // 2^k units, since a smaller order would do otherwise.
 static void request_sum(const struct coffer_rt* heap, unsigned order, size_t size, struct rt_request* request) {
-  const unsigned level = (order - 1U) / RT_RADIX_LOG2;
+  const unsigned level = RT_LEVEL_OF(order - 1U);
   const unsigned cell_log2 = (level * RT_RADIX_LOG2) + heap->min_log2;
   const unsigned cells = (unsigned)((size - 1U) >> cell_log2) + 1U;
   if (cells < RT_RADIX) {
@@ -114,7 +117,7 @@ bool coffer_rt_tree_request(const struct coffer_rt* heap, size_t alignment, size
     return false;
   }
   const unsigned order = order_of(heap, larger);
-  request->level = order / RT_RADIX_LOG2;
+  request->level = RT_LEVEL_OF(order);
   request->run = order - (request->level * RT_RADIX_LOG2);
   request->cells = 1U << request->run;
   if (heap->sums && order > 0U && larger == wanted) {
@@ -125,7 +128,7 @@ bool coffer_rt_tree_request(const struct coffer_rt* heap, size_t alignment, size
 
 // The node's largest free run has become smaller: it is `order` now, -1 if there is none. Clears the bits that are no
 // longer true in the nodes above.
-static void lower(struct coffer_rt* heap, unsigned level, size_t node, int order) {
+RT_INLINE void lower(struct coffer_rt* heap, unsigned level, size_t node, int order) {
   const unsigned top = heap->u.tree.top;
   const struct rt_level* where = &heap->u.tree.level[level];
   while (level < top) {
@@ -134,128 +137,138 @@ static void lower(struct coffer_rt* heap, unsigned level, size_t node, int order
     ++where;
     const rt_word bit = (rt_word)1 << (node & (RT_RADIX - 1U));
     node >>= RT_RADIX_LOG2;
-    rt_word* f = where->first + (node * rt_stride(level));
+    rt_word* f = where->first + (node * rt_stride_above(level));
     const int cell_order = (int)(level * RT_RADIX_LOG2);
-    const rt_word usable = ~f[-2];
+    const rt_word usable = f[-2];
     // From the first order that is gone, upwards, while the bit is set. A cell that lost a run was not live, so its
     // bit in f[-1], behind the last of these words, is clear.
     rt_word* word = f + (cell_order - order - 1);
     if ((*word & bit) == 0U) {
       return;
     }
-    rt_word* highest = word + 1;  // the highest order that the node still has
     rt_word rest = 0;
     do {
       RT_LOOP(lower);
       const rt_word changed = *word ^ bit;
       *word = changed;
       rest = changed & usable;
-      if (rest != 0U) {
-        highest = word;
-      }
       --word;
-    } while ((*word & bit) != 0U);
-    if (word < f) {
-      if (f[0] != 0U) {
-        order = cell_order + (int)rt_largest_run(f[0]);
-        continue;
-      }
-    } else if (rest != 0U) {
-      return;
-    } else {
-      // The node's own largest run was of this order.
+    } while (rest != 0U && (*word & bit) != 0U);
+    // If no other cell has a run of this order, none has one of the higher orders, and the node's largest is below.
+    order = cell_order - (int)(word - f) - (rest != 0U ? 1 : 2);
+    while ((*word & bit) != 0U) {
+      RT_LOOP(lower);
+      *word ^= bit;
+      --word;
     }
-    order = cell_order - (int)(highest - f);
+    if (word < f && f[0] != 0U) {
+      RT_LOOP(whole);
+      order = cell_order + (int)rt_largest_run(f[0]);
+    } else if (rest != 0U) {
+      return;  // the node's largest run is in another cell
+    } else {
+      // The order found above.
+    }
   }
 }
 
 // The node has free cells that it had not: its largest free run may be larger. Sets the bits that are true now in the
 // nodes above.
-static void raise(struct coffer_rt* heap, unsigned level, size_t node, rt_word free_cells) {
+RT_INLINE void raise(struct coffer_rt* heap, unsigned level, size_t node, rt_word free_cells) {
   const unsigned top = heap->u.tree.top;
   const struct rt_level* where = &heap->u.tree.level[level];
   unsigned cell_order = level * RT_RADIX_LOG2;
-  bool is_new = true;  // the free cells of the node have changed, not only its runs of smaller orders
-  unsigned order = 0;
+  unsigned order = cell_order + rt_largest_run(free_cells);
   while (level < top) {
     RT_LOOP(raise_levels);
-    if (is_new) {
-      order = cell_order + (free_cells == RT_FULL ? RT_RADIX_LOG2 : rt_largest_run(free_cells));
-    }
     ++level;
     ++where;
     cell_order += RT_RADIX_LOG2;
     const rt_word bit = (rt_word)1 << (node & (RT_RADIX - 1U));
     node >>= RT_RADIX_LOG2;
-    rt_word* f = where->first + (node * rt_stride(level));
+    rt_word* f = where->first + (node * rt_stride_above(level));
     rt_word* word = f + (cell_order - order);
-    rt_word old = *word;
+    const rt_word old = *word;
     if ((old & bit) != 0U) {
       return;
     }
-    const bool had_none = (old & ~f[-2]) == 0U;
-    // From the new order downwards, till the bit is set; behind the last order stands a word of ones.
-    do {
+    *word = old | bit;
+    // And the orders below, till the bit is set; behind the last stands a word of ones.
+    ++word;
+    while ((*word & bit) == 0U) {
       RT_LOOP(raise);
-      *word = old | bit;
+      *word |= bit;
       ++word;
-      old = *word;
-    } while ((old & bit) == 0U);
-    is_new = order == cell_order;
-    free_cells = f[0];
-    if (!is_new && !had_none) {
-      return;
+    }
+    if (order == cell_order) {
+      RT_LOOP(joined);
+      order += rt_largest_run(f[0]);
+    } else if ((old & f[-2]) != 0U) {
+      return;  // another cell has had such a run
+    } else {
+      // The node's largest run is larger now.
     }
   }
 }
 
 // Makes `mask` of a node's cells a live block.
-static void occupy(struct coffer_rt* heap, unsigned level, size_t node, rt_word mask) {
+RT_INLINE void occupy(struct coffer_rt* heap, unsigned level, size_t node, rt_word mask) {
   rt_word* f = rt_node(heap, level, node);
   f[-1] |= mask & (mask - 1U);
   f[0] ^= mask;
   if (level > 0U) {
-    f[-2] |= mask;
+    f[-2] ^= mask;
   }
   lower(heap, level, node, node_order(f, level));
 }
 
-void* coffer_rt_tree_take_request(struct coffer_rt* heap, const struct rt_request* request) {
-  const unsigned target = request->level;
+RT_INLINE void* take(struct coffer_rt* heap, unsigned target, unsigned run, unsigned cells) {
   unsigned level = heap->u.tree.top;
   if (target > level) {
     return NULL;
   }
   const struct rt_level* where = &heap->u.tree.level[level];
   const rt_word* f = where->first;
-  const unsigned order = (target * RT_RADIX_LOG2) + request->run;
+  const unsigned order = (target * RT_RADIX_LOG2) + run;
   size_t node = 0;
   while (level > target) {
     RT_LOOP(descend);
-    const rt_word cells = f[(level * RT_RADIX_LOG2) - order] & ~f[-2];
-    if (cells == 0U) {
+    const rt_word having = f[(level * RT_RADIX_LOG2) - order] & f[-2];
+    if (having == 0U) {
       return NULL;  // at the top only: below, the cell's bit has promised a run
     }
-    node = (node << RT_RADIX_LOG2) + rt_lowest(cells);
+    node = (node << RT_RADIX_LOG2) + rt_lowest(having);
     --level;
     --where;
     f = where->first + (node * rt_stride(level));
   }
-  const rt_word runs = rt_runs(f[0], request->run);
+  const rt_word runs = rt_runs(f[0], run);
   if (runs == 0U) {
     return NULL;  // at the top only
   }
   const unsigned cell = rt_lowest(runs);
-  occupy(heap, level, node, ((((rt_word)1 << (request->cells - 1U)) << 1U) - 1U) << cell);
+  occupy(heap, level, node, ((((rt_word)1 << (cells - 1U)) << 1U) - 1U) << cell);
   return heap->base + (((node << RT_RADIX_LOG2) + cell) << ((target * RT_RADIX_LOG2) + heap->min_log2));
 }
 
-void* coffer_rt_tree_take(struct coffer_rt* heap, size_t size) {
+void* coffer_rt_tree_take_request(struct coffer_rt* heap, const struct rt_request* request) {
+  return take(heap, request->level, request->run, request->cells);
+}
+
+static __attribute__((noinline)) void* take_sum(struct coffer_rt* heap, size_t size) {
   struct rt_request request;
-  if (!coffer_rt_tree_request(heap, 1, size, &request)) {
-    return NULL;
+  return coffer_rt_tree_request(heap, 1, size, &request) ? coffer_rt_tree_take_request(heap, &request) : NULL;
+}
+
+void* coffer_rt_tree_take(struct coffer_rt* heap, size_t size) {
+  if (heap->sums) {
+    return take_sum(heap, size);
   }
-  return coffer_rt_tree_take_request(heap, &request);
+  // No size is too large for this: an order that no tree has is refused by its level.
+  const unsigned order = order_of(heap, size == 0U ? 1U : size);
+  const unsigned level = RT_LEVEL_OF(order);
+  const unsigned run = order - (level * RT_RADIX_LOG2);
+  return take(heap, level, run, 1U << run);
 }
 
 // A live block: where it is, and its cells.
@@ -266,23 +279,29 @@ struct place {
   rt_word mask;
 };
 
-// Why an address in the region is no live block: the cell is inside one, or free.
-static enum coffer_rt_error blame(const struct coffer_rt* heap, unsigned level, size_t cell) {
+// Why an address of the region is no live block: it is inside one, inside a unit, or free.
+static __attribute__((noinline)) enum coffer_rt_error blame(const struct coffer_rt* heap, const unsigned char* block) {
+  const size_t offset = (size_t)(block - heap->base);
+  size_t cell = offset >> heap->min_log2;
+  if ((cell << heap->min_log2) != offset) {
+    return COFFER_RT_BAD;
+  }
+  unsigned level = 0;
   while (level < heap->u.tree.top && rt_node(heap, level, cell >> RT_RADIX_LOG2)[0] == RT_FULL) {
     RT_LOOP(blame);
     cell >>= RT_RADIX_LOG2;
     ++level;
   }
   const rt_word* f = rt_node(heap, level, cell >> RT_RADIX_LOG2);
-  return (((f[0] >> (cell & (RT_RADIX - 1U))) & 1U) != 0U) ? COFFER_RT_DOUBLE : COFFER_RT_BAD;
+  return ((f[0] >> (cell & (RT_RADIX - 1U))) & 1U) != 0U ? COFFER_RT_DOUBLE : COFFER_RT_BAD;
 }
 
-// Finds the live block that starts at an address of the region.
-static enum coffer_rt_error find(const struct coffer_rt* heap, const unsigned char* block, struct place* place) {
+// Finds the live block that starts at an address of the region; false if there is none.
+RT_INLINE bool find(const struct coffer_rt* heap, const unsigned char* block, struct place* place) {
   const size_t offset = (size_t)(block - heap->base);
   const size_t unit = offset >> heap->min_log2;
   if ((unit << heap->min_log2) != offset) {
-    return COFFER_RT_BAD;
+    return false;
   }
   const struct rt_level* where = heap->u.tree.level;
   unsigned level = 0;
@@ -293,50 +312,50 @@ static enum coffer_rt_error find(const struct coffer_rt* heap, const unsigned ch
   while (f[0] == RT_FULL) {
     RT_LOOP(climb);
     if (cell != 0U || level == heap->u.tree.top) {
-      return blame(heap, level, (node << RT_RADIX_LOG2) + cell);
+      return false;
     }
     ++level;
     ++where;
     cell = (unsigned)(node & (RT_RADIX - 1U));
     node >>= RT_RADIX_LOG2;
-    f = where->first + (node * rt_stride(level));
+    f = where->first + (node * rt_stride_above(level));
   }
   if ((((f[0] | f[-1]) >> cell) & 1U) != 0U) {
-    return blame(heap, level, (node << RT_RADIX_LOG2) + cell);
+    return false;
   }
   const rt_word inside = (f[-1] >> cell) >> 1U;
   place->level = level;
   place->node = node;
   place->f = f;
   place->mask = (inside ^ (inside + 1U)) << cell;
-  return COFFER_RT_OK;
+  return true;
 }
 
-static void vacate(struct coffer_rt* heap, const struct place* place, rt_word mask) {
+RT_INLINE void vacate(struct coffer_rt* heap, const struct place* place, rt_word mask) {
   rt_word* f = place->f;
   const rt_word free_cells = f[0] | mask;
   f[-1] &= ~mask;
   f[0] = free_cells;
   if (place->level > 0U) {
-    f[-2] &= ~mask;
+    f[-2] |= mask;
   }
   raise(heap, place->level, place->node, free_cells);
 }
 
 enum coffer_rt_error coffer_rt_tree_free(struct coffer_rt* heap, const unsigned char* block) {
   struct place place;
-  const enum coffer_rt_error error = find(heap, block, &place);
-  if (error == COFFER_RT_OK) {
-    vacate(heap, &place, place.mask);
+  if (!find(heap, block, &place)) {
+    return blame(heap, block);
   }
-  return error;
+  vacate(heap, &place, place.mask);
+  return COFFER_RT_OK;
 }
 
 // Gives a live block another size where it stands, if the memory behind it and its alignment allow it. (The block is
 // freed for the look: its contents are outside of the heap's state.)
 bool coffer_rt_tree_resize(struct coffer_rt* heap, const unsigned char* block, const struct rt_request* request) {
   struct place place;
-  if (find(heap, block, &place) != COFFER_RT_OK || request->level > heap->u.tree.top) {
+  if (!find(heap, block, &place) || request->level > heap->u.tree.top) {
     return false;
   }
   const rt_word old = place.mask;
@@ -358,7 +377,7 @@ bool coffer_rt_tree_resize(struct coffer_rt* heap, const unsigned char* block, c
 size_t coffer_rt_tree_usable_size(const struct coffer_rt* heap, const unsigned char* block) {
   struct place place;
   size_t bytes = 0;
-  if (find(heap, block, &place) == COFFER_RT_OK) {
+  if (find(heap, block, &place)) {
     bytes = (size_t)(rt_highest((size_t)place.mask) - rt_lowest(place.mask) + 1U)
             << ((place.level * RT_RADIX_LOG2) + heap->min_log2);
   }

@@ -71,7 +71,7 @@ static int order_of_node(const rt_word* f, unsigned level) {
     }
   }
   for (int j = 1; level > 0U && j <= cell_order; ++j) {
-    if ((f[j] & ~f[-2]) != 0U) {
+    if ((f[j] & f[-2]) != 0U) {
       return cell_order - j;
     }
   }
@@ -87,7 +87,7 @@ static bool is_cell_good(const struct coffer_rt* heap, unsigned level, size_t ce
   if (level == 0U) {
     return is_good && (exists || !is_free);
   }
-  const bool is_live = (f[-2] & bit) != 0U;
+  const bool is_live = (f[-2] & bit) == 0U;
   is_good = is_good && !(is_free && is_live) && (!is_inside || is_live);
   const unsigned cell_order = level * RT_RADIX_LOG2;
   if (!exists) {
@@ -111,7 +111,7 @@ static bool is_node_good(const struct coffer_rt* heap, unsigned level, size_t no
   const rt_word* f = rt_node(heap, level, node);
   bool is_good = ((f[-1] | f[0]) & ~RT_FULL) == 0U;
   if (f[0] == RT_FULL) {
-    is_good = is_good && f[-1] == 0U && (level == 0U || f[-2] == 0U);
+    is_good = is_good && f[-1] == 0U && (level == 0U || f[-2] == RT_FULL);
   }
   if (level > 0U) {
     is_good = is_good && f[(level * RT_RADIX_LOG2) + 1U] == RT_FULL && (f[-2] & ~RT_FULL) == 0U;

@@ -146,7 +146,7 @@ static void check_alloc(struct state state, const rt_word* before, unsigned unit
   const unsigned place = model_place(state.live, order);
   rt_loops_start();
   const unsigned char* block = coffer_rt_tree_take(&g_heap, (size_t)units * 8U);
-  rt_loops_check(g_heap.u.tree.top, level_of(model_units(units)));
+  rt_loops_check(g_heap.u.tree.top, level_of(model_units(units)), g_run.sums);
   ++g_run.calls;
   if (place == 32U) {
     CHECK(block == NULL);
@@ -162,7 +162,7 @@ static void check_alloc(struct state state, const rt_word* before, unsigned unit
   // Freeing leads back to exactly the same state.
   rt_loops_start();
   CHECK(coffer_rt_tree_free(&g_heap, block) == COFFER_RT_OK);
-  rt_loops_check(g_heap.u.tree.top, level_of(got));
+  rt_loops_check(g_heap.u.tree.top, level_of(got), g_run.sums);
   CHECK(are_words_equal(g_words, before));
   add_state(after);
 }
@@ -173,7 +173,7 @@ static void check_free(struct state state, const rt_word* before, unsigned at) {
   const unsigned units = is_start ? block_units(state, at) : 1U;
   rt_loops_start();
   const enum coffer_rt_error error = coffer_rt_tree_free(&g_heap, address_of(at));
-  rt_loops_check(g_heap.u.tree.top, level_of(units));
+  rt_loops_check(g_heap.u.tree.top, level_of(units), g_run.sums);
   ++g_run.calls;
   if (!is_start) {
     CHECK(error == (is_live ? COFFER_RT_BAD : COFFER_RT_DOUBLE));

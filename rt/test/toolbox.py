@@ -24,7 +24,7 @@ def run(command: list, timeout: int = 600) -> str:
     return done.stdout
 
 
-def link_alone(compiler: list[str], flags: list[str], output: Path) -> None:
+def link_alone(compiler: list[str], flags: list[str], marks: int, output: Path) -> None:
     """All of coffer-rt linked to fixed addresses, for counting its instructions; nothing else in it."""
-    run([*compiler, "-std=c11", "-ffreestanding", "-g", *flags, INCLUDE, *SOURCES, "-nostdlib", "-static",
-         "-Wl,--unresolved-symbols=ignore-all", "-Wl,-e,coffer_rt_alloc", "-o", output])
+    run([*compiler, "-std=c11", "-ffreestanding", f"-DCOFFER_RT_MARKS={marks}", *flags, INCLUDE, *SOURCES, "-nostdlib",
+         "-static", "-Wl,--unresolved-symbols=ignore-all", "-Wl,-e,coffer_rt_alloc", "-o", output])

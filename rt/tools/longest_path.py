@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The most instructions a call can execute: longest_path.py --objdump OBJDUMP --levels N --radix-log2 N ELF FUNCTION...
 
-Not a sample: the control-flow graph of the machine code, with all calls put in place, is explored for every path that
-the loop bounds allow, by dynamic programming over (instruction block, how often each loop has run). A loop's bound is a
-total for the whole call; the source names each loop by RT_LOOP(name), `bounds` below has the totals, and
-docs/design/rt.md proves them. Lock hooks and error handlers are not counted, as they are the user's: a call through a
-pointer costs its one instruction.
+Not a sample: every path through the machine code is considered, with all calls put in place, that passes no mark more
+often than its bound allows, by dynamic programming over (instruction block, how often each mark has been passed). The
+ELF file is compiled with COFFER_RT_MARKS=2: RT_LOOP(name) in the source is a no-op with the label rt_mark_name_N, which
+counts as no instruction. `bounds` has the totals for a call, docs/design/rt.md proves them, and rt/test/exhaustive.c
+counts that they hold. Every loop must pass a mark. A call through a pointer costs its one instruction: lock hooks and
+error handlers are the user's.
 """
 
 from __future__ import annotations
@@ -14,293 +15,237 @@ import argparse
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
-SOURCES = Path(__file__).resolve().parent.parent / "src"
+
+class Limits(NamedTuple):
+    """How often each mark may be passed in one call, and what passing one takes off the share of others."""
+
+    marks: dict[str, int]
+    costs: dict[str, tuple[tuple[str, int], ...]]
+
+
+def bounds(levels: int, radix_log2: int, target: int) -> Limits:
+    """Of a call about a block of level `target`, without sums; docs/design/rt.md, "Loop bounds"."""
+    top = levels - 1
+    above = top - target
+    orders = radix_log2 * (target + 1)
+    return Limits({
+        "regions": 1,
+        "descend": above,
+        "climb": target,
+        "blame": top,
+        "own": radix_log2 * target,
+        "lower_levels": above,
+        "lower": above * orders,
+        "whole": above,
+        "raise_levels": above,
+        "raise": above * (orders - 1),
+        "joined": above,
+    }, {
+        "whole": (("lower", orders - 1),),
+        "joined": (("raise", orders - 1),),
+    })
 
 
 class Instruction(NamedTuple):
     address: int
     name: str
     operands: str
-    lines: frozenset[str]  # "file:line" that it was compiled from
 
 
 class Block(NamedTuple):
-    first: int
-    length: int
+    cost: int  # instructions
+    mark: str  # passed at the block's start, or ""
     calls: str  # the function that the block ends by calling, or ""
     successors: tuple[int, ...]  # within the function; empty: returns
-    lines: frozenset[str]
-    ends_in_jump: bool  # without a condition
 
 
-def bounds(levels: int, radix_log2: int, target: int) -> dict[str, int]:
-    """How often each loop may run in one call about a block of level `target`; docs/design/rt.md, "Loop bounds"."""
-    top = levels - 1
-    return {
-        "regions": 1,
-        "descend": top - target,
-        "climb": target,
-        "blame": top,
-        "own": radix_log2 * target,
-        "lower_levels": top - target,
-        "lower": (top - target) * radix_log2 * (target + 1),
-        "raise_levels": top - target,
-        "raise": (top - target) * radix_log2 * (target + 1),
-    }
-
-
-def counted_lines() -> dict[str, str]:
-    """Which source line belongs to which loop."""
-    found = {}
-    for path in sorted(SOURCES.glob("*.[ch]")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-            match = re.search(r"^\s+RT_LOOP\((\w+)\);", line)
-            if match:  # it compiles to nothing: the lines around it, in the loop, are what it names
-                found[f"{path.name}:{number - 1}"] = found[f"{path.name}:{number + 1}"] = match.group(1)
-    return found
-
-
-_FUNCTION = re.compile(r"^([0-9a-f]+) <([\w.]+)>:$")
-_LINE = re.compile(r"^(\S*?)([\w.]+\.[ch]):(\d+)(?: \(discriminator \d+\))?$")
-_INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(?:[0-9a-f]{2,8} ?)+\s*\t?([a-z][\w.]*)(?:\s+(.*))?$")
-
-
-def read_code(objdump: str, elf: str) -> dict[str, list[Instruction]]:
-    text = subprocess.run([objdump, "-d", "-l", "--inlines", elf], check=True, capture_output=True, text=True).stdout
-    functions: dict[str, list[Instruction]] = {}
-    current: list[Instruction] = []
-    lines: frozenset[str] = frozenset()
-    fresh = True
-    for row in text.split("\n"):
-        row = re.sub(r"^inlined by ", "", row.strip()) if row.startswith("inlined by ") else row
-        if match := _FUNCTION.match(row):
-            current = functions.setdefault(match.group(2), [])
-            lines, fresh = frozenset(), True
-        elif match := re.match(r"^(?:\S*/)?([\w.]+\.[ch]):(\d+)", row.strip()):
-            here = f"{match.group(1)}:{match.group(2)}"
-            lines = frozenset({here}) if fresh else lines | {here}
-            fresh = False
-        elif match := _INSTRUCTION.match(row):
-            name, operands = match.group(2), (match.group(3) or "").strip()
-            if name in {"notrack", "bnd", "repz", "rep"}:
-                name, _, operands = operands.partition(" ")
-            current.append(Instruction(int(match.group(1), 16), name, operands.strip(), lines))
-            fresh = True
-    return functions
-
-
-_CONDITIONAL = re.compile(r"^(j(?!mp)\w+|b(eq|ne|lt|ge|gt|le)\w*)$")
-
-
-def target_of(operands: str) -> tuple[int, str] | None:
-    match = re.search(r"([0-9a-f]+) <([\w.]+)(?:\+0x[0-9a-f]+)?>", operands)
-    return (int(match.group(1), 16), match.group(2)) if match else None
-
-
-class Function:
-    """A function's blocks and loops."""
-
-    def __init__(self, name: str, code: list[Instruction], starts: dict[int, str], counted: dict[str, str]) -> None:
-        self.name = name
-        self.entry = code[0].address
-        self.blocks = self.split(name, code, starts)
-        self.find_loops(counted)
-
-    @staticmethod
-    def split(name: str, code: list[Instruction], starts: dict[int, str]) -> dict[int, Block]:
-        index = {instruction.address: i for i, instruction in enumerate(code)}
-        leaders, ends = {code[0].address}, {}
-        for i, instruction in enumerate(code):
-            following = code[i + 1].address if i + 1 < len(code) else None
-            target = target_of(instruction.operands)
-            here = instruction.name
-            if here in {"ret", "retq"} or (here in {"jr", "c.jr"} and instruction.operands == "ra"):
-                ends[i] = ("", (), True)
-            elif here in {"call", "callq", "jal", "jalr"}:
-                ends[i] = (target[1] if target else "", (following,), False)
-            elif here in {"jmp", "jmpq", "j", "jr"}:
-                if target is None:
-                    ends[i] = ("", (), True)  # a tail call through a pointer
-                elif target[0] in index:
-                    ends[i] = ("", (target[0],), True)
-                else:
-                    ends[i] = (target[1], (), True)  # a tail call
-            elif _CONDITIONAL.match(here):
-                if target is None:
-                    sys.exit(f"longest_path: {name}: {here} {instruction.operands}: where to?")
-                if target[0] in index:
-                    ends[i] = ("", (target[0], following), False)
-                else:
-                    sys.exit(f"longest_path: {name}: a conditional tail call is not understood")
-            if i in ends:
-                leaders.update(address for address in ends[i][1] if address is not None)
-                if following is not None:
-                    leaders.add(following)
-        blocks = {}
-        first = 0
-        for i, instruction in enumerate(code):
-            last = i + 1 == len(code) or code[i + 1].address in leaders
-            if not last:
-                continue
-            calls, successors, jump = ends.get(i, ("", (code[i + 1].address,) if i + 1 < len(code) else (), False))
-            lines = frozenset().union(*(item.lines for item in code[first:i + 1]))
-            blocks[code[first].address] = Block(code[first].address, i + 1 - first, calls,
-                                                tuple(s for s in successors if s is not None), lines, jump)
-            first = i + 1
-        return blocks
-
-    def find_loops(self, counted: dict[str, str]) -> None:
-        """Natural loops by back edges of a depth-first walk; every one must be counted and have one way in."""
-        order: list[int] = []
-        state: dict[int, int] = {}
-        back: dict[int, set[int]] = {}
-        stack = [(self.entry, iter(self.blocks[self.entry].successors))]
-        state[self.entry] = 1
-        while stack:
-            node, rest = stack[-1]
-            step = next(rest, None)
-            if step is None:
-                state[node] = 2
-                order.append(node)
-                stack.pop()
-            elif state.get(step, 0) == 0:
-                state[step] = 1
-                stack.append((step, iter(self.blocks[step].successors)))
-            elif state[step] == 1:
-                back.setdefault(step, set()).add(node)
-        predecessors: dict[int, set[int]] = {}
-        for node in state:
-            for step in self.blocks[node].successors:
-                predecessors.setdefault(step, set()).add(node)
-        self.loop_of_header: dict[int, tuple[str, bool, frozenset[int]]] = {}
-        bodies = {}
-        for header, latches in back.items():
-            body, work = {header}, list(latches)
-            while work:
-                node = work.pop()
-                if node not in body:
-                    body.add(node)
-                    work.extend(predecessors.get(node, ()))
-            bodies[header] = body
-        for header, body in bodies.items():
-            for node in body - {header}:
-                if predecessors[node] - body:
-                    sys.exit(f"longest_path: {self.name}: a loop with two ways in at {node:#x}")
-            inner = set().union(*(other for head, other in bodies.items() if head != header and other < body), set())
-            names = {counted[line] for node in body - inner for line in self.blocks[node].lines if line in counted}
-            if len(names) > 1:  # lines of what follows the loop, moved into it
-                names = {counted[line] for node in back[header] | {header} for line in self.blocks[node].lines
-                         if line in counted and node not in inner}
-            if len(names) != 1:
-                lines = sorted(set().union(*(self.blocks[node].lines for node in body)))
-                sys.exit(f"longest_path: {self.name}: loop at {header:#x} has bounds {names}: {lines}")
-            leaves_at_head = any(step not in body for step in self.blocks[header].successors)
-            jumps_back = all(self.blocks[latch].ends_in_jump for latch in back[header])
-            self.loop_of_header[header] = (names.pop(), leaves_at_head and jumps_back, frozenset(body))
+_LABEL = re.compile(r"^([0-9a-f]+) <([\w.]+)>:$")
+_MARK = re.compile(r"^rt_mark_(\w+?)_\d+$")
+_INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+([a-z][\w.]*)(?:\s+(.*))?$")
+_TARGET = re.compile(r"(?:^|[\s,])(?:0x)?([0-9a-f]+) <([\w.]+?)(?:\+0x[0-9a-f]+)?>")
+_CONDITIONAL = re.compile(r"^(j(?!mp|alr?\b|r?\b)\w+|b(eq|ne|lt|ge|gt|le)\w*)$")
 
 
 class Program:
+    """The functions of an ELF file."""
+
     def __init__(self, objdump: str, elf: str) -> None:
-        counted = counted_lines()
-        if not counted:
-            sys.exit("longest_path: no loop is marked")
-        code = read_code(objdump, elf)
-        starts = {items[0].address: name for name, items in code.items() if items}
-        self.code, self.starts, self.counted = code, starts, counted
-        self.functions: dict[str, Function] = {}
+        text = subprocess.run([objdump, "-d", "--no-show-raw-insn", elf], check=True, capture_output=True,
+                              text=True).stdout
+        self.code: dict[str, list[Instruction]] = {}
+        self.marks: dict[int, str] = {}
+        current: list[Instruction] = []
+        for line in text.split("\n"):
+            if label := _LABEL.match(line):
+                if mark := _MARK.match(label.group(2)):
+                    self.marks[int(label.group(1), 16)] = mark.group(1)
+                else:
+                    current = self.code.setdefault(label.group(2), [])
+            elif match := _INSTRUCTION.match(line):
+                name, operands = match.group(2), match.group(3) or ""
+                while name in {"notrack", "bnd", "repz", "rep"}:
+                    name, _, operands = operands.partition(" ")
+                current.append(Instruction(int(match.group(1), 16), name, operands.strip()))
+        if not self.marks:
+            sys.exit("longest_path: there are no marks; compile with COFFER_RT_MARKS=2")
+        self.home = {item.address: name for name, code in self.code.items() for item in code}
+        self.blocks: dict[str, dict[int, Block]] = {}
 
-    def function(self, name: str) -> Function:
-        if name not in self.functions:
-            self.functions[name] = Function(name, self.code[name], self.starts, self.counted)
-        return self.functions[name]
+    def ending(self, function: str, item: Instruction, following: int | None) -> tuple[str, tuple] | None:
+        """(function called, successors) of an instruction that ends a block, None of another."""
+        match = _TARGET.search(item.operands)
+        target = int(match.group(1), 16) if match else None
+        there = self.home.get(target) if target is not None else None
+        after = () if following is None else (following,)
+        if item.name in {"ret", "retq"} or (item.name == "jr" and item.operands == "ra"):
+            return "", ()
+        if item.name in {"call", "callq", "jal", "jalr"}:
+            return there or "", after
+        if item.name in {"jmp", "jmpq", "j", "jr"}:
+            if match and there == function:
+                return "", (target,)
+            return there or "", ()  # a tail call
+        if _CONDITIONAL.match(item.name):
+            if there != function:
+                sys.exit(f"longest_path: {function}: {item.name} {item.operands} leads out of the function")
+            return "", (target, *after)
+        return None
 
-    def longest(self, name: str, limits: dict[str, int]) -> int:
-        """The longest path from the call's first instruction to its return."""
-        names = sorted(limits)
-        start = tuple(0 for _ in names)
-        position = {loop: i for i, loop in enumerate(names)}
-        memo: dict[tuple, int] = {}
+    def function(self, name: str) -> dict[int, Block]:
+        if name not in self.blocks:
+            self.blocks[name] = self.split(name)
+            self.check_loops(name)
+        return self.blocks[name]
 
-        def steps(context: tuple, address: int, counts: tuple) -> tuple[int, list[tuple]]:
-            """A block's own cost, and the states after it."""
-            function = self.function(context[-1][0])
-            block = function.blocks[address]
-            loop = function.loop_of_header.get(address)
-            if loop and not loop[1]:
-                counts = count(counts, loop[0])
-                if counts is None:
-                    return -1, []
-            if block.calls and block.calls in self.code:
-                callee = self.function(block.calls)
-                back = context[:-1] + ((context[-1][0], block.successors[0] if block.successors else None),)
-                return block.length, [(back + ((block.calls, None),), callee.entry, counts)]
-            if not block.successors:
-                outer = context[:-1]
-                while outer and outer[-1][1] is None:  # through tail calls
-                    outer = outer[:-1]
-                if not outer:
-                    return block.length, []
-                resumed = outer[:-1] + ((outer[-1][0], None),)
-                return block.length, [(resumed, outer[-1][1], counts)]
-            after = []
-            for step in block.successors:
-                now = counts
-                if loop and loop[1] and step in loop[2]:
-                    now = count(counts, loop[0])
-                if now is not None:
-                    after.append((context, step, now))
-            return block.length, after
+    def split(self, name: str) -> dict[int, Block]:
+        code = self.code[name]
+        following = {item.address: next_item.address for item, next_item in zip(code, code[1:])}
+        endings = {item.address: self.ending(name, item, following.get(item.address)) for item in code}
+        leaders = {code[0].address} | {item.address for item in code if item.address in self.marks}
+        for address, ending in endings.items():
+            if ending:
+                leaders.update(ending[1])
+                leaders.update({following[address]} if address in following else ())
+        blocks = {}
+        first, cost = code[0].address, 0
+        for item in code:
+            if item.address in self.marks:
+                assert item.name == "nop", "a mark without its no-op"
+            else:
+                cost += 1
+            after = following.get(item.address)
+            if after is None or after in leaders:
+                calls, successors = endings[item.address] or ("", () if after is None else (after,))
+                blocks[first] = Block(cost, self.marks.get(first, ""), calls, successors)
+                first, cost = after, 0
+        return blocks
 
-        def count(counts: tuple, loop: str) -> tuple | None:
-            i = position[loop]
-            if counts[i] >= limits[loop]:
+    def check_loops(self, name: str) -> None:
+        """Without the marked blocks no circle may be left."""
+        blocks = self.blocks[name]
+        state: dict[int, int] = {}
+        for start in blocks:
+            stack = [(start, iter(blocks[start].successors))] if not blocks[start].mark and start not in state else []
+            if stack:
+                state[start] = 1
+            while stack:
+                step = next(stack[-1][1], None)
+                if step is None:
+                    state[stack.pop()[0]] = 2
+                elif blocks[step].mark or state.get(step) == 2:
+                    continue
+                elif state.get(step) == 1:
+                    sys.exit(f"longest_path: {name}: the loop at {step:#x} passes no mark")
+                else:
+                    state[step] = 1
+                    stack.append((step, iter(blocks[step].successors)))
+
+    def longest(self, name: str, limits: Limits, without: frozenset[str] = frozenset()) -> int:
+        """The longest path from the call's first instruction to its return that enters no function of `without`."""
+        names = sorted(limits.marks)
+        position = {mark: i for i, mark in enumerate(names)}
+
+        def passed(counts: tuple, mark: str) -> tuple | None:
+            now = list(counts)
+            for other, amount in ((mark, 1), *limits.costs.get(mark, ())):
+                now[position[other]] += amount
+                if now[position[other]] > limits.marks[other]:
+                    return None
+            return tuple(now)
+
+        def steps(state: tuple) -> list[tuple] | None:
+            """What may follow a state; None if the state itself may not be."""
+            context, address, counts = state
+            block = self.function(context[-1][0])[address]
+            if block.mark:
+                counts = passed(counts, block.mark)
+            if counts is None or block.calls in without:
                 return None
-            return counts[:i] + (counts[i] + 1,) + counts[i + 1:]
+            if block.calls:
+                resume = block.successors[0] if block.successors else None
+                inner = (*context[:-1], (context[-1][0], resume), (block.calls, None))
+                return [(inner, self.code[block.calls][0].address, counts)]
+            if block.successors:
+                return [(context, step, counts) for step in block.successors]
+            outer = context[:-1]
+            while outer and outer[-1][1] is None:  # through tail calls
+                outer = outer[:-1]
+            return [((*outer[:-1], (outer[-1][0], None)), outer[-1][1], counts)] if outer else []
 
-        root = (((name, None),), self.function(name).entry, start)
+        impossible = -10**9
+        root = (((name, None),), self.code[name][0].address, tuple(0 for _ in names))
+        memo: dict[tuple, int] = {}
+        follow: dict[tuple, list[tuple] | None] = {}
         stack = [root]
-        pending: dict[tuple, tuple[int, list[tuple]]] = {}
         while stack:
             state = stack[-1]
-            if state in memo:
-                stack.pop()
+            if state not in follow:
+                follow[state] = steps(state)
+                stack.extend(after for after in follow[state] or [] if after not in memo)
                 continue
-            if state not in pending:
-                pending[state] = steps(*state)
-                if pending[state][0] >= 0:
-                    stack.extend(after for after in pending[state][1] if after not in memo)
-                    continue
-            cost, after = pending[state]
-            if cost < 0 or (not after and self.is_cut(state)):
-                memo[state] = -10**9  # a path that the bounds do not allow
-            else:
-                memo[state] = cost + max((memo[item] for item in after), default=0)
             stack.pop()
+            if state not in memo:
+                after = follow[state]
+                cost = self.function(state[0][-1][0])[state[1]].cost
+                best = impossible if after is None else max((memo[item] for item in after), default=0)
+                memo[state] = best if best <= impossible // 2 else cost + best
+        self.last = (memo, follow, root)
         return memo[root]
 
-    def is_cut(self, state: tuple) -> bool:
-        """A block that has successors, none of which the bounds allow."""
-        block = self.function(state[0][-1][0]).blocks[state[1]]
-        return bool(block.successors) or bool(block.calls and block.calls in self.code)
+    def path(self) -> list[tuple[str, int, int]]:
+        """The blocks of the path that `longest` found last: function, address, instructions."""
+        memo, follow, state = self.last
+        found = []
+        while True:
+            name = state[0][-1][0]
+            found.append((name, state[1], self.function(name)[state[1]].cost))
+            if not follow[state]:
+                return found
+            state = max(follow[state], key=lambda item: memo[item])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--objdump", default="objdump")
-    parser.add_argument("--levels", type=int, required=True)
-    parser.add_argument("--radix-log2", type=int, required=True)
-    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--levels", type=int, required=True, help="of the tree")
+    parser.add_argument("--radix-log2", type=int, required=True, help="5 with 32 bits, 6 with 64")
+    parser.add_argument("--without", action="append", default=[], metavar="FUNCTION",
+                        help="leave out paths that call it")
+    parser.add_argument("--path", action="store_true", help="show the longest path's blocks")
     parser.add_argument("elf")
     parser.add_argument("function", nargs="+")
     arguments = parser.parse_args()
     program = Program(arguments.objdump, arguments.elf)
     for function in arguments.function:
-        per_level = [program.longest(function, bounds(arguments.levels, arguments.radix_log2, target))
-                     for target in range(arguments.levels)]
-        print(f"{function} {max(per_level)}" + (f" by level {per_level}" if arguments.verbose else ""))
+        counts = []
+        for target in range(arguments.levels):
+            counts.append(program.longest(function, bounds(arguments.levels, arguments.radix_log2, target),
+                                          frozenset(arguments.without)))
+            for name, address, cost in program.path() if arguments.path else []:
+                print(f"  level {target}: {name} {address:#x} {cost}")
+        print(f"{function}: {max(counts)}; for blocks of each level: {', '.join(map(str, counts))}")
     return 0
 
 
