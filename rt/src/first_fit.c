@@ -17,14 +17,10 @@ static uint32_t* words_at(const struct coffer_rt* heap, uint32_t offset) {
 // The list's head is busy[0].
 static uint32_t* head_of(struct coffer_rt* heap) { return &heap->u.lists.busy[0]; }
 
-static bool first_fit_init(struct coffer_rt* heap) {
-  if (heap->bytes > 0x80000000U) {
-    heap->bytes = 0x80000000U;
-  }
+static void first_fit_init(struct coffer_rt* heap) {
   words_at(heap, 0)[SIZE] = (uint32_t)heap->bytes;
   words_at(heap, 0)[NEXT] = RT_NOTHING;
   *head_of(heap) = 0;
-  return true;
 }
 
 static void* first_fit_alloc(struct coffer_rt* heap, size_t size) {
@@ -132,11 +128,12 @@ static int first_fit_walk(struct coffer_rt* heap, int (*visit)(void* context, vo
 
 // The list and the blocks in memory agree: each block is live, or the next one of the list.
 static enum coffer_rt_error first_fit_check(const struct coffer_rt* heap) {
+  const size_t min_mask = ((size_t)1 << heap->min_log2) - 1U;
   size_t offset = 0;
   uint32_t next = heap->u.lists.busy[0];
   while (offset < heap->bytes) {
     const uint32_t* block = words_at(heap, (uint32_t)offset);
-    if (block[SIZE] < HEADER || block[SIZE] > heap->bytes - offset) {
+    if (block[SIZE] == 0U || (block[SIZE] & min_mask) != 0U || block[SIZE] > heap->bytes - offset) {
       return COFFER_RT_CORRUPT;
     }
     if (block[NEXT] != LIVE_MARK) {

@@ -64,7 +64,7 @@ struct rt_level {
 
 // What the other policies do instead of the tree.
 struct rt_policy {
-  bool (*init)(struct coffer_rt* heap);
+  void (*init)(struct coffer_rt* heap);
   void* (*alloc)(struct coffer_rt* heap, size_t size);
   enum coffer_rt_error (*give_back)(struct coffer_rt* heap, unsigned char* block);
   size_t (*usable_size)(const struct coffer_rt* heap, const unsigned char* block);

@@ -82,14 +82,12 @@ static uint32_t pop(struct coffer_rt* heap, uint32_t k) {
 static bool is_buddy_free(const struct coffer_rt* heap, uint32_t offset, uint32_t k) {
   const uint32_t size = (uint32_t)1 << k;
   const uint32_t buddy = offset ^ size;
-  return k < LARGEST_LOG2 && buddy < heap->bytes && words_at(heap, buddy)[SIZE] == (size | FREE_BIT);
+  return buddy < heap->bytes && words_at(heap, buddy)[SIZE] == (size | FREE_BIT);
 }
 
-static bool in_band_init(struct coffer_rt* heap) {
+// The heap is smaller than 2 GiB: coffer_rt_init sees to it.
+static void in_band_init(struct coffer_rt* heap) {
   struct rt_lists* lists = &heap->u.lists;
-  if (heap->bytes >= ((size_t)1 << LARGEST_LOG2)) {
-    heap->bytes = (size_t)1 << LARGEST_LOG2;
-  }
   for (uint32_t k = 0; k < 32U; ++k) {
     lists->busy[k] = RT_NOTHING;
     lists->pairs[k] = RT_NOTHING;
@@ -103,7 +101,6 @@ static bool in_band_init(struct coffer_rt* heap) {
     push(heap, (uint32_t)offset, k);
     offset += (size_t)1 << k;
   }
-  return true;
 }
 
 // The order of a request, or 32 if there is no such block.
@@ -271,21 +268,27 @@ static int in_band_walk(struct coffer_rt* heap, int (*visit)(void* context, void
   return result;
 }
 
+// May a free block of 2^k bytes be here, by its place and header?
+static bool is_free_at(const struct coffer_rt* heap, uint32_t offset, uint32_t k) {
+  const uint32_t size = (uint32_t)1 << k;
+  return k >= heap->min_log2 && offset < heap->bytes && (offset & (size - 1U)) == 0U &&
+         words_at(heap, offset)[SIZE] == (size | FREE_BIT);
+}
+
 // How many blocks of 2^k bytes are on the lists, with the right header; more than `limit` if a list is damaged.
 static size_t listed(const struct coffer_rt* heap, uint32_t k, size_t limit) {
   const struct rt_lists* lists = &heap->u.lists;
-  const uint32_t free_header = ((uint32_t)1 << k) | FREE_BIT;
   size_t count = 0;
   uint32_t previous = RT_NOTHING;
-  for (uint32_t at = lists->busy[k]; at != RT_NOTHING && count <= limit; at = words_at(heap, at)[NEXT]) {
-    if (at >= heap->bytes || words_at(heap, at)[SIZE] != free_header || words_at(heap, at)[PREVIOUS] != previous) {
+  for (uint32_t at = lists->busy[k]; at != RT_NOTHING; at = words_at(heap, at)[NEXT]) {
+    if (!is_free_at(heap, at, k) || words_at(heap, at)[PREVIOUS] != previous) {
       return limit + 1U;
     }
     previous = at;
     ++count;
   }
   for (uint32_t at = lists->pairs[k]; at != RT_NOTHING && count <= limit; at = words_at(heap, at)[NEXT]) {
-    if (at >= heap->bytes || words_at(heap, at)[SIZE] != free_header || !is_buddy_free(heap, at, k)) {
+    if (!is_free_at(heap, at, k) || !is_buddy_free(heap, at, k)) {
       return limit + 1U;
     }
     count += 2U;
@@ -306,7 +309,7 @@ static enum coffer_rt_error in_band_check(const struct coffer_rt* heap) {
     found[k] += error == COFFER_RT_DOUBLE ? 1U : 0U;
     offset += (size_t)1 << k;
   }
-  for (uint32_t k = 0; k < 32U; ++k) {
+  for (uint32_t k = 0; k <= LARGEST_LOG2; ++k) {
     const bool is_listed = ((heap->u.lists.not_empty >> k) & 1U) != 0U;
     if (listed(heap, k, found[k]) != found[k] || is_listed != (found[k] != 0U)) {
       return COFFER_RT_CORRUPT;

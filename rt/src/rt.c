@@ -50,16 +50,14 @@ static size_t choose_alignment(const struct coffer_rt_options* options, size_t m
   return alignment < min_block ? min_block : alignment;
 }
 
+_Static_assert(sizeof(struct coffer_rt) % sizeof(rt_word) == 0U, "the tree's words follow the heap's state");
+
 // Lays a region out: the heap's state, the tree, then the blocks. The tree is sized for a little more than there is.
 static bool lay_out(struct coffer_rt* heap, size_t used, size_t bytes) {
   unsigned char* region = (unsigned char*)heap;
   size_t before = used;
   rt_word* words = NULL;
   if (heap->policy == NULL) {
-    before += gap((uintptr_t)(region + before), sizeof(rt_word));
-    if (before > bytes) {
-      return false;
-    }
     words = (rt_word*)(void*)(region + before);
     before += coffer_rt_tree_words((bytes - before) >> heap->min_log2) * sizeof(rt_word);
   }
@@ -70,13 +68,12 @@ static bool lay_out(struct coffer_rt* heap, size_t used, size_t bytes) {
   }
   heap->base = region + before;
   heap->bytes = (bytes - before) & ~(min_block - 1U);
-  bool is_good = true;
   if (heap->policy == NULL) {
     coffer_rt_tree_init(heap, words);
   } else {
-    is_good = heap->policy->init(heap);
+    heap->policy->init(heap);
   }
-  return is_good;
+  return true;
 }
 
 struct coffer_rt* coffer_rt_init(void* region, size_t bytes, const struct coffer_rt_options* options_or_null) {
@@ -85,7 +82,9 @@ struct coffer_rt* coffer_rt_init(void* region, size_t bytes, const struct coffer
                                                      &coffer_rt_first_fit};
   const struct coffer_rt_options* options = options_or_null != NULL ? options_or_null : &defaults;
   const size_t min_block = options->min_block != 0U ? options->min_block : DEFAULT_MIN_BLOCK;
-  if (region == NULL || bytes > PTRDIFF_MAX || !are_options_good(options, min_block)) {
+  // The in-band policies' headers have 32 bits.
+  const size_t most = options->policy == COFFER_RT_TREE ? (size_t)PTRDIFF_MAX : 0x7FFFFFFFU;
+  if (region == NULL || bytes > most || !are_options_good(options, min_block)) {
     return NULL;
   }
   const size_t skipped = gap((uintptr_t)region, _Alignof(struct coffer_rt));
@@ -237,10 +236,8 @@ static void* resize(struct coffer_rt* heap, void* block, size_t size) {
   if (moved != NULL) {
     (void)__builtin_memcpy(moved, block, old_size < size ? old_size : size);
     (void)give_back(heap, block);
-  } else if (size <= old_size) {
-    moved = block;  // it cannot shrink where it stands, but it is large enough
   } else {
-    // It stays as it was.
+    // It stays as it was. (What shrinks has been served where it stands.)
   }
   return moved;
 }

@@ -25,6 +25,9 @@ static uint64_t scale(uint64_t a, unsigned log2, uint64_t c) {
   return quotient;
 }
 
+// No region is this large.
+#define MOST ((uint64_t)PTRDIFF_MAX / 2U < LIMIT ? (uint64_t)PTRDIFF_MAX / 2U : LIMIT)
+
 static bool is_beyond(uint64_t value) { return value >= LIMIT; }
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -121,27 +124,26 @@ size_t coffer_rt_region_bytes(const struct coffer_rt_load* load) {
     return 0;
   }
   const uint64_t live = live_units(load, &range);
-  if (live >= (LIMIT >> range.unit_log2) / 64U) {
-    return 0;
+  uint64_t needed = MOST;
+  if (live < (MOST >> range.unit_log2) / 64U) {  // so that no sum overflows: 64 times what is live is always enough
+    uint64_t units = first_fit_units(live, range.orders);
+    if (load->live_blocks > 0U) {
+      // With one run of the largest size for each block, one is free whenever a block may be added.
+      units = smaller(units, scale(load->live_blocks, range.orders, 1));
+    }
+    const size_t alignment = load->alignment != 0U ? load->alignment : 4096U;
+    needed = (units << range.unit_log2) + sizeof(struct coffer_rt) + _Alignof(struct coffer_rt) +
+             (alignment > min_block ? alignment : min_block);
   }
-  uint64_t units = first_fit_units(live, range.orders);
-  if (load->live_blocks > 0U) {
-    // With one run of the largest size for each block, one is free whenever a block may be added.
-    units = smaller(units, scale(load->live_blocks, range.orders, 1));
-  }
-  const uint64_t blocks_bytes = units << range.unit_log2;
-  const size_t alignment = load->alignment != 0U ? load->alignment : 4096U;
-  const uint64_t fixed = blocks_bytes + sizeof(struct coffer_rt) + _Alignof(struct coffer_rt) + sizeof(rt_word) +
-                         (alignment > min_block ? alignment : min_block);
-  if (fixed > (uint64_t)PTRDIFF_MAX / 2U) {
+  if (needed >= MOST) {
     return 0;
   }
   // The tree is sized for the whole region; it is a few per cent, so this settles.
   size_t bytes = 0;
-  size_t next = (size_t)fixed;
+  size_t next = (size_t)needed;
   while (next != bytes) {
     bytes = next;
-    next = (size_t)fixed + (coffer_rt_tree_words(bytes / min_block) * sizeof(rt_word));
+    next = (size_t)needed + (coffer_rt_tree_words(bytes / min_block) * sizeof(rt_word));
   }
   return bytes;
 }

@@ -4,7 +4,9 @@
 #include "heap.h"
 
 // The two bounded calls are to be one function each: what they call is put in place.
+#ifndef RT_INLINE
 #define RT_INLINE static inline __attribute__((always_inline))
+#endif
 
 // How much memory a heap of so many units needs beside them. Levels are added till one node holds all cells and has
 // room for one more, so that even the whole heap is a run of cells.
@@ -287,7 +289,7 @@ static __attribute__((noinline)) enum coffer_rt_error blame(const struct coffer_
     return COFFER_RT_BAD;
   }
   unsigned level = 0;
-  while (level < heap->u.tree.top && rt_node(heap, level, cell >> RT_RADIX_LOG2)[0] == RT_FULL) {
+  while (rt_node(heap, level, cell >> RT_RADIX_LOG2)[0] == RT_FULL) {
     RT_LOOP(blame);
     cell >>= RT_RADIX_LOG2;
     ++level;
@@ -309,9 +311,10 @@ RT_INLINE bool find(const struct coffer_rt* heap, const unsigned char* block, st
   size_t node = unit >> RT_RADIX_LOG2;
   rt_word* f = where->first + (node * rt_stride(0));
   // A node that is all free has no live block: it belongs to a free or live cell above it, at whose start we must be.
+  // The top node is never all free, for it has fewer cells than fit in.
   while (f[0] == RT_FULL) {
     RT_LOOP(climb);
-    if (cell != 0U || level == heap->u.tree.top) {
+    if (cell != 0U) {
       return false;
     }
     ++level;
@@ -351,11 +354,12 @@ enum coffer_rt_error coffer_rt_tree_free(struct coffer_rt* heap, const unsigned 
   return COFFER_RT_OK;
 }
 
-// Gives a live block another size where it stands, if the memory behind it and its alignment allow it. (The block is
+// Gives a block, which is live, another size where it stands, if the memory behind it and its alignment allow it. (The block is
 // freed for the look: its contents are outside of the heap's state.)
 bool coffer_rt_tree_resize(struct coffer_rt* heap, const unsigned char* block, const struct rt_request* request) {
-  struct place place;
-  if (!find(heap, block, &place) || request->level > heap->u.tree.top) {
+  struct place place = {0, 0, NULL, 0};
+  (void)find(heap, block, &place);
+  if (request->level > heap->u.tree.top) {
     return false;
   }
   const rt_word old = place.mask;

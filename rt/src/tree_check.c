@@ -10,11 +10,10 @@ static unsigned char* cell_address(const struct coffer_rt* heap, unsigned level,
   return heap->base + (cell << ((level * RT_RADIX_LOG2) + heap->min_log2));
 }
 
-// The largest aligned run of free cells at `cell`.
+// The largest aligned run of free cells at `cell`, of a node that is not all free.
 static unsigned free_run(rt_word free_cells, unsigned cell) {
   unsigned run = 0;
-  while (run < RT_RADIX_LOG2 && (cell & ((2U << run) - 1U)) == 0U &&
-         ((rt_runs(free_cells, run + 1U) >> cell) & 1U) != 0U) {
+  while ((cell & ((2U << run) - 1U)) == 0U && ((rt_runs(free_cells, run + 1U) >> cell) & 1U) != 0U) {
     ++run;
   }
   return run;
@@ -109,13 +108,7 @@ static bool is_cell_good(const struct coffer_rt* heap, unsigned level, size_t ce
 
 static bool is_node_good(const struct coffer_rt* heap, unsigned level, size_t node) {
   const rt_word* f = rt_node(heap, level, node);
-  bool is_good = ((f[-1] | f[0]) & ~RT_FULL) == 0U;
-  if (f[0] == RT_FULL) {
-    is_good = is_good && f[-1] == 0U && (level == 0U || f[-2] == RT_FULL);
-  }
-  if (level > 0U) {
-    is_good = is_good && f[(level * RT_RADIX_LOG2) + 1U] == RT_FULL && (f[-2] & ~RT_FULL) == 0U;
-  }
+  bool is_good = level == 0U || f[(level * RT_RADIX_LOG2) + 1U] == RT_FULL;
   for (unsigned at = 0; at < RT_RADIX; ++at) {
     is_good = is_good && is_cell_good(heap, level, (node << RT_RADIX_LOG2) + at, f, at);
   }

@@ -2,6 +2,8 @@
 #include "../src/heap.h"
 #include "check.h"
 
+void* memset(void* to, int value, size_t bytes);
+
 #define KIB 1024U
 
 static unsigned char g_region[256U * KIB] __attribute__((aligned(4096)));
@@ -42,6 +44,13 @@ static void expect_error(enum coffer_rt_error got, enum coffer_rt_error want, co
   CHECK(got == want && g_seen.last == want && g_seen.block == block);
 }
 
+static int count_blocks(void* context, void* block, size_t bytes, int is_live) {
+  size_t* counts = context;
+  CHECK(block != NULL && bytes > 0U);
+  ++counts[is_live];
+  return 0;
+}
+
 static void test_options(void) {
   CHECK(coffer_rt_init(NULL, 1000, NULL) == NULL);
   CHECK(coffer_rt_init(g_region, 10, NULL) == NULL);
@@ -62,6 +71,7 @@ static void test_options(void) {
   for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
     CHECK(coffer_rt_init(g_region, sizeof(g_region), &wrong[i]) == NULL);
   }
+  CHECK(coffer_rt_init(g_region, 0x80000000U, &(struct coffer_rt_options){.policy = COFFER_RT_FIRST_FIT}) == NULL);
   const struct coffer_rt_options aligned = {.alignment = 65536};
   CHECK(coffer_rt_init(g_region + 1, 2000, &aligned) == NULL);
   const struct coffer_rt_options large = {.min_block = 65536};
@@ -72,8 +82,12 @@ static void test_options(void) {
     struct coffer_rt* heap = coffer_rt_init(g_region + skip, bytes, NULL);
     if (heap != NULL) {
       g_region[skip + bytes] = 0xA5;
+      size_t counts[2] = {0, 0};
+      CHECK(coffer_rt_walk(heap, count_blocks, counts) == 0 && counts[0] > 0U);
       while (coffer_rt_alloc(heap, 1) != NULL) {
       }
+      CHECK(coffer_rt_walk(heap, count_blocks, counts) == 0 && counts[1] == heap->bytes / 16U);
+      CHECK(coffer_rt_free(heap, g_second) == COFFER_RT_FOREIGN);
       CHECK(coffer_rt_check(heap) == COFFER_RT_OK && g_region[skip + bytes] == 0xA5);
       CHECK((unsigned char*)heap >= g_region + skip && heap->base + heap->bytes <= g_region + skip + bytes);
     }
@@ -104,13 +118,6 @@ static void test_errors(enum coffer_rt_policy policy) {
   CHECK(coffer_rt_realloc(heap, g_second, 10) == NULL && g_seen.last == COFFER_RT_FOREIGN);
   CHECK(coffer_rt_alloc(heap, SIZE_MAX) == NULL && coffer_rt_alloc(heap, sizeof(g_region)) == NULL);
   CHECK(coffer_rt_check(heap) == COFFER_RT_OK && g_seen.depth == 0);
-}
-
-static int count_blocks(void* context, void* block, size_t bytes, int is_live) {
-  size_t* counts = context;
-  CHECK(block != NULL && bytes > 0U);
-  ++counts[is_live];
-  return 0;
 }
 
 static int stop_at_once(void* context, void* block, size_t bytes, int is_live) {
@@ -174,35 +181,140 @@ static void test_contents(enum coffer_rt_policy policy, int sums) {
   CHECK(coffer_rt_check(heap) == COFFER_RT_OK && coffer_rt_largest_free(heap) == largest);
 }
 
-// A header or bitmap that is overwritten is found by coffer_rt_check.
-static void test_damage(enum coffer_rt_policy policy) {
+// Six blocks, every second one freed again.
+static struct coffer_rt* make_holes(enum coffer_rt_policy policy, void** blocks) {
   const struct coffer_rt_options options = hooked(policy);
-  unsigned found = 0;
-  const size_t words = policy == COFFER_RT_TREE ? 40U : 8U;
-  for (size_t i = 0; i < words; ++i) {
-    struct coffer_rt* heap = coffer_rt_init(g_region, 8U * KIB, &options);
-    void* blocks[6];
-    for (size_t n = 0; n < 6U; ++n) {
-      blocks[n] = coffer_rt_alloc(heap, 24);
-    }
-    for (size_t n = 0; n < 6U; n += 2U) {
-      (void)coffer_rt_free(heap, blocks[n]);
-    }
-    uint32_t* damaged = policy == COFFER_RT_TREE
-                            ? (uint32_t*)(void*)(heap->u.tree.level[0].first - 1) + i
-                            : (uint32_t*)(void*)heap->base + (i / 2U * 8U) + (i % 2U * 2U);
-    *damaged ^= (uint32_t)1 << (i % 3U * 5U + 3U);
-    if (coffer_rt_check(heap) == COFFER_RT_CORRUPT) {
-      ++found;
-      CHECK(g_seen.last == COFFER_RT_CORRUPT);
-    }
-    size_t counts[2] = {0, 0};
-    if (policy != COFFER_RT_TREE && i % 2U == 0U) {
-      (void)coffer_rt_walk(heap, count_blocks, counts);
+  struct coffer_rt* heap = coffer_rt_init(g_region, 5000, &options);
+  for (size_t n = 0; n < 6U; ++n) {
+    blocks[n] = coffer_rt_alloc(heap, 24);
+  }
+  for (size_t n = 0; n < 6U; n += 2U) {
+    CHECK(coffer_rt_free(heap, blocks[n]) == COFFER_RT_OK);
+  }
+  return heap;
+}
+
+// Every bit of the tree's state, one after the other, is turned over. Most of that is damage that coffer_rt_check finds;
+// the rest makes a live unit free or the other way round, which may as well be so.
+static void test_damaged_tree(void) {
+  void* blocks[6];
+  struct coffer_rt* heap = make_holes(COFFER_RT_TREE, blocks);
+  const size_t count = coffer_rt_tree_words(heap->bytes / 16U);
+  size_t missed = 0;
+  for (size_t i = 0; i < count; ++i) {
+    for (unsigned bit = 0; bit < RT_WORD_BITS; ++bit) {
+      heap = make_holes(COFFER_RT_TREE, blocks);
+      (heap->u.tree.level[0].first - 1)[i] ^= (rt_word)1 << bit;
+      missed += coffer_rt_check(heap) == COFFER_RT_OK ? 1U : 0U;
     }
   }
-  // Not every flip is damage: in a split word, a live unit may as well be free; in a live block, nothing is ours.
-  CHECK(found >= (policy == COFFER_RT_TREE ? words / 2U : 2U));
+  CHECK(missed < 6U * RT_WORD_BITS && count > 8U);
+}
+
+// A header or link that is overwritten is found by coffer_rt_check, and frees of such blocks are refused.
+static void test_damaged_headers(enum coffer_rt_policy policy) {
+  void* blocks[6];
+  unsigned found = 0;
+  const size_t before = policy == COFFER_RT_FIRST_FIT ? 8U : 4U;  // where a block's header is
+  for (size_t i = 0; i < 18U; ++i) {
+    for (unsigned bit = 0; bit < 32U; ++bit) {
+      struct coffer_rt* heap = make_holes(policy, blocks);
+      ((uint32_t*)(void*)((unsigned char*)blocks[i % 6U] - before))[i / 6U] ^= (uint32_t)1 << bit;
+      found += coffer_rt_check(heap) == COFFER_RT_CORRUPT ? 1U : 0U;
+    }
+  }
+  CHECK(found > 150U);
+  struct coffer_rt* heap = make_holes(policy, blocks);
+  CHECK(coffer_rt_free(heap, heap->base) == COFFER_RT_BAD);
+  uint32_t* header = (uint32_t*)(void*)((unsigned char*)blocks[1] - before);
+  static const uint32_t sizes[] = {8, 48, 64, 4096, 0x40000000};
+  for (size_t i = 0; i < 5U; ++i) {
+    const uint32_t right = *header;
+    *header = sizes[i];
+    CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+    CHECK(policy == COFFER_RT_FIRST_FIT || coffer_rt_free(heap, blocks[1]) == COFFER_RT_BAD);
+    *header = right;
+  }
+  *header = 0;
+  size_t counts[2] = {0, 0};
+  CHECK(coffer_rt_walk(heap, count_blocks, counts) == 0);
+  CHECK(coffer_rt_free(heap, blocks[1]) == COFFER_RT_BAD);
+  *header = 0x7FFFFFF0;
+  CHECK(coffer_rt_free(heap, blocks[1]) == COFFER_RT_BAD);
+  // Sizes that lead out of the heap, at every place.
+  for (size_t at = 0; at + 32U <= heap->bytes; at += 16U) {
+    memset(heap->base, 0, heap->bytes);
+    for (unsigned k = 5; k < 31U; ++k) {
+      uint32_t* words = (uint32_t*)(void*)(heap->base + at);
+      words[0] = (uint32_t)1 << k;
+      words[1] = 0xFFFFFFFEU;
+      CHECK(coffer_rt_usable_size(heap, heap->base + at + before) <= heap->bytes - at);
+    }
+  }
+}
+
+// Lists that lead out of the heap, in a circle, or to nothing while there are free blocks.
+static void test_damaged_lists(enum coffer_rt_policy policy) {
+  void* blocks[6];
+  struct coffer_rt* heap = make_holes(policy, blocks);
+  uint32_t* lists[2] = {heap->u.lists.busy, heap->u.lists.pairs};
+  for (size_t list = 0; list < (policy == COFFER_RT_FIRST_FIT ? 1U : 2U); ++list) {
+    for (unsigned k = 0; k < (policy == COFFER_RT_FIRST_FIT ? 1U : 31U); ++k) {
+      static const uint32_t wrong[] = {RT_NOTHING, 0, 32, 64, 96, 4096, 0x10000};
+      for (size_t i = 0; i < 7U; ++i) {
+        const uint32_t right = lists[list][k];
+        lists[list][k] = wrong[i];
+        CHECK(wrong[i] == right || coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+        lists[list][k] = right;
+      }
+    }
+  }
+  CHECK(coffer_rt_check(heap) == COFFER_RT_OK);
+  if (policy == COFFER_RT_FIRST_FIT) {
+    uint32_t* last = (uint32_t*)(void*)heap->base;
+    while (last[0] + (size_t)((unsigned char*)last - heap->base) < heap->bytes) {
+      last += last[0] / sizeof(uint32_t);
+    }
+    last[1] = 0x10000;
+    CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+  } else {
+    heap->u.lists.not_empty ^= 1U << 5U;
+    CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+    heap = make_holes(policy, blocks);
+    uint32_t* last = (uint32_t*)(void*)(heap->base + heap->u.lists.busy[5]);
+    while (last[2] != RT_NOTHING) {
+      last = (uint32_t*)(void*)(heap->base + last[2]);
+    }
+    last[2] = heap->u.lists.busy[5];  // a circle whose `previous` is wrong
+    CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+    ((uint32_t*)(void*)(heap->base + heap->u.lists.busy[5]))[1] = (uint32_t)((unsigned char*)last - heap->base);
+    CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+  }
+}
+
+// Pairs on a list that is a circle, or whose right buddy is not free.
+static void test_damaged_pairs(void) {
+  const struct coffer_rt_options options = hooked(COFFER_RT_ESTRANGED);
+  struct coffer_rt* heap = coffer_rt_init(g_region, 5000, &options);
+  void* blocks[4];
+  for (size_t n = 0; n < 4U; ++n) {
+    blocks[n] = coffer_rt_alloc(heap, 24);
+  }
+  for (size_t n = 0; n < 4U; ++n) {
+    CHECK(coffer_rt_free(heap, blocks[n]) == COFFER_RT_OK);
+  }
+  CHECK(coffer_rt_check(heap) == COFFER_RT_OK && heap->u.lists.pairs[5] != RT_NOTHING);
+  uint32_t* pair = (uint32_t*)(void*)(heap->base + heap->u.lists.pairs[5]);
+  const uint32_t next = pair[2];
+  pair[2] = heap->u.lists.pairs[5];
+  CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+  pair[2] = next;
+  const uint32_t right = heap->u.lists.pairs[5];
+  heap->u.lists.pairs[5] = right + 32U;
+  CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+  heap->u.lists.pairs[5] = right;
+  ((uint32_t*)(void*)(heap->base + (right ^ 32U)))[0] = 32;
+  CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
 }
 
 static void test_aligned(void) {
@@ -223,6 +335,9 @@ static void test_aligned(void) {
   struct coffer_rt* knuth =
       coffer_rt_init(g_second, sizeof(g_second), &(struct coffer_rt_options){.policy = COFFER_RT_KNUTH});
   CHECK(coffer_rt_alloc_aligned(knuth, 16, 1) == NULL);
+  const struct coffer_rt_options sums = {.sums = 1, .on_error = on_error, .context = &g_seen};
+  struct coffer_rt* other = coffer_rt_init(g_second, sizeof(g_second), &sums);
+  CHECK(coffer_rt_alloc(other, SIZE_MAX) == NULL && coffer_rt_alloc_aligned(other, 64, 40) != NULL);
   // Blocks are aligned to their size.
   for (size_t size = 16; size <= 2048U; size *= 2U) {
     void* block = coffer_rt_alloc(heap, size);
@@ -264,7 +379,8 @@ static void test_realloc(int sums) {
   for (; size <= coffer_rt_largest_free(heap); size *= 2U) {
     CHECK(coffer_rt_realloc(heap, block, size) == block && coffer_rt_check(heap) == COFFER_RT_OK);
   }
-  CHECK(coffer_rt_realloc(heap, block, 64U * KIB) == NULL && coffer_rt_realloc(heap, block, SIZE_MAX) == NULL);
+  CHECK(coffer_rt_realloc(heap, block, 64U * KIB) == NULL && coffer_rt_realloc(heap, block, SIZE_MAX) == NULL &&
+        coffer_rt_realloc(heap, block, (size_t)1 << 30U) == NULL);
   CHECK(coffer_rt_usable_size(heap, block) == size / 2U);
   for (; size >= 16U; size /= 2U) {
     CHECK(coffer_rt_realloc(heap, block, size) == block && coffer_rt_usable_size(heap, block) == size);
@@ -347,9 +463,14 @@ int main(void) {
   for (size_t i = 0; i < 4U; ++i) {
     test_errors(policies[i]);
     test_contents(policies[i], 0);
-    test_damage(policies[i]);
+    if (policies[i] != COFFER_RT_TREE) {
+      test_damaged_headers(policies[i]);
+      test_damaged_lists(policies[i]);
+    }
     test_stranded(policies[i]);
   }
+  test_damaged_tree();
+  test_damaged_pairs();
   test_contents(COFFER_RT_TREE, 1);
   test_realloc_in_band(COFFER_RT_KNUTH);
   test_realloc_in_band(COFFER_RT_FIRST_FIT);

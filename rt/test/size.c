@@ -190,6 +190,16 @@ static void check_region(void) {
   CHECK(coffer_rt_region_bytes(&load) == 0U);
   load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 16, .largest = 32, .min_block = 24};
   CHECK(coffer_rt_region_bytes(&load) == 0U);
+  load = (struct coffer_rt_load){.live_bytes = SIZE_MAX, .smallest = 16, .largest = 32, .live_blocks = 2};
+  CHECK(coffer_rt_region_bytes(&load) == (sizeof(size_t) == 8U ? 0U : coffer_rt_region_bytes(&load)));
+  load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 1, .largest = 32, .live_blocks = SIZE_MAX / 512U};
+  CHECK(coffer_rt_region_bytes(&load) > 0U);
+  load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 1, .largest = 32, .live_blocks = SIZE_MAX};
+  CHECK(sizeof(size_t) != 8U || coffer_rt_region_bytes(&load) == 0U);
+  load = (struct coffer_rt_load){.live_bytes = (size_t)(MOST / 2U), .smallest = 16, .largest = 32};
+  CHECK(coffer_rt_region_bytes(&load) == 0U);
+  load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 16, .largest = 64, .alignment = 8};
+  CHECK(coffer_rt_region_bytes(&load) > 64U);
   load = (struct coffer_rt_load){.live_bytes = SIZE_MAX, .smallest = 16, .largest = 32};
   CHECK(coffer_rt_region_bytes(&load) == 0U);
   load = (struct coffer_rt_load){.live_bytes = SIZE_MAX / 4U, .smallest = 16, .largest = SIZE_MAX / 4U};

@@ -78,7 +78,7 @@ def test_no_path_is_longer_than_the_table_says(machine: tuple, levels: int) -> N
 def test_counted_calls_stay_below(capsys: pytest.CaptureFixture) -> None:
     # 256 KiB in blocks of 16 bytes: three levels.
     alloc, free = table()["rv32im", 3]
-    measured = count_calls.measure(operations=400, seed=3)
-    assert len(measured["coffer-rt"]["alloc"]) > 200
+    measured = count_calls.measure(operations=150, seed=3)
+    assert len(measured["coffer-rt"]["alloc"]) > 80
     assert 50 < max(measured["coffer-rt"]["alloc"]) <= alloc
     assert 30 < max(measured["coffer-rt"]["free"]) <= free

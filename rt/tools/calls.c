@@ -60,7 +60,7 @@ static void mixed(uint64_t operations, uint64_t seed) {
 // as long as they can be.
 static void filled(uint64_t operations) {
   size_t count = 0;
-  while (count < BLOCKS && count < operations * 8U) {
+  while (count < BLOCKS && count < operations * 4U) {
     g_blocks[count] = count % 16U == 0U ? alloc_probed(12) : coffer_rt_alloc(g_heap, 12);
     if (g_blocks[count] == NULL) {
       break;

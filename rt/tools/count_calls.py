@@ -55,7 +55,7 @@ def overhead(counted: dict[str, list[int]], empty: dict[str, list[int]]) -> dict
     return {call: [value - min(empty[call]) for value in values] for call, values in counted.items()}
 
 
-def measure(operations: int = 2000, seed: int = 1) -> dict[str, dict[str, list[int]]]:
+def measure(operations: int = 300, seed: int = 1) -> dict[str, dict[str, list[int]]]:
     with tempfile.TemporaryDirectory() as folder:
         program = build(Path(folder))
         empty = counts(program, 9, 10, seed)
@@ -65,7 +65,7 @@ def measure(operations: int = 2000, seed: int = 1) -> dict[str, dict[str, list[i
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--operations", type=int, default=2000)
+    parser.add_argument("--operations", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     print("| policy | alloc min | mean | max | free min | mean | max |\n|---|---|---|---|---|---|---|")
