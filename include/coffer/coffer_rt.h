@@ -71,15 +71,16 @@ void *coffer_rt_alloc(struct coffer_rt *heap, size_t size);
 void *coffer_rt_alloc_aligned(struct coffer_rt *heap, size_t alignment, size_t size);
 /* NULL is freed without effect. A wrong address changes nothing and is told. */
 enum coffer_rt_error coffer_rt_free(struct coffer_rt *heap, void *block);
-/* In place where the neighbouring memory is free, otherwise alloc, memcpy, free. NULL is an alloc, size 0 is not a free.
- * When it fails the block stays as it was. The copying takes time in proportion to the block. */
+/* In place where the neighbouring memory is free, otherwise alloc, memcpy, free. NULL is an alloc, size 0 is not a
+ * free. When it fails the block stays as it was. The copying takes time in proportion to the block. */
 void *coffer_rt_realloc(struct coffer_rt *heap, void *block, size_t size);
 /* 0 if it is not a live block. */
 size_t coffer_rt_usable_size(struct coffer_rt *heap, const void *block);
 /* The largest request that would succeed now. */
 size_t coffer_rt_largest_free(struct coffer_rt *heap);
 
-/* COFFER_RT_ESTRANGED: recombines everything that can be (thesis, section 3.2.1). Unbounded. Nothing to do for others. */
+/* COFFER_RT_ESTRANGED: recombines everything that can be (thesis, section 3.2.1). Unbounded. Nothing to do for others.
+ */
 void coffer_rt_panic(struct coffer_rt *heap);
 
 struct coffer_rt_stats {
@@ -102,15 +103,15 @@ enum coffer_rt_error coffer_rt_check(struct coffer_rt *heap);
 
 /* What a program will ask for. */
 struct coffer_rt_load {
-  size_t live_bytes;   /* the largest sum of requested sizes that is live at a time, the request being served included */
-  size_t live_blocks;  /* the largest number of blocks live at a time; 0: not known */
-  size_t smallest;     /* the smallest size requested */
-  size_t largest;      /* the largest size requested */
-  size_t min_block;    /* as in the options; 0 is 16 */
-  size_t alignment;    /* as in the options; 0 is the largest block's size up to 4096 */
+  size_t live_bytes;  /* the largest sum of requested sizes that is live at a time, the request being served included */
+  size_t live_blocks; /* the largest number of blocks live at a time; 0: not known */
+  size_t smallest;    /* the smallest size requested */
+  size_t largest;     /* the largest size requested */
+  size_t min_block;   /* as in the options; 0 is 16 */
+  size_t alignment;   /* as in the options; 0 is the largest block's size up to 4096 */
 };
-/* The bytes of one region with which a COFFER_RT_TREE heap never fails under this load, however the requests are ordered
- * (docs/design/rt.md, "How large a heap must be"). 0 if no region that size_t can name is enough. */
+/* The bytes of one region with which a COFFER_RT_TREE heap never fails under this load, however the requests are
+ * ordered (docs/design/rt.md, "How large a heap must be"). 0 if no region that size_t can name is enough. */
 size_t coffer_rt_region_bytes(const struct coffer_rt_load *load);
 
 #ifdef __cplusplus

@@ -25,8 +25,8 @@ typedef uint32_t rt_word;
 #define RT_FULL ((rt_word)(~(rt_word)0 >> ((1U << COFFER_RT_WORD_LOG2) - RT_RADIX)))
 
 // Do the compiler's builtins become instructions? Without one (RISC-V without Zbb) they would call libgcc.
-#if !defined(COFFER_RT_PORTABLE_BITS) &&                                                                       \
-    (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__) || defined(__powerpc__) ||               \
+#if !defined(COFFER_RT_PORTABLE_BITS) &&                                                         \
+    (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__) || defined(__powerpc__) || \
      (defined(__ARM_ARCH) && __ARM_ARCH >= 7) || defined(__riscv_zbb))
 #define RT_HAS_SCAN 1
 #else
@@ -45,12 +45,15 @@ static inline unsigned rt_highest(size_t x) {
   return sizeof(x) == 8U ? 63U - (unsigned)__builtin_clzll(x) : 31U - (unsigned)__builtin_clz((unsigned)x);
 }
 
+// How many bits x has, leading zeros left out.
+static inline unsigned rt_bits(size_t x) { return x == 0U ? 0U : rt_highest(x) + 1U; }
+
 #else
 
 // Multiplying the lowest bit by a de Bruijn sequence brings a different number into the top bits for each position.
 extern const uint8_t coffer_rt_lowest_table[1U << COFFER_RT_WORD_LOG2];
-// The index of the highest bit of a byte; 0 for 0.
-extern const uint8_t coffer_rt_highest_table[256];
+// How many bits a byte has, leading zeros left out.
+extern const uint8_t coffer_rt_bits_table[256];
 #define RT_DE_BRUIJN ((rt_word)(sizeof(rt_word) == 8U ? 0x03F79D71B4CB0A89ULL : 0x077CB531ULL))
 
 static inline unsigned rt_lowest(rt_word x) {
@@ -59,24 +62,28 @@ static inline unsigned rt_lowest(rt_word x) {
   return coffer_rt_lowest_table[(rt_word)(bit * RT_DE_BRUIJN) >> shift];
 }
 
-static inline unsigned rt_highest(size_t x) {
-  unsigned base = 0;
+static inline unsigned rt_bits_of_half(uint32_t x) {
+  unsigned bits = 0;
+  if (x < 0x10000U) {
+    bits = x < 0x100U ? coffer_rt_bits_table[x] : coffer_rt_bits_table[x >> 8U] + 8U;
+  } else {
+    bits = x < 0x1000000U ? coffer_rt_bits_table[x >> 16U] + 16U : coffer_rt_bits_table[x >> 24U] + 24U;
+  }
+  return bits;
+}
+
+// How many bits x has, leading zeros left out.
+static inline unsigned rt_bits(size_t x) {
 #if UINTPTR_MAX > 0xFFFFFFFFU
   if ((x >> 32U) != 0U) {
-    x >>= 32U;
-    base = 32U;
+    return rt_bits_of_half((uint32_t)(x >> 32U)) + 32U;
   }
 #endif
-  if ((x >> 16U) != 0U) {
-    x >>= 16U;
-    base += 16U;
-  }
-  if ((x >> 8U) != 0U) {
-    x >>= 8U;
-    base += 8U;
-  }
-  return base + coffer_rt_highest_table[x];
+  return rt_bits_of_half((uint32_t)x);
 }
+
+// The index of the highest bit of x, which is not 0.
+static inline unsigned rt_highest(size_t x) { return rt_bits(x) - 1U; }
 
 #endif
 

@@ -177,8 +177,7 @@ static enum coffer_rt_error find(const struct coffer_rt* heap, const unsigned ch
   *offset = (uint32_t)(at - HEADER);
   const uint32_t header = words_at(heap, *offset)[SIZE];
   const uint32_t size = header & ~FREE_BIT;
-  if (size <= min_mask || (size & (size - 1U)) != 0U || (*offset & (size - 1U)) != 0U ||
-      size > heap->bytes - *offset) {
+  if (size <= min_mask || (size & (size - 1U)) != 0U || (*offset & (size - 1U)) != 0U || size > heap->bytes - *offset) {
     return COFFER_RT_BAD;
   }
   *k = log2_of(size);
@@ -320,6 +319,6 @@ static enum coffer_rt_error in_band_check(const struct coffer_rt* heap) {
 
 const struct rt_policy coffer_rt_knuth = {in_band_init,         knuth_alloc,  knuth_free,    in_band_usable_size,
                                           in_band_largest_free, in_band_walk, in_band_check, NULL};
-const struct rt_policy coffer_rt_estranged = {
-    in_band_init,         estranged_alloc, estranged_free, in_band_usable_size,
-    in_band_largest_free, in_band_walk,    in_band_check,  estranged_panic};
+const struct rt_policy coffer_rt_estranged = {in_band_init,        estranged_alloc,      estranged_free,
+                                              in_band_usable_size, in_band_largest_free, in_band_walk,
+                                              in_band_check,       estranged_panic};

@@ -7,6 +7,8 @@
 #ifndef RT_INLINE
 #define RT_INLINE static inline __attribute__((always_inline))
 #endif
+// And what would keep registers from a path that does not need it stands apart.
+#define RT_APART static __attribute__((noinline))
 
 // How much memory a heap of so many units needs beside them. Levels are added till one node holds all cells and has
 // room for one more, so that even the whole heap is a run of cells.
@@ -49,8 +51,7 @@ static void node_init(struct coffer_rt* heap, unsigned level, size_t node) {
   const struct rt_level* where = &heap->u.tree.level[level];
   rt_word* f = rt_node(heap, level, node);
   const size_t first = node << RT_RADIX_LOG2;
-  const rt_word present =
-      where->cells - first >= RT_RADIX ? RT_FULL : (((rt_word)1 << (where->cells - first)) - 1U);
+  const rt_word present = where->cells - first >= RT_RADIX ? RT_FULL : (((rt_word)1 << (where->cells - first)) - 1U);
   const rt_word beyond = RT_FULL & ~present;
   f[-1] = beyond & (beyond - 1U);  // as of a block of its own: the last block's cells end before it
   f[0] = present;
@@ -92,10 +93,9 @@ void coffer_rt_tree_init(struct coffer_rt* heap, rt_word* words) {
   tree->top = level - 1U;
 }
 
-// The smallest order with 2^order * unit >= size, size not 0.
+// The smallest order with 2^order * unit >= size; 0 for 0.
 RT_INLINE unsigned order_of(const struct coffer_rt* heap, size_t size) {
-  const size_t units = (size - 1U) >> heap->min_log2;
-  return units == 0U ? 0U : rt_highest(units) + 1U;
+  return rt_bits((size - (size != 0U ? 1U : 0U)) >> heap->min_log2);
 }
 
 // With sums, a block of order k has as many cells of level (k - 1) / RT_RADIX_LOG2 as it needs: over half of those of
@@ -127,6 +127,8 @@ bool coffer_rt_tree_request(const struct coffer_rt* heap, size_t alignment, size
   }
   return true;
 }
+
+RT_APART unsigned largest_run_apart(rt_word free_units) { return rt_largest_run(free_units); }
 
 // The node's largest free run has become smaller: it is `order` now, -1 if there is none. Clears the bits that are no
 // longer true in the nodes above.
@@ -165,7 +167,7 @@ RT_INLINE void lower(struct coffer_rt* heap, unsigned level, size_t node, int or
     }
     if (word < f && f[0] != 0U) {
       RT_LOOP(whole);
-      order = cell_order + (int)rt_largest_run(f[0]);
+      order = cell_order + (int)largest_run_apart(f[0]);
     } else if (rest != 0U) {
       return;  // the node's largest run is in another cell
     } else {
@@ -257,7 +259,7 @@ void* coffer_rt_tree_take_request(struct coffer_rt* heap, const struct rt_reques
   return take(heap, request->level, request->run, request->cells);
 }
 
-static __attribute__((noinline)) void* take_sum(struct coffer_rt* heap, size_t size) {
+RT_APART void* take_sum(struct coffer_rt* heap, size_t size) {
   struct rt_request request;
   return coffer_rt_tree_request(heap, 1, size, &request) ? coffer_rt_tree_take_request(heap, &request) : NULL;
 }
@@ -267,7 +269,7 @@ void* coffer_rt_tree_take(struct coffer_rt* heap, size_t size) {
     return take_sum(heap, size);
   }
   // No size is too large for this: an order that no tree has is refused by its level.
-  const unsigned order = order_of(heap, size == 0U ? 1U : size);
+  const unsigned order = order_of(heap, size);
   const unsigned level = RT_LEVEL_OF(order);
   const unsigned run = order - (level * RT_RADIX_LOG2);
   return take(heap, level, run, 1U << run);
@@ -282,7 +284,7 @@ struct place {
 };
 
 // Why an address of the region is no live block: it is inside one, inside a unit, or free.
-static __attribute__((noinline)) enum coffer_rt_error blame(const struct coffer_rt* heap, const unsigned char* block) {
+RT_APART enum coffer_rt_error blame(const struct coffer_rt* heap, const unsigned char* block) {
   const size_t offset = (size_t)(block - heap->base);
   size_t cell = offset >> heap->min_log2;
   if ((cell << heap->min_log2) != offset) {
@@ -354,8 +356,8 @@ enum coffer_rt_error coffer_rt_tree_free(struct coffer_rt* heap, const unsigned 
   return COFFER_RT_OK;
 }
 
-// Gives a block, which is live, another size where it stands, if the memory behind it and its alignment allow it. (The block is
-// freed for the look: its contents are outside of the heap's state.)
+// Gives a block, which is live, another size where it stands, if the memory behind it and its alignment allow it. (The
+// block is freed for the look: its contents are outside of the heap's state.)
 bool coffer_rt_tree_resize(struct coffer_rt* heap, const unsigned char* block, const struct rt_request* request) {
   struct place place = {0, 0, NULL, 0};
   (void)find(heap, block, &place);

@@ -59,14 +59,8 @@ static void test_options(void) {
   CHECK(coffer_rt_init(g_region + 1, sizeof(struct coffer_rt) + 8U, NULL) == NULL);
   CHECK(coffer_rt_init(g_region, SIZE_MAX, NULL) == NULL);
   const struct coffer_rt_options wrong[] = {
-      {.min_block = 24},
-      {.min_block = 4},
-      {.min_block = 131072},
-      {.policy = COFFER_RT_KNUTH, .min_block = 8},
-      {.alignment = 48},
-      {.lock = lock},
-      {.unlock = unlock},
-      {.policy = (enum coffer_rt_policy)4},
+      {.min_block = 24}, {.min_block = 4}, {.min_block = 131072}, {.policy = COFFER_RT_KNUTH, .min_block = 8},
+      {.alignment = 48}, {.lock = lock},   {.unlock = unlock},    {.policy = (enum coffer_rt_policy)4},
   };
   for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
     CHECK(coffer_rt_init(g_region, sizeof(g_region), &wrong[i]) == NULL);
@@ -194,8 +188,8 @@ static struct coffer_rt* make_holes(enum coffer_rt_policy policy, void** blocks)
   return heap;
 }
 
-// Every bit of the tree's state, one after the other, is turned over. Most of that is damage that coffer_rt_check finds;
-// the rest makes a live unit free or the other way round, which may as well be so.
+// Every bit of the tree's state, one after the other, is turned over. Most of that is damage that coffer_rt_check
+// finds; the rest makes a live unit free or the other way round, which may as well be so.
 static void test_damaged_tree(void) {
   void* blocks[6];
   struct coffer_rt* heap = make_holes(COFFER_RT_TREE, blocks);

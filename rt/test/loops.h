@@ -3,8 +3,19 @@
 #ifndef COFFER_RT_TEST_LOOPS_H
 #define COFFER_RT_TEST_LOOPS_H
 
-enum { LOOP_own, LOOP_lower_levels, LOOP_lower, LOOP_raise_levels, LOOP_raise, LOOP_descend, LOOP_climb, LOOP_blame, LOOP_whole, LOOP_joined,
-       LOOP_COUNT };
+enum {
+  LOOP_own,
+  LOOP_lower_levels,
+  LOOP_lower,
+  LOOP_raise_levels,
+  LOOP_raise,
+  LOOP_descend,
+  LOOP_climb,
+  LOOP_blame,
+  LOOP_whole,
+  LOOP_joined,
+  LOOP_COUNT
+};
 static unsigned g_loops[LOOP_COUNT];
 static unsigned g_most[LOOP_COUNT];
 #define RT_LOOP(name) (++g_loops[LOOP_##name])

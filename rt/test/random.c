@@ -12,7 +12,7 @@
 
 // free_blocks[k]: bit b is set if the block of 2^k units at b * 2^k is free, and not half of a larger free one.
 static uint64_t g_free[ORDERS][UNITS / 64U];
-static uint8_t g_order[UNITS];  // of the live block that begins here, + 1
+static uint8_t g_order[UNITS];     // of the live block that begins here, + 1
 static uint32_t g_live[MAX_LIVE];  // the units where live blocks begin
 static size_t g_live_count;
 static uint64_t g_state;

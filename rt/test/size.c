@@ -133,8 +133,8 @@ static void check_arithmetic(void) {
 }
 
 static uint64_t live_of(size_t live, size_t blocks, size_t smallest, size_t largest) {
-  const struct coffer_rt_load load = {.live_bytes = live, .live_blocks = blocks, .smallest = smallest,
-                                      .largest = largest};
+  const struct coffer_rt_load load = {
+      .live_bytes = live, .live_blocks = blocks, .smallest = smallest, .largest = largest};
   struct range range;
   CHECK(range_of(&load, 16, &range));
   return live_units(&load, &range);
@@ -142,12 +142,12 @@ static uint64_t live_of(size_t live, size_t blocks, size_t smallest, size_t larg
 
 static void check_live_units(void) {
   CHECK(live_of(1600, 0, 16, 16) == 100U);
-  CHECK(live_of(1600, 0, 1, 16) == 1600U);   // blocks of one byte in blocks of sixteen
-  CHECK(live_of(1600, 10, 1, 16) == 10U);    // but only ten of them
-  CHECK(live_of(1700, 0, 17, 32) == 100U);   // 100 requests of 17 bytes, in units of 32
-  CHECK(live_of(1700, 0, 16, 32) == 200U);   // in units of 16
-  CHECK(live_of(3300, 0, 16, 64) == 400U);   // 33 bytes in 64: twice
-  CHECK(live_of(10, 0, 10, 1000) == 64U);    // one largest block at least
+  CHECK(live_of(1600, 0, 1, 16) == 1600U);  // blocks of one byte in blocks of sixteen
+  CHECK(live_of(1600, 10, 1, 16) == 10U);   // but only ten of them
+  CHECK(live_of(1700, 0, 17, 32) == 100U);  // 100 requests of 17 bytes, in units of 32
+  CHECK(live_of(1700, 0, 16, 32) == 200U);  // in units of 16
+  CHECK(live_of(3300, 0, 16, 64) == 400U);  // 33 bytes in 64: twice
+  CHECK(live_of(10, 0, 10, 1000) == 64U);   // one largest block at least
   CHECK(live_of(3300, 100, 16, 64) == 400U);
   CHECK(live_of(3300, 50, 16, 64) == 200U);
 }

@@ -16,8 +16,9 @@ static long call(long number, long a, long b, long c) {
   register long r3 __asm__("r3") = a;
   register long r4 __asm__("r4") = b;
   register long r5 __asm__("r5") = c;
-  __asm__ volatile("sc" : "+r"(r3), "+r"(r0), "+r"(r4), "+r"(r5)::"memory", "cr0", "r6", "r7", "r8", "r9", "r10", "r11",
-                   "r12", "ctr");
+  __asm__ volatile("sc"
+                   : "+r"(r3), "+r"(r0), "+r"(r4), "+r"(r5)::"memory", "cr0", "r6", "r7", "r8", "r9", "r10", "r11",
+                     "r12", "ctr");
   return r3;
 #else
 #error "another processor needs its system call here"
@@ -27,8 +28,9 @@ static long call(long number, long a, long b, long c) {
 #if defined(__riscv)
 #define WRITE 64
 #define EXIT 93
-__asm__(".globl _start\n_start:\n.option push\n.option norelax\nla gp, __global_pointer$\n.option pop\nmv a0, sp\n"
-        "andi sp, sp, -16\ncall rt_start\n");
+__asm__(
+    ".globl _start\n_start:\n.option push\n.option norelax\nla gp, __global_pointer$\n.option pop\nmv a0, sp\n"
+    "andi sp, sp, -16\ncall rt_start\n");
 #else
 #define WRITE 4
 #define EXIT 1

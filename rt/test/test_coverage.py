@@ -23,8 +23,8 @@ def measured(folder: Path, test: str, arguments: list, includes: bool, flags: li
     """Per source line the branches of each block, and how often each was taken."""
     program = folder / "program"
     os.chdir(folder)
-    run(["gcc", "-std=c11", "-O0", "--coverage", "-DRT_INLINE=static", *flags, INCLUDE, HERE / test, *([] if includes else SOURCES), "-o",
-         program])
+    run(["gcc", "-std=c11", "-O0", "--coverage", "-DRT_INLINE=static", *flags, INCLUDE, HERE / test,
+         *([] if includes else SOURCES), "-o", program])
     run([program, *arguments])
     for data in sorted(folder.glob("*.gcda")):
         run(["gcov", "--json-format", "--branch-probabilities", data.name])

@@ -18,8 +18,10 @@ struct script {
 };
 
 static const struct script g_scripts[] = {
-    {"knuth_small", COFFER_RT_KNUTH, 11, 0},         {"knuth_mixed", COFFER_RT_KNUTH, 12, 3},
-    {"estranged_small", COFFER_RT_ESTRANGED, 11, 0}, {"estranged_mixed", COFFER_RT_ESTRANGED, 12, 3},
+    {"knuth_small", COFFER_RT_KNUTH, 11, 0},
+    {"knuth_mixed", COFFER_RT_KNUTH, 12, 3},
+    {"estranged_small", COFFER_RT_ESTRANGED, 11, 0},
+    {"estranged_mixed", COFFER_RT_ESTRANGED, 12, 3},
 };
 
 static unsigned char g_region[HEAP_BYTES + sizeof(struct coffer_rt) + 4096U] __attribute__((aligned(4096)));

@@ -56,8 +56,8 @@ static void mixed(uint64_t operations, uint64_t seed) {
   }
 }
 
-// The whole heap in smallest blocks, every second one freed, then the rest: one cut or join through all sizes, and lists
-// as long as they can be.
+// The whole heap in smallest blocks, every second one freed, then the rest: one cut or join through all sizes, and
+// lists as long as they can be.
 static void filled(uint64_t operations) {
   size_t count = 0;
   while (count < BLOCKS && count < operations * 4U) {
