@@ -356,12 +356,11 @@ enum coffer_rt_error coffer_rt_tree_free(struct coffer_rt* heap, const unsigned 
   return COFFER_RT_OK;
 }
 
-// Gives a block, which is live, another size where it stands, if the memory behind it and its alignment allow it. (The
+// Gives a live block another size where it stands, if the memory behind it and its alignment allow it. (The
 // block is freed for the look: its contents are outside of the heap's state.)
 bool coffer_rt_tree_resize(struct coffer_rt* heap, const unsigned char* block, const struct rt_request* request) {
-  struct place place = {0, 0, NULL, 0};
-  (void)find(heap, block, &place);
-  if (request->level > heap->u.tree.top) {
+  struct place place;
+  if (!find(heap, block, &place) || request->level > heap->u.tree.top) {
     return false;
   }
   const rt_word old = place.mask;

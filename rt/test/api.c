@@ -368,6 +368,8 @@ static void test_realloc(int sums) {
   for (unsigned i = 0; i < 10U; ++i) {
     block[i] = (unsigned char)i;
   }
+  const struct rt_request request = {0, 0, 1};
+  CHECK(!coffer_rt_tree_resize(heap, block + 1, &request));
   // Alone in the heap, it grows and shrinks where it stands, through all levels.
   size_t size = 16;
   for (; size <= coffer_rt_largest_free(heap); size *= 2U) {

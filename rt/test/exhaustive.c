@@ -4,11 +4,12 @@
 // The tree's state follows from which blocks are live (check 2 below shows it), so the states are the sets of live
 // blocks, and each is visited once. The words hold four units here, so 8 to 32 units are two or three levels.
 #define COFFER_RT_RADIX_LOG2 2
+#include "loops.h"
+
 #include "../src/tables.c"
 #include "../src/tree.c"
 #include "../src/tree_check.c"
 #include "check.h"
-#include "loops.h"
 
 #define MAX_UNITS 32U
 #define MAX_BLOCKS 32U

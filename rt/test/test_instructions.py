@@ -47,7 +47,9 @@ def names(objdump: str, program: Path) -> list[str]:
             if not (is_mark and match.group(1) == "nop"):
                 found.append(match.group(1))
             is_mark = False
-    return [name for name in found if name not in {"nop", "nopw", "nopl", "cs", "data16", "xchg"}]
+    # What only aligns; and an addition of 0, of an address that happens to end so, is shown as a move.
+    return ["add" if name in {"mv", "li"} else name for name in found
+            if name not in {"nop", "nopw", "nopl", "cs", "data16", "xchg"}]
 
 
 @pytest.fixture(scope="module", params=MACHINES)
