@@ -19,6 +19,8 @@ import longest_path  # noqa: E402
 # Compiler, flags, objdump, log2 of the bits of a word.
 MACHINES = {
     "rv32im": (RISCV_GCC, ["-O2"], "riscv64-unknown-elf-objdump", 5),
+    "rv32im_zba_zbb": ([RISCV_GCC[0], "-march=rv32im_zba_zbb", *RISCV_GCC[2:]], ["-O2"], "riscv64-unknown-elf-objdump",
+                       5),
     "x86-64": (["gcc"], ["-O2", "-fno-pic", "-no-pie", "-fno-stack-protector", "-fcf-protection=none"], "objdump", 6),
 }
 CALLS = ["coffer_rt_alloc", "coffer_rt_free"]
@@ -27,10 +29,10 @@ PLAIN = frozenset({"alloc_hooked", "free_hooked", "take_sum"})
 
 
 def table() -> dict[tuple[str, int], list[int]]:
-    """From the README's rows `| rv32im | levels | ... | alloc | free |`."""
+    """From the README's rows `| machine | levels | ... | alloc | free |`."""
     rows = {}
     for line in (RT / "README.md").read_text(encoding="utf-8").split("\n"):
-        if match := re.match(r"^\| (rv32im|x86-64) \| (\d) \|.*\| (\d+) \| (\d+) \|$", line):
+        if match := re.match(r"^\| ([\w-]+) \| (\d) \|.*\| (\d+) \| (\d+) \|$", line):
             rows[match.group(1), int(match.group(2))] = [int(match.group(3)), int(match.group(4))]
     return rows
 
