@@ -12,7 +12,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test models bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
+.PHONY: build tools run test test-rt models bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -35,6 +35,11 @@ run:  ## a real program under Coffer and under glibc: time and memory
 test:  ## every test, then those marked tsan under ThreadSanitizer
 	@tools/setup.sh build test models
 	@tools/run_tests.sh $(JOBS)
+
+test-rt:  ## the real-time heap's tests; RT_LONG=1: the long ones too
+	@tools/setup.sh build test
+	@tools/build.sh --tests release $(JOBS) coffer_rt_tests
+	@ctest --test-dir build -L '^rt$$' --output-on-failure --parallel $(JOBS)
 
 models:  ## explores every model of models/ whole, and finds the faults seeded in them
 	@tools/setup.sh models

@@ -17,6 +17,8 @@ packages_test=(
   libxml2-dev phylip grep
   # The coffer command, whose other needs pip installs.
   python3-venv
+  # The processors that coffer-rt is tested on, and its analyser.
+  gcc-riscv64-unknown-elf qemu-user qemu-system-misc lld-19 cppcheck
 )
 packages_tools=(python3 python3-venv)
 packages_lint=(clang-format-19 clang-tidy-19 python3)

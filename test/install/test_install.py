@@ -59,10 +59,10 @@ languages = pytest.mark.parametrize("compiler,source", PROBES, ids=["c", "c++"])
 
 def test_installed_files(prefix: Path) -> None:
     names = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
-    for wanted in ("bin/coffer-run", "include/coffer/coffer.h"):
+    for wanted in ("bin/coffer-run", "include/coffer/coffer.h", "include/coffer/coffer_rt.h"):
         assert wanted in names
-    for wanted in ("libcoffer.so", "libcoffer.so.0", "libcoffer.a", "libcoffer_core.a", "pkgconfig/coffer.pc",
-                   "cmake/Coffer/CofferConfig.cmake"):
+    for wanted in ("libcoffer.so", "libcoffer.so.0", "libcoffer.a", "libcoffer_core.a", "libcoffer_rt.a",
+                   "pkgconfig/coffer.pc", "cmake/Coffer/CofferConfig.cmake"):
         assert any(name.endswith("/" + wanted) for name in names), wanted
     assert not any("nocheck" in name or name.endswith((".cpp", ".hpp.in")) for name in names)
     assert not any(Path(name).name.startswith(".") for name in names)

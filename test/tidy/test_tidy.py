@@ -71,6 +71,7 @@ int walk(Pool& pool) {
 }
 """,
     "src/api/malloc.cpp": '#include "coffer/coffer.h"\n#include "pool/pool.hpp"\n\nvoid f() { free(nullptr); }\n',
+    "rt/src/tree.c": '#include "heap.h"\n\n#include <stdint.h>\n\nint tree(void) { return (int)sizeof(int32_t); }\n',
     "test/unit/test_pool.py": 'def test_pool() -> None:\n    assert len("pool") == 4\n',
 }
 
@@ -108,6 +109,9 @@ SEEDS = [
     ("layout", "src/pool/pool.cpp", "int sum = 0;", "int sum = 0; "),
     ("layout", "src/pool/pool.cpp", "int sum = 0;", "int sum = 0;" + " " * 110 + "f();"),
     ("layout", "src/os/os.hpp", "#pragma once\n", ""),
+    ("freestanding", "rt/src/tree.c", "<stdint.h>", "<string.h>"),
+    ("freestanding", "rt/src/tree.c", '"heap.h"', '"base/base.hpp"'),
+    ("freestanding", "rt/src/tree.c", "return (int)", "abort();\n  return (int)"),
     ("dead-header", "src/pool/dead.hpp", "", "#pragma once\n"),
 ]
 

@@ -259,6 +259,27 @@ def check_layout(file: File) -> Iterator[Violation]:
             yield Violation(file.path, number, "layout", f"{len(line)} columns, at most {MAX_LINE}")
 
 
+# rt/ stands alone: it knows nothing of src/, and needs a compiler without a C library.
+_FREESTANDING_HEADER = re.compile(r"#\s*include\s+<(stdbool|stddef|stdint)\.h>|"
+                                  r'#\s*include\s+"([a-z_]+\.h|coffer/coffer_rt\.h)"')
+_HOSTED_CALL = re.compile(r"(?<![\w.>])(malloc|calloc|realloc|free|f?printf|f?puts|abort|exit|assert|memset|memmove"
+                          r"|strlen|setjmp|longjmp|alloca)\s*\(")
+
+
+def is_freestanding(file: File) -> bool:
+    return file.path.startswith("rt/src/") and file.suffix in CPP
+
+
+@rule("freestanding", is_freestanding)
+def check_freestanding(file: File) -> Iterator[Violation]:
+    source = cpp_text.parse(file.text)
+    for number, line in enumerate(source.code, 1):
+        if re.match(r"\s*#\s*include\b", line) and not _FREESTANDING_HEADER.search(source.uncommented[number - 1]):
+            yield Violation(file.path, number, "freestanding", "only rt/, coffer_rt.h and freestanding headers")
+        if match := _HOSTED_CALL.search(line):
+            yield Violation(file.path, number, "freestanding", f"'{match.group().strip()}' needs a C library")
+
+
 def dead_headers(files: list[File]) -> Iterator[Violation]:
     """Headers of src/ that nothing includes."""
     included = set()

@@ -1,0 +1,149 @@
+// How large a region never fails: docs/design/rt.md, "How large a heap must be". Computed in 64 bits everywhere.
+#include "heap.h"
+
+// Beyond this, sums below could overflow; no region is as large.
+#define LIMIT ((uint64_t)1 << 56U)
+
+// ceil(a / 2^log2)
+static uint64_t shift_up(uint64_t a, unsigned log2) { return (a + (((uint64_t)1 << log2) - 1U)) >> log2; }
+
+// floor(a * 2^log2 / c), by long division; a < LIMIT, the result saturates at LIMIT.
+static uint64_t scale(uint64_t a, unsigned log2, uint64_t c) {
+  uint64_t quotient = a / c;
+  uint64_t rest = a % c;
+  for (unsigned i = 0; i < log2; ++i) {
+    quotient *= 2U;
+    rest *= 2U;
+    if (rest >= c) {
+      rest -= c;
+      ++quotient;
+    }
+    if (quotient > LIMIT) {
+      quotient = LIMIT;
+    }
+  }
+  return quotient;
+}
+
+// No region is this large.
+#define MOST ((uint64_t)PTRDIFF_MAX / 2U < LIMIT ? (uint64_t)PTRDIFF_MAX / 2U : LIMIT)
+
+static bool is_beyond(uint64_t value) { return value >= LIMIT; }
+
+static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+// The orders of the smallest and largest block, and what the smallest request is.
+struct range {
+  unsigned unit_log2;  // log2 of the smallest block's bytes
+  unsigned orders;     // the largest block is 2^orders times as large
+  uint64_t smallest;   // bytes
+};
+
+// The most units that blocks can take whose requests obey the load. A block of order k > 0 stands for a request of over
+// half its size, so for at least unit * 2^(k-1) + 1 bytes; one of order 0 for at least `smallest` bytes.
+static uint64_t live_units(const struct coffer_rt_load* load, const struct range* range) {
+  const uint64_t live = load->live_bytes;
+  uint64_t units = LIMIT;
+  if (range->smallest > 0U) {
+    // If all of it were in the order that wastes most: the smallest or the largest.
+    units = scale(live, 0, range->smallest);
+    if (range->orders > 0U) {
+      const unsigned k = range->orders;
+      const uint64_t request = ((uint64_t)1 << (range->unit_log2 + k - 1U)) + 1U;
+      const uint64_t wasteful = scale(live, k, request);
+      units = units > wasteful ? units : wasteful;
+    }
+  }
+  if (load->live_blocks > 0U) {
+    const uint64_t blocks = load->live_blocks;
+    const uint64_t unit = (uint64_t)1 << range->unit_log2;
+    units = smaller(units, scale(blocks, range->orders, 1));
+    // Each block is less than twice its request, or one unit.
+    const uint64_t excess = unit > 2U * range->smallest ? unit - (2U * range->smallest) : 0U;
+    if (excess == 0U || blocks < (LIMIT - (2U * live)) / excess) {
+      units = smaller(units, shift_up((2U * live) + (blocks * excess), range->unit_log2));
+    }
+  }
+  const uint64_t one = (uint64_t)1 << range->orders;
+  return units < one ? one : units;
+}
+
+// Where the last place ends at which a block of 2^order units can ever begin, at the lowest free address: below it
+// stands something in each aligned run of its size, and all of it with the block itself is at most `live` units.
+// ends[i] is the end of the memory that blocks of order i and below can be in, so what begins at or beyond ends[i-1] is
+// of order i at least.
+static uint64_t end_of(const uint64_t* ends, uint64_t live, unsigned order) {
+  uint64_t budget = live - ((uint64_t)1 << order);  // what else may be live when one is asked for
+  uint64_t passed = 0;                              // runs of 2^order units that can all be occupied
+  for (unsigned i = 0; i < order; ++i) {
+    const uint64_t runs = shift_up(ends[i], order);
+    if (runs > passed) {
+      const uint64_t affordable = budget >> i;
+      if (affordable < runs - passed) {
+        return (passed + affordable + 1U) << order;
+      }
+      budget -= (runs - passed) << i;
+      passed = runs;
+    }
+  }
+  return (passed + (budget >> order) + 1U) << order;
+}
+
+// Units that are enough for blocks of up to 2^orders units, `live` of them at a time; live >= 2^orders.
+static uint64_t first_fit_units(uint64_t live, unsigned orders) {
+  uint64_t ends[64];
+  ends[0] = live;
+  for (unsigned j = 1; j <= orders; ++j) {
+    const uint64_t end = end_of(ends, live, j);
+    ends[j] = end > ends[j - 1U] ? end : ends[j - 1U];
+  }
+  return ends[orders];
+}
+
+static bool range_of(const struct coffer_rt_load* load, size_t min_block, struct range* range) {
+  const unsigned min_log2 = rt_highest(min_block);
+  const size_t smallest = load->smallest > 0U ? load->smallest : 1U;
+  if ((min_block & (min_block - 1U)) != 0U || load->largest < smallest || load->live_bytes < load->smallest ||
+      is_beyond(load->largest) || is_beyond(load->live_bytes) || is_beyond(load->live_blocks)) {
+    return false;
+  }
+  const size_t low = (smallest - 1U) >> min_log2;
+  const size_t high = (load->largest - 1U) >> min_log2;
+  const unsigned low_order = low == 0U ? 0U : rt_highest(low) + 1U;
+  const unsigned high_order = high == 0U ? 0U : rt_highest(high) + 1U;
+  range->unit_log2 = min_log2 + low_order;
+  range->orders = high_order - low_order;
+  range->smallest = load->smallest;
+  return true;
+}
+
+size_t coffer_rt_region_bytes(const struct coffer_rt_load* load) {
+  const size_t min_block = load->min_block != 0U ? load->min_block : 16U;
+  struct range range;
+  if (!range_of(load, min_block, &range) || (load->smallest == 0U && load->live_blocks == 0U)) {
+    return 0;
+  }
+  const uint64_t live = live_units(load, &range);
+  uint64_t needed = MOST;
+  if (live < (MOST >> range.unit_log2) / 64U) {  // so that no sum overflows: 64 times what is live is always enough
+    uint64_t units = first_fit_units(live, range.orders);
+    if (load->live_blocks > 0U) {
+      // With one run of the largest size for each block, one is free whenever a block may be added.
+      units = smaller(units, scale(load->live_blocks, range.orders, 1));
+    }
+    const size_t alignment = load->alignment != 0U ? load->alignment : 4096U;
+    needed = (units << range.unit_log2) + sizeof(struct coffer_rt) + _Alignof(struct coffer_rt) +
+             (alignment > min_block ? alignment : min_block);
+  }
+  if (needed >= MOST) {
+    return 0;
+  }
+  // The tree is sized for the whole region; it is a few per cent, so this settles.
+  size_t bytes = 0;
+  size_t next = (size_t)needed;
+  while (next != bytes) {
+    bytes = next;
+    next = (size_t)needed + (coffer_rt_tree_words(bytes / min_block) * sizeof(rt_word));
+  }
+  return bytes;
+}

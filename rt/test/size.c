@@ -1,0 +1,228 @@
+// The heap-size formula: an adversary who knows everything and may free any block at any time cannot make a heap of the
+// computed size fail; and from one run of the largest size less, often can. Every state is tried, on a model of lowest
+// address first (exhaustive.c shows that the tree is one).
+#include "../src/size.c"
+#include "../src/tables.c"
+#include "../src/tree.c"
+#include "check.h"
+
+struct state {
+  uint32_t live;
+  uint32_t starts;
+};
+
+#define LOG2_SLOTS 22U
+#define SLOTS ((size_t)1 << LOG2_SLOTS)
+static struct state g_seen[SLOTS];
+static struct state g_stack[SLOTS / 2U];
+static size_t g_stacked;
+static size_t g_states;
+
+static uint32_t ones(unsigned count) { return count >= 32U ? 0xFFFFFFFFU : ((uint32_t)1 << count) - 1U; }
+
+static void add_state(struct state state) {
+  struct state key = state;
+  if (key.live == 0U) {
+    key.starts = 1;
+  }
+  const uint64_t hash = (((uint64_t)key.live << 32U) | key.starts) * 0x9E3779B97F4A7C15ULL;
+  size_t slot = (size_t)(hash >> (64U - LOG2_SLOTS));
+  while (g_seen[slot].live != 0U || g_seen[slot].starts != 0U) {
+    if (g_seen[slot].live == key.live && g_seen[slot].starts == key.starts) {
+      return;
+    }
+    slot = (slot + 1U) & (SLOTS - 1U);
+  }
+  CHECK(g_states < SLOTS / 2U);
+  g_seen[slot] = key;
+  g_stack[g_stacked] = state;
+  ++g_stacked;
+  ++g_states;
+}
+
+static unsigned count_ones(uint32_t x) {
+  unsigned count = 0;
+  for (; x != 0U; x &= x - 1U) {
+    ++count;
+  }
+  return count;
+}
+
+static unsigned block_units(struct state state, unsigned start, unsigned units) {
+  unsigned size = 1;
+  while (start + size < units && ((state.live >> (start + size)) & 1U) != 0U &&
+         ((state.starts >> (start + size)) & 1U) == 0U) {
+    ++size;
+  }
+  return size;
+}
+
+// Can a request fail on so many units, while at most `live` units and `blocks` blocks are live with it?
+static bool can_fail(unsigned units, unsigned live, unsigned orders, unsigned blocks) {
+  for (size_t i = 0; i < SLOTS; ++i) {
+    g_seen[i] = (struct state){0, 0};
+  }
+  g_stacked = 0;
+  g_states = 0;
+  add_state((struct state){0, 0});
+  while (g_stacked > 0U) {
+    --g_stacked;
+    const struct state state = g_stack[g_stacked];
+    const unsigned now = count_ones(state.live);
+    for (unsigned at = 0; at < units; ++at) {
+      if (((state.starts >> at) & 1U) != 0U) {
+        const uint32_t mask = ones(block_units(state, at, units)) << at;
+        add_state((struct state){state.live & ~mask, state.starts & ~((uint32_t)1 << at)});
+      }
+    }
+    for (unsigned order = 0; order <= orders && now + (1U << order) <= live; ++order) {
+      if (count_ones(state.starts) + 1U > blocks) {
+        break;
+      }
+      const unsigned size = 1U << order;
+      unsigned at = 0;
+      while (at + size <= units && (state.live & (ones(size) << at)) != 0U) {
+        at += size;
+      }
+      if (at + size > units) {
+        return true;
+      }
+      add_state((struct state){state.live | (ones(size) << at), state.starts | ((uint32_t)1 << at)});
+    }
+  }
+  return false;
+}
+
+static void check_formula(unsigned live, unsigned orders, bool is_tight) {
+  const unsigned units = (unsigned)first_fit_units(live, orders);
+  CHECK(units <= 32U);
+  CHECK(!can_fail(units, live, orders, 32));
+  rt_put("live ");
+  rt_put_number(live);
+  rt_put(", largest ");
+  rt_put_number(1U << orders);
+  rt_put(": ");
+  rt_put_number(units);
+  rt_put(" units are enough (");
+  rt_put_number(g_states);
+  rt_put(" states)");
+  const bool fails = can_fail(units - 1U, live, orders, 32);
+  rt_put(fails ? ", one less is not\n" : "\n");
+  CHECK(fails || !is_tight);
+}
+
+static void check_blocks(void) {
+  // With B blocks of 2^q units each request finds room in B * 2^q units, and not always in one unit less.
+  for (unsigned blocks = 1; blocks <= 4U; ++blocks) {
+    CHECK(!can_fail(blocks * 4U, 32, 2, blocks));
+    CHECK(can_fail((blocks * 4U) - 1U, 32, 2, blocks));
+  }
+}
+
+static void check_arithmetic(void) {
+  CHECK(shift_up(0, 3) == 0U && shift_up(1, 3) == 1U && shift_up(8, 3) == 1U && shift_up(9, 3) == 2U);
+  CHECK(scale(10, 0, 3) == 3U && scale(10, 4, 3) == 53U && scale(LIMIT - 1U, 8, 1) == LIMIT);
+  CHECK(first_fit_units(1, 0) == 1U && first_fit_units(4, 2) == 6U && first_fit_units(100, 0) == 100U);
+  // The closed form, where nothing is rounded: live * (1 + orders / 2), within one largest block.
+  for (unsigned orders = 1; orders <= 20U; ++orders) {
+    const uint64_t live = (uint64_t)1 << 24U;
+    const uint64_t closed = live + (live / 2U * orders);
+    const uint64_t computed = first_fit_units(live, orders);
+    CHECK(computed <= closed && computed + ((uint64_t)2 << orders) > closed);
+  }
+}
+
+static uint64_t live_of(size_t live, size_t blocks, size_t smallest, size_t largest) {
+  const struct coffer_rt_load load = {
+      .live_bytes = live, .live_blocks = blocks, .smallest = smallest, .largest = largest};
+  struct range range;
+  CHECK(range_of(&load, 16, &range));
+  return live_units(&load, &range);
+}
+
+static void check_live_units(void) {
+  CHECK(live_of(1600, 0, 16, 16) == 100U);
+  CHECK(live_of(1600, 0, 1, 16) == 1600U);  // blocks of one byte in blocks of sixteen
+  CHECK(live_of(1600, 10, 1, 16) == 10U);   // but only ten of them
+  CHECK(live_of(1700, 0, 17, 32) == 100U);  // 100 requests of 17 bytes, in units of 32
+  CHECK(live_of(1700, 0, 16, 32) == 200U);  // in units of 16
+  CHECK(live_of(3300, 0, 16, 64) == 400U);  // 33 bytes in 64: twice
+  CHECK(live_of(10, 0, 10, 1000) == 64U);   // one largest block at least
+  CHECK(live_of(3300, 100, 16, 64) == 400U);
+  CHECK(live_of(3300, 50, 16, 64) == 200U);
+}
+
+// No sum of requests takes more units than computed: all multisets of sizes up to 64 bytes with a small sum.
+static uint64_t worst(unsigned left, unsigned blocks, unsigned smallest, unsigned largest) {
+  uint64_t most = 0;
+  for (unsigned size = smallest; size <= largest && size <= left && blocks > 0U; ++size) {
+    unsigned units = 1;
+    while (units * 16U < size) {
+      units *= 2U;
+    }
+    const uint64_t here = units + worst(left - size, blocks - 1U, size, largest);
+    most = here > most ? here : most;
+  }
+  return most;
+}
+
+static void check_rounding(void) {
+  for (unsigned live = 40; live <= 130U; live += 9U) {
+    for (unsigned blocks = 1; blocks <= 4U; ++blocks) {
+      CHECK(worst(live, blocks, 9, 40) <= live_of(live, blocks, 9, 40));
+    }
+    CHECK(worst(live, 100, 15, 40) <= live_of(live, 0, 15, 40));
+  }
+}
+
+static void check_region(void) {
+  struct coffer_rt_load load = {.live_bytes = 100000, .smallest = 16, .largest = 4096};
+  CHECK(coffer_rt_region_bytes(&load) > 0U);
+  load.live_blocks = 3;
+  CHECK(coffer_rt_region_bytes(&load) < 40000U);
+  load.smallest = 0;
+  CHECK(coffer_rt_region_bytes(&load) > 0U);
+  load.live_blocks = 0;
+  CHECK(coffer_rt_region_bytes(&load) == 0U);  // blocks of no bytes, as many as one likes
+  load = (struct coffer_rt_load){.live_bytes = 10, .smallest = 16, .largest = 32};
+  CHECK(coffer_rt_region_bytes(&load) == 0U);
+  load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 64, .largest = 32};
+  CHECK(coffer_rt_region_bytes(&load) == 0U);
+  load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 16, .largest = 32, .min_block = 24};
+  CHECK(coffer_rt_region_bytes(&load) == 0U);
+  load = (struct coffer_rt_load){.live_bytes = SIZE_MAX, .smallest = 16, .largest = 32, .live_blocks = 2};
+  CHECK(coffer_rt_region_bytes(&load) == (sizeof(size_t) == 8U ? 0U : coffer_rt_region_bytes(&load)));
+  load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 1, .largest = 32, .live_blocks = SIZE_MAX / 512U};
+  CHECK(coffer_rt_region_bytes(&load) > 0U);
+  load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 1, .largest = 32, .live_blocks = SIZE_MAX};
+  CHECK(sizeof(size_t) != 8U || coffer_rt_region_bytes(&load) == 0U);
+  load = (struct coffer_rt_load){.live_bytes = (size_t)(MOST / 2U), .smallest = 16, .largest = 32};
+  CHECK(coffer_rt_region_bytes(&load) == 0U);
+  load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 16, .largest = 64, .alignment = 8};
+  CHECK(coffer_rt_region_bytes(&load) > 64U);
+  load = (struct coffer_rt_load){.live_bytes = SIZE_MAX, .smallest = 16, .largest = 32};
+  CHECK(coffer_rt_region_bytes(&load) == 0U);
+  load = (struct coffer_rt_load){.live_bytes = SIZE_MAX / 4U, .smallest = 16, .largest = SIZE_MAX / 4U};
+  CHECK(coffer_rt_region_bytes(&load) == 0U);
+}
+
+int main(int argc, char** argv) {
+  check_arithmetic();
+  check_live_units();
+  check_rounding();
+  check_region();
+  check_blocks();
+  for (unsigned live = 2; live <= 12U; ++live) {
+    check_formula(live, 1, true);
+  }
+  check_formula(4, 2, true);
+  check_formula(6, 2, true);
+  check_formula(8, 2, true);
+  check_formula(8, 3, true);
+  if (argc > 1 && argv[1][0] == 'l') {
+    check_formula(10, 2, true);
+    check_formula(12, 2, true);
+    check_formula(10, 3, true);
+  }
+  return 0;
+}

@@ -1,0 +1,60 @@
+"""coffer-rt under both compilers, with 32 and 64 bits, both byte orders, with and without bit instructions: no warning,
+nothing needed but memcpy (and the memset that compilers put in by themselves), and the tests pass there too (in qemu,
+without a C library)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from toolbox import HERE, INCLUDE, POWERPC_CLANG, RISCV_GCC, SOURCES, STRICT, run
+
+NATIVE = {
+    "gcc": ["gcc"],
+    "gcc-portable": ["gcc", "-DCOFFER_RT_PORTABLE_BITS"],
+    "clang": ["clang-19"],
+    "gcc-radix4": ["gcc", "-DCOFFER_RT_RADIX_LOG2=2"],
+}
+CROSS = {
+    "rv32": (RISCV_GCC, ["-nostdlib", "-static"], ["-lgcc"], "qemu-riscv32"),
+    "powerpc": (POWERPC_CLANG, ["-nostdlib", "-static", "-fuse-ld=lld-19"], [], "qemu-ppc"),
+}
+
+
+@pytest.mark.parametrize(("name", "level"), [*((name, "-O2") for name in [*NATIVE, *CROSS]), ("gcc", "-Os"),
+                                             ("rv32", "-Os")])
+def test_no_warning_and_nothing_needed(tmp_path: Path, name: str, level: str) -> None:
+    compiler = NATIVE[name] if name in NATIVE else CROSS[name][0]
+    defined, needed = set(), set()
+    for source in SOURCES:
+        made = tmp_path / f"{source.stem}.o"
+        run([*compiler, *STRICT, level, INCLUDE, "-c", source, "-o", made])
+        for line in run(["nm", "--format=posix", made]).splitlines():
+            symbol, kind = line.split()[:2]
+            (needed if kind == "U" else defined).add(symbol)
+    # Arithmetic of 64 bits on machines of 32, for coffer_rt_region_bytes alone, is the compiler's own.
+    foreign = {symbol for symbol in needed - defined if not re.fullmatch(r"__\w+di3", symbol)}
+    assert foreign <= {"memcpy", "memset"}
+    assert {symbol for symbol in defined if symbol.startswith("coffer_rt_")}
+
+
+# The small radix makes trees too large for these; exhaustive.c is about it.
+@pytest.mark.parametrize("name", [name for name in NATIVE if name != "gcc-radix4"])
+@pytest.mark.parametrize("test", ["api.c", "random.c"])
+def test_native(tmp_path: Path, name: str, test: str) -> None:
+    program = tmp_path / "program"
+    run([*NATIVE[name], "-std=c11", "-O2", INCLUDE, HERE / test, *SOURCES, "-o", program])
+    run([program, "1000000"])
+
+
+@pytest.mark.parametrize("name", CROSS)
+@pytest.mark.parametrize("test", ["api.c", "random.c", "exhaustive.c", "size.c"])
+def test_in_qemu(tmp_path: Path, name: str, test: str) -> None:
+    compiler, flags, libraries, qemu = CROSS[name]
+    program = tmp_path / "program"
+    sources = [] if test in {"exhaustive.c", "size.c"} else SOURCES
+    run([*compiler, "-std=c11", "-ffreestanding", "-O2", "-DRT_NO_LIBC", *flags, INCLUDE, HERE / test,
+         HERE / "start.c", *sources, *libraries, "-o", program])
+    run([qemu, program, *(["300000"] if test == "random.c" else [])])

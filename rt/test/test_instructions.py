@@ -1,0 +1,88 @@
+"""The most instructions that coffer_rt_alloc and coffer_rt_free can execute: counted over every path of the machine
+code (rt/tools/longest_path.py) and held against the table of rt/README.md, which is of Debian 12's compilers. And calls
+that qemu counts stay below."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolbox import RISCV_GCC, RT, link_alone, run
+
+sys.path.insert(0, str(RT / "tools"))
+import count_calls  # noqa: E402
+import longest_path  # noqa: E402
+
+# Compiler, flags, objdump, log2 of the bits of a word.
+MACHINES = {
+    "rv32im": (RISCV_GCC, ["-O2"], "riscv64-unknown-elf-objdump", 5),
+    "rv32im_zba_zbb": ([RISCV_GCC[0], "-march=rv32im_zba_zbb", *RISCV_GCC[2:]], ["-O2"], "riscv64-unknown-elf-objdump",
+                       5),
+    "x86-64": (["gcc"], ["-O2", "-fno-pic", "-no-pie", "-fno-stack-protector", "-fcf-protection=none"], "objdump", 6),
+}
+CALLS = ["coffer_rt_alloc", "coffer_rt_free"]
+# One region, no hooks, no sums.
+PLAIN = frozenset({"alloc_hooked", "free_hooked", "take_sum"})
+
+
+def table() -> dict[tuple[str, int], list[int]]:
+    """From the README's rows `| machine | levels | ... | alloc | free |`."""
+    rows = {}
+    for line in (RT / "README.md").read_text(encoding="utf-8").split("\n"):
+        if match := re.match(r"^\| ([\w-]+) \| (\d) \|.*\| (\d+) \| (\d+) \|$", line):
+            rows[match.group(1), int(match.group(2))] = [int(match.group(3)), int(match.group(4))]
+    return rows
+
+
+def names(objdump: str, program: Path) -> list[str]:
+    """The instructions without their operands, marks left out."""
+    rows = run([objdump, "-d", "--no-show-raw-insn", program]).split("\n")
+    found = []
+    is_mark = False
+    for row in rows:
+        if "<rt_mark_" in row and row.endswith(">:"):
+            is_mark = True
+        elif match := re.match(r"^\s+[0-9a-f]+:\s+(\S+)", row):
+            if not (is_mark and match.group(1) == "nop"):
+                found.append(match.group(1))
+            is_mark = False
+    # What only aligns; and an addition of 0, of an address that happens to end so, is shown as a move.
+    return ["add" if name in {"mv", "li"} else name for name in found
+            if name not in {"nop", "nopw", "nopl", "cs", "data16", "xchg"}]
+
+
+@pytest.fixture(scope="module", params=MACHINES)
+def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple:
+    compiler, flags, objdump, log2 = MACHINES[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    link_alone(compiler, flags, 2, folder / "marked")
+    link_alone(compiler, flags, 1, folder / "shipped")
+    return request.param, folder, objdump, log2, run([compiler[0], "-dumpfullversion"])
+
+
+def test_marks_change_no_code(machine: tuple) -> None:
+    _, folder, objdump, _, _ = machine
+    assert names(objdump, folder / "marked") == names(objdump, folder / "shipped")
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4])
+def test_no_path_is_longer_than_the_table_says(machine: tuple, levels: int) -> None:
+    name, folder, objdump, log2, version = machine
+    if not version.startswith("12."):
+        pytest.skip("the table is of GCC 12")
+    program = longest_path.Program(objdump, str(folder / "marked"))
+    counted = [max(program.longest(call, longest_path.bounds(levels, log2, target), PLAIN) for target in range(levels))
+               for call in CALLS]
+    assert counted == table()[name, levels]
+
+
+def test_counted_calls_stay_below(capsys: pytest.CaptureFixture) -> None:
+    # 256 KiB in blocks of 16 bytes: three levels.
+    alloc, free = table()["rv32im", 3]
+    measured = count_calls.measure(operations=150, seed=3)
+    assert len(measured["coffer-rt"]["alloc"]) > 80
+    assert 50 < max(measured["coffer-rt"]["alloc"]) <= alloc
+    assert 30 < max(measured["coffer-rt"]["free"]) <= free

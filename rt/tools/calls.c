@@ -1,0 +1,95 @@
+// The calls that count_calls.py counts: calls POLICY OPERATIONS SEED. A policy that is none makes no calls, so that the
+// instructions between the probes can be taken off.
+#include "check.h"
+#include "coffer/coffer_rt.h"
+
+#define BLOCKS 20000U
+
+static unsigned char g_region[256U * 1024U] __attribute__((aligned(64)));
+static void* g_blocks[BLOCKS];
+static struct coffer_rt* g_heap;
+static bool g_is_empty;
+
+__attribute__((noinline)) void rt_probe(void) { __asm__ volatile(""); }
+__attribute__((noinline)) void rt_probe_alloc(void) { __asm__ volatile(""); }
+__attribute__((noinline)) void rt_probe_free(void) { __asm__ volatile(""); }
+
+__attribute__((noinline)) static void* alloc_probed(size_t size) {
+  void* block = NULL;
+  if (g_is_empty) {
+    rt_probe();
+    rt_probe_alloc();
+  } else {
+    rt_probe();
+    block = coffer_rt_alloc(g_heap, size);
+    rt_probe_alloc();
+  }
+  return block;
+}
+
+__attribute__((noinline)) static void free_probed(void* block) {
+  if (g_is_empty) {
+    rt_probe();
+    rt_probe_free();
+  } else {
+    rt_probe();
+    (void)coffer_rt_free(g_heap, block);
+    rt_probe_free();
+  }
+}
+
+static void mixed(uint64_t operations, uint64_t seed) {
+  uint64_t state = seed;
+  for (uint64_t i = 0; i < operations; ++i) {
+    const size_t at = (size_t)(rt_random(&state) % 400U);
+    const size_t size = (size_t)(rt_random(&state) % (16ULL << (rt_random(&state) % 9U)));
+    if (g_blocks[at] == NULL) {
+      g_blocks[at] = alloc_probed(size);
+    } else {
+      free_probed(g_blocks[at]);
+      g_blocks[at] = NULL;
+    }
+  }
+  for (size_t at = 0; at < 400U; ++at) {
+    free_probed(g_blocks[at]);
+    g_blocks[at] = NULL;
+  }
+}
+
+// The whole heap in smallest blocks, every second one freed, then the rest: one cut or join through all sizes, and
+// lists as long as they can be.
+static void filled(uint64_t operations) {
+  size_t count = 0;
+  while (count < BLOCKS && count < operations * 4U) {
+    g_blocks[count] = count % 16U == 0U ? alloc_probed(12) : coffer_rt_alloc(g_heap, 12);
+    if (g_blocks[count] == NULL) {
+      break;
+    }
+    ++count;
+  }
+  for (size_t start = 0; start < 2U; ++start) {
+    for (size_t i = start; i < count; i += 2U) {
+      if (i % 16U == start) {
+        free_probed(g_blocks[i]);
+      } else {
+        (void)coffer_rt_free(g_heap, g_blocks[i]);
+      }
+    }
+  }
+}
+
+int main(int argc, char** argv) {
+  const uint64_t policy = argc > 1 ? rt_parse(argv[1]) : 0U;
+  const uint64_t operations = argc > 2 ? rt_parse(argv[2]) : 1000U;
+  g_is_empty = policy > 3U;
+  const struct coffer_rt_options options = {.policy = (enum coffer_rt_policy)(g_is_empty ? 0U : policy)};
+  g_heap = coffer_rt_init(g_region, sizeof(g_region), &options);
+  CHECK(g_heap != NULL);
+  mixed(operations, argc > 3 ? rt_parse(argv[3]) : 1U);
+  if (!g_is_empty) {
+    filled(operations);
+    coffer_rt_panic(g_heap);
+    CHECK(coffer_rt_check(g_heap) == COFFER_RT_OK);
+  }
+  return 0;
+}
