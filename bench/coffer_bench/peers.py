@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from allocators import CRATES, TOP, crate_library
+from coffer_bench.allocators import CRATES, TOP, crate_library
 
 SOURCES = TOP / "bench" / "peers"
 

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 THP_SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 # Peers by the name that the dynamic loader knows, and the Debian package that has it.
@@ -23,8 +23,8 @@ PEERS = {
     "mimalloc": ("libmimalloc.so.2", "libmimalloc2.0"),
     "tbb": ("libtbbmalloc_proxy.so.2", "libtbbmalloc2"),
 }
-# Peers that Debian has not, or not as new: built from their crates by bench/peers.py, where there is cargo.
-CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc"]
+# Peers that Debian has not, or not as new: built from their crates by peers.py, where there is cargo.
+CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc5"]
 OURS = {"coffer": "lib/libcoffer.so", "nocheck": "lib/variants/libcoffer_nocheck.so"}
 NAMES = ["glibc", *PEERS, *OURS]
 
@@ -80,7 +80,7 @@ def find(names: list[str], build_dir: Path) -> list[Allocator]:
         elif name in CRATES:
             library = crate_library(name, build_dir)
             if not library.exists():
-                raise BenchError(f"{library} is missing: python3 bench/peers.py builds it")
+                raise BenchError(f"{library} is missing: coffer bench peers builds it")
             result.append(Allocator(name, library))
         elif name in OURS:
             library = build_dir.resolve() / OURS[name]
