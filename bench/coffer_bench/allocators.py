@@ -13,6 +13,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from coffer_bench import processes
+from coffer_bench.errors import BenchError
+
 TOP = Path(__file__).resolve().parents[2]
 THP_SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -27,10 +30,6 @@ PEERS = {
 CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc5"]
 OURS = {"coffer": "lib/libcoffer.so", "nocheck": "lib/variants/libcoffer_nocheck.so"}
 NAMES = ["glibc", *PEERS, *OURS]
-
-
-class BenchError(Exception):
-    """Something that makes the figures worthless: the message says what."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,18 @@ class Allocator:
         if self.options:
             keep["COFFER_CONF"] = ",".join(filter(None, [keep.get("COFFER_CONF"), self.options]))
         return keep
+
+    def program_environment(self, home: Path) -> dict[str, str]:
+        """For programs that know nothing of benchmarks. glibc is preloaded too, so that a program linked with another
+        allocator (Debian's redis-server comes with jemalloc) really runs over glibc."""
+        place = str(home)
+        return {**self.environment(), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": place, "TMPDIR": place,
+                "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "LD_PRELOAD": str(self.library or "libc.so.6")}
+
+    @property
+    def mapped(self) -> str:
+        """As /proc/PID/maps shows it."""
+        return str(self.library.resolve()) if self.library else "libc.so.6"
 
 
 def loader_libraries() -> dict[str, Path]:
@@ -113,13 +124,7 @@ def run_text(allocator: Allocator, command: list[str], preload: bool = True, tim
     environment = allocator.environment()
     if not preload:
         environment.pop("LD_PRELOAD", None)
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired as error:
-        raise BenchError(f"{' '.join(command)} under {allocator.name}: not done in {timeout:.0f} s") from error
-    if done.returncode != 0:
-        raise BenchError(f"{' '.join(command)} under {allocator.name}: status {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+    return processes.execute(command, environment, timeout=timeout, name=allocator.name).stdout.decode()
 
 
 def run(allocator: Allocator, command: list[str], preload: bool = True, timeout: float = 60.0) -> dict[str, str]:
