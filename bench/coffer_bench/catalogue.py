@@ -48,10 +48,13 @@ class Workload:
     figure: str = ""
     # A run that records the latency of each call into a file; its other figures are not to be used.
     latency: Callable[[Allocator, Path], object] | None = None
-    # The addresses of a lap, for the simulated caches.
+    # For the simulated caches: the row whose addresses of a lap are listed, or a command for cachegrind.
     row: index_rows.Row | None = None
+    traced: tuple[str, ...] = ()
     what: str = ""
     prepare: Callable[[], None] | None = None
+    # Uses no allocator: stands beside the others in the paper's figure, and in no mean.
+    baseline: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,12 +148,9 @@ def scaled(entry: dict, settings: Settings) -> dict[str, object]:
 def suite_workload(entry: dict, threads: int, settings: Settings) -> Workload:
     arguments = {**scaled(entry, settings), **({"threads": threads} if threads else {})}
     command = [str(settings.bench_dir / entry["program"]), *pairs(arguments)]
-    starts_others = entry["program"].endswith("/startup")
 
     def text(allocator: Allocator, *more: str) -> str:
-        extra = [f"preload={allocator.library or ''}"] if starts_others else []
-        return allocators.run_text(allocator, [*command, *extra, *more], preload=not starts_others,
-                                   timeout=settings.timeout)
+        return allocators.run_text(allocator, [*command, *more], timeout=settings.timeout)
 
     def run(allocator: Allocator) -> Figures:
         printed = text(allocator)
@@ -167,7 +167,19 @@ def suite_workload(entry: dict, threads: int, settings: Settings) -> Workload:
         timed=entry["metric"]["key"].endswith(("ns", "ns_a_breath")) and not is_pattern,
         memory=bool(entry.get("memory", True)), threads=max(1, threads), paper=paper, figure=entry.get("figure", ""),
         latency=(lambda allocator, path: text(allocator, f"latency={path}")) if entry.get("latency") else None,
+        traced=traced_command(entry, settings), baseline="compact" in entry.get("arguments", {}),
         what=" ".join([entry["program"], *pairs(arguments)]))
+
+
+# Programs whose time is that of reading what was allocated, and the arguments that make a run under valgrind short.
+TRACED = {"suite/locality": {"scale": 0.005, "cycles": 2}, "patterns/ring": {"threads": 4, "bytes": 1_000_000}}
+
+
+def traced_command(entry: dict, settings: Settings) -> tuple[str, ...]:
+    if entry["program"] not in TRACED:
+        return ()
+    arguments = {**entry.get("arguments", {}), **TRACED[entry["program"]]}
+    return str(settings.bench_dir / entry["program"]), *pairs(arguments)
 
 
 def suite_workloads(settings: Settings) -> list[Workload]:
@@ -205,7 +217,9 @@ def pattern_workload(what: patterns.Run, settings: Settings) -> Workload:
                 "end_kib": max(0.0, float(figures["end_kib"]) - start)}
 
     name = next(row.name for row in patterns.ROWS if row.run.key == what.key)
-    return Workload(name, PATTERNS, run, "KiB", timed=False, what=what.key)
+    traced = TRACED.get(f"patterns/{what.program}")
+    return Workload(name, PATTERNS, run, "KiB", timed=False, what=what.key,
+                    traced=tuple([command[0], *pairs({**what.arguments, **traced})]) if traced else ())
 
 
 # They take seconds, most of them asleep.

@@ -1,18 +1,20 @@
-#!/usr/bin/env python3
-"""Builds the allocators of bench/peers from their crates, as libraries that can be preloaded, into DIR/peers.
+"""The other allocators: builds those of bench/peers from their crates, as libraries that can be preloaded, into DIR/peers.
 
 Where cargo is missing, or the crates cannot be had, it says so and builds nothing: those peers are left out.
 """
 
 from __future__ import annotations
 
-import argparse
+import platform
+import re
 import shutil
 import subprocess
-import sys
+import time
 from pathlib import Path
 
-from coffer_bench.allocators import CRATES, TOP, crate_library
+from coffer_bench import processes
+from coffer_bench.allocators import CRATES, OURS, PEERS, TOP, Allocator, crate_library, run
+from coffer_bench.errors import BenchError
 
 SOURCES = TOP / "bench" / "peers"
 
@@ -50,15 +52,46 @@ def build(build_dir: Path, cargo: str | None = None) -> tuple[list[str], str]:
     return built, "; ".join(failures)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build-dir", type=Path, default=TOP / "build")
-    built, missing = build(parser.parse_args().build_dir)
-    print(f"built: {' '.join(built) or 'none'}")
-    if missing:
-        print(f"left out: {missing}")
-    return 0
+# Proof that a peer is there, and what it is.
+
+MAPPED_SECONDS = 5.0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def verify(allocator: Allocator, programs: Path) -> None:
+    """A process that was started under it has it in its mappings, and takes its malloc from it. Anything else is an
+    error: to the loader a library that cannot be preloaded is only a warning."""
+    process = processes.start(["/bin/cat"], allocator.program_environment(Path("/tmp")), stdin=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + MAPPED_SECONDS
+        while not processes.maps_library(process.pid, allocator.mapped):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise BenchError(f"{allocator.name} was not loaded: {allocator.mapped} is not mapped in a process that "
+                                 "was started under it")
+            time.sleep(0.005)
+    finally:
+        processes.kill_group(process)
+    run(allocator, [str(programs / "nothing")])
+
+
+def version(allocator: Allocator, build_dir: Path) -> str:
+    """Of the package or crate that has it; empty where nobody knows."""
+    if allocator.name in CRATES:
+        manifest = (SOURCES / allocator.name / "Cargo.toml").read_text()
+        crate, exact = re.search(r'^(\S+) = \{ version = "=([^"]+)"', manifest, re.MULTILINE).groups()
+        return f"{exact} ({crate})"
+    if allocator.name in OURS:
+        header = (TOP / "include" / "coffer" / "coffer.h").read_text()
+        return ".".join(re.findall(r"^#define COFFER_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header, re.MULTILINE))
+    if allocator.library is None:
+        return platform.libc_ver()[1]
+    package = PEERS[allocator.name][1] if allocator.name in PEERS else ""
+    for name in (package, f"{package}t64"):
+        try:
+            done = subprocess.run(["dpkg-query", "--show", "--showformat", "${Version}", name], capture_output=True,
+                                  text=True)
+        except OSError:
+            return ""
+        if done.returncode == 0 and done.stdout:
+            return done.stdout
+    return ""

@@ -23,7 +23,7 @@ def shuffled(allocators: Sequence[Allocator], seed: int, workload: str, number: 
 
 @dataclass
 class Limits:
-    """When to stop. The time is that of this workplace's whole run, interruptions left out."""
+    """When to stop. The time is that of the whole run, interruptions left out."""
 
     rounds: int
     seconds: float
@@ -58,7 +58,7 @@ class Run:
                     self.digests.setdefault(record["workload"], (record["allocator"], digest))
                 if record["round"] == 1:
                     self.seconds[record["workload"]] = self.seconds.get(record["workload"], 0) + record["seconds"]
-            elif record["kind"] == "failure":
+            elif record["kind"] == "failure" and "pass" not in record:
                 self.failed[record["workload"], record["allocator"]] = record["message"]
             self.limits.spent += record.get("seconds", 0.0)
 

@@ -91,7 +91,7 @@ class Server(Program):
 
 
 class Redis(Server):
-    name, what = "redis", "strings, lists, sets, hashes and sorted sets from 20 clients, then half of the keys expire"
+    name, what = "redis", "strings, lists, sets, hashes and sorted sets from 20 clients, then all of that is deleted"
     TESTS = "set,get,incr,lpush,rpush,lpop,sadd,hset,zadd,lrange_100,mset"
 
     def require(self) -> None:
