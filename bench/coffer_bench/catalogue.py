@@ -10,6 +10,7 @@ digest    of what was computed: the same under every allocator
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -205,6 +206,8 @@ def fast_workload(row: rows.Row, settings: Settings) -> Workload:
 
 
 def pattern_workload(what: patterns.Run, settings: Settings) -> Workload:
+    if settings.quick and what == patterns.PHASES:
+        what = dataclasses.replace(what, arguments={"bytes": 10_000_000})
     command = what.command(settings.bench_dir / "patterns")
 
     def run(allocator: Allocator) -> Figures:
@@ -216,7 +219,8 @@ def pattern_workload(what: patterns.Run, settings: Settings) -> Workload:
         return {**figures, "peak_kib": float(figures["peak_kib"]) - start, "whole_peak_kib": figures["peak_kib"],
                 "end_kib": max(0.0, float(figures["end_kib"]) - start)}
 
-    name = next(row.name for row in patterns.ROWS if row.run.key == what.key)
+    name = next(row.name for row in patterns.ROWS if row.run.program == what.program and (
+        row.run.arguments == what.arguments or what.program == "phases"))
     traced = TRACED.get(f"patterns/{what.program}")
     return Workload(name, PATTERNS, run, "KiB", timed=False, what=what.key,
                     traced=tuple([command[0], *pairs({**what.arguments, **traced})]) if traced else ())

@@ -14,6 +14,8 @@ from coffer_bench.summary import OURS, Row, Summary
 BLUE, RED, GREY, GREEN = "#1f5fa8", "#c0392b", "#9aa5b1", "#2e8b57"
 COLOURS = ["#1f5fa8", "#9aa5b1", "#e08e0b", "#2e8b57", "#8e44ad", "#16a085", "#d35475", "#7f6000", "#5d6d7e", "#b03a2e",
            "#117864", "#6c3483"]
+# Where figures of a picture are further apart, their scale is logarithmic.
+WIDE = 30
 FONT = {"family": "system-ui, sans-serif", "size": 12}
 
 
@@ -41,7 +43,7 @@ def rows_chart(rows: Sequence[Row]) -> str:
             for row in shown]
     colours = {"lost": RED, "won": GREEN, "even": GREY}
     figure = graph.Figure(graph.Bar(
-        x=values, y=[row.name for row in shown], orientation="h",
+        base=1, x=[value - 1 for value in values], y=[row.name for row in shown], orientation="h",
         marker={"color": [colours.get(row.verdict, GREY) for row in shown]},
         error_x={"type": "data", "array": highs, "arrayminus": lows, "thickness": 1, "width": 0, "color": "#555555"},
         hovertext=[f"{row.versus_best} times {row.best}" for row in shown], hoverinfo="y+text"))
@@ -60,8 +62,12 @@ def versus_chart(rows: Sequence[Row], allocators: Sequence[str], title: str) -> 
             continue
         figure.add_bar(name=name, x=[row.name for row in rows], y=values, marker={"color": colour(allocators, name)})
     figure.update_layout(barmode="group", title={"text": title, "font": {"size": 13}})
-    figure.update_yaxes(rangemode="tozero", title=rows[0].unit)
-    return fragment(figure, 360)
+    shown = [row.median(name) for row in rows for name in row.measured if row.median(name) > 0]
+    if shown and max(shown) > WIDE * min(shown):
+        figure.update_yaxes(type="log", title=f"{rows[0].unit}, log scale")
+    else:
+        figure.update_yaxes(rangemode="tozero", title=rows[0].unit)
+    return fragment(figure, 340)
 
 
 def latency_chart(record_by_allocator: dict[str, dict], allocators: Sequence[str], title: str) -> str:

@@ -142,11 +142,11 @@ def paper_figures(found: Summary, results: samples.Results) -> list[dict]:
         chosen = [row for row in rows if row.measured and row.name.startswith(tuple(paper["workloads"]))]
         if not chosen:
             continue
-        html = charts.versus_chart(chosen, names_of(found), "")
-        if "figure" not in paper:
-            memory = [row for row in found.memory if row.measured and row.name in {one.name for one in chosen}]
-            html += charts.versus_chart(memory, names_of(found), "Peak memory") if memory else ""
-        result.append({**paper, "here": here(chosen), "html": html})
+        parts = [charts.versus_chart(chosen, names_of(found), "")]
+        memory = [row for row in found.memory if row.measured and row.name in {one.name for one in chosen}]
+        if "figure" not in paper and memory:
+            parts.append(charts.versus_chart(memory, names_of(found), "Peak memory"))
+        result.append({**paper, "here": here(chosen), "html": parts})
     return result
 
 
