@@ -28,10 +28,7 @@ def test_a_workload_has_the_figures_that_the_report_needs(one: catalogue.Workloa
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_a_real_program_gives_the_same_answer_under_coffer(program: base.Program, tmp_path: Path) -> None:
-    try:
-        program.require()
-    except BenchError as error:
-        pytest.skip(str(error))
+    program.require()  # a gate that skips is no gate: tools/setup.sh test installs them
     program.prepare(tmp_path, True)
     figures = [program.run(allocator, tmp_path, True) for allocator in (GLIBC, COFFER)]
     assert figures[0]["digest"] == figures[1]["digest"]
