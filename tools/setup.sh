@@ -13,8 +13,8 @@ packages_test=(
   'libpython3.11-testsuite|libpython3.12-testsuite'
   # The allocators that bench/ compares with.
   libjemalloc2 'libtcmalloc-minimal4t64|libtcmalloc-minimal4' libmimalloc2.0 libtbbmalloc2
-  # What its index benchmarks run.
-  libxml2-dev phylip grep
+  # What its index benchmarks and its suite run.
+  libxml2-dev libxslt1-dev phylip grep
   # The coffer command, whose other needs pip installs.
   python3-venv
 )

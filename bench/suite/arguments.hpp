@@ -33,6 +33,7 @@ class Text {
   }
 
   bool empty() const { return length_ == 0; }
+  const char* text() const { return text_; }
 
  private:
   char* text_;

@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   state.low = run.number("low", 16, "bytes of the smallest block", 9);
   state.high = run.number("high", 1'024, "bytes of the largest block", 9, 1 << 20);
   state.batch = run.number("batch", 1'000, "blocks that are handed over at once", 1, kMost);
-  state.limit = run.number("queue", 8, "batches that may wait");
+  state.limit = run.number("queue", 32, "batches that may wait");
   size_t operations = run.scaled("operations", 10'000'000, "blocks of all threads together");
   if (state.low > state.high) run.reject("low is above high");
   if (threads > 1 && threads % 2 != 0) run.reject("threads is 1 or even");

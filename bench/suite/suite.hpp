@@ -115,6 +115,8 @@ class Run : public Arguments {
     if (recorders_ != nullptr) recorder = &recorders_[thread];
   }
 
+  bool records() const { return recorders_ != nullptr; }
+
   // Outside the timed part, where the program holds most: page tables are seen only here and at the end.
   void sample() { measurement_->sample(); }
 
