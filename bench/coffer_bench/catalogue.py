@@ -1,5 +1,5 @@
-"""Every workload of `coffer bench`: the papers' experiments and others of suite/suite.json, the fast paths of rows.py,
-memory patterns, placement on cache indices, and real programs. All give figures of the same names:
+"""Every workload of `coffer bench`: the papers' experiments, memory patterns and others of suite/suite.json, the fast
+paths of rows.py, placement on cache indices, and real programs. All give figures of the same names:
 
 time_ns   of an operation, by the workload's own metric (wall time where nothing else is said)
 cpu_ns    of an operation, over all threads
@@ -10,7 +10,6 @@ digest    of what was computed: the same under every allocator
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from coffer_bench import allocators, index_rows, patterns, rows
+from coffer_bench import allocators, index_rows, rows
 from coffer_bench.allocators import TOP, Allocator
 from coffer_bench.errors import BenchError
 from coffer_bench.programs import PROGRAMS, Program
@@ -139,6 +138,16 @@ def suite_figures(entry: dict, results: dict[str, str]) -> Figures:
     return found
 
 
+def pattern_figures(entry: dict, figures: Figures, allocator: Allocator) -> Figures:
+    """What a library costs by itself is in the row start-up and nowhere else: memory is above that of the process before
+    its first allocation."""
+    if figures.get("stuck"):
+        raise BenchError(f"{entry['name']} under {allocator.name}: threads wait for ever")
+    start = number(figures, "start_kib", entry["name"])
+    return {**figures, "peak_kib": float(figures["peak_kib"]) - start, "whole_peak_kib": figures["peak_kib"],
+            "end_kib": max(0.0, float(figures["end_kib"]) - start)}
+
+
 def scaled(entry: dict, settings: Settings) -> dict[str, object]:
     arguments = {**entry.get("arguments", {}), **entry.get("quick" if settings.quick else "full", {})}
     if settings.scale != 1.0 and entry["output"] == "suite":
@@ -149,23 +158,24 @@ def scaled(entry: dict, settings: Settings) -> dict[str, object]:
 def suite_workload(entry: dict, threads: int, settings: Settings) -> Workload:
     arguments = {**scaled(entry, settings), **({"threads": threads} if threads else {})}
     command = [str(settings.bench_dir / entry["program"]), *pairs(arguments)]
+    is_pattern = entry["output"] == "json"
 
     def text(allocator: Allocator, *more: str) -> str:
         return allocators.run_text(allocator, [*command, *more], timeout=settings.timeout)
 
     def run(allocator: Allocator) -> Figures:
-        printed = text(allocator)
-        results = parse_suite(printed) if entry["output"] == "suite" else json.loads(printed)
-        allocators.verify_library(allocator, str(results.get("library", "nothing")))
+        if is_pattern:
+            return pattern_figures(entry, allocators.run_json(allocator, command, settings.timeout), allocator)
+        results = parse_suite(text(allocator))
+        allocators.verify_library(allocator, results.get("library", "nothing"))
         return suite_figures(entry, results)
 
     several = len(entry.get("threads", [])) > 1
     paper = "" if entry.get("paper", "none") == "none" else entry["paper"]
-    is_pattern = entry["output"] == "json"
     return Workload(
         name=entry["name"] + (f", {threads} threads" if threads > 1 and several else ", 1 thread" if several else ""),
-        group=PATTERNS if is_pattern else PAPERS if paper else PLAIN, run=run, unit=entry.get("unit", "ns"),
-        timed=entry["metric"]["key"].endswith(("ns", "ns_a_breath")) and not is_pattern,
+        group=PAPERS if paper and not is_pattern else PATTERNS if is_pattern else PLAIN, run=run, unit=entry.get("unit", "ns"),
+        timed=not is_pattern,
         memory=bool(entry.get("memory", True)), threads=max(1, threads), paper=paper, figure=entry.get("figure", ""),
         latency=(lambda allocator, path: text(allocator, f"latency={path}")) if entry.get("latency") else None,
         traced=traced_command(entry, settings), baseline="compact" in entry.get("arguments", {}),
@@ -188,9 +198,8 @@ def suite_workloads(settings: Settings) -> list[Workload]:
             for threads in settings.choose_threads(entry.get("threads", []))]
 
 
-# What was there before the suite.
+# The fast paths: the rows of rows.py whose like the suite has not.
 
-# Rows whose like the suite has.
 IN_SUITE = ("larson", "zeroed", "grow", "large", "launch")
 
 
@@ -203,37 +212,6 @@ def fast_workload(row: rows.Row, settings: Settings) -> Workload:
 
     return Workload(row.name, FAST, run, "ns an operation", memory=row.memory,
                     threads=int(row.arguments.get("threads", 1)), what=" ".join(command[:1]).rpartition("/")[2])
-
-
-def pattern_workload(what: patterns.Run, settings: Settings) -> Workload:
-    if settings.quick and what == patterns.PHASES:
-        what = dataclasses.replace(what, arguments={"bytes": 10_000_000})
-    command = what.command(settings.bench_dir / "patterns")
-
-    def run(allocator: Allocator) -> Figures:
-        figures: Figures = dict(allocators.run_json(allocator, command, settings.timeout))
-        if figures.get("stuck"):
-            raise BenchError(f"{what.key} under {allocator.name}: threads wait for ever")
-        # What a library costs by itself is in the row start-up and nowhere else.
-        start = float(figures["start_kib"])
-        return {**figures, "peak_kib": float(figures["peak_kib"]) - start, "whole_peak_kib": figures["peak_kib"],
-                "end_kib": max(0.0, float(figures["end_kib"]) - start)}
-
-    name = next(row.name for row in patterns.ROWS if row.run.program == what.program and (
-        row.run.arguments == what.arguments or what.program == "phases"))
-    traced = TRACED.get(f"patterns/{what.program}")
-    return Workload(name, PATTERNS, run, "KiB", timed=False, what=what.key,
-                    traced=tuple([command[0], *pairs({**what.arguments, **traced})]) if traced else ())
-
-
-# They take seconds, most of them asleep.
-QUICK_PATTERNS = (patterns.RING, patterns.PHASES, patterns.SMALL, patterns.THREADTEST, patterns.SHBENCH)
-
-
-def pattern_workloads(settings: Settings, taken: set[str]) -> list[Workload]:
-    runs = list({row.run.key: row.run for row in patterns.ROWS}.values())
-    return [pattern_workload(what, settings) for what in runs if what.key not in taken
-            and (what in QUICK_PATTERNS or not settings.quick)]
 
 
 def index_workload(row: index_rows.Row, settings: Settings) -> Workload:
@@ -299,16 +277,12 @@ def choose(settings: Settings, only: str = "", groups: str = "") -> tuple[list[W
     the reason."""
     programs, skipped = available_programs()
     suite = suite_workloads(settings)
-    covered = any(workload.group == PAPERS for workload in suite)
-    in_suite = {entry["program"].removeprefix("patterns/") + "".join(f" {pair}" for pair in pairs(entry["arguments"]))
-                for entry in read_suite() if entry["output"] == "json"}
-    fast = [row for row in rows.ROWS if row.program not in IN_SUITE or not covered and row.program != "launch"]
+    fast = [row for row in rows.ROWS if row.program not in IN_SUITE]
     if settings.quick:
         fast = [row for row in fast if not row.name.startswith(("pair 1024", "pair 4096", "pair 32768"))]
     found = [
         *suite, *(program_workload(program, settings) for program in programs),
-        *(fast_workload(row, settings) for row in fast), *pattern_workloads(settings, in_suite),
-        *index_workloads(settings),
+        *(fast_workload(row, settings) for row in fast), *index_workloads(settings),
     ]
     wanted_groups = [group.strip() for group in groups.split(",") if group.strip()]
     for group in wanted_groups:

@@ -110,7 +110,7 @@ def cell(row: Row, name: str) -> dict:
 
 def row_tables(found: Summary) -> list[dict]:
     result = []
-    for title, rows in (("Time", found.time), ("Peak memory", found.memory)):
+    for title, rows in (("Time", found.time), ("Peak memory", found.memory), ("Memory when all is freed", found.end)):
         lines = [{"name": row.name, "group": row.group, "what": row.what,
                   "least": show(row.least) if row.measured else "-", "interval": str(row.versus_best or ""),
                   "cells": [cell(row, name) for name in names_of(found)]} for row in sums.ordered(rows)]

@@ -14,7 +14,7 @@ from coffer_bench import samples, stats
 from coffer_bench.stats import ByRound, Estimate
 
 OURS = "coffer"
-TIME, CPU, MEMORY = "time_ns", "cpu_ns", "peak_kib"
+TIME, CPU, MEMORY, END = "time_ns", "cpu_ns", "peak_kib", "end_kib"
 # A difference below this is within what two runs of one library differ by on a quiet machine.
 DRAW = 0.02
 
@@ -69,6 +69,7 @@ class Summary:
     allocators: list[str]
     time: list[Row]
     memory: list[Row]
+    end: list[Row]  # memory when all is freed
     baselines: list[Row]
     instructions: list[dict]
     misses: list[dict]
@@ -143,7 +144,7 @@ def summarise(results: samples.Results, clock: str = "wall") -> Summary:
         header=results.header, allocators=list(plan["allocators"]),
         time=make_rows(results, CPU if clock == "cpu" else TIME, "timed"),
         memory=make_rows(results, MEMORY, "memory"),
-        baselines=make_rows(results, TIME, "timed", baseline=True), instructions=results.of("instructions"),
+        end=make_rows(results, END, "memory"), baselines=make_rows(results, TIME, "timed", baseline=True), instructions=results.of("instructions"),
         misses=results.of("misses"), latencies=results.of("latency"), failures=results.of("failure"),
         skipped=results.header.get("skipped", {}), cut=ends[-1].get("cut", []) if ends else [],
         finished=results.finished, rounds=rounds, clock=clock)
