@@ -15,7 +15,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from coffer_bench.allocators import NAMES, THP_SETTING, TOP, Allocator, BenchError, describe, find, huge_pages, machine_facts, run
+from coffer_bench.allocators import (
+    NAMES,
+    THP_SETTING,
+    TOP,
+    Allocator,
+    BenchError,
+    describe,
+    find,
+    huge_pages,
+    machine_facts,
+    run,
+)
 from coffer_bench.tables import format_table
 
 # KiB above glibc's; see docs/architecture.md.

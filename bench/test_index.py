@@ -16,7 +16,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from coffer_bench import allocators
 import index
 from coffer_bench import index_inputs
-from coffer_bench.index_rows import JUDGED_SIZES, ORDERS, PROGRAMS, RINGS_512, ROWS, SIMULATED_ONLY, ListRow, ProgramRow, Row
+from coffer_bench.index_rows import (
+    JUDGED_SIZES,
+    ORDERS,
+    PROGRAMS,
+    RINGS_512,
+    ROWS,
+    SIMULATED_ONLY,
+    ListRow,
+    ProgramRow,
+    Row,
+)
 
 BENCH = Path(os.environ.get("BENCH_PROGRAMS", allocators.TOP / "build" / "bench"))
 SETTINGS = index.Settings(BENCH.parent, rounds=1, scale=0.002)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, peers, programs, models,
-# lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service running and no database
-# behind. When nothing is missing it is silent and touches neither the network nor the system.
+# lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service
+# running and no database behind. When nothing is missing it is silent and touches neither the network nor the system.
 set -euo pipefail
 
 # Names that differ between the distributions are alternatives, a|b: the first one that is there is taken.

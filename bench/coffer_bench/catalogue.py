@@ -26,11 +26,19 @@ Figures = dict[str, float | str]
 
 SUITE = TOP / "bench" / "suite" / "suite.json"
 PAPERS, FAST, PATTERNS, INDEX, PLAIN, REAL = (
-    "papers", "fast paths", "memory patterns", "cache indices", "other", "real programs")
+    "papers",
+    "fast paths",
+    "memory patterns",
+    "cache indices",
+    "other",
+    "real programs",
+)
 GROUPS = {
-    PAPERS: "the papers' experiments", REAL: "programs that people use, from Debian's packages",
+    PAPERS: "the papers' experiments",
+    REAL: "programs that people use, from Debian's packages",
     PLAIN: "asymmetric frees, realloc growth, large blocks, calloc, start-up, a server",
-    FAST: "one malloc and free after the other", PATTERNS: "what makes many allocators hold more than is live",
+    FAST: "one malloc and free after the other",
+    PATTERNS: "what makes many allocators hold more than is live",
     INDEX: "programs whose time depends on where blocks lie in the cache",
 }
 
@@ -89,6 +97,7 @@ def pairs(arguments: dict[str, object]) -> list[str]:
 
 # The suite.
 
+
 def read_suite(path: Path = SUITE) -> list[dict]:
     """Empty where there is none."""
     try:
@@ -139,13 +148,17 @@ def suite_figures(entry: dict, results: dict[str, str]) -> Figures:
 
 
 def pattern_figures(entry: dict, figures: Figures, allocator: Allocator) -> Figures:
-    """What a library costs by itself is in the row start-up and nowhere else: memory is above that of the process before
-    its first allocation."""
+    """What a library costs by itself is in the row start-up and nowhere else: memory is above that of the process
+    before its first allocation."""
     if figures.get("stuck"):
         raise BenchError(f"{entry['name']} under {allocator.name}: threads wait for ever")
     start = number(figures, "start_kib", entry["name"])
-    return {**figures, "peak_kib": float(figures["peak_kib"]) - start, "whole_peak_kib": figures["peak_kib"],
-            "end_kib": max(0.0, float(figures["end_kib"]) - start)}
+    return {
+        **figures,
+        "peak_kib": float(figures["peak_kib"]) - start,
+        "whole_peak_kib": figures["peak_kib"],
+        "end_kib": max(0.0, float(figures["end_kib"]) - start),
+    }
 
 
 def scaled(entry: dict, settings: Settings) -> dict[str, object]:
@@ -174,12 +187,19 @@ def suite_workload(entry: dict, threads: int, settings: Settings) -> Workload:
     paper = "" if entry.get("paper", "none") == "none" else entry["paper"]
     return Workload(
         name=entry["name"] + (f", {threads} threads" if threads > 1 and several else ", 1 thread" if several else ""),
-        group=PAPERS if paper and not is_pattern else PATTERNS if is_pattern else PLAIN, run=run, unit=entry.get("unit", "ns"),
+        group=PAPERS if paper and not is_pattern else PATTERNS if is_pattern else PLAIN,
+        run=run,
+        unit=entry.get("unit", "ns"),
         timed=not is_pattern,
-        memory=bool(entry.get("memory", True)), threads=max(1, threads), paper=paper, figure=entry.get("figure", ""),
+        memory=bool(entry.get("memory", True)),
+        threads=max(1, threads),
+        paper=paper,
+        figure=entry.get("figure", ""),
         latency=(lambda allocator, path: text(allocator, f"latency={path}")) if entry.get("latency") else None,
-        traced=traced_command(entry, settings), baseline="compact" in entry.get("arguments", {}),
-        what=" ".join([entry["program"], *pairs(arguments)]))
+        traced=traced_command(entry, settings),
+        baseline="compact" in entry.get("arguments", {}),
+        what=" ".join([entry["program"], *pairs(arguments)]),
+    )
 
 
 # Programs whose time is that of reading what was allocated, and the arguments that make a run under valgrind short.
@@ -194,8 +214,11 @@ def traced_command(entry: dict, settings: Settings) -> tuple[str, ...]:
 
 
 def suite_workloads(settings: Settings) -> list[Workload]:
-    return [suite_workload(entry, threads, settings) for entry in read_suite()
-            for threads in settings.choose_threads(entry.get("threads", []))]
+    return [
+        suite_workload(entry, threads, settings)
+        for entry in read_suite()
+        for threads in settings.choose_threads(entry.get("threads", []))
+    ]
 
 
 # The fast paths: the rows of rows.py whose like the suite has not.
@@ -207,37 +230,66 @@ def fast_workload(row: rows.Row, settings: Settings) -> Workload:
     command = row.command(str(settings.bench_dir), settings.scale * (0.25 if settings.quick else 1))
 
     def run(allocator: Allocator) -> Figures:
-        figures = {key: float(value) for key, value in allocators.run(allocator, command, True, settings.timeout).items()}
+        figures = {
+            key: float(value) for key, value in allocators.run(allocator, command, True, settings.timeout).items()
+        }
         return {**figures, "time_ns": figures.pop("ns_per_op"), "cpu_ns": figures.pop("cpu_ns_per_op")}
 
-    return Workload(row.name, FAST, run, "ns an operation", memory=row.memory,
-                    threads=int(row.arguments.get("threads", 1)), what=" ".join(command[:1]).rpartition("/")[2])
+    return Workload(
+        row.name,
+        FAST,
+        run,
+        "ns an operation",
+        memory=row.memory,
+        threads=int(row.arguments.get("threads", 1)),
+        what=" ".join(command[:1]).rpartition("/")[2],
+    )
 
 
 def index_workload(row: index_rows.Row, settings: Settings) -> Workload:
     command = row.command(settings.bench_dir / "index", settings.scale * (0.1 if settings.quick else 0.5))
 
     def run(allocator: Allocator) -> Figures:
-        figures = {key: float(value) for key, value in allocators.run(allocator, command, True, settings.timeout).items()}
+        figures = {
+            key: float(value) for key, value in allocators.run(allocator, command, True, settings.timeout).items()
+        }
         # A walk has no system calls, and its own memory decides what it costs.
         return {"time_ns": figures["cpu_ns_per_op"], "cpu_ns": figures["cpu_ns_per_op"]}
 
     figure = {"mcache": "figure 2", "llubenchmark": "figure 6", "mmicro": "figure 5"}.get(row.program, "")
-    return Workload(row.name, INDEX, run, "ns a step", memory=False, paper="CIF 6" if figure else "", figure=figure,
-                    threads=int(row.arguments.get("threads", 1)), row=row if row.steps else None, what=row.program)
+    return Workload(
+        row.name,
+        INDEX,
+        run,
+        "ns a step",
+        memory=False,
+        paper="CIF 6" if figure else "",
+        figure=figure,
+        threads=int(row.arguments.get("threads", 1)),
+        row=row if row.steps else None,
+        what=row.program,
+    )
 
 
 QUICK_INDEX = ("ring of 256, 1024, random", "ring of 256, 4096, random", "llubenchmark, 1000", "stdmap", "many sizes")
 
 
 def index_workloads(settings: Settings) -> list[Workload]:
-    chosen = [row for row in index_rows.ROWS if row.processes == 1 and row.program != "mmicro"
-              and "MiB" not in row.name and not ("ring of 512" in row.name)]
-    return [index_workload(row, settings) for row in chosen if not settings.quick or row.name in QUICK_INDEX
-            if (settings.bench_dir / "index" / row.program).exists() or row.program != "xml"]
+    chosen = [
+        row
+        for row in index_rows.ROWS
+        if row.processes == 1 and row.program != "mmicro" and "MiB" not in row.name and not ("ring of 512" in row.name)
+    ]
+    return [
+        index_workload(row, settings)
+        for row in chosen
+        if not settings.quick or row.name in QUICK_INDEX
+        if (settings.bench_dir / "index" / row.program).exists() or row.program != "xml"
+    ]
 
 
 # Real programs.
+
 
 def program_workload(program: Program, settings: Settings) -> Workload:
     inputs = settings.bench_dir / "inputs" / f"{program.name}-{'quick' if settings.quick else 'full'}"
@@ -254,8 +306,11 @@ def program_workload(program: Program, settings: Settings) -> Workload:
     def run(allocator: Allocator) -> Figures:
         figures = program.run(allocator, inputs, settings.quick)
         operations = max(1.0, float(figures["operations"]))
-        return {**figures, "time_ns": float(figures["wall_ns"]) / operations,
-                "cpu_ns": float(figures["cpu_ns"]) / operations}
+        return {
+            **figures,
+            "time_ns": float(figures["wall_ns"]) / operations,
+            "cpu_ns": float(figures["cpu_ns"]) / operations,
+        }
 
     return Workload(program.name, REAL, run, "ns", what=program.what, prepare=prepare)
 
@@ -273,24 +328,30 @@ def available_programs(names: Iterable[str] = ()) -> tuple[list[Program], dict[s
 
 
 def choose(settings: Settings, only: str = "", groups: str = "") -> tuple[list[Workload], dict[str, str]]:
-    """The workloads, those of all groups mixed so that a run that ends early has some of each; and what is left out, with
-    the reason."""
+    """The workloads, those of all groups mixed so that a run that ends early has some of each; and what is left out,
+    with the reason."""
     programs, skipped = available_programs()
     suite = suite_workloads(settings)
     fast = [row for row in rows.ROWS if row.program not in IN_SUITE]
     if settings.quick:
         fast = [row for row in fast if not row.name.startswith(("pair 1024", "pair 4096", "pair 32768"))]
     found = [
-        *suite, *(program_workload(program, settings) for program in programs),
-        *(fast_workload(row, settings) for row in fast), *index_workloads(settings),
+        *suite,
+        *(program_workload(program, settings) for program in programs),
+        *(fast_workload(row, settings) for row in fast),
+        *index_workloads(settings),
     ]
     wanted_groups = [group.strip() for group in groups.split(",") if group.strip()]
     for group in wanted_groups:
         if group not in GROUPS:
             raise BenchError(f"no group is called {group}; there are: {', '.join(GROUPS)}")
     texts = [text.strip() for text in only.split(";") if text.strip()]
-    found = [workload for workload in found if (not wanted_groups or workload.group in wanted_groups)
-             and (not texts or any(text in workload.name for text in texts))]
+    found = [
+        workload
+        for workload in found
+        if (not wanted_groups or workload.group in wanted_groups)
+        and (not texts or any(text in workload.name for text in texts))
+    ]
     if not found:
         raise BenchError("no workload has such a name; `coffer bench list` shows them")
     names = [workload.name for workload in found]
@@ -304,6 +365,9 @@ def spread_groups(workloads: list[Workload]) -> list[Workload]:
     by_group: dict[str, list[Workload]] = {}
     for workload in workloads:
         by_group.setdefault(workload.group, []).append(workload)
-    placed = [((index + 0.5) / len(members), order, workload) for order, members in enumerate(by_group.values())
-              for index, workload in enumerate(members)]
+    placed = [
+        ((index + 0.5) / len(members), order, workload)
+        for order, members in enumerate(by_group.values())
+        for index, workload in enumerate(members)
+    ]
     return [workload for _, _, workload in sorted(placed, key=lambda entry: entry[:2])]

@@ -12,8 +12,20 @@ from coffer_bench import summary as sums
 from coffer_bench.summary import OURS, Row, Summary
 
 BLUE, RED, GREY, GREEN = "#1f5fa8", "#c0392b", "#9aa5b1", "#2e8b57"
-COLOURS = ["#1f5fa8", "#9aa5b1", "#e08e0b", "#2e8b57", "#8e44ad", "#16a085", "#d35475", "#7f6000", "#5d6d7e", "#b03a2e",
-           "#117864", "#6c3483"]
+COLOURS = [
+    "#1f5fa8",
+    "#9aa5b1",
+    "#e08e0b",
+    "#2e8b57",
+    "#8e44ad",
+    "#16a085",
+    "#d35475",
+    "#7f6000",
+    "#5d6d7e",
+    "#b03a2e",
+    "#117864",
+    "#6c3483",
+]
 # Where figures of a picture are further apart, their scale is logarithmic.
 WIDE = 30
 FONT = {"family": "system-ui, sans-serif", "size": 12}
@@ -26,8 +38,13 @@ def colour(names: Sequence[str], name: str) -> str:
 
 def fragment(figure: graph.Figure, height: int) -> str:
     """Of a page that has plotly's own script once."""
-    figure.update_layout(height=height, margin={"l": 10, "r": 10, "t": 30, "b": 10}, font=FONT, template="plotly_white",
-                         legend={"orientation": "h", "y": -0.15})
+    figure.update_layout(
+        height=height,
+        margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        font=FONT,
+        template="plotly_white",
+        legend={"orientation": "h", "y": -0.15},
+    )
     return figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
 
 
@@ -37,16 +54,34 @@ def rows_chart(rows: Sequence[Row]) -> str:
     if not shown:
         return ""
     values = [row.versus_best.value for row in shown]
-    highs = [max(0.0, row.versus_best.high - row.versus_best.value) if not math.isnan(row.versus_best.high) else 0
-             for row in shown]
-    lows = [max(0.0, row.versus_best.value - row.versus_best.low) if not math.isnan(row.versus_best.low) else 0
-            for row in shown]
+    highs = [
+        max(0.0, row.versus_best.high - row.versus_best.value) if not math.isnan(row.versus_best.high) else 0
+        for row in shown
+    ]
+    lows = [
+        max(0.0, row.versus_best.value - row.versus_best.low) if not math.isnan(row.versus_best.low) else 0
+        for row in shown
+    ]
     colours = {"lost": RED, "won": GREEN, "even": GREY}
-    figure = graph.Figure(graph.Bar(
-        base=1, x=[value - 1 for value in values], y=[row.name for row in shown], orientation="h",
-        marker={"color": [colours.get(row.verdict, GREY) for row in shown]},
-        error_x={"type": "data", "array": highs, "arrayminus": lows, "thickness": 1, "width": 0, "color": "#555555"},
-        hovertext=[f"{row.versus_best} times {row.best}" for row in shown], hoverinfo="y+text"))
+    figure = graph.Figure(
+        graph.Bar(
+            base=1,
+            x=[value - 1 for value in values],
+            y=[row.name for row in shown],
+            orientation="h",
+            marker={"color": [colours.get(row.verdict, GREY) for row in shown]},
+            error_x={
+                "type": "data",
+                "array": highs,
+                "arrayminus": lows,
+                "thickness": 1,
+                "width": 0,
+                "color": "#555555",
+            },
+            hovertext=[f"{row.versus_best} times {row.best}" for row in shown],
+            hoverinfo="y+text",
+        )
+    )
     figure.add_vline(x=1, line={"color": "#333333", "width": 1})
     figure.update_xaxes(type="log", title="Coffer over the best other (log scale); right of 1: Coffer is behind")
     figure.update_yaxes(automargin=True, tickfont={"size": 10})
@@ -75,8 +110,13 @@ def latency_chart(record_by_allocator: dict[str, dict], allocators: Sequence[str
     percentiles = ["p50", "p90", "p99", "p99.9", "p99.99", "max"]
     for name in allocators:
         if found := record_by_allocator.get(name):
-            figure.add_scatter(name=name, x=percentiles, y=[found[key] for key in percentiles], mode="lines+markers",
-                               line={"color": colour(allocators, name), "width": 3 if name == OURS else 1.5})
+            figure.add_scatter(
+                name=name,
+                x=percentiles,
+                y=[found[key] for key in percentiles],
+                mode="lines+markers",
+                line={"color": colour(allocators, name), "width": 3 if name == OURS else 1.5},
+            )
     figure.update_layout(title={"text": title, "font": {"size": 13}})
     figure.update_yaxes(type="log", title="ns")
     return fragment(figure, 340)
@@ -99,8 +139,14 @@ def overview(found: Summary, path: Path) -> None:
             axes.barh(place, mean.value - 1, left=1, color=GREEN if mean.value <= 1 else RED)
             if not math.isnan(mean.low):
                 axes.plot([mean.low, mean.high], [place, place], color="black", linewidth=1)
-            axes.text(mean.value, place, f" {mean.value:.2f} ", va="center",
-                      ha="right" if mean.value <= 1 else "left", fontsize=9)
+            axes.text(
+                mean.value,
+                place,
+                f" {mean.value:.2f} ",
+                va="center",
+                ha="right" if mean.value <= 1 else "left",
+                fontsize=9,
+            )
         axes.set_yticks(range(len(bars)), [name for name, _ in bars])
         axes.axvline(1, color="black", linewidth=0.8)
         axes.margins(x=0.18)

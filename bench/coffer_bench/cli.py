@@ -14,8 +14,12 @@ from rich.console import Console
 
 from coffer_bench.errors import BenchError
 
-app = typer.Typer(invoke_without_command=True, pretty_exceptions_enable=False, no_args_is_help=False,
-                  context_settings={"max_content_width": 100})
+app = typer.Typer(
+    invoke_without_command=True,
+    pretty_exceptions_enable=False,
+    no_args_is_help=False,
+    context_settings={"max_content_width": 100},
+)
 BUILD = typer.Option("--build-dir", envvar="COFFER_BUILD_DIR", help="Where programs and libraries were built.")
 BuildDir = Annotated[Path, BUILD]
 DEFAULT_BUILD = Path(__file__).resolve().parents[2] / "build"
@@ -34,12 +38,15 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
             print(f"bench: {error}", file=sys.stderr)
             raise typer.Exit(2) from error
         except ModuleNotFoundError as error:
-            print(f"bench: the Python package {error.name} is missing: make bench installs what is needed",
-                  file=sys.stderr)
+            print(
+                f"bench: the Python package {error.name} is missing: make bench installs what is needed",
+                file=sys.stderr,
+            )
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
-            print("bench: interrupted. The samples so far are kept: the same command goes on from there",
-                  file=sys.stderr)
+            print(
+                "bench: interrupted. The samples so far are kept: the same command goes on from there", file=sys.stderr
+            )
             raise typer.Exit(INTERRUPTED) from error
 
     return run
@@ -52,14 +59,20 @@ def make_console() -> Console:
 @app.callback()
 def bench(
     context: typer.Context,
-    quick: Annotated[bool, typer.Option("--quick", envvar="QUICK", help="Under five minutes, all workloads smaller.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", envvar="QUICK", help="Under five minutes, all workloads smaller.")
+    ] = False,
     only: Annotated[str, typer.Option(metavar="TEXT;TEXT", help="Workloads whose name contains one of these.")] = "",
     groups: Annotated[str, typer.Option(metavar="NAMES", help="Workloads of these groups; `list` shows them.")] = "",
     names: Annotated[str, typer.Option("--allocators", metavar="NAMES", help="Default: all that are installed.")] = "",
     threads: Annotated[str, typer.Option(metavar="N,N", help="Thread counts, instead of 1, 2, 4 … processors.")] = "",
     rounds: Annotated[Optional[int], typer.Option(min=1, help="At most; default 7, quick 3.")] = None,
-    minutes: Annotated[Optional[float], typer.Option(help="Ends then, with fewer rounds; default 55, quick 4.5.")] = None,
-    scale: Annotated[float, typer.Option(envvar="SCALE", min=1e-4, help="Shrinks the experiments; the report says so.")] = 1.0,
+    minutes: Annotated[
+        Optional[float], typer.Option(help="Ends then, with fewer rounds; default 55, quick 4.5.")
+    ] = None,
+    scale: Annotated[
+        float, typer.Option(envvar="SCALE", min=1e-4, help="Shrinks the experiments; the report says so.")
+    ] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the order of allocators.")] = 1,
     clock: Annotated[str, typer.Option(help="wall; or cpu, for a machine that does other work.")] = "wall",
     passes: Annotated[bool, typer.Option(help="Also latencies, instructions and misses.")] = True,
@@ -70,16 +83,48 @@ def bench(
 ) -> None:
     """Measures Coffer beside other allocators, and writes a report. Without a command: everything."""
     if context.invoked_subcommand is None:
-        run_all(Options(quick, only, groups, names, threads, rounds, minutes, scale, seed, clock, passes, results,
-                        report, fresh, build_dir))
+        run_all(
+            Options(
+                quick,
+                only,
+                groups,
+                names,
+                threads,
+                rounds,
+                minutes,
+                scale,
+                seed,
+                clock,
+                passes,
+                results,
+                report,
+                fresh,
+                build_dir,
+            )
+        )
 
 
 class Options:
     """The options of a run, as they were given."""
 
-    def __init__(self, quick: bool, only: str, groups: str, names: str, threads: str, rounds: int | None,
-                 minutes: float | None, scale: float, seed: int, clock: str, passes: bool, results: Path | None,
-                 report: Path | None, fresh: bool, build_dir: Path) -> None:
+    def __init__(
+        self,
+        quick: bool,
+        only: str,
+        groups: str,
+        names: str,
+        threads: str,
+        rounds: int | None,
+        minutes: float | None,
+        scale: float,
+        seed: int,
+        clock: str,
+        passes: bool,
+        results: Path | None,
+        report: Path | None,
+        fresh: bool,
+        build_dir: Path,
+    ) -> None:
         self.quick, self.only, self.groups, self.names, self.seed = quick, only, groups, names, seed
         self.rounds, self.minutes = rounds or (3 if quick else 7), minutes or (4.5 if quick else 55.0)
         self.scale, self.clock, self.passes, self.fresh, self.build_dir = scale, clock, passes, fresh, build_dir
@@ -105,7 +150,9 @@ def run_all(options: Options) -> None:
 
 @app.command("list")
 @guarded
-def list_workloads(quick: Annotated[bool, typer.Option("--quick")] = False, build_dir: BuildDir = DEFAULT_BUILD) -> None:
+def list_workloads(
+    quick: Annotated[bool, typer.Option("--quick")] = False, build_dir: BuildDir = DEFAULT_BUILD
+) -> None:
     """Every workload, with its group; and the allocators."""
     from coffer_bench import session
 
@@ -162,7 +209,8 @@ def compare(
     """What became slower or larger, beyond noise. Status 1 if something did."""
     from coffer_bench import comparison
 
-    worse = comparison.run(old, new, comparison.Options(only, rounds, minutes, threshold / 100, clock, build_dir),
-                           make_console())
+    worse = comparison.run(
+        old, new, comparison.Options(only, rounds, minutes, threshold / 100, clock, build_dir), make_console()
+    )
     if worse:
         raise typer.Exit(1)

@@ -3,8 +3,8 @@
 Two commits, or two libraries, are run in turn on the same workloads. What looks changed after the first rounds is
 measured once more, as often, and counts only if it is so then too: of a hundred rows some look changed by chance.
 
-Two files of samples were made at different times. So Coffer's figures are first divided by those of the other allocators
-that both files have, of the same row and round: what changed with the machine falls out."""
+Two files of samples were made at different times. So Coffer's figures are first divided by those of the other
+allocators that both files have, of the same row and round: what changed with the machine falls out."""
 
 from __future__ import annotations
 
@@ -91,11 +91,14 @@ def show(changes: Sequence[Change], console: Console) -> bool:
     for what in dict.fromkeys(change.what for change in changes):
         of_this = [change.ratio.value for change in changes if change.what == what]
         console.print(f"{what}: {len(of_this)} rows, new over old {stats.geometric_mean(of_this):.3f}")
-    console.print(f"compare: {len(worse)} worse, {len(better)} better, {len(changes) - len(worse) - len(better)} as before")
+    console.print(
+        f"compare: {len(worse)} worse, {len(better)} better, {len(changes) - len(worse) - len(better)} as before"
+    )
     return bool(worse)
 
 
 # Two files.
+
 
 def of_samples(old: Path, new: Path, options: Options) -> list[Change]:
     before, after = samples.read(old), samples.read(new)
@@ -103,8 +106,10 @@ def of_samples(old: Path, new: Path, options: Options) -> list[Change]:
         if before.plan[key] != after.plan[key]:
             raise BenchError(f"the runs differ in {key}: {before.plan[key]} and {after.plan[key]}")
     changes = []
-    for what, figure, wanted in (("time", CPU if options.clock == "cpu" else TIME, "timed"),
-                                 ("memory", MEMORY, "memory")):
+    for what, figure, wanted in (
+        ("time", CPU if options.clock == "cpu" else TIME, "timed"),
+        ("memory", MEMORY, "memory"),
+    ):
         was = {row.name: row for row in sums.make_rows(before, figure, wanted)}
         for row in sums.make_rows(after, figure, wanted):
             if row.name not in was or not chosen(row.name, options.only):
@@ -112,10 +117,15 @@ def of_samples(old: Path, new: Path, options: Options) -> list[Change]:
             first, second = normalised(was[row.name], row)
             if first and second:
                 changes.append(Change(row.name, what, ratio_of_medians(second, first), options.threshold))
-    first_counts, second_counts = ({(one["workload"]): one["instructions"] for one in results.of("instructions")
-                                    if one["allocator"] == OURS} for results in (before, after))
-    changes += [Change(case, "instructions", exact(second_counts[case] / first_counts[case]), EXACT_THRESHOLD)
-                for case in first_counts.keys() & second_counts.keys() if first_counts[case] > 0]
+    first_counts, second_counts = (
+        {(one["workload"]): one["instructions"] for one in results.of("instructions") if one["allocator"] == OURS}
+        for results in (before, after)
+    )
+    changes += [
+        Change(case, "instructions", exact(second_counts[case] / first_counts[case]), EXACT_THRESHOLD)
+        for case in first_counts.keys() & second_counts.keys()
+        if first_counts[case] > 0
+    ]
     return changes
 
 
@@ -154,14 +164,21 @@ def ratio_of_medians(above: Sequence[float], below: Sequence[float]) -> Estimate
     def statistic(a: numpy.ndarray, b: numpy.ndarray, axis: int = -1) -> numpy.ndarray:
         return numpy.median(a, axis=axis) / numpy.median(b, axis=axis)
 
-    found = scipy.stats.bootstrap((numpy.asarray(above), numpy.asarray(below)), statistic, method="percentile",
-                                  n_resamples=stats.RESAMPLES, confidence_level=stats.CONFIDENCE, vectorized=True,
-                                  rng=numpy.random.default_rng(stats.SEED))
+    found = scipy.stats.bootstrap(
+        (numpy.asarray(above), numpy.asarray(below)),
+        statistic,
+        method="percentile",
+        n_resamples=stats.RESAMPLES,
+        confidence_level=stats.CONFIDENCE,
+        vectorized=True,
+        rng=numpy.random.default_rng(stats.SEED),
+    )
     low, high = found.confidence_interval
     return Estimate(value, float(low), float(high), min(len(above), len(below)))
 
 
 # Two builds.
+
 
 def of_builds(old: str, new: str, options: Options, console: Console) -> list[Change]:
     pair = [Allocator("old", library(old, options, console)), Allocator("new", library(new, options, console))]
@@ -186,11 +203,22 @@ def header(pair: list[Allocator], workloads: list[catalogue.Workload], options: 
     from coffer_bench.session import describe_workload
 
     facts = allocators.machine_facts(pair)
-    plan = {"quick": True, "scale": 1.0, "allocators": ["old", "new"], "rounds": options.rounds,
-            "workloads": [workload.name for workload in workloads],
-            "libraries": {name: one["sha256"] for name, one in facts["libraries"].items()}}
-    return {"kind": "header", "format": samples.FORMAT, "plan": plan, "machine": facts, "versions": {},
-            "workloads": [describe_workload(workload) for workload in workloads]}
+    plan = {
+        "quick": True,
+        "scale": 1.0,
+        "allocators": ["old", "new"],
+        "rounds": options.rounds,
+        "workloads": [workload.name for workload in workloads],
+        "libraries": {name: one["sha256"] for name, one in facts["libraries"].items()},
+    }
+    return {
+        "kind": "header",
+        "format": samples.FORMAT,
+        "plan": plan,
+        "machine": facts,
+        "versions": {},
+        "workloads": [describe_workload(workload) for workload in workloads],
+    }
 
 
 def measure(state: Run, options: Options, path: Path, console: Console) -> list[Change]:
@@ -210,17 +238,22 @@ def measure(state: Run, options: Options, path: Path, console: Console) -> list[
         raise BenchError("; ".join(state.failed.values()))
     second = {(change.row, change.what): change for change in changes_of(path, options, again)}
     # Without time for a second look, the first one counts.
-    return [second.get((change.row, change.what), change) if change.worse or change.better else change
-            for change in first]
+    return [
+        second.get((change.row, change.what), change) if change.worse or change.better else change for change in first
+    ]
 
 
 def changes_of(path: Path, options: Options, numbers: range) -> list[Change]:
     results = samples.read(path)
-    kept = samples.Results(results.header, [record for record in results.records
-                                            if record["kind"] != "sample" or record["round"] in numbers])
+    kept = samples.Results(
+        results.header,
+        [record for record in results.records if record["kind"] != "sample" or record["round"] in numbers],
+    )
     found = []
-    for what, figure, wanted in (("time", CPU if options.clock == "cpu" else TIME, "timed"),
-                                 ("memory", MEMORY, "memory")):
+    for what, figure, wanted in (
+        ("time", CPU if options.clock == "cpu" else TIME, "timed"),
+        ("memory", MEMORY, "memory"),
+    ):
         for row in sums.make_rows(kept, figure, wanted):
             ratio = stats.estimate(stats.ratios(row.by_allocator.get("new", {}), row.by_allocator.get("old", {})))
             if ratio:
@@ -236,8 +269,10 @@ def count(pair: list[Allocator], settings: catalogue.Settings, console: Console)
         return []
     with console.status("counting instructions"):
         found = counts.count_cases(counts.CASES, pair, settings.bench_dir, 2)
-    return [Change(case.name, "instructions", exact(found[case.name, "new"] / found[case.name, "old"]), EXACT_THRESHOLD)
-            for case in counts.CASES]
+    return [
+        Change(case.name, "instructions", exact(found[case.name, "new"] / found[case.name, "old"]), EXACT_THRESHOLD)
+        for case in counts.CASES
+    ]
 
 
 def library(text: str, options: Options, console: Console) -> Path:
@@ -263,8 +298,10 @@ def build_commit(name: str, directory: Path, console: Console) -> Path:
     try:
         with console.status(f"building {name}"):
             git("worktree", "add", "--quiet", "--detach", str(source), commit)
-            for command in (["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                             "-DCOFFER_TESTS=OFF"], ["cmake", "--build", build, "--target", "coffer_shared"]):
+            for command in (
+                ["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCOFFER_TESTS=OFF"],
+                ["cmake", "--build", build, "--target", "coffer_shared"],
+            ):
                 done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=BUILD_SECONDS)
                 if done.returncode != 0:
                     raise BenchError(f"{name} cannot be built: {(done.stderr or done.stdout)[-1000:]}")

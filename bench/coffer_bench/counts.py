@@ -63,8 +63,10 @@ def count_cases(cases: list[Case], allocators: list[Allocator], programs: Path, 
             for allocator in allocators
         }
         return {
-            (case.name, allocator.name): full[case.name, allocator.name].result() - empty[case.name].result()
-            + stubs[case.allocation] + stubs["free"]
+            (case.name, allocator.name): full[case.name, allocator.name].result()
+            - empty[case.name].result()
+            + stubs[case.allocation]
+            + stubs["free"]
             for case in cases
             for allocator in allocators
         }

@@ -35,6 +35,7 @@ Task = tuple[str, str, str, Callable[[], Record]]  # kind, of what, allocator, w
 
 # Latencies.
 
+
 def parse_latencies(text: str) -> dict[str, list[tuple[float, int]]]:
     """By kind of call: (nanoseconds, how often)."""
     found: dict[str, list[tuple[float, int]]] = {}
@@ -79,6 +80,7 @@ def take_latencies(workload: Workload, allocator: Allocator) -> Record:
 
 # Counts.
 
+
 def take_instructions(case: counts.Case, allocator: Allocator, settings: Settings) -> Record:
     found = counts.count_cases([case], [allocator], settings.bench_dir, 1)
     return {"instructions": round(found[case.name, allocator.name], 2)}
@@ -87,20 +89,26 @@ def take_instructions(case: counts.Case, allocator: Allocator, settings: Setting
 def cachegrind(command: tuple[str, ...], allocator: Allocator, options: list[str]) -> dict[str, int]:
     valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null", *options]
     try:
-        done = subprocess.run([*valgrind, *command], env=allocator.environment(), capture_output=True, text=True,
-                              timeout=VALGRIND_SECONDS)
+        done = subprocess.run(
+            [*valgrind, *command], env=allocator.environment(), capture_output=True, text=True, timeout=VALGRIND_SECONDS
+        )
     except subprocess.TimeoutExpired as error:
         raise BenchError(f"{command[0]} under {allocator.name} and valgrind: not done in time") from error
     if done.returncode != 0:
-        raise BenchError(f"{command[0]} under {allocator.name} and valgrind: status {done.returncode}: "
-                         f"{done.stderr.strip()[-300:]}")
+        raise BenchError(
+            f"{command[0]} under {allocator.name} and valgrind: status {done.returncode}: {done.stderr.strip()[-300:]}"
+        )
     return parse_cachegrind(done.stderr)
 
 
 def parse_cachegrind(text: str) -> dict[str, int]:
     found = {}
-    for key, name in (("instructions", "I +refs"), ("accesses", "D +refs"), ("first", "D1 +misses"),
-                      ("last", "LLd misses")):
+    for key, name in (
+        ("instructions", "I +refs"),
+        ("accesses", "D +refs"),
+        ("first", "D1 +misses"),
+        ("last", "LLd misses"),
+    ):
         match = re.search(rf"{name}: +([\d,]+)", text)
         if not match:
             raise BenchError(f"cachegrind says nothing of {name.replace(' +', ' ')}")
@@ -111,8 +119,14 @@ def parse_cachegrind(text: str) -> dict[str, int]:
 def take_misses(workload: Workload, allocator: Allocator) -> Record:
     caches = cachegrind(workload.traced, allocator, CACHE_OPTIONS)
     pages = cachegrind(workload.traced, allocator, TLB_OPTIONS)
-    return {"l1_misses": caches["first"], "ll_misses": caches["last"], "accesses": caches["accesses"],
-            "tlb_misses": pages["first"], "pages": pages["last"], "of": "run"}
+    return {
+        "l1_misses": caches["first"],
+        "ll_misses": caches["last"],
+        "accesses": caches["accesses"],
+        "tlb_misses": pages["first"],
+        "pages": pages["last"],
+        "of": "run",
+    }
 
 
 def take_simulated(workload: Workload, allocator: Allocator, settings: Settings) -> Record:
@@ -121,8 +135,13 @@ def take_simulated(workload: Workload, allocator: Allocator, settings: Settings)
 
     text = simulate.list_accesses(allocator, workload.row, settings.bench_dir / "index")
     found = simulate.simulate(text, settings.build_dir, workload.row.cores, geometry.MACHINES["common"], l2=True)
-    return {"l1_misses": found["l1"], "ll_misses": found["l2"], "tlb_misses": found["tlb"], "pages": found["pages"],
-            "of": "100 accesses"}
+    return {
+        "l1_misses": found["l1"],
+        "ll_misses": found["l2"],
+        "tlb_misses": found["tlb"],
+        "pages": found["pages"],
+        "of": "100 accesses",
+    }
 
 
 def tasks(allocators: list[Allocator], workloads: list[Workload], settings: Settings) -> Iterator[Task]:
@@ -135,19 +154,31 @@ def tasks(allocators: list[Allocator], workloads: list[Workload], settings: Sett
     for case in counts.CASES if valgrind else ():
         for allocator in allocators:
             if not settings.quick or case.name in QUICK_CASES:
-                yield ("instructions", case.name, allocator.name,
-                       lambda case=case, one=allocator: take_instructions(case, one, settings))
+                yield (
+                    "instructions",
+                    case.name,
+                    allocator.name,
+                    lambda case=case, one=allocator: take_instructions(case, one, settings),
+                )
     for workload in workloads:
         for allocator in allocators:
             if workload.row and simulate.can_simulate(workload.row):
-                yield ("misses", workload.name, allocator.name,
-                       lambda of=workload, one=allocator: take_simulated(of, one, settings))
+                yield (
+                    "misses",
+                    workload.name,
+                    allocator.name,
+                    lambda of=workload, one=allocator: take_simulated(of, one, settings),
+                )
     for workload in workloads:
         wanted = not settings.quick or workload.name.startswith(QUICK_LATENCIES)
         for allocator in allocators:
             if workload.latency and wanted:
-                yield ("latency", workload.name, allocator.name,
-                       lambda of=workload, one=allocator: take_latencies(of, one))
+                yield (
+                    "latency",
+                    workload.name,
+                    allocator.name,
+                    lambda of=workload, one=allocator: take_latencies(of, one),
+                )
     for workload in workloads if valgrind else ():
         for allocator in allocators:
             if workload.traced and not settings.quick:
@@ -155,8 +186,8 @@ def tasks(allocators: list[Allocator], workloads: list[Workload], settings: Sett
 
 
 def run_tasks(chosen: list[Task], jobs: int, out_of_time: Callable[[], bool]) -> Iterator[Record]:
-    """The records, as they come. Latencies are taken one at a time, and the counts, which depend on no clock, as many as
-    there are processors. What fails is recorded, and the rest goes on."""
+    """The records, as they come. Latencies are taken one at a time, and the counts, which depend on no clock, as many
+    as there are processors. What fails is recorded, and the rest goes on."""
 
     def do(task: Task) -> Record | None:
         kind, of, allocator, action = task

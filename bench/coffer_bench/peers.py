@@ -1,4 +1,5 @@
-"""The other allocators: builds those of bench/peers from their crates, as libraries that can be preloaded, into DIR/peers.
+"""The other allocators: builds those of bench/peers from their crates, as libraries that can be preloaded, into
+DIR/peers.
 
 Where cargo is missing, or the crates cannot be had, it says so and builds nothing: those peers are left out.
 """
@@ -10,6 +11,7 @@ import re
 import shutil
 import subprocess
 import time
+import tomllib
 from pathlib import Path
 
 from coffer_bench import processes
@@ -60,14 +62,21 @@ MAPPED_SECONDS = 5.0
 def verify(allocator: Allocator, programs: Path) -> None:
     """A process that was started under it has it in its mappings, and takes its malloc from it. Anything else is an
     error: to the loader a library that cannot be preloaded is only a warning."""
-    process = processes.start(["/bin/cat"], allocator.program_environment(Path("/tmp")), stdin=subprocess.PIPE,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = processes.start(
+        ["/bin/cat"],
+        allocator.program_environment(Path("/tmp")),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         deadline = time.monotonic() + MAPPED_SECONDS
         while not processes.maps_library(process.pid, allocator.mapped):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise BenchError(f"{allocator.name} was not loaded: {allocator.mapped} is not mapped in a process that "
-                                 "was started under it")
+                raise BenchError(
+                    f"{allocator.name} was not loaded: {allocator.mapped} is not mapped in a process that "
+                    "was started under it"
+                )
             time.sleep(0.005)
     finally:
         processes.kill_group(process)
@@ -77,9 +86,10 @@ def verify(allocator: Allocator, programs: Path) -> None:
 def version(allocator: Allocator, build_dir: Path) -> str:
     """Of the package or crate that has it; empty where nobody knows."""
     if allocator.name in CRATES:
-        manifest = (SOURCES / allocator.name / "Cargo.toml").read_text()
-        crate, exact = re.search(r'^(\S+) = \{ version = "=([^"]+)"', manifest, re.MULTILINE).groups()
-        return f"{exact} ({crate})"
+        manifest = tomllib.loads((SOURCES / allocator.name / "Cargo.toml").read_text())
+        ((crate, wanted),) = manifest["dependencies"].items()
+        library = manifest["package"].get("metadata", {}).get("library", "")
+        return f"{library}{', ' if library else ''}{crate} {wanted['version'].removeprefix('=')}"
     if allocator.name in OURS:
         header = (TOP / "include" / "coffer" / "coffer.h").read_text()
         return ".".join(re.findall(r"^#define COFFER_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header, re.MULTILINE))
@@ -88,8 +98,9 @@ def version(allocator: Allocator, build_dir: Path) -> str:
     package = PEERS[allocator.name][1] if allocator.name in PEERS else ""
     for name in (package, f"{package}t64"):
         try:
-            done = subprocess.run(["dpkg-query", "--show", "--showformat", "${Version}", name], capture_output=True,
-                                  text=True)
+            done = subprocess.run(
+                ["dpkg-query", "--show", "--showformat", "${Version}", name], capture_output=True, text=True
+            )
         except OSError:
             return ""
         if done.returncode == 0 and done.stdout:

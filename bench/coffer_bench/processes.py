@@ -40,7 +40,10 @@ class User:
 
 
 def start(
-    command: Sequence[str | Path], environment: Mapping[str, str], cwd: Path | None = None, user: User | None = None,
+    command: Sequence[str | Path],
+    environment: Mapping[str, str],
+    cwd: Path | None = None,
+    user: User | None = None,
     **streams: object,
 ) -> subprocess.Popen[bytes]:
     """In a session of its own, which kill_group() ends as a whole."""
@@ -61,16 +64,24 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def execute(
-    command: Sequence[str | Path], environment: Mapping[str, str], *, timeout: float = 60.0, cwd: Path | None = None,
-    stdin: bytes = b"", user: User | None = None, name: str = "", watch: Watch | None = None,
+    command: Sequence[str | Path],
+    environment: Mapping[str, str],
+    *,
+    timeout: float = 60.0,
+    cwd: Path | None = None,
+    stdin: bytes = b"",
+    user: User | None = None,
+    name: str = "",
+    watch: Watch | None = None,
 ) -> Outcome:
     """Runs a command to its end. Another exit status than 0 is an error, and so is one that is not done in time. A
     `name` goes into the messages: under which allocator."""
     label = " ".join(str(word) for word in command)[:COMPLAINT_CHARACTERS] + (f" under {name}" if name else "")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter_ns()
-    process = start(command, environment, cwd, user, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE)
+    process = start(
+        command, environment, cwd, user, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     try:
         if watch:
             watch.begin(process.pid)
@@ -88,8 +99,9 @@ def execute(
         complaint = stderr.decode(errors="replace").strip()[-COMPLAINT_CHARACTERS:]
         raise BenchError(f"{label}: status {process.returncode}: {complaint}")
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Outcome(stdout, stderr, wall_ns, cpu * 1e9, after.ru_minflt + after.ru_majflt - before.ru_minflt
-                   - before.ru_majflt)
+    return Outcome(
+        stdout, stderr, wall_ns, cpu * 1e9, after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt
+    )
 
 
 def read_proc(path: str) -> str:

@@ -75,12 +75,19 @@ def warnings(found: Summary) -> list[str]:
 
 # The table at the top.
 
+
 def top_lines(found: Summary) -> list[dict]:
     def part(rows: Sequence[Row], peer: str | None) -> dict:
         mean = sums.mean_versus(rows, peer) if peer else sums.mean_versus_best(rows)
         lost, even, won = sums.tally(rows, peer)
-        return {"value": f"{mean.value:.2f}" if mean else "-", "interval": str(mean or ""), "mark": mark(mean),
-                "lost": lost, "even": even, "won": won}
+        return {
+            "value": f"{mean.value:.2f}" if mean else "-",
+            "interval": str(mean or ""),
+            "mark": mark(mean),
+            "lost": lost,
+            "even": even,
+            "won": won,
+        }
 
     lines = [("the best of each row", None), *((peer, peer) for peer in found.peers)]
     return [{"name": name, "time": part(found.time, peer), "memory": part(found.memory, peer)} for name, peer in lines]
@@ -90,13 +97,21 @@ def loss_lists(found: Summary) -> list[dict]:
     result = []
     for title, rows in (("Time: where Coffer loses", found.time), ("Memory: where Coffer loses", found.memory)):
         lost = sums.losses(rows)
-        result.append({"title": f"{title} ({len(lost)} of {len(rows)} rows)", "more": max(0, len(lost) - SHOWN_LOSSES),
-                       "lost": [{"value": f"{row.versus_best.value:.2f}×", "name": row.name, "best": row.best}
-                                for row in lost[:SHOWN_LOSSES]]})
+        result.append(
+            {
+                "title": f"{title} ({len(lost)} of {len(rows)} rows)",
+                "more": max(0, len(lost) - SHOWN_LOSSES),
+                "lost": [
+                    {"value": f"{row.versus_best.value:.2f}×", "name": row.name, "best": row.best}
+                    for row in lost[:SHOWN_LOSSES]
+                ],
+            }
+        )
     return result
 
 
 # All rows.
+
 
 def cell(row: Row, name: str) -> dict:
     if name in row.failed:
@@ -111,16 +126,27 @@ def cell(row: Row, name: str) -> dict:
 def row_tables(found: Summary) -> list[dict]:
     result = []
     for title, rows in (("Time", found.time), ("Peak memory", found.memory), ("Memory when all is freed", found.end)):
-        lines = [{"name": row.name, "group": row.group, "what": row.what,
-                  "least": show(row.least) if row.measured else "-", "interval": str(row.versus_best or ""),
-                  "cells": [cell(row, name) for name in names_of(found)]} for row in sums.ordered(rows)]
+        lines = [
+            {
+                "name": row.name,
+                "group": row.group,
+                "what": row.what,
+                "least": show(row.least) if row.measured else "-",
+                "interval": str(row.versus_best or ""),
+                "cells": [cell(row, name) for name in names_of(found)],
+            }
+            for row in sums.ordered(rows)
+        ]
         if lines:
             means = [show(sums.mean_ratio_to_best(rows, name)) for name in names_of(found)]
-            result.append({"title": title, "unit": "ns" if rows is found.time else "KiB", "rows": lines, "means": means})
+            result.append(
+                {"title": title, "unit": "ns" if rows is found.time else "KiB", "rows": lines, "means": means}
+            )
     return result
 
 
 # The papers' figures.
+
 
 def pattern_rows(results: samples.Results, figure: str) -> list[Row]:
     """Rows of a figure that memory patterns have: only these."""
@@ -157,8 +183,11 @@ def here(rows: Sequence[Row]) -> str:
         own = row.median(OURS)
         place = 1 + sum(1 for name in row.measured if row.median(name) < own) if OURS in row.measured else 0
         others = f", {row.versus_best.value:.2f} of {row.best}" if row.versus_best else ""
-        parts.append(f"{row.name}: Coffer {show(own)} {row.unit}, {ordinal(place)} of {len(row.measured)}{others}"
-                     if place else f"{row.name}: Coffer failed")
+        parts.append(
+            f"{row.name}: Coffer {show(own)} {row.unit}, {ordinal(place)} of {len(row.measured)}{others}"
+            if place
+            else f"{row.name}: Coffer failed"
+        )
     return "; ".join(parts) + "."
 
 
@@ -168,19 +197,31 @@ def ordinal(place: int) -> str:
 
 # What is counted once.
 
+
 def count_tables(found: Summary) -> list[dict]:
     result = []
     if found.instructions:
-        result.append(count_table("Instructions inside malloc and free", "the same on every run; by callgrind", "case",
-                                  found, {record["workload"]: {} for record in found.instructions},
-                                  [(record["workload"], record["allocator"], record["instructions"])
-                                   for record in found.instructions]))
-    for key, title in (("l1_misses", "Misses of the first-level cache"), ("tlb_misses", "Misses of a TLB of 64 pages"),
-                       ("pages", "Distinct pages")):
+        result.append(
+            count_table(
+                "Instructions inside malloc and free",
+                "the same on every run; by callgrind",
+                "case",
+                found,
+                {record["workload"]: {} for record in found.instructions},
+                [(record["workload"], record["allocator"], record["instructions"]) for record in found.instructions],
+            )
+        )
+    for key, title in (
+        ("l1_misses", "Misses of the first-level cache"),
+        ("tlb_misses", "Misses of a TLB of 64 pages"),
+        ("pages", "Distinct pages"),
+    ):
         values = [(record["workload"], record["allocator"], record[key]) for record in found.misses if key in record]
         if values:
-            note = ("Simulated: rings, lists and programs by the addresses of a lap, of 100 accesses; locality and the "
-                    "ring of threads by cachegrind, of a whole run.")
+            note = (
+                "Simulated: rings, lists and programs by the addresses of a lap, of 100 accesses; locality and the "
+                "ring of threads by cachegrind, of a whole run."
+            )
             result.append(count_table(title, note, "row", found, {workload: {} for workload, _, _ in values}, values))
     return result
 
@@ -189,9 +230,16 @@ def count_table(title: str, note: str, head: str, found: Summary, by_row: dict[s
     for workload, allocator, value in values:
         by_row[workload][allocator] = value
     names = [name for name in names_of(found) if any(name in line for line in by_row.values())]
-    return {"title": title, "note": note, "head": head, "names": names,
-            "lines": [{"name": workload, "cells": [show(line[name]) if name in line else "-" for name in names]}
-                      for workload, line in by_row.items()]}
+    return {
+        "title": title,
+        "note": note,
+        "head": head,
+        "names": names,
+        "lines": [
+            {"name": workload, "cells": [show(line[name]) if name in line else "-" for name in names]}
+            for workload, line in by_row.items()
+        ],
+    }
 
 
 def latency_charts(found: Summary) -> list[str]:
@@ -199,17 +247,26 @@ def latency_charts(found: Summary) -> list[str]:
     for record in found.latencies:
         for call, figures in record["calls"].items():
             by_workload.setdefault((record["workload"], call), {})[record["allocator"]] = figures
-    return [charts.latency_chart(by_allocator, names_of(found), f"{workload}: {call}")
-            for (workload, call), by_allocator in by_workload.items()]
+    return [
+        charts.latency_chart(by_allocator, names_of(found), f"{workload}: {call}")
+        for (workload, call), by_allocator in by_workload.items()
+    ]
 
 
 # The page, Markdown, and the terminal.
 
+
 def versions(found: Summary) -> list[dict]:
     libraries = found.header["machine"]["libraries"]
-    return [{"name": name, "version": found.header["versions"].get(name, ""),
-             "file": libraries.get(name, {}).get("file", "the C library"),
-             "sum": libraries.get(name, {}).get("sha256", "")[:16]} for name in names_of(found)]
+    return [
+        {
+            "name": name,
+            "version": found.header["versions"].get(name, ""),
+            "file": libraries.get(name, {}).get("file", "the C library"),
+            "sum": libraries.get(name, {}).get("sha256", "")[:16],
+        }
+        for name in names_of(found)
+    ]
 
 
 def failure_lines(found: Summary) -> list[str]:
@@ -218,17 +275,37 @@ def failure_lines(found: Summary) -> list[str]:
 
 def page(found: Summary, results: samples.Results) -> str:
     machine = found.header["machine"]
-    environment = jinja2.Environment(autoescape=True, loader=jinja2.FileSystemLoader(HERE), undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, loader=jinja2.FileSystemLoader(HERE), undefined=jinja2.StrictUndefined
+    )
     return environment.get_template("report.html.j2").render(
-        plotly=plotly.offline.get_plotlyjs(), peers=found.peers, facts=allocators.describe(machine),
-        commit=machine["commit"], when=machine["time"], workloads=found.workloads, rounds=found.rounds,
-        clock=found.clock, warnings=warnings(found), top=top_lines(found), draw=f"{DRAW:.0%}",
-        loss_lists=loss_lists(found), names=names_of(found), tables=row_tables(found),
-        row_charts=[{"title": title, "html": charts.rows_chart(rows)}
-                    for title, rows in (("Time", found.time), ("Peak memory", found.memory)) if rows],
-        figures=paper_figures(found, results), cores=machine["processors"], latencies=latency_charts(found),
-        counts=count_tables(found), versions=versions(found), failures=failure_lines(found),
-        skipped=list(found.skipped.values()))
+        plotly=plotly.offline.get_plotlyjs(),
+        peers=found.peers,
+        facts=allocators.describe(machine),
+        commit=machine["commit"],
+        when=machine["time"],
+        workloads=found.workloads,
+        rounds=found.rounds,
+        clock=found.clock,
+        warnings=warnings(found),
+        top=top_lines(found),
+        draw=f"{DRAW:.0%}",
+        loss_lists=loss_lists(found),
+        names=names_of(found),
+        tables=row_tables(found),
+        row_charts=[
+            {"title": title, "html": charts.rows_chart(rows)}
+            for title, rows in (("Time", found.time), ("Peak memory", found.memory))
+            if rows
+        ],
+        figures=paper_figures(found, results),
+        cores=machine["processors"],
+        latencies=latency_charts(found),
+        counts=count_tables(found),
+        versions=versions(found),
+        failures=failure_lines(found),
+        skipped=list(found.skipped.values()),
+    )
 
 
 def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -239,25 +316,52 @@ def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 def markdown(found: Summary) -> str:
     machine = found.header["machine"]
-    parts = ["# Coffer bench", f"{allocators.describe(machine)}. Coffer {machine['commit']}, {machine['time']}, "
-             f"{found.workloads} workloads, {found.rounds} rounds.", *(f"**{text}**" for text in warnings(found)),
-             "![Coffer against the others](overview.png)",
-             markdown_table(["Coffer against", "time", "behind", "even", "ahead", "memory", "behind", "even", "ahead"],
-                            [[line["name"], *(str(line[part][key]) for part in ("time", "memory")
-                                              for key in ("value", "lost", "even", "won"))] for line in top_lines(found)])]
+    parts = [
+        "# Coffer bench",
+        f"{allocators.describe(machine)}. Coffer {machine['commit']}, {machine['time']}, "
+        f"{found.workloads} workloads, {found.rounds} rounds.",
+        *(f"**{text}**" for text in warnings(found)),
+        "![Coffer against the others](overview.png)",
+        markdown_table(
+            ["Coffer against", "time", "behind", "even", "ahead", "memory", "behind", "even", "ahead"],
+            [
+                [
+                    line["name"],
+                    *(str(line[part][key]) for part in ("time", "memory") for key in ("value", "lost", "even", "won")),
+                ]
+                for line in top_lines(found)
+            ],
+        ),
+    ]
     for part in loss_lists(found):
-        parts += [f"## {part['title']}", "\n".join(f"- {row['value']} {row['name']} (best: {row['best']})"
-                                                   for row in part["lost"]) or "In no row."]
+        parts += [
+            f"## {part['title']}",
+            "\n".join(f"- {row['value']} {row['name']} (best: {row['best']})" for row in part["lost"]) or "In no row.",
+        ]
     for table in row_tables(found):
-        lines = [[row["name"], row["least"], *(one["text"] for one in row["cells"]), row["interval"]]
-                 for row in table["rows"]]
+        lines = [
+            [row["name"], row["least"], *(one["text"] for one in row["cells"]), row["interval"]]
+            for row in table["rows"]
+        ]
         lines.append(["geometric mean", "", *table["means"], ""])
-        parts += [f"## {table['title']}", markdown_table(["row", table["unit"], *names_of(found), "Coffer/best"], lines)]
+        parts += [
+            f"## {table['title']}",
+            markdown_table(["row", table["unit"], *names_of(found), "Coffer/best"], lines),
+        ]
     for table in count_tables(found):
-        parts += [f"## {table['title']}", table["note"], markdown_table(
-            [table["head"], *table["names"]], [[line["name"], *line["cells"]] for line in table["lines"]])]
-    parts += ["## Versions", markdown_table(["allocator", "version", "file"], [
-        [one["name"], one["version"], one["file"]] for one in versions(found)])]
+        parts += [
+            f"## {table['title']}",
+            table["note"],
+            markdown_table(
+                [table["head"], *table["names"]], [[line["name"], *line["cells"]] for line in table["lines"]]
+            ),
+        ]
+    parts += [
+        "## Versions",
+        markdown_table(
+            ["allocator", "version", "file"], [[one["name"], one["version"], one["file"]] for one in versions(found)]
+        ),
+    ]
     if lines := failure_lines(found):
         parts += ["## Failed", "\n".join(f"- {line}" for line in lines)]
     return "\n\n".join(parts) + "\n"
@@ -266,8 +370,10 @@ def markdown(found: Summary) -> str:
 def print_tables(found: Summary, console: Console) -> None:
     table = Table("Coffer against", "time", "behind", "even", "ahead", "memory", "behind", "even", "ahead", box=None)
     for line in top_lines(found):
-        table.add_row(line["name"], *(str(line[part][key]) for part in ("time", "memory")
-                                      for key in ("value", "lost", "even", "won")))
+        table.add_row(
+            line["name"],
+            *(str(line[part][key]) for part in ("time", "memory") for key in ("value", "lost", "even", "won")),
+        )
     console.print(table)
     for part in loss_lists(found):
         console.print(part["title"])

@@ -67,9 +67,12 @@ class Run:
         return [workload for workload in self.workloads if self.missing(workload, number)]
 
     def missing(self, workload: Workload, number: int) -> list[Allocator]:
-        return [allocator for allocator in shuffled(self.allocators, self.seed, workload.name, number)
-                if (workload.name, allocator.name, number) not in self.done
-                and (workload.name, allocator.name) not in self.failed]
+        return [
+            allocator
+            for allocator in shuffled(self.allocators, self.seed, workload.name, number)
+            if (workload.name, allocator.name, number) not in self.done
+            and (workload.name, allocator.name) not in self.failed
+        ]
 
     def fits(self, workload: Workload) -> bool:
         return self.limits.left() > self.seconds.get(workload.name, 0.0)
@@ -113,8 +116,16 @@ class Run:
             self.fail(workload, allocator, str(error), time.monotonic() - started)
             return
         self.done.add((workload.name, allocator.name, number))
-        self.writer.append({"kind": "sample", "workload": workload.name, "allocator": allocator.name, "round": number,
-                            "figures": figures, "seconds": round(time.monotonic() - started, 4)})
+        self.writer.append(
+            {
+                "kind": "sample",
+                "workload": workload.name,
+                "allocator": allocator.name,
+                "round": number,
+                "figures": figures,
+                "seconds": round(time.monotonic() - started, 4),
+            }
+        )
 
     def compare_answers(self, workload: Workload) -> None:
         """The workload must compute the same under every allocator: as under glibc, or else as under most."""
@@ -125,11 +136,22 @@ class Run:
         for allocator in self.allocators:
             digest = found.get(allocator.name, expected)
             if digest != expected and (workload.name, allocator.name) not in self.failed:
-                self.fail(workload, allocator, f"{workload.name}: the answer under {allocator.name} is {digest}, and "
-                          f"{expected} under others", 0.0)
+                self.fail(
+                    workload,
+                    allocator,
+                    f"{workload.name}: the answer under {allocator.name} is {digest}, and {expected} under others",
+                    0.0,
+                )
 
     def fail(self, workload: Workload, allocator: Allocator, message: str, seconds: float) -> None:
         """It is not tried again, and its samples so far do not count."""
         self.failed[workload.name, allocator.name] = message
-        self.writer.append({"kind": "failure", "workload": workload.name, "allocator": allocator.name,
-                            "message": message, "seconds": round(seconds, 4)})
+        self.writer.append(
+            {
+                "kind": "failure",
+                "workload": workload.name,
+                "allocator": allocator.name,
+                "message": message,
+                "seconds": round(seconds, 4),
+            }
+        )

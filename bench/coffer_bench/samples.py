@@ -1,4 +1,4 @@
-"""The file of raw samples: JSON lines, one a sample, the first one a header with the plan and the machine's facts. A run
+"""The file of raw samples: JSON lines, one a sample, the first a header with the plan and the machine's facts. A run
 that was interrupted, even in the middle of a line, goes on from it."""
 
 from __future__ import annotations
@@ -91,8 +91,10 @@ class Writer:
             while data:
                 data = data[os.write(self._file, data) :]
         except OSError as error:
-            raise BenchError(f"{self.path} cannot be written: {error.strerror}. What it has is kept: the same command "
-                             "goes on from there") from error
+            raise BenchError(
+                f"{self.path} cannot be written: {error.strerror}. What it has is kept: the same command "
+                "goes on from there"
+            ) from error
 
     def begin(self, header: Record, fresh: bool = False) -> tuple[list[Record], str]:
         """The records of an interrupted run with the same plan, and what was done with the file. One that is finished,
@@ -118,5 +120,7 @@ class Writer:
 
 def free_name(path: Path) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    candidates = [path.with_name(f"{path.stem}-{stamp}{suffix}{path.suffix}") for suffix in ("", *map(str, range(1, 99)))]
+    candidates = [
+        path.with_name(f"{path.stem}-{stamp}{suffix}{path.suffix}") for suffix in ("", *map(str, range(1, 99)))
+    ]
     return next(candidate for candidate in candidates if not candidate.exists())

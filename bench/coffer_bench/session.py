@@ -41,29 +41,57 @@ def choose_allocators(names: str, build_dir: Path, console: Console) -> list[All
 
 
 def describe_workload(workload: catalogue.Workload) -> Record:
-    return {"name": workload.name, "group": workload.group, "unit": workload.unit, "timed": workload.timed,
-            "memory": workload.memory, "threads": workload.threads, "paper": workload.paper,
-            "figure": workload.figure, "what": workload.what, "baseline": workload.baseline}
+    return {
+        "name": workload.name,
+        "group": workload.group,
+        "unit": workload.unit,
+        "timed": workload.timed,
+        "memory": workload.memory,
+        "threads": workload.threads,
+        "paper": workload.paper,
+        "figure": workload.figure,
+        "what": workload.what,
+        "baseline": workload.baseline,
+    }
 
 
-def make_header(options: Options, chosen: list[Allocator], workloads: list[catalogue.Workload],
-                skipped: dict[str, str]) -> Record:
+def make_header(
+    options: Options, chosen: list[Allocator], workloads: list[catalogue.Workload], skipped: dict[str, str]
+) -> Record:
     facts = allocators.machine_facts(chosen)
     plan = {
-        "quick": options.quick, "scale": options.scale, "seed": options.seed, "rounds": options.rounds,
-        "allocators": [one.name for one in chosen], "workloads": [workload.name for workload in workloads],
+        "quick": options.quick,
+        "scale": options.scale,
+        "seed": options.seed,
+        "rounds": options.rounds,
+        "allocators": [one.name for one in chosen],
+        "workloads": [workload.name for workload in workloads],
         # Another library is another run.
         "libraries": {name: library["sha256"] for name, library in facts["libraries"].items()},
         "coffer_conf": facts["coffer_conf"],
     }
     versions = {one.name: peers.version(one, options.build_dir) for one in chosen}
-    return {"kind": "header", "format": FORMAT, "plan": plan, "machine": facts, "versions": versions,
-            "workloads": [describe_workload(workload) for workload in workloads], "skipped": skipped}
+    return {
+        "kind": "header",
+        "format": FORMAT,
+        "plan": plan,
+        "machine": facts,
+        "versions": versions,
+        "workloads": [describe_workload(workload) for workload in workloads],
+        "skipped": skipped,
+    }
 
 
 def bar(console: Console) -> Progress:
-    return Progress(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-                    TimeElapsedColumn(), TimeRemainingColumn(), console=console, disable=not console.is_terminal)
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
 
 
 def run(options: Options, console: Console) -> None:
@@ -94,8 +122,15 @@ def run(options: Options, console: Console) -> None:
     print(summary.last_line(found))
 
 
-def measure(options: Options, settings: catalogue.Settings, chosen: list[Allocator],
-            workloads: list[catalogue.Workload], writer: Writer, records: list[Record], console: Console) -> None:
+def measure(
+    options: Options,
+    settings: catalogue.Settings,
+    chosen: list[Allocator],
+    workloads: list[catalogue.Workload],
+    writer: Writer,
+    records: list[Record],
+    console: Console,
+) -> None:
     """A first round, so that there is something of all; what is measured once; then rounds while there is time."""
     state = Run(chosen, workloads, writer, Limits(options.rounds, options.minutes * 60), options.seed)
     state.take_over(records)
@@ -113,13 +148,26 @@ def measure(options: Options, settings: catalogue.Settings, chosen: list[Allocat
     writer.append({"kind": "end", "cut": sorted(state.cut)})
 
 
-def run_passes(options: Options, settings: catalogue.Settings, chosen: list[Allocator],
-               workloads: list[catalogue.Workload], writer: Writer, records: list[Record], state: Run,
-               progress: Progress) -> None:
-    done = {(record.get("pass", record["kind"]), record["workload"], record["allocator"]) for record in records
-            if record["kind"] in ("instructions", "misses", "latency", "failure")}
-    wanted = [task for task in passes.tasks(chosen, workloads, settings) if task[:3] not in done
-              and (task[1], task[2]) not in state.failed]
+def run_passes(
+    options: Options,
+    settings: catalogue.Settings,
+    chosen: list[Allocator],
+    workloads: list[catalogue.Workload],
+    writer: Writer,
+    records: list[Record],
+    state: Run,
+    progress: Progress,
+) -> None:
+    done = {
+        (record.get("pass", record["kind"]), record["workload"], record["allocator"])
+        for record in records
+        if record["kind"] in ("instructions", "misses", "latency", "failure")
+    }
+    wanted = [
+        task
+        for task in passes.tasks(chosen, workloads, settings)
+        if task[:3] not in done and (task[1], task[2]) not in state.failed
+    ]
     until = state.limits.left() * (1 - PASSES_SHARE)
     task = progress.add_task("latencies, instructions, misses", total=len(wanted))
     jobs = len(os.sched_getaffinity(0))
@@ -130,8 +178,10 @@ def run_passes(options: Options, settings: catalogue.Settings, chosen: list[Allo
 
 def require_programs(settings: catalogue.Settings) -> None:
     if not (settings.bench_dir / "nothing").exists():
-        raise BenchError(f"{settings.bench_dir} has no programs: make bench builds them (or cmake --build "
-                         f"{settings.build_dir} --target bench_programs)")
+        raise BenchError(
+            f"{settings.bench_dir} has no programs: make bench builds them (or cmake --build "
+            f"{settings.build_dir} --target bench_programs)"
+        )
 
 
 def show_list(quick: bool, build_dir: Path, console: Console) -> None:

@@ -31,8 +31,14 @@ def list_accesses(allocator: Allocator, row: Row, programs: Path) -> bytes:
 
 
 def simulate(text: bytes, build_dir: Path, cores: int, caches: geometry.Machine, l2: bool) -> dict[str, float]:
-    command = [str(build_dir.resolve() / "libexec" / "coffer" / "simulate"), f"l1={caches.l1}",
-               f"cores={cores}", f"tlb={TLB}", f"tlb2={TLB2}", *([f"l2={caches.l2}"] if l2 else [])]
+    command = [
+        str(build_dir.resolve() / "libexec" / "coffer" / "simulate"),
+        f"l1={caches.l1}",
+        f"cores={cores}",
+        f"tlb={TLB}",
+        f"tlb2={TLB2}",
+        *([f"l2={caches.l2}"] if l2 else []),
+    ]
     done = subprocess.run(command, input=text, capture_output=True)
     if done.returncode:
         raise BenchError(done.stderr.decode(errors="replace").strip())

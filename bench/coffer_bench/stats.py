@@ -40,8 +40,11 @@ class Estimate:
 
 def ratios(ours: ByRound, others: ByRound) -> list[float]:
     """Of the rounds that both have: what slows a machine for a while slows both."""
-    return [ours[number] / others[number] for number in sorted(ours.keys() & others.keys())
-            if ours[number] > 0 and others[number] > 0]
+    return [
+        ours[number] / others[number]
+        for number in sorted(ours.keys() & others.keys())
+        if ours[number] > 0 and others[number] > 0
+    ]
 
 
 def estimate(values: Sequence[float]) -> Estimate | None:
@@ -53,8 +56,14 @@ def estimate(values: Sequence[float]) -> Estimate | None:
         return Estimate(middle)
     if len(set(values)) == 1:
         return Estimate(middle, middle, middle, len(values))
-    found = scipy.stats.bootstrap((numpy.asarray(values),), numpy.median, confidence_level=CONFIDENCE,
-                                  n_resamples=RESAMPLES, method="percentile", rng=numpy.random.default_rng(SEED))
+    found = scipy.stats.bootstrap(
+        (numpy.asarray(values),),
+        numpy.median,
+        confidence_level=CONFIDENCE,
+        n_resamples=RESAMPLES,
+        method="percentile",
+        rng=numpy.random.default_rng(SEED),
+    )
     low, high = found.confidence_interval
     return Estimate(middle, float(low), float(high), len(values))
 

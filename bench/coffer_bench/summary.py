@@ -113,9 +113,17 @@ def make_rows(results: samples.Results, figure: str, wanted: str, baseline: bool
             continue
         name = workload["name"]
         own_failures = failed.get(name, {})
-        row = Row(name, workload["group"], workload["unit"] if wanted == "timed" else "KiB", figure,
-                  workload.get("paper", ""), workload.get("figure", ""), workload.get("what", ""),
-                  {one: values for one, values in taken.get(name, {}).items() if one not in own_failures}, own_failures)
+        row = Row(
+            name,
+            workload["group"],
+            workload["unit"] if wanted == "timed" else "KiB",
+            figure,
+            workload.get("paper", ""),
+            workload.get("figure", ""),
+            workload.get("what", ""),
+            {one: values for one, values in taken.get(name, {}).items() if one not in own_failures},
+            own_failures,
+        )
         if row.by_allocator or row.failed:
             compare(row)
             rows.append(row)
@@ -141,13 +149,22 @@ def summarise(results: samples.Results, clock: str = "wall") -> Summary:
     ends = results.of("end")
     rounds = max((record["round"] for record in results.of("sample")), default=0)
     return Summary(
-        header=results.header, allocators=list(plan["allocators"]),
+        header=results.header,
+        allocators=list(plan["allocators"]),
         time=make_rows(results, CPU if clock == "cpu" else TIME, "timed"),
         memory=make_rows(results, MEMORY, "memory"),
-        end=make_rows(results, END, "memory"), baselines=make_rows(results, TIME, "timed", baseline=True), instructions=results.of("instructions"),
-        misses=results.of("misses"), latencies=results.of("latency"), failures=results.of("failure"),
-        skipped=results.header.get("skipped", {}), cut=ends[-1].get("cut", []) if ends else [],
-        finished=results.finished, rounds=rounds, clock=clock)
+        end=[row for row in make_rows(results, END, "memory") if row.measured],
+        baselines=make_rows(results, TIME, "timed", baseline=True),
+        instructions=results.of("instructions"),
+        misses=results.of("misses"),
+        latencies=results.of("latency"),
+        failures=results.of("failure"),
+        skipped=results.header.get("skipped", {}),
+        cut=ends[-1].get("cut", []) if ends else [],
+        finished=results.finished,
+        rounds=rounds,
+        clock=clock,
+    )
 
 
 def read(path: Path, clock: str = "wall") -> Summary:
@@ -194,5 +211,7 @@ def last_line(summary: Summary) -> str:
     """The last line that `coffer bench` prints."""
     time, memory = mean_versus_best(summary.time), mean_versus_best(summary.memory)
     show = lambda found: f"{found.value:.2f}" if found else "-"  # noqa: E731
-    return (f"bench: {summary.workloads} workloads, {len(summary.allocators)} allocators, time vs best {show(time)}, "
-            f"memory vs best {show(memory)}")
+    return (
+        f"bench: {summary.workloads} workloads, {len(summary.allocators)} allocators, time vs best {show(time)}, "
+        f"memory vs best {show(memory)}"
+    )

@@ -28,24 +28,52 @@ def workload(name: str, run: Callable[[Allocator], Figures], **more: object) -> 
 
 
 def machine() -> dict:
-    return {"time": "2025-01-01T00:00:00Z", "processor": "a processor", "processors": 2, "memory_kib": 1, "kernel": "6",
-            "libc": "glibc", "system": "Debian", "huge_pages": "madvise", "load": 0.0, "commit": "abc", "coffer_conf": "",
-            "libraries": {}}
+    return {
+        "time": "2025-01-01T00:00:00Z",
+        "processor": "a processor",
+        "processors": 2,
+        "memory_kib": 1,
+        "kernel": "6",
+        "libc": "glibc",
+        "system": "Debian",
+        "huge_pages": "madvise",
+        "load": 0.0,
+        "commit": "abc",
+        "coffer_conf": "",
+        "libraries": {},
+    }
 
 
 def header(workloads: list[str], allocators: list[str], **plan: object) -> samples.Record:
-    return {"kind": "header", "format": samples.FORMAT, "machine": machine(), "versions": {}, "skipped": {},
-            "plan": {"quick": False, "scale": 1, "allocators": allocators, "workloads": workloads, **plan},
-            "workloads": [{"name": name, "group": FAST, "unit": "ns", "timed": True, "memory": True, "threads": 1}
-                          for name in workloads]}
+    return {
+        "kind": "header",
+        "format": samples.FORMAT,
+        "machine": machine(),
+        "versions": {},
+        "skipped": {},
+        "plan": {"quick": False, "scale": 1, "allocators": allocators, "workloads": workloads, **plan},
+        "workloads": [
+            {"name": name, "group": FAST, "unit": "ns", "timed": True, "memory": True, "threads": 1}
+            for name in workloads
+        ],
+    }
 
 
 def results_of(times: dict[str, dict[str, list[float]]], memory: float = 100.0, **plan: object) -> samples.Results:
     """By workload and allocator: the figure of each round."""
-    records = [{"kind": "sample", "workload": name, "allocator": allocator, "round": number + 1, "seconds": 0.1,
-                "figures": {"time_ns": value, "cpu_ns": value, "peak_kib": memory}}
-               for name, by_allocator in times.items() for allocator, values in by_allocator.items()
-               for number, value in enumerate(values)]
+    records = [
+        {
+            "kind": "sample",
+            "workload": name,
+            "allocator": allocator,
+            "round": number + 1,
+            "seconds": 0.1,
+            "figures": {"time_ns": value, "cpu_ns": value, "peak_kib": memory},
+        }
+        for name, by_allocator in times.items()
+        for allocator, values in by_allocator.items()
+        for number, value in enumerate(values)
+    ]
     allocators = list(dict.fromkeys(one for by_allocator in times.values() for one in by_allocator))
     return samples.Results(header(list(times), allocators, **plan), [*records, {"kind": "end", "cut": []}])
 

@@ -62,7 +62,7 @@ def test_peers_that_are_not_loaded_are_errors(tmp_path: Path) -> None:
 
 
 def test_versions() -> None:
-    assert peers.version(Allocator("mimalloc3", Path("x")), BUILD) == "0.1.49 (libmimalloc-sys)"
+    assert peers.version(Allocator("mimalloc3", Path("x")), BUILD) == "mimalloc 3.3.2, libmimalloc-sys 0.1.49"
     assert peers.version(COFFER, BUILD).count(".") == 2
     assert peers.version(GLIBC, BUILD).startswith("2.")
 
@@ -71,7 +71,9 @@ def test_choosing(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [one.name for one in catalogue.choose(QUICK, "pair 16;pair 64")[0]]
     assert names == ["pair 16", "pair 64", "pair 64, 2 threads"]
     assert {one.group for one in catalogue.choose(QUICK, "", "fast paths,cache indices")[0]} == {
-        catalogue.FAST, catalogue.INDEX}
+        catalogue.FAST,
+        catalogue.INDEX,
+    }
     with pytest.raises(BenchError, match="no workload has such a name"):
         catalogue.choose(QUICK, "no such row")
     with pytest.raises(BenchError, match="no group is called"):
@@ -94,10 +96,18 @@ ENTRY = {"name": "x", "program": "suite/x", "output": "suite", "metric": {"key":
 
 
 def test_figures_of_the_suite() -> None:
-    text = "program=x\nwall_ns=100\ncpu_ns=150\noperations=50\nrss_peak_kib=7\nchecksum=00ff\nargument.size=8\nphase.a_ns=9\n"
+    text = "program=x\nwall_ns=100\ncpu_ns=150\noperations=50\nrss_peak_kib=7\nchecksum=00ff\n"
+    text += "argument.size=8\nphase.a_ns=9\n"
     found = catalogue.suite_figures(ENTRY, catalogue.parse_suite(text))
-    assert found == {"wall_ns": 100, "time_ns": 2.0, "cpu_ns": 3.0, "operations": 50, "peak_kib": 7, "digest": "00ff",
-                     "phase.a_ns": 9}
+    assert found == {
+        "wall_ns": 100,
+        "time_ns": 2.0,
+        "cpu_ns": 3.0,
+        "operations": 50,
+        "peak_kib": 7,
+        "digest": "00ff",
+        "phase.a_ns": 9,
+    }
     with pytest.raises(BenchError, match="x: no figure wall_ns"):
         catalogue.suite_figures(ENTRY, {"operations": "1"})
 
@@ -115,8 +125,11 @@ def test_a_catalogue_that_is_wrong_is_said(tmp_path: Path) -> None:
 
 # What is measured once.
 
+
 def test_latencies_become_percentiles() -> None:
-    found = passes.parse_latencies("# calls=malloc count=100 clock=tsc\n10.0 98\n500.0 1\n90000.0 1\n# calls=free\n5 3\n")
+    found = passes.parse_latencies(
+        "# calls=malloc count=100 clock=tsc\n10.0 98\n500.0 1\n90000.0 1\n# calls=free\n5 3\n"
+    )
     assert found == {"malloc": [(10.0, 98), (500.0, 1), (90000.0, 1)], "free": [(5.0, 3)]}
     record = passes.latency_record(found["malloc"])
     assert record["p50"] == 10 and record["count"] == 100 and record["max"] == pytest.approx(90000, rel=0.001)
@@ -134,7 +147,9 @@ def test_a_workload_records_its_latencies() -> None:
 
 
 def test_cachegrind_is_read() -> None:
-    text = "I   refs:      1,000\nD   refs:       567  (3 rd)\nD1  misses:         11  (7 rd)\nLLd misses:    3  (1 rd)\n"
+    text = (
+        "I   refs:      1,000\nD   refs:       567  (3 rd)\nD1  misses:         11  (7 rd)\nLLd misses:    3  (1 rd)\n"
+    )
     assert passes.parse_cachegrind(text) == {"instructions": 1000, "accesses": 567, "first": 11, "last": 3}
     with pytest.raises(BenchError, match="says nothing of D1"):
         passes.parse_cachegrind("I refs: 1\nD refs: 2\n")
@@ -150,8 +165,11 @@ def test_what_fails_once_does_not_end_the_rest() -> None:
     def fails() -> dict:
         raise BenchError("no")
 
-    tasks = [("instructions", "a", "coffer", lambda: {"instructions": 1.0}), ("misses", "b", "coffer", fails),
-             ("latency", "c", "coffer", lambda: {"calls": {}})]
+    tasks = [
+        ("instructions", "a", "coffer", lambda: {"instructions": 1.0}),
+        ("misses", "b", "coffer", fails),
+        ("latency", "c", "coffer", lambda: {"calls": {}}),
+    ]
     records = list(passes.run_tasks(tasks, 2, lambda: False))
     assert [record["kind"] for record in records] == ["instructions", "failure", "latency"]
     assert records[1]["pass"] == "misses" and not list(passes.run_tasks(tasks, 2, lambda: True))

@@ -68,8 +68,12 @@ def wait_for_samples(path: Path, count: int, process: subprocess.Popen) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_keeps_what_there_is(tmp_path: Path, number: signal.Signals) -> None:
-    process = subprocess.Popen(arguments(tmp_path, "--rounds", "1000", "--no-passes"), stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        arguments(tmp_path, "--rounds", "1000", "--no-passes"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     wait_for_samples(tmp_path / "samples.jsonl", 6, process)
     process.send_signal(number)
     _, complaints = process.communicate(timeout=60)
@@ -84,18 +88,23 @@ def test_an_interruption_keeps_what_there_is(tmp_path: Path, number: signal.Sign
 def test_a_full_disk(tmp_path: Path) -> None:
     """The file may have 8 KiB: the header fits, and some samples."""
     script = 'ulimit -f 8; exec "$@"'
-    done = subprocess.run(["/bin/bash", "-c", script, "bash", *arguments(tmp_path, "--rounds", "100", "--no-passes")],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        ["/bin/bash", "-c", script, "bash", *arguments(tmp_path, "--rounds", "100", "--no-passes")],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 2 and "cannot be written: File too large" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and len(keys(tmp_path / "samples.jsonl")) > 3
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
-    for more, words in ((["--allocators", "coffer,tbbb"], "no allocator is called tbbb"),
-                        (["--only", "no such"], "no workload has such a name"),
-                        (["--groups", "papers,x"], "no group is called x"),
-                        (["--results", "/proc/no/samples.jsonl"], "cannot be written"),
-                        (["--build-dir", str(tmp_path)], "has no programs")):
+    for more, words in (
+        (["--allocators", "coffer,tbbb"], "no allocator is called tbbb"),
+        (["--only", "no such"], "no workload has such a name"),
+        (["--groups", "papers,x"], "no group is called x"),
+        (["--results", "/proc/no/samples.jsonl"], "cannot be written"),
+        (["--build-dir", str(tmp_path)], "has no programs"),
+    ):
         done = run([*arguments(tmp_path), *more], status=2)
         assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
     for more in (["--threads", "x"], ["--clock", "sundial"], ["--threads", "0"]):
@@ -124,8 +133,11 @@ def test_passes_are_taken_and_not_twice(tmp_path: Path) -> None:
     records = samples.read(tmp_path / "samples.jsonl").records
     kinds = [record["kind"] for record in records]
     assert kinds.count("instructions") == 4 and kinds.count("misses") == 2 and "failure" not in kinds
-    counts = {record["allocator"]: record["instructions"] for record in records if record["kind"] == "instructions"
-              and record["workload"] == "malloc(64) + free"}
+    counts = {
+        record["allocator"]: record["instructions"]
+        for record in records
+        if record["kind"] == "instructions" and record["workload"] == "malloc(64) + free"
+    }
     assert 20 < counts["coffer"] < 60
     path = tmp_path / "samples.jsonl"
     path.write_text("".join(line + "\n" for line in path.read_text().splitlines() if json.loads(line)["kind"] != "end"))

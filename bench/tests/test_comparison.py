@@ -24,8 +24,10 @@ def files(tmp_path: Path, old: samples.Results, new: samples.Results) -> tuple[s
 
 def one_row(coffer: list[float], slower: float = 1.0, **more: object) -> samples.Results:
     """slower: the machine, for all allocators."""
-    return results_of({"a": {name: [value * slower for value in values]
-                             for name, values in {"coffer": coffer, **OTHERS}.items()}}, **more)
+    return results_of(
+        {"a": {name: [value * slower for value in values] for name, values in {"coffer": coffer, **OTHERS}.items()}},
+        **more,
+    )
 
 
 def compared(tmp_path: Path, old: samples.Results, new: samples.Results) -> tuple[bool, str]:
@@ -66,8 +68,9 @@ def test_what_became_larger_is_found(tmp_path: Path) -> None:
 def test_one_instruction_in_fifty_shows(tmp_path: Path) -> None:
     old, new = one_row(STEADY), one_row(STEADY)
     for results, count in ((old, 42.0), (new, 42.9)):
-        results.records.append({"kind": "instructions", "workload": "malloc(64) + free", "allocator": "coffer",
-                                "instructions": count})
+        results.records.append(
+            {"kind": "instructions", "workload": "malloc(64) + free", "allocator": "coffer", "instructions": count}
+        )
     worse, text = compared(tmp_path, old, new)
     assert worse and "malloc(64) + free" in text
     new.records[-1]["instructions"] = 42.2
@@ -128,8 +131,19 @@ def test_what_is_worse_both_times_is_worse(tmp_path: Path) -> None:
 def test_two_libraries_are_compared_by_the_command(tmp_path: Path) -> None:
     """The same library twice: no count of instructions may differ. Times are of no interest here."""
     library = (BUILD / "lib" / "libcoffer.so").resolve()
-    command = [BUILD / "bin" / "coffer", "bench", "compare", library, library, "--only", "pair 64", "--rounds", "2",
-               "--threshold", "10000"]
+    command = [
+        BUILD / "bin" / "coffer",
+        "bench",
+        "compare",
+        library,
+        library,
+        "--only",
+        "pair 64",
+        "--rounds",
+        "2",
+        "--threshold",
+        "10000",
+    ]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "instructions: 8 rows, new over old 1.000" in done.stdout and "compare: 0 worse, 0 better" in done.stdout

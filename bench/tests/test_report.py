@@ -23,20 +23,42 @@ def rounds(value: float) -> list[float]:
 
 def example() -> samples.Results:
     """Coffer loses one row, wins one, and draws one."""
-    results = results_of({
-        "threadtest 8, 2 threads": {"coffer": rounds(3.0), "glibc": rounds(2.0), "tbb": rounds(6.0)},
-        "larson 10-100": {"coffer": rounds(1.0), "glibc": rounds(2.0), "tbb": rounds(4.0)},
-        "redis": {"coffer": rounds(1.0), "glibc": rounds(1.0), "tbb": rounds(1.005)},
-    })
+    results = results_of(
+        {
+            "threadtest 8, 2 threads": {"coffer": rounds(3.0), "glibc": rounds(2.0), "tbb": rounds(6.0)},
+            "larson 10-100": {"coffer": rounds(1.0), "glibc": rounds(2.0), "tbb": rounds(4.0)},
+            "redis": {"coffer": rounds(1.0), "glibc": rounds(1.0), "tbb": rounds(1.005)},
+        }
+    )
     for record in results.of("sample"):
         record["figures"]["peak_kib"] = {"coffer": 90.0, "glibc": 100.0, "tbb": 300.0}[record["allocator"]]
-    results.records.extend([
-        {"kind": "failure", "workload": "redis", "allocator": "tbb", "message": "status 139: <script>alert(1)</script>"},
-        {"kind": "instructions", "workload": "malloc(64) + free", "allocator": "coffer", "instructions": 41.9},
-        {"kind": "misses", "workload": "ring", "allocator": "coffer", "l1_misses": 1.0, "tlb_misses": 2.0, "pages": 3},
-        {"kind": "latency", "workload": "larson 10-100", "allocator": "coffer", "calls": {"malloc": {
-            "p50": 20, "p90": 21, "p99": 30, "p99.9": 900, "p99.99": 9000, "max": 90000, "count": 5}}},
-    ])
+    results.records.extend(
+        [
+            {
+                "kind": "failure",
+                "workload": "redis",
+                "allocator": "tbb",
+                "message": "status 139: <script>alert(1)</script>",
+            },
+            {"kind": "instructions", "workload": "malloc(64) + free", "allocator": "coffer", "instructions": 41.9},
+            {
+                "kind": "misses",
+                "workload": "ring",
+                "allocator": "coffer",
+                "l1_misses": 1.0,
+                "tlb_misses": 2.0,
+                "pages": 3,
+            },
+            {
+                "kind": "latency",
+                "workload": "larson 10-100",
+                "allocator": "coffer",
+                "calls": {
+                    "malloc": {"p50": 20, "p90": 21, "p99": 30, "p99.9": 900, "p99.99": 9000, "max": 90000, "count": 5}
+                },
+            },
+        ]
+    )
     return results
 
 
@@ -55,7 +77,8 @@ def test_verdicts_and_means() -> None:
 
 def test_the_last_line() -> None:
     assert sums.last_line(sums.summarise(example())) == (
-        "bench: 3 workloads, 3 allocators, time vs best 0.91, memory vs best 0.90")
+        "bench: 3 workloads, 3 allocators, time vs best 0.91, memory vs best 0.90"
+    )
 
 
 def test_a_run_without_a_peer_still_has_a_last_line() -> None:
@@ -134,22 +157,40 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
     browser_file = shutil.which("chromium")
     assert browser_file, "chromium is missing: apt-get install chromium"
     problems: list[str] = []
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]
+    flags = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=browser_file, args=flags)
         page = browser.new_page(viewport={"width": 1200, "height": 900})
-        page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
+        page.on(
+            "console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None
+        )
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda request: None if request.url.startswith(("file:", "data:", "blob:"))
-                else problems.append(f"asks for {request.url}"))
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith(("file:", "data:", "blob:"))
+                else problems.append(f"asks for {request.url}")
+            ),
+        )
         page.goto(page_file.as_uri())
         page.wait_for_selector(".js-plotly-plot .main-svg", timeout=60_000)
         top = page.locator("table#top tbody tr")
         assert top.count() == 3 and top.first.locator("td").first.inner_text() == "the best of each row"
         assert top.first.is_visible() and top.first.bounding_box()["y"] < 900  # seen without scrolling
         assert page.locator("ul.losses li").first.inner_text().startswith("1.50× threadtest 8")
-        assert page.locator("table.rows").count() == 2 and page.locator("table.rows").first.locator("tbody tr").count() == 4
+        assert (
+            page.locator("table.rows").count() == 2
+            and page.locator("table.rows").first.locator("tbody tr").count() == 4
+        )
         plots = page.locator(".js-plotly-plot")
         assert plots.count() >= 6
         for number in range(plots.count()):

@@ -98,13 +98,18 @@ def test_inputs_that_cannot_be_made_fail_the_workload_only(make_run: Callable[..
     def prepare() -> None:
         raise BenchError("no room")
 
-    finish(make_run([workload("a", lambda one: {"time_ns": 1.0}, prepare=prepare),
-                     workload("b", lambda one: {"time_ns": 1.0})]))
+    finish(
+        make_run(
+            [workload("a", lambda one: {"time_ns": 1.0}, prepare=prepare), workload("b", lambda one: {"time_ns": 1.0})]
+        )
+    )
     assert len(taken(tmp_path)) == 9 and len(taken(tmp_path, "failure")) == 3
 
 
 def test_no_workload_begins_that_would_end_too_late(make_run: Callable[..., Run]) -> None:
-    run = make_run([workload("a", lambda one: {"time_ns": 1.0}), workload("b", lambda one: {"time_ns": 1.0})], seconds=100)
+    run = make_run(
+        [workload("a", lambda one: {"time_ns": 1.0}), workload("b", lambda one: {"time_ns": 1.0})], seconds=100
+    )
     run.seconds = {"b": 1000.0}
     finish(run)
     assert {name for name, _, _ in run.done} == {"a"} and run.cut == {"b"}
@@ -120,6 +125,7 @@ def test_time_before_an_interruption_counts(make_run: Callable[..., Run]) -> Non
 
 
 # Processes.
+
 
 def alive(pid: int) -> bool:
     try:
@@ -153,7 +159,9 @@ def test_a_crash_and_a_missing_program_are_errors() -> None:
 
 
 def test_processor_time_and_faults_are_those_of_the_process() -> None:
-    busy = processes.execute(["/bin/sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"], GLIBC.environment())
+    busy = processes.execute(
+        ["/bin/sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"], GLIBC.environment()
+    )
     assert busy.cpu_ns > 5e6 and busy.wall_ns >= busy.cpu_ns / 2 and busy.faults > 20
 
 
@@ -161,8 +169,12 @@ def test_memory_of_all_processes_is_seen() -> None:
     """Two that hold 40 MB each at the same time."""
     hold = "import sys; block = b'x' * 40_000_000; sys.stdout.write('.'); sys.stdout.flush(); sys.stdin.read()"
     script = f'(python3 -c "{hold}" <&3 & python3 -c "{hold}" <&3 & wait) 3<&0'
-    process = processes.start(["/bin/sh", "-c", script], GLIBC.program_environment(Path("/tmp")),
-                              stdin=processes.subprocess.PIPE, stdout=processes.subprocess.PIPE)
+    process = processes.start(
+        ["/bin/sh", "-c", script],
+        GLIBC.program_environment(Path("/tmp")),
+        stdin=processes.subprocess.PIPE,
+        stdout=processes.subprocess.PIPE,
+    )
     try:
         assert process.stdout.read(2) == b".."
         watch = processes.Watch("libc.so.6")
@@ -178,6 +190,8 @@ def test_memory_of_all_processes_is_seen() -> None:
 def test_a_library_that_no_process_has_mapped_is_an_error(tmp_path: Path) -> None:
     watch = processes.Watch("libnothing.so")
     # The loader says only on stderr that it cannot preload it.
-    processes.execute(["/bin/sh", "-c", "sleep 0.5"], {**GLIBC.environment(), "LD_PRELOAD": "libnothing.so"}, watch=watch)
+    processes.execute(
+        ["/bin/sh", "-c", "sleep 0.5"], {**GLIBC.environment(), "LD_PRELOAD": "libnothing.so"}, watch=watch
+    )
     with pytest.raises(BenchError, match="tbb was not loaded: libnothing.so is not mapped in"):
         watch.verify("tbb")

@@ -95,11 +95,24 @@ class Batch(Program):
             command = self.command(find_program(self.binary, self.package), inputs, work, quick)
             watch = Watch(allocator.mapped)
             environment = {**allocator.program_environment(work), **self.environment}
-            outcome = execute(command, environment, timeout=self.timeout, cwd=work, stdin=self.stdin(inputs, quick),
-                              name=allocator.name, watch=watch)
+            outcome = execute(
+                command,
+                environment,
+                timeout=self.timeout,
+                cwd=work,
+                stdin=self.stdin(inputs, quick),
+                name=allocator.name,
+                watch=watch,
+            )
             watch.verify(allocator.name)
-            return {"wall_ns": outcome.wall_ns, "cpu_ns": outcome.cpu_ns, "faults": outcome.faults,
-                    "peak_kib": float(watch.peak_kib), "operations": 1.0, "digest": self.answer(outcome.stdout, work)}
+            return {
+                "wall_ns": outcome.wall_ns,
+                "cpu_ns": outcome.cpu_ns,
+                "faults": outcome.faults,
+                "peak_kib": float(watch.peak_kib),
+                "operations": 1.0,
+                "digest": self.answer(outcome.stdout, work),
+            }
 
 
 def file_digest(directory_of: Path, pattern: str) -> str:

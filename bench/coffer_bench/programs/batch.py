@@ -60,8 +60,18 @@ class Ghostscript(Batch):
 
     def command(self, program: str, inputs: Path, work: Path, quick: bool) -> list[str]:
         resolution = 72 if quick else 200
-        return [program, "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=png16m", f"-r{resolution}",
-                "-o", "page%d.png", str(INPUTS / "picture.ps")]
+        return [
+            program,
+            "-q",
+            "-dBATCH",
+            "-dNOPAUSE",
+            "-dSAFER",
+            "-sDEVICE=png16m",
+            f"-r{resolution}",
+            "-o",
+            "page%d.png",
+            str(INPUTS / "picture.ps"),
+        ]
 
     def answer(self, stdout: bytes, work: Path) -> str:
         if len(list(work.glob("page*.png"))) != 4:
@@ -197,12 +207,24 @@ class Git(Batch):
 
         repository = inputs / "repository"
         repository.mkdir()
-        who = {f"GIT_{one}_{field}": value for one in ("AUTHOR", "COMMITTER") for field, value in
-               (("NAME", "A Tester"), ("EMAIL", "tester@example.org"), ("DATE", "2024-01-02T03:04:05Z"))}
+        who = {
+            f"GIT_{one}_{field}": value
+            for one in ("AUTHOR", "COMMITTER")
+            for field, value in (
+                ("NAME", "A Tester"),
+                ("EMAIL", "tester@example.org"),
+                ("DATE", "2024-01-02T03:04:05Z"),
+            )
+        }
 
         def git(*words: str) -> None:
-            subprocess.run([find_program(self.binary, self.package), *words], cwd=repository, check=True,
-                           capture_output=True, env={"PATH": "/usr/bin:/bin", **self.environment, **who})
+            subprocess.run(
+                [find_program(self.binary, self.package), *words],
+                cwd=repository,
+                check=True,
+                capture_output=True,
+                env={"PATH": "/usr/bin:/bin", **self.environment, **who},
+            )
 
         git("init", "--quiet", "--initial-branch=main")
         made = Tree(repository, 150 if quick else 800)
@@ -214,8 +236,19 @@ class Git(Batch):
 
     def command(self, program: str, inputs: Path, work: Path, quick: bool) -> list[str]:
         copy_tree(inputs / "repository" / ".git", work / "repository.git")
-        return [program, "--git-dir", "repository.git", "-c", "pack.threads=1", "repack", "-a", "-d", "-f", "--quiet",
-                "--window=20"]
+        return [
+            program,
+            "--git-dir",
+            "repository.git",
+            "-c",
+            "pack.threads=1",
+            "repack",
+            "-a",
+            "-d",
+            "-f",
+            "--quiet",
+            "--window=20",
+        ]
 
     def answer(self, stdout: bytes, work: Path) -> str:
         """The name of the pack, which is the hash of the objects that are in it."""
@@ -231,9 +264,20 @@ class RocksDb(Batch):
 
     def command(self, program: str, inputs: Path, work: Path, quick: bool) -> list[str]:
         count = 15_000 if quick else 120_000
-        return [program, "--benchmarks=fillrandom,readrandom", f"--num={count}", f"--db={work / 'db'}",
-                f"--wal_dir={work / 'db'}", "--threads=2", "--value_size=100", "--compression_type=none", "--seed=7",
-                f"--write_buffer_size={count * 40}", "--disable_wal=1", "--stats_interval=1000000000"]
+        return [
+            program,
+            "--benchmarks=fillrandom,readrandom",
+            f"--num={count}",
+            f"--db={work / 'db'}",
+            f"--wal_dir={work / 'db'}",
+            "--threads=2",
+            "--value_size=100",
+            "--compression_type=none",
+            "--seed=7",
+            f"--write_buffer_size={count * 40}",
+            "--disable_wal=1",
+            "--stats_interval=1000000000",
+        ]
 
     def answer(self, stdout: bytes, work: Path) -> str:
         """How many keys are found depends on how the threads ran; that each part was done is all that can be said."""

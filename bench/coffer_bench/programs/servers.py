@@ -47,14 +47,26 @@ class Server(Program):
 
     @contextmanager
     def serving(
-        self, allocator: Allocator, command: list[str | Path], home: Path, ready: Callable[[], bool],
-        user: User | None = None, stop: signal.Signals = signal.SIGTERM,
+        self,
+        allocator: Allocator,
+        command: list[str | Path],
+        home: Path,
+        ready: Callable[[], bool],
+        user: User | None = None,
+        stop: signal.Signals = signal.SIGTERM,
     ) -> Iterator[int]:
         """The process of a server that answers. It is asked to end afterwards, and ended if it does not."""
         log = home / "server.log"
         with log.open("wb") as output:
-            process = start(command, allocator.program_environment(home), home, user, stdin=subprocess.DEVNULL,
-                            stdout=output, stderr=subprocess.STDOUT)
+            process = start(
+                command,
+                allocator.program_environment(home),
+                home,
+                user,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
         try:
             deadline = time.monotonic() + START_SECONDS
             while not ready():
@@ -86,8 +98,14 @@ class Server(Program):
         time.sleep(QUIET_SECONDS)
         watch.look(pid)
         watch.verify(allocator.name)
-        return {"wall_ns": float(wall), "cpu_ns": cpu, "peak_kib": float(watch.peak_kib),
-                "end_kib": float(sum_memory(pid)), "operations": float(operations), "digest": answer}
+        return {
+            "wall_ns": float(wall),
+            "cpu_ns": cpu,
+            "peak_kib": float(watch.peak_kib),
+            "end_kib": float(sum_memory(pid)),
+            "operations": float(operations),
+            "digest": answer,
+        }
 
 
 class Redis(Server):
@@ -119,17 +137,50 @@ class Redis(Server):
             def load() -> str:
                 ask("--pipe", data=(inputs / "keys").read_bytes())
                 whole = ask("DEBUG", "DIGEST")
-                execute([find_program("redis-benchmark", "redis-tools"), "-s", str(socket), "--dbnum", "1", "-c", "20",
-                         "-P", "8", "-r", "20000", "-n", str(count), "-d", "200", "-q", "-t", self.TESTS], plain,
-                        timeout=self.timeout)
+                execute(
+                    [
+                        find_program("redis-benchmark", "redis-tools"),
+                        "-s",
+                        str(socket),
+                        "--dbnum",
+                        "1",
+                        "-c",
+                        "20",
+                        "-P",
+                        "8",
+                        "-r",
+                        "20000",
+                        "-n",
+                        str(count),
+                        "-d",
+                        "200",
+                        "-q",
+                        "-t",
+                        self.TESTS,
+                    ],
+                    plain,
+                    timeout=self.timeout,
+                )
                 ask("-n", "1", "FLUSHDB")
                 if ask("DEBUG", "DIGEST") != whole:
                     raise BenchError(f"redis under {allocator.name}: the keys have changed")
                 return digest(whole.encode())
 
-            command = [find_program("redis-server", "redis-server"), "--port", "0", "--unixsocket", str(socket),
-                       "--dir", str(home), "--save", "", "--enable-debug-command", "yes",
-                       "--activedefrag", "no"]
+            command = [
+                find_program("redis-server", "redis-server"),
+                "--port",
+                "0",
+                "--unixsocket",
+                str(socket),
+                "--dir",
+                str(home),
+                "--save",
+                "",
+                "--enable-debug-command",
+                "yes",
+                "--activedefrag",
+                "no",
+            ]
             with self.serving(allocator, command, home, ready) as pid:
                 return self.measured(allocator, pid, count * len(self.TESTS.split(",")), load)
 
@@ -165,18 +216,42 @@ class Postgres(Server):
         raise Unavailable("PostgreSQL does not run as root, and there is no other user to run it as")
 
     def environment(self, home: Path) -> dict[str, str]:
-        return {"PATH": PATH, "HOME": str(home), "LC_ALL": "C", "PGHOST": str(home), "PGUSER": "tester",
-                "PGDATABASE": "postgres", "TZ": "UTC"}
+        return {
+            "PATH": PATH,
+            "HOME": str(home),
+            "LC_ALL": "C",
+            "PGHOST": str(home),
+            "PGUSER": "tester",
+            "PGDATABASE": "postgres",
+            "TZ": "UTC",
+        }
 
     def prepare(self, inputs: Path, quick: bool) -> None:
         """A cluster with pgbench's tables, made under the C library's allocator; every run begins with a copy."""
         with self.home() as home:
             user, glibc = self.user(), Allocator("glibc", None)
-            execute([self.programs() / "initdb", "--auth=trust", "--username=tester", "--no-locale", "--encoding=UTF8",
-                     "--no-sync", "--pgdata", home / "data"], self.environment(home), user=user, cwd=home)
+            execute(
+                [
+                    self.programs() / "initdb",
+                    "--auth=trust",
+                    "--username=tester",
+                    "--no-locale",
+                    "--encoding=UTF8",
+                    "--no-sync",
+                    "--pgdata",
+                    home / "data",
+                ],
+                self.environment(home),
+                user=user,
+                cwd=home,
+            )
             with self.running(glibc, home):
-                execute([self.programs() / "pgbench", "--initialize", "--quiet", f"--scale={1 if quick else 4}"],
-                        self.environment(home), user=user, cwd=home)
+                execute(
+                    [self.programs() / "pgbench", "--initialize", "--quiet", f"--scale={1 if quick else 4}"],
+                    self.environment(home),
+                    user=user,
+                    cwd=home,
+                )
             copy_tree(home / "data", inputs / "data")
 
     @contextmanager
@@ -188,14 +263,24 @@ class Postgres(Server):
 
     @contextmanager
     def running(self, allocator: Allocator, home: Path) -> Iterator[int]:
-        settings = {"listen_addresses": "", "unix_socket_directories": str(home), "fsync": "off", "autovacuum": "off",
-                    "shared_buffers": "32MB", "full_page_writes": "off", "max_wal_size": "1GB", "jit": "off"}
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(home),
+            "fsync": "off",
+            "autovacuum": "off",
+            "shared_buffers": "32MB",
+            "full_page_writes": "off",
+            "max_wal_size": "1GB",
+            "jit": "off",
+        }
         command: list[str | Path] = [self.programs() / "postgres", "-D", home / "data"]
         for key, value in settings.items():
             command += ["-c", f"{key}={value}"]
 
         def ready() -> bool:
-            return subprocess.run([self.programs() / "pg_isready", "--quiet"], env=self.environment(home)).returncode == 0
+            return (
+                subprocess.run([self.programs() / "pg_isready", "--quiet"], env=self.environment(home)).returncode == 0
+            )
 
         # SIGINT is its fast stop.
         with self.serving(allocator, command, home, ready, self.user(), signal.SIGINT) as pid:
@@ -209,14 +294,29 @@ class Postgres(Server):
             environment = self.environment(home)
 
             def load() -> str:
-                done = execute([self.programs() / "pgbench", "--no-vacuum", f"--client={clients}", "--jobs=1",
-                                f"--transactions={transactions}", "--random-seed=7"], environment, user=user, cwd=home,
-                               timeout=self.timeout)
+                done = execute(
+                    [
+                        self.programs() / "pgbench",
+                        "--no-vacuum",
+                        f"--client={clients}",
+                        "--jobs=1",
+                        f"--transactions={transactions}",
+                        "--random-seed=7",
+                    ],
+                    environment,
+                    user=user,
+                    cwd=home,
+                    timeout=self.timeout,
+                )
                 if not re.search(rb"actually processed: (\d+)/\1", done.stdout):
                     raise BenchError(f"pgbench under {allocator.name}: {done.stdout.decode()[-500:]}")
-                sums = ("SELECT (SELECT count(*) FROM pgbench_history), (SELECT sum(delta) FROM pgbench_history) = "
-                        "(SELECT sum(abalance) FROM pgbench_accounts)")
-                said = execute([self.programs() / "psql", "--no-psqlrc", "-Atc", sums], environment, user=user, cwd=home)
+                sums = (
+                    "SELECT (SELECT count(*) FROM pgbench_history), (SELECT sum(delta) FROM pgbench_history) = "
+                    "(SELECT sum(abalance) FROM pgbench_accounts)"
+                )
+                said = execute(
+                    [self.programs() / "psql", "--no-psqlrc", "-Atc", sums], environment, user=user, cwd=home
+                )
                 if said.stdout.strip() != f"{clients * transactions}|t".encode():
                     raise BenchError(f"PostgreSQL under {allocator.name}: the sums are {said.stdout!r}")
                 return digest(said.stdout)
