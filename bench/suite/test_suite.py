@@ -20,7 +20,7 @@ SUITE = [row for row in CATALOGUE if row["output"] == "suite" and (PROGRAMS / ro
 FIELDS = {"name", "program", "output", "paper", "figure", "arguments", "full", "quick", "threads", "metric", "unit",
           "memory", "latency", "wide", "seconds"}
 FIGURES = {"program", "library", "wall_ns", "cpu_ns", "operations", "rss_start_kib", "rss_peak_kib", "rss_end_kib",
-           "faults", "checksum"}
+           "own_kib", "faults", "checksum"}
 # Shorter than a quick run: results do not depend on length.
 SHORTER = 0.1
 # What each program does is random but for these.
