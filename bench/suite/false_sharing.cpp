@@ -24,6 +24,8 @@ uint64_t write_often(volatile unsigned char* object, size_t size, size_t writes)
   return sum;
 }
 
+uintptr_t line_of(const void* object) { return reinterpret_cast<uintptr_t>(object) / kLine; }
+
 size_t count_shared(const uintptr_t* lines, size_t threads) {
   size_t shared = 0;
   for (size_t i = 0; i < threads; ++i) {
@@ -49,6 +51,7 @@ int main(int argc, char** argv) {
   size_t rounds = objects / threads + 1;
   void** handed = suite::table<void*>(threads);
   uintptr_t* lines = suite::table<uintptr_t>(threads);
+  uintptr_t* last_lines = suite::table<uintptr_t>(threads);
   for (size_t i = 0; passive && i < threads; ++i) handed[i] = suite::allocate(size);
   std::atomic<uint64_t> checksum{0};
   suite::Barrier barrier(threads);
@@ -57,7 +60,7 @@ int main(int argc, char** argv) {
     // All have freed, and hold their first object, at the same time: a shared line is shared for long.
     barrier.wait();
     void* object = suite::allocate(size);
-    lines[thread] = reinterpret_cast<uintptr_t>(object) / kLine;
+    lines[thread] = line_of(object);
     barrier.wait();
     uint64_t sum = 0;
     run.start(thread);
@@ -67,9 +70,11 @@ int main(int argc, char** argv) {
       object = suite::allocate(size);
     }
     run.stop();
+    last_lines[thread] = line_of(object);
     suite::release(object);
     checksum.fetch_add(suite::mix(sum), std::memory_order_relaxed);
   });
   run.add("shared_lines", static_cast<double>(count_shared(lines, threads)));
+  run.add("shared_lines_end", static_cast<double>(count_shared(last_lines, threads)));
   run.report(rounds * threads * writes, checksum);
 }

@@ -5,17 +5,19 @@
 namespace {
 
 struct Block {
-  unsigned char* memory;
+  uint64_t* memory;
   size_t size;
 };
 
-uint64_t replace(Block& block, size_t size) {
+// The block's number stands behind the word that touch() writes, so that blocks that overlap are noticed.
+uint64_t replace(Block& block, size_t size, uint64_t number) {
   uint64_t old = block.size;
-  if (old != 0) suite::require(block.memory[old - 2] == static_cast<unsigned char>(old), "a block was damaged");
+  suite::require(old == 0 || block.memory[1] == block.memory[2] - old, "a block was damaged");
   suite::release(block.memory);
-  block = {static_cast<unsigned char*>(suite::allocate(size)), size};
+  block = {static_cast<uint64_t*>(suite::allocate(size)), size};
   bench::touch(block.memory, size);
-  block.memory[size - 2] = static_cast<unsigned char>(size);
+  block.memory[1] = number;
+  block.memory[2] = number + size;
   return old;
 }
 
@@ -35,10 +37,13 @@ int main(int argc, char** argv) {
   bench::run_threads(threads, [&](size_t thread) {
     Block* blocks = suite::table<Block>(slots);
     suite::Random random(run.seed() * 1000 + thread);
-    for (size_t i = 0; i < slots; ++i) replace(blocks[i], random.between(low, high));
+    for (size_t i = 0; i < slots; ++i) replace(blocks[i], random.between(low, high), i);
     uint64_t sum = 0;
     run.start(thread);
-    for (size_t i = 0; i < operations; ++i) sum += replace(blocks[random.below(slots)], random.between(low, high));
+    for (size_t i = 0; i < operations; ++i) {
+      size_t slot = random.below(slots);
+      sum += replace(blocks[slot], random.between(low, high), slots + i);
+    }
     run.stop();
     run.sample();
     for (size_t i = 0; i < slots; ++i) suite::release(blocks[i].memory);

@@ -17,8 +17,7 @@ struct Item {
   };
 };
 
-// Items with payload: sizes 24 and 32 have one or two words behind the links. The number of words is the same for all
-// allocators, and known from the position.
+// Items of 24 and 32 bytes have one or two words behind the links.
 struct Group {
   Item* root;
   bool list;
@@ -46,24 +45,27 @@ struct State {
   uint64_t sum = 0;
 };
 
-size_t draw_size(suite::Random& random) { return 16 + 8 * random.below(3); }
+size_t draw_size(suite::Random& random, uint64_t& sum) {
+  size_t size = 16 + 8 * random.below(3);
+  sum = sum * 31 + size;
+  return size;
+}
 
-// Depth first, left to right. The first word that a tree does not need tells its depth where there is room for one.
-// Compact trees are laid out as they are read: right to left.
-Item* build_tree(Cursor& cursor, suite::Random& random, size_t items, bool mirrored) {
+// Depth first, left to right. Compact trees are laid out as they are read: right to left.
+Item* build_tree(Cursor& cursor, suite::Random& random, size_t items, bool mirrored, uint64_t& sum) {
   if (items == 0) return nullptr;
-  Item* item = cursor.take(draw_size(random));
+  Item* item = cursor.take(draw_size(random, sum));
   size_t first = (items - 1) / 2;
-  item->parts[mirrored] = build_tree(cursor, random, first, mirrored);
-  item->parts[!mirrored] = build_tree(cursor, random, items - 1 - first, mirrored);
+  item->parts[mirrored] = build_tree(cursor, random, first, mirrored, sum);
+  item->parts[!mirrored] = build_tree(cursor, random, items - 1 - first, mirrored, sum);
   return item;
 }
 
-Item* build_list(Cursor& cursor, suite::Random& random, size_t items) {
+Item* build_list(Cursor& cursor, suite::Random& random, size_t items, uint64_t& sum) {
   Item* first = nullptr;
   Item** end = &first;
   for (size_t i = 0; i < items; ++i) {
-    *end = cursor.take(draw_size(random));
+    *end = cursor.take(draw_size(random, sum));
     end = &(*end)->next;
   }
   *end = nullptr;
@@ -76,9 +78,10 @@ size_t read_tree(const Item* item) {
   return 1 + count + read_tree(item->parts[0]);
 }
 
-size_t read_list(const Item* item) {
+// Stops where there are too many, as in a list that has become a ring.
+size_t read_list(const Item* item, size_t most) {
   size_t count = 0;
-  for (; item != nullptr; item = item->next) ++count;
+  for (; item != nullptr && count <= most; item = item->next) ++count;
   return count;
 }
 
@@ -97,14 +100,14 @@ void free_list(Item* item) {
   }
 }
 
-void build(const State& state, Group* groups, char* memory, uint64_t seed) {
+void build(State& state, Group* groups, char* memory, uint64_t seed) {
   Cursor cursor(memory);
   suite::Random random(seed);
   for (size_t i = 0; i < state.groups; ++i) {
     // Lists are spread evenly among the trees.
     groups[i].list = (i + 1) * state.lists / 100 > i * state.lists / 100;
-    groups[i].root = groups[i].list ? build_list(cursor, random, state.items)
-                                    : build_tree(cursor, random, state.items, state.compact);
+    groups[i].root = groups[i].list ? build_list(cursor, random, state.items, state.sum)
+                                    : build_tree(cursor, random, state.items, state.compact, state.sum);
   }
 }
 
@@ -118,7 +121,7 @@ void free_all(const State& state, Group* groups) {
 size_t read_all(const State& state, const Group* groups) {
   size_t count = 0;
   for (size_t i = 0; i < state.groups; ++i) {
-    count += groups[i].list ? read_list(groups[i].root) : read_tree(groups[i].root);
+    count += groups[i].list ? read_list(groups[i].root, state.items) : read_tree(groups[i].root);
   }
   return count;
 }
@@ -163,5 +166,5 @@ int main(int argc, char** argv) {
   run.phase("access", access_ns);
   run.phase("build", allocator_ns);
   run.live(2 * objects * 24);
-  run.report(seen, suite::mix(seen));
+  run.report(seen, suite::mix(seen) + state.sum);
 }

@@ -174,6 +174,8 @@ uint64_t sum_of_depths(size_t pages, size_t references, uint64_t seed) {
     add(now, 1);
     last[page] = static_cast<uint32_t>(now);
   }
+  bench::drop_table(sums, references + 1);
+  bench::drop_table(last, pages);
   return result;
 }
 

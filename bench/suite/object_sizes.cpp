@@ -36,13 +36,18 @@ void allocate(Thread& thread, size_t set, const State& state) {
   thread.allocator_ns += watch.ns();
 }
 
+// Writes all of them before any is read: two that overlap would be noticed.
 void access(Thread& thread, size_t set, const State& state) {
   size_t step = state.x < 12 ? 64 / sizeof(uint64_t) : 4096 / sizeof(uint64_t);
   for (size_t i = 0; i < thread.counts[set]; ++i) {
     Object& object = thread.sets[set][i];
     for (size_t word = 0; word < object.words; word += step) object.memory[word] = i + word;
     object.memory[object.words - 1] = object.words;
+  }
+  for (size_t i = 0; i < thread.counts[set]; ++i) {
+    Object& object = thread.sets[set][i];
     for (size_t word = 0; word < object.words; word += step) thread.sum += object.memory[word];
+    suite::require(object.memory[object.words - 1] == object.words, "an object was damaged");
   }
 }
 

@@ -1,7 +1,7 @@
 // What does it cost to start a process with this allocator? The program starts others, which inherit the preloaded
 // library: `program`, again and again, for the time; and itself once, allocating nothing, for the memory:
 // child_resident_kib with page tables, child_anonymous_kib of it the process's own. An operation is a process; wall
-// time is of all of them, phase.median_ns of one.
+// time is of all of them, phase.median_ns of one, and children_cpu_ns their processor time.
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -32,6 +32,15 @@ int print_memory() {
   return write(STDOUT_FILENO, line, static_cast<size_t>(length)) == length ? 0 : 1;
 }
 
+// Processor time of all processes that have ended.
+uint64_t children_ns() {
+  rusage usage;
+  getrusage(RUSAGE_CHILDREN, &usage);
+  auto seconds = usage.ru_utime.tv_sec + usage.ru_stime.tv_sec;
+  auto microseconds = usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+  return static_cast<uint64_t>(seconds) * 1'000'000'000u + static_cast<uint64_t>(microseconds) * 1'000u;
+}
+
 int compare(const void* a, const void* b) {
   uint64_t x = *static_cast<const uint64_t*>(a), y = *static_cast<const uint64_t*>(b);
   return x < y ? -1 : x > y;
@@ -48,6 +57,7 @@ int main(int argc, char** argv) {
 
   run_process(program, nullptr, -1);
   uint64_t* times = suite::table<uint64_t>(operations);
+  uint64_t cpu_start = children_ns();
   run.start();
   for (size_t i = 0; i < operations; ++i) {
     suite::Stopwatch watch;
@@ -55,6 +65,7 @@ int main(int argc, char** argv) {
     times[i] = watch.ns();
   }
   run.stop();
+  uint64_t cpu_ns = children_ns() - cpu_start;
   qsort(times, operations, sizeof times[0], compare);
 
   int ends[2];
@@ -65,6 +76,7 @@ int main(int argc, char** argv) {
   suite::require(length > 0, "the started process printed nothing");
   text[length] = 0;
   run.phase("median", times[operations / 2]);
+  run.add("children_cpu_ns", static_cast<double>(cpu_ns));
   run.add("child_resident_kib", static_cast<double>(bench::figure(text, "\nresident ")));
   run.add("child_anonymous_kib", static_cast<double>(bench::figure(text, "\nanonymous ")));
   run.report(operations, suite::mix(operations));

@@ -108,6 +108,8 @@ class Run : public Arguments {
   void stop() {
     measurement_->stop();
     recorder = nullptr;
+    // What comes later, such as a check, does not count.
+    measurement_->sample();
   }
 
   // A thread that comes later takes the place of one that has ended: its calls are recorded as that one's were.
@@ -117,7 +119,7 @@ class Run : public Arguments {
 
   bool records() const { return recorders_ != nullptr; }
 
-  // Outside the timed part, where the program holds most: page tables are seen only here and at the end.
+  // Where the program holds most, if that is not at the end of the timed part: page tables are seen only then.
   void sample() { measurement_->sample(); }
 
   // Figures of the program's own.
@@ -131,15 +133,14 @@ class Run : public Arguments {
 
   // Prints the results. Everything is freed, but what belongs to the program itself.
   void report(size_t operations, uint64_t checksum) {
-    size_t end_kib = bench::memory_kib();
-    measurement_->sample();
-    size_t peak_kib = bench::Memory::now().peak_resident + measurement_->page_tables();
+    size_t end_kib = bench::memory_kib(), own_kib = bench::table_bytes.load(std::memory_order_relaxed) / 1024;
+    size_t peak_kib = measurement_->peak_resident() + measurement_->page_tables();
     Text out(kExtra * 2);
     out.put("program=%s\nlibrary=%s\n", name_, bench::Measurement::library());
     out.put("wall_ns=%zu\ncpu_ns=%zu\noperations=%zu\n", static_cast<size_t>(measurement_->wall_ns()),
             static_cast<size_t>(measurement_->cpu_ns()), operations);
-    out.put("rss_start_kib=%zu\nrss_peak_kib=%zu\nrss_end_kib=%zu\n", start_kib_,
-            peak_kib > end_kib ? peak_kib : end_kib, end_kib);
+    out.put("rss_start_kib=%zu\nrss_peak_kib=%zu\nrss_end_kib=%zu\nown_kib=%zu\n", start_kib_,
+            peak_kib > end_kib ? peak_kib : end_kib, end_kib, own_kib);
     out.put("faults=%zu\nchecksum=%016zx\n", static_cast<size_t>(measurement_->faults()),
             static_cast<size_t>(checksum));
     out.write_to(STDOUT_FILENO);

@@ -32,7 +32,9 @@ constexpr const char* kStylesheet = R"xsl(<?xml version="1.0"?>
  <td><xsl:choose><xsl:when test="sum(line/@pieces) &gt; 40"><b>large</b></xsl:when><xsl:otherwise>small</xsl:otherwise>
  </xsl:choose></td><td><xsl:apply-templates select="line"/></td></tr>
 </xsl:template>
-<xsl:template match="line"><span title="{normalize-space(.)}"><xsl:value-of select="@pieces * @price"/></span></xsl:template>
+<xsl:template match="line">
+ <span title="{normalize-space(.)}"><xsl:value-of select="@pieces * @price"/></span>
+</xsl:template>
 </xsl:stylesheet>)xsl";
 
 struct Document {

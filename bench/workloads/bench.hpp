@@ -94,13 +94,24 @@ class Random {
   uint64_t state_;
 };
 
-// Zeroed memory for the workload's own tables, never given back.
+// Bytes of all tables, which are part of every figure of memory.
+inline std::atomic<size_t> table_bytes{0};
+
+// Zeroed memory for the workload's own tables.
 template <class T>
 T* table(size_t count) {
   void* memory =
       mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   require(memory != MAP_FAILED, "no memory for a table");
+  table_bytes.fetch_add(count * sizeof(T), std::memory_order_relaxed);
   return static_cast<T*>(memory);
+}
+
+// Gives a table back, so that it is not seen in what the process holds in the end.
+template <class T>
+void drop_table(T* memory, size_t count) {
+  munmap(memory, count * sizeof(T));
+  table_bytes.fetch_sub(count * sizeof(T), std::memory_order_relaxed);
 }
 
 // A power of two of sizes, drawn once so that the timed loop pays one load: uniform in [low, high], or with the same
@@ -218,12 +229,18 @@ class Measurement {
   }
 
   // Call where the program holds most, outside the timed part.
-  void sample() { raise(page_tables_, Memory::now().page_tables); }
+  void sample() {
+    Memory now = Memory::now();
+    raise(page_tables_, now.page_tables);
+    raise(peak_resident_, now.peak_resident);
+  }
 
   uint64_t wall_ns() const { return wall_stop_ - wall_start_; }
   uint64_t cpu_ns() const { return cpu_stop_ - cpu_start_; }
   uint64_t faults() const { return faults_stop_ - faults_start_; }
+  // The most that sample() has seen.
   size_t page_tables() const { return page_tables_; }
+  size_t peak_resident() const { return peak_resident_; }
 
   // Prints the line of results, all blocks freed: wall time over the operations that each thread did, processor time
   // over those of all threads.
@@ -268,7 +285,7 @@ class Measurement {
 
   pthread_barrier_t barrier_;
   Figure wall_start_{UINT64_MAX}, cpu_start_{UINT64_MAX}, faults_start_{UINT64_MAX}, wall_stop_{0}, cpu_stop_{0},
-      faults_stop_{0}, page_tables_{0};
+      faults_stop_{0}, page_tables_{0}, peak_resident_{0};
 };
 
 // Keeps the calling thread, and those that it starts, on one processor: the index-th of those allowed. The scheduler
