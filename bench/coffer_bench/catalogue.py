@@ -63,6 +63,7 @@ class Workload:
     prepare: Callable[[], None] | None = None
     # Uses no allocator: stands beside the others in the paper's figure, and in no mean.
     baseline: bool = False
+    most_rounds: int = 1000  # more would say little for the time that they take
 
 
 @dataclass(frozen=True)
@@ -161,10 +162,19 @@ def pattern_figures(entry: dict, figures: Figures, allocator: Allocator) -> Figu
     }
 
 
+# How long a run of an experiment may take in a full run, on a machine of 2025: many short runs say more than few long
+# ones, and all of them shall be done in an hour.
+FULL_SECONDS = 0.6
+PATTERN_ROUNDS, PROGRAM_ROUNDS, QUICK_PROGRAM_ROUNDS = 3, 5, 2
+
+
 def scaled(entry: dict, settings: Settings) -> dict[str, object]:
     arguments = {**entry.get("arguments", {}), **entry.get("quick" if settings.quick else "full", {})}
-    if settings.scale != 1.0 and entry["output"] == "suite":
-        arguments["scale"] = float(arguments.get("scale", 1)) * settings.scale
+    factor = settings.scale
+    if not settings.quick and entry.get("seconds", 0) > FULL_SECONDS:
+        factor *= FULL_SECONDS / entry["seconds"]
+    if factor != 1.0 and entry["output"] == "suite":
+        arguments["scale"] = round(float(arguments.get("scale", 1)) * factor, 6)
     return arguments
 
 
@@ -191,6 +201,7 @@ def suite_workload(entry: dict, threads: int, settings: Settings) -> Workload:
         run=run,
         unit=entry.get("unit", "ns"),
         timed=not is_pattern,
+        most_rounds=PATTERN_ROUNDS if is_pattern else 1000,
         memory=bool(entry.get("memory", True)),
         threads=max(1, threads),
         paper=paper,
@@ -312,7 +323,15 @@ def program_workload(program: Program, settings: Settings) -> Workload:
             "cpu_ns": float(figures["cpu_ns"]) / operations,
         }
 
-    return Workload(program.name, REAL, run, "ns", what=program.what, prepare=prepare)
+    return Workload(
+        program.name,
+        REAL,
+        run,
+        "ns",
+        what=program.what,
+        prepare=prepare,
+        most_rounds=QUICK_PROGRAM_ROUNDS if settings.quick else PROGRAM_ROUNDS,
+    )
 
 
 def available_programs(names: Iterable[str] = ()) -> tuple[list[Program], dict[str, str]]:

@@ -6,6 +6,7 @@ way, plus the stubs' own instructions. It is the same on every run.
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,12 +52,17 @@ def count_rounds(allocator: Allocator, program: Path, case: Case) -> float:
     return (twice - once) / ROUNDS
 
 
+@functools.cache
+def count_empty(programs: Path, case: Case) -> float:
+    """Of the loop and its calls alone, which is the same for every allocator."""
+    return count_rounds(Allocator("glibc", None), programs / "instructions_stub", case)
+
+
 def count_cases(cases: list[Case], allocators: list[Allocator], programs: Path, jobs: int) -> Counts:
     stub_library = programs / "libbench_stub.so"
     stubs = {name: function_length(stub_library, f"bench_stub_{name}") for name in ("malloc", "calloc", "free")}
-    glibc = Allocator("glibc", None)
     with ThreadPoolExecutor(jobs) as pool:
-        empty = {case.name: pool.submit(count_rounds, glibc, programs / "instructions_stub", case) for case in cases}
+        empty = {case.name: pool.submit(count_empty, programs, case) for case in cases}
         full = {
             (case.name, allocator.name): pool.submit(count_rounds, allocator, programs / "instructions", case)
             for case in cases

@@ -65,6 +65,8 @@ def warnings(found: Summary) -> list[str]:
         result.append(f"SCALE={plan['scale']:g}: experiments are shrunk by this.")
     if not found.finished:
         result.append("The run is not finished: what it has so far.")
+    if found.rounds == 1:
+        result.append("One round: no row has an interval, and any difference may be chance.")
     if found.cut:
         result.append(f"Out of time for: {', '.join(found.cut)}.")
     load = found.header["machine"].get("load", 0)

@@ -64,7 +64,9 @@ class Run:
             self.limits.spent += record.get("seconds", 0.0)
 
     def plan_round(self, number: int) -> list[Workload]:
-        return [workload for workload in self.workloads if self.missing(workload, number)]
+        return [
+            workload for workload in self.workloads if number <= workload.most_rounds and self.missing(workload, number)
+        ]
 
     def missing(self, workload: Workload, number: int) -> list[Allocator]:
         return [

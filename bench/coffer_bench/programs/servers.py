@@ -119,10 +119,10 @@ class Redis(Server):
     def prepare(self, inputs: Path, quick: bool) -> None:
         from inputs import keys
 
-        (inputs / "keys").write_bytes(keys.commands(4_000 if quick else 60_000))
+        (inputs / "keys").write_bytes(keys.commands(1_500 if quick else 60_000))
 
     def run(self, allocator: Allocator, inputs: Path, quick: bool) -> Figures:
-        count = 4_000 if quick else 40_000
+        count = 1_000 if quick else 25_000
         with directory() as home:
             socket = home / "socket"
             plain = {"PATH": PATH, "LC_ALL": "C.UTF-8"}
