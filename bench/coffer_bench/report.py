@@ -68,7 +68,7 @@ def warnings(found: Summary) -> list[str]:
     if found.rounds == 1:
         result.append("One round: no row has an interval, and any difference may be chance.")
     if found.cut:
-        result.append(f"Out of time for: {', '.join(found.cut)}.")
+        result.append(f"Out of time for {len(found.cut)} workloads, named at the end.")
     load = found.header["machine"].get("load", 0)
     if load > 0.5:
         result.append(f"The machine did other work at the start (load {load:.1f}): see the intervals.")
@@ -275,6 +275,10 @@ def failure_lines(found: Summary) -> list[str]:
     return [f"{record['workload']}, {record['allocator']}: {record['message']}" for record in found.failures]
 
 
+def left_out(found: Summary) -> list[str]:
+    return [*found.skipped.values(), *(f"{name}: out of time" for name in found.cut)]
+
+
 def page(found: Summary, results: samples.Results) -> str:
     machine = found.header["machine"]
     environment = jinja2.Environment(
@@ -306,7 +310,7 @@ def page(found: Summary, results: samples.Results) -> str:
         counts=count_tables(found),
         versions=versions(found),
         failures=failure_lines(found),
-        skipped=list(found.skipped.values()),
+        skipped=left_out(found),
     )
 
 
@@ -364,8 +368,9 @@ def markdown(found: Summary) -> str:
             ["allocator", "version", "file"], [[one["name"], one["version"], one["file"]] for one in versions(found)]
         ),
     ]
-    if lines := failure_lines(found):
-        parts += ["## Failed", "\n".join(f"- {line}" for line in lines)]
+    for title, lines in (("Failed", failure_lines(found)), ("Left out", left_out(found))):
+        if lines:
+            parts += [f"## {title}", "\n".join(f"- {line}" for line in lines)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -107,6 +107,9 @@ def test_what_one_must_know_is_said() -> None:
     results.header["machine"]["load"] = 5.0
     results.records[:] = [record for record in results.records if record["kind"] != "end"]
     text = " ".join(report.warnings(sums.summarise(results)))
+    found = sums.summarise(samples.Results(results.header, [*results.records, {"kind": "end", "cut": ["zebra"]}]))
+    assert "Out of time for 1 workloads" in " ".join(report.warnings(found))
+    assert report.left_out(found) == ["zebra: out of time"]
     for words in ("A quick run", "SCALE=0.1", "not finished", "did other work"):
         assert words in text
 
