@@ -9,7 +9,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from coffer_bench import counts, simulate
 from coffer_bench.allocators import TOP, Allocator
@@ -30,7 +32,13 @@ VALGRIND_SECONDS = 180.0
 TLB_OPTIONS = ["--I1=32768,8,64", "--D1=262144,64,4096", "--LL=1073741824,16,4096"]
 CACHE_OPTIONS = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64"]
 
-Task = tuple[str, str, str, Callable[[], Record]]  # kind, of what, allocator, what to do
+
+class Task(NamedTuple):
+    kind: str
+    of: str
+    allocator: str
+    action: Callable[[], Record]
+    valgrind: bool = False
 
 
 # Latencies.
@@ -95,9 +103,8 @@ def cachegrind(command: tuple[str, ...], allocator: Allocator, options: list[str
     except subprocess.TimeoutExpired as error:
         raise BenchError(f"{command[0]} under {allocator.name} and valgrind: not done in time") from error
     if done.returncode != 0:
-        raise BenchError(
-            f"{command[0]} under {allocator.name} and valgrind: status {done.returncode}: {done.stderr.strip()[-300:]}"
-        )
+        said = " ".join(line for line in done.stderr.splitlines() if not line.startswith("=="))
+        raise BenchError(f"{command[0]} under {allocator.name} and valgrind: status {done.returncode}: {said[-300:]}")
     return parse_cachegrind(done.stderr)
 
 
@@ -152,54 +159,46 @@ def tasks(allocators: list[Allocator], workloads: list[Workload], settings: Sett
     except BenchError:
         valgrind = False
     for case in counts.CASES if valgrind else ():
-        for allocator in allocators:
+        for one in allocators:
             if not settings.quick or case.name in QUICK_CASES:
-                yield (
-                    "instructions",
-                    case.name,
-                    allocator.name,
-                    lambda case=case, one=allocator: take_instructions(case, one, settings),
-                )
+                yield Task("instructions", case.name, one.name, partial(take_instructions, case, one, settings), True)
     for workload in workloads:
-        for allocator in allocators:
+        for one in allocators:
             if workload.row and simulate.can_simulate(workload.row):
-                yield (
-                    "misses",
-                    workload.name,
-                    allocator.name,
-                    lambda of=workload, one=allocator: take_simulated(of, one, settings),
-                )
+                yield Task("misses", workload.name, one.name, partial(take_simulated, workload, one, settings))
     for workload in workloads:
         wanted = not settings.quick or workload.name.startswith(QUICK_LATENCIES)
-        for allocator in allocators:
+        for one in allocators:
             if workload.latency and wanted:
-                yield (
-                    "latency",
-                    workload.name,
-                    allocator.name,
-                    lambda of=workload, one=allocator: take_latencies(of, one),
-                )
+                yield Task("latency", workload.name, one.name, partial(take_latencies, workload, one))
     for workload in workloads if valgrind else ():
-        for allocator in allocators:
+        for one in allocators:
             if workload.traced and not settings.quick:
-                yield "misses", workload.name, allocator.name, lambda of=workload, one=allocator: take_misses(of, one)
+                yield Task("misses", workload.name, one.name, partial(take_misses, workload, one), True)
 
 
 def run_tasks(chosen: list[Task], jobs: int, out_of_time: Callable[[], bool]) -> Iterator[Record]:
     """The records, as they come. Latencies are taken one at a time, and the counts, which depend on no clock, as many
     as there are processors. What fails is recorded, and the rest goes on."""
 
-    def do(task: Task) -> Record | None:
-        kind, of, allocator, action = task
-        if out_of_time():
-            return None
-        try:
-            return {"kind": kind, "workload": of, "allocator": allocator, **action()}
-        except BenchError as error:
-            return {"kind": "failure", "pass": kind, "workload": of, "allocator": allocator, "message": str(error)}
+    cannot: set[str] = set()  # run under valgrind: reservations of some allocators are too large for it
 
-    for group in ([task for task in chosen if task[0] != "latency"], [task for task in chosen if task[0] == "latency"]):
-        together = jobs if group and group[0][0] != "latency" else 1
+    def do(task: Task) -> Record | None:
+        if out_of_time() or task.valgrind and task.allocator in cannot:
+            return None
+        record = {"workload": task.of, "allocator": task.allocator}
+        try:
+            return {"kind": task.kind, **record, **task.action()}
+        except BenchError as error:
+            if task.valgrind:
+                cannot.add(task.allocator)
+            return {"kind": "failure", "pass": task.kind, **record, "message": str(error)}
+
+    for group in (
+        [task for task in chosen if task.kind != "latency"],
+        [task for task in chosen if task.kind == "latency"],
+    ):
+        together = jobs if group and group[0].kind != "latency" else 1
         with ThreadPoolExecutor(together) as pool:
             futures = [pool.submit(do, task) for task in group]
             try:

@@ -166,7 +166,7 @@ def run_passes(
     wanted = [
         task
         for task in passes.tasks(chosen, workloads, settings)
-        if task[:3] not in done and (task[1], task[2]) not in state.failed
+        if (task.kind, task.of, task.allocator) not in done and (task.of, task.allocator) not in state.failed
     ]
     until = state.limits.left() * (1 - PASSES_SHARE)
     task = progress.add_task("latencies, instructions, misses", total=len(wanted))
