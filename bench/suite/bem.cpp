@@ -320,7 +320,7 @@ int main(int argc, char** argv) {
                  "a boundary element solver: registration, preconditioner, solver");
   Body body{};
   body.threads = run.threads(1);
-  size_t coefficients = run.scaled("coefficients", 72'000'000, "coefficients of all equations; panels are its root");
+  size_t coefficients = run.scaled("coefficients", 68'000'000, "coefficients of all equations; panels are its root");
   run.begin(body.threads);
 
   body.edge = static_cast<size_t>(sqrt(sqrt(static_cast<double>(coefficients)) / 6) + 0.5);
