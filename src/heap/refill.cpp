@@ -237,6 +237,7 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
   // Large blocks belong to no heap; but a thread that has one is known to fork (registry.cpp).
   Heap* heap = own_heap();
   if (heap == nullptr && !start_process()) return nullptr;
+  note_if_heapless(t_heap);
   void* block = allocate_large(size, alignment, zero);
   if (COFFER_LIKELY(block != nullptr) || heap == nullptr) return block;
   // As in scavenge: what this heap keeps for speed is given up.
