@@ -162,19 +162,14 @@ def pattern_figures(entry: dict, figures: Figures, allocator: Allocator) -> Figu
     }
 
 
-# How long a run of an experiment may take in a full run, on a machine of 2025: many short runs say more than few long
-# ones, and all of them shall be done in an hour.
-FULL_SECONDS = 0.6
-PATTERN_ROUNDS, PROGRAM_ROUNDS, QUICK_PROGRAM_ROUNDS = 3, 5, 2
+# What takes seconds and differs little from round to round.
+PATTERN_ROUNDS, PROGRAM_ROUNDS, QUICK_PROGRAM_ROUNDS = 3, 4, 2
 
 
 def scaled(entry: dict, settings: Settings) -> dict[str, object]:
     arguments = {**entry.get("arguments", {}), **entry.get("quick" if settings.quick else "full", {})}
-    factor = settings.scale
-    if not settings.quick and entry.get("seconds", 0) > FULL_SECONDS:
-        factor *= FULL_SECONDS / entry["seconds"]
-    if factor != 1.0 and entry["output"] == "suite":
-        arguments["scale"] = round(float(arguments.get("scale", 1)) * factor, 6)
+    if settings.scale != 1.0 and entry["output"] == "suite":
+        arguments["scale"] = round(float(arguments.get("scale", 1)) * settings.scale, 6)
     return arguments
 
 
