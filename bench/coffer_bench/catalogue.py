@@ -10,6 +10,7 @@ digest    of what was computed: the same under every allocator
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from coffer_bench import allocators, index_rows, rows
 from coffer_bench.allocators import TOP, Allocator
 from coffer_bench.errors import BenchError
 from coffer_bench.programs import PROGRAMS, Program
+from coffer_bench.programs.base import INPUTS, digest
 
 Figures = dict[str, float | str]
 
@@ -297,15 +299,27 @@ def index_workloads(settings: Settings) -> list[Workload]:
 # Real programs.
 
 
+@functools.cache
+def inputs_version() -> str:
+    """Of what makes the inputs: when that changes, they are made anew."""
+    sources = [
+        *(Path(__file__).parent / "programs").glob("*.py"),
+        *(path for path in INPUTS.iterdir() if path.is_file()),
+    ]
+    return digest(*(path.read_bytes() for path in sorted(sources)))[:8]
+
+
 def program_workload(program: Program, settings: Settings) -> Workload:
-    inputs = settings.bench_dir / "inputs" / f"{program.name}-{'quick' if settings.quick else 'full'}"
+    size = "quick" if settings.quick else "full"
+    inputs = settings.bench_dir / "inputs" / f"{program.name}-{size}-{inputs_version()}"
 
     def prepare() -> None:
         """Once; a run that was interrupted here begins again."""
         if (inputs / "complete").exists():
             return
-        shutil.rmtree(inputs, ignore_errors=True)
-        inputs.mkdir(parents=True)
+        for other in inputs.parent.glob(f"{program.name}-{size}-*"):
+            shutil.rmtree(other, ignore_errors=True)
+        inputs.mkdir(parents=True, exist_ok=True)
         program.prepare(inputs, settings.quick)
         (inputs / "complete").touch()
 

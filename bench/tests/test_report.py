@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from coffer_bench import report, samples
+from coffer_bench import report, samples, sections
 from coffer_bench import summary as sums
 from coffer_bench.errors import BenchError
 from conftest import results_of, write_results
@@ -98,7 +98,7 @@ def test_a_baseline_is_in_no_mean() -> None:
     results.header["workloads"][0]["baseline"] = True
     found = sums.summarise(results)
     assert len(found.time) == 2 and [row.name for row in found.baselines] == ["threadtest 8, 2 threads"]
-    assert any("threadtest" in figure["here"] for figure in report.paper_figures(found, results))
+    assert any("threadtest" in figure["here"] for figure in sections.paper_figures(found, results))
 
 
 def test_what_one_must_know_is_said() -> None:
@@ -106,9 +106,9 @@ def test_what_one_must_know_is_said() -> None:
     results.header["plan"].update(quick=True, scale=0.1)
     results.header["machine"]["load"] = 5.0
     results.records[:] = [record for record in results.records if record["kind"] != "end"]
-    text = " ".join(report.warnings(sums.summarise(results)))
+    text = " ".join(sections.warnings(sums.summarise(results)))
     found = sums.summarise(samples.Results(results.header, [*results.records, {"kind": "end", "cut": ["zebra"]}]))
-    assert "Out of time for 1 workloads" in " ".join(report.warnings(found))
+    assert "Out of time for 1 workloads" in " ".join(sections.warnings(found))
     assert report.left_out(found) == ["zebra: out of time"]
     for words in ("A quick run", "SCALE=0.1", "not finished", "did other work"):
         assert words in text
@@ -143,7 +143,7 @@ def test_a_report_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 def test_every_figure_of_the_papers_has_a_claim() -> None:
-    for paper in json.loads(report.PAPERS.read_text()):
+    for paper in json.loads(sections.PAPERS.read_text()):
         assert paper["claim"] and paper["title"] and paper["source"] and paper["workloads"]
 
 
