@@ -29,11 +29,12 @@ from coffer_bench.errors import BenchError
 from coffer_bench.runner import Limits, Run
 from coffer_bench.stats import Estimate
 from coffer_bench.summary import CPU, MEMORY, OURS, TIME
+from coffer_bench.workload import FAST, PAPERS, PATTERNS, PLAIN, Settings, Workload
 
 # Counts of instructions are the same on every run.
 EXACT_THRESHOLD = 0.01
 # Where nobody says which workloads: those that hear of every change of a hot path, none of which takes long.
-GROUPS = (catalogue.FAST, catalogue.PAPERS, catalogue.PLAIN, catalogue.PATTERNS)
+GROUPS = (FAST, PAPERS, PLAIN, PATTERNS)
 BUILD_SECONDS = 1800
 
 
@@ -182,7 +183,7 @@ def ratio_of_medians(above: Sequence[float], below: Sequence[float]) -> Estimate
 
 def of_builds(old: str, new: str, options: Options, console: Console) -> list[Change]:
     pair = [Allocator("old", library(old, options, console)), Allocator("new", library(new, options, console))]
-    settings = catalogue.Settings(options.build_dir.resolve(), quick=True)
+    settings = Settings(options.build_dir.resolve(), quick=True)
     workloads, _ = catalogue.choose(settings, options.only, "" if options.only else ",".join(GROUPS))
     path = options.build_dir / "bench" / "results" / "compare.jsonl"
     writer = samples.Writer(path)
@@ -199,7 +200,7 @@ def of_builds(old: str, new: str, options: Options, console: Console) -> list[Ch
         writer.close()
 
 
-def header(pair: list[Allocator], workloads: list[catalogue.Workload], options: Options) -> samples.Record:
+def header(pair: list[Allocator], workloads: list[Workload], options: Options) -> samples.Record:
     from coffer_bench.session import describe_workload
 
     facts = allocators.machine_facts(pair)
@@ -261,7 +262,7 @@ def changes_of(path: Path, options: Options, numbers: range) -> list[Change]:
     return found
 
 
-def count(pair: list[Allocator], settings: catalogue.Settings, console: Console) -> list[Change]:
+def count(pair: list[Allocator], settings: Settings, console: Console) -> list[Change]:
     try:
         require_tools()
     except BenchError as error:

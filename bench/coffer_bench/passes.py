@@ -16,7 +16,7 @@ from typing import NamedTuple
 from coffer_bench import counts, simulate
 from coffer_bench.allocators import TOP, Allocator
 from coffer_bench.callgrind import require_tools
-from coffer_bench.catalogue import Settings, Workload
+from coffer_bench.workload import Settings, Workload
 from coffer_bench.errors import BenchError
 from coffer_bench.samples import Record
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from coffer_bench.allocators import Allocator
-from coffer_bench.catalogue import Workload
+from coffer_bench.workload import Workload
 from coffer_bench.errors import BenchError
 from coffer_bench.samples import Record, Writer
 

@@ -1,5 +1,5 @@
-"""The parts of the report: the table at the top, the lists of losses, all rows, the papers' figures, and what is counted
-once; each as plain values that a page, Markdown or a terminal can show."""
+"""The parts of the report: the table at the top, the lists of losses, all rows, the papers' figures, and what is
+counted once; each as plain values that a page, Markdown or a terminal can show."""
 
 from __future__ import annotations
 

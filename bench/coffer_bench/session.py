@@ -16,6 +16,7 @@ from coffer_bench.allocators import CRATES, PEERS, TOP, Allocator
 from coffer_bench.errors import BenchError
 from coffer_bench.runner import Limits, Run
 from coffer_bench.samples import FORMAT, Record, Writer
+from coffer_bench.workload import GROUPS, Settings, Workload
 
 if TYPE_CHECKING:
     from coffer_bench.cli import Options
@@ -40,7 +41,7 @@ def choose_allocators(names: str, build_dir: Path, console: Console) -> list[All
     return found
 
 
-def describe_workload(workload: catalogue.Workload) -> Record:
+def describe_workload(workload: Workload) -> Record:
     return {
         "name": workload.name,
         "group": workload.group,
@@ -56,7 +57,7 @@ def describe_workload(workload: catalogue.Workload) -> Record:
 
 
 def make_header(
-    options: Options, chosen: list[Allocator], workloads: list[catalogue.Workload], skipped: dict[str, str]
+    options: Options, chosen: list[Allocator], workloads: list[Workload], skipped: dict[str, str]
 ) -> Record:
     facts = allocators.machine_facts(chosen)
     plan = {
@@ -97,7 +98,7 @@ def bar(console: Console) -> Progress:
 def run(options: Options, console: Console) -> None:
     from coffer_bench import report, summary
 
-    settings = catalogue.Settings(options.build_dir.resolve(), options.quick, options.scale, options.threads)
+    settings = Settings(options.build_dir.resolve(), options.quick, options.scale, options.threads)
     require_programs(settings)
     chosen = choose_allocators(options.names, options.build_dir, console)
     for allocator in chosen:
@@ -124,9 +125,9 @@ def run(options: Options, console: Console) -> None:
 
 def measure(
     options: Options,
-    settings: catalogue.Settings,
+    settings: Settings,
     chosen: list[Allocator],
-    workloads: list[catalogue.Workload],
+    workloads: list[Workload],
     writer: Writer,
     records: list[Record],
     console: Console,
@@ -150,9 +151,9 @@ def measure(
 
 def run_passes(
     options: Options,
-    settings: catalogue.Settings,
+    settings: Settings,
     chosen: list[Allocator],
-    workloads: list[catalogue.Workload],
+    workloads: list[Workload],
     writer: Writer,
     records: list[Record],
     state: Run,
@@ -176,7 +177,7 @@ def run_passes(
         progress.advance(task)
 
 
-def require_programs(settings: catalogue.Settings) -> None:
+def require_programs(settings: Settings) -> None:
     if not (settings.bench_dir / "nothing").exists():
         raise BenchError(
             f"{settings.bench_dir} has no programs: make bench builds them (or cmake --build "
@@ -185,8 +186,8 @@ def require_programs(settings: catalogue.Settings) -> None:
 
 
 def show_list(quick: bool, build_dir: Path, console: Console) -> None:
-    workloads, skipped = catalogue.choose(catalogue.Settings(build_dir.resolve(), quick))
-    for group, what in catalogue.GROUPS.items():
+    workloads, skipped = catalogue.choose(Settings(build_dir.resolve(), quick))
+    for group, what in GROUPS.items():
         members = [workload for workload in workloads if workload.group == group]
         if not members:
             continue

@@ -14,8 +14,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).res
 
 from coffer_bench import samples
 from coffer_bench.allocators import TOP, Allocator
-from coffer_bench.catalogue import FAST, Figures, Workload
 from coffer_bench.runner import Limits, Run
+from coffer_bench.workload import FAST, Figures, Workload
 
 BUILD = Path(os.environ.get("COFFER_BUILD_DIR", TOP / "build"))
 COMMAND = BUILD / "bin" / "coffer"

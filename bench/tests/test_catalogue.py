@@ -6,20 +6,21 @@ import json
 from pathlib import Path
 
 import pytest
-from coffer_bench import catalogue, passes, peers
+from coffer_bench import catalogue, passes, peers, suite, workload
 from coffer_bench.allocators import Allocator
 from coffer_bench.errors import BenchError
 from coffer_bench.programs import PROGRAMS, base
+from coffer_bench.workload import FAST, GROUPS, INDEX, PATTERNS, REAL, Settings, Workload
 from conftest import BUILD, GLIBC
 
-QUICK = catalogue.Settings(BUILD, quick=True, scale=0.02, threads=(2,))
+QUICK = Settings(BUILD, quick=True, scale=0.02, threads=(2,))
 WORKLOADS, _ = catalogue.choose(QUICK)
-SMALL = [one for one in WORKLOADS if one.group not in (catalogue.REAL, catalogue.PATTERNS)]
+SMALL = [one for one in WORKLOADS if one.group not in (REAL, PATTERNS)]
 COFFER = Allocator("coffer", BUILD.resolve() / "lib" / "libcoffer.so")
 
 
 @pytest.mark.parametrize("one", SMALL, ids=lambda one: one.name)
-def test_a_workload_has_the_figures_that_the_report_needs(one: catalogue.Workload) -> None:
+def test_a_workload_has_the_figures_that_the_report_needs(one: Workload) -> None:
     figures = one.run(GLIBC)
     assert float(figures["time_ns"]) > 0
     if one.memory:
@@ -71,8 +72,8 @@ def test_choosing(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [one.name for one in catalogue.choose(QUICK, "pair 16;pair 64")[0]]
     assert names == ["pair 16", "pair 64", "pair 64, 2 threads"]
     assert {one.group for one in catalogue.choose(QUICK, "", "fast paths,cache indices")[0]} == {
-        catalogue.FAST,
-        catalogue.INDEX,
+        FAST,
+        INDEX,
     }
     with pytest.raises(BenchError, match="no workload has such a name"):
         catalogue.choose(QUICK, "no such row")
@@ -81,15 +82,15 @@ def test_choosing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_that_ends_early_has_some_of_each_group() -> None:
-    assert len({one.group for one in WORKLOADS[:20]}) == len(catalogue.GROUPS)
+    assert len({one.group for one in WORKLOADS[:20]}) == len(GROUPS)
 
 
 def test_threads_grow_with_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue.os, "sched_getaffinity", lambda _: set(range(12)))
-    assert catalogue.Settings(BUILD).choose_threads([1, 2]) == [1, 2, 4, 8]
-    assert catalogue.Settings(BUILD, quick=True).choose_threads([1, 2]) == [8]
-    assert catalogue.Settings(BUILD, threads=(3,)).choose_threads([1, 2]) == [3]
-    assert catalogue.Settings(BUILD).choose_threads([]) == [0]
+    monkeypatch.setattr(workload.os, "sched_getaffinity", lambda _: set(range(12)))
+    assert Settings(BUILD).choose_threads([1, 2]) == [1, 2, 4, 8]
+    assert Settings(BUILD, quick=True).choose_threads([1, 2]) == [8]
+    assert Settings(BUILD, threads=(3,)).choose_threads([1, 2]) == [3]
+    assert Settings(BUILD).choose_threads([]) == [0]
 
 
 ENTRY = {"name": "x", "program": "suite/x", "output": "suite", "metric": {"key": "wall_ns", "per": "operations"}}
@@ -98,7 +99,7 @@ ENTRY = {"name": "x", "program": "suite/x", "output": "suite", "metric": {"key":
 def test_figures_of_the_suite() -> None:
     text = "program=x\nwall_ns=100\ncpu_ns=150\noperations=50\nrss_peak_kib=7\nchecksum=00ff\n"
     text += "argument.size=8\nphase.a_ns=9\n"
-    found = catalogue.suite_figures(ENTRY, catalogue.parse_suite(text))
+    found = suite.suite_figures(ENTRY, suite.parse_suite(text))
     assert found == {
         "wall_ns": 100,
         "time_ns": 2.0,
@@ -109,18 +110,18 @@ def test_figures_of_the_suite() -> None:
         "phase.a_ns": 9,
     }
     with pytest.raises(BenchError, match="x: no figure wall_ns"):
-        catalogue.suite_figures(ENTRY, {"operations": "1"})
+        suite.suite_figures(ENTRY, {"operations": "1"})
 
 
 def test_a_catalogue_that_is_wrong_is_said(tmp_path: Path) -> None:
     path = tmp_path / "suite.json"
-    assert catalogue.read_suite(path) == []
+    assert suite.read_suite(path) == []
     path.write_text("[")
     with pytest.raises(BenchError, match="suite.json"):
-        catalogue.read_suite(path)
+        suite.read_suite(path)
     path.write_text(json.dumps([{"name": "x"}]))
     with pytest.raises(BenchError, match="has no program"):
-        catalogue.read_suite(path)
+        suite.read_suite(path)
 
 
 # What is measured once.
