@@ -84,6 +84,12 @@ struct Moment {
   uint64_t wall_ns, cpu_ns;
 
   static Moment now() { return {bench::clock_ns(CLOCK_MONOTONIC), bench::clock_ns(CLOCK_PROCESS_CPUTIME_ID)}; }
+
+  // Adds the time from one moment to another, to a sum that begins with {}.
+  void add(const Moment& from, const Moment& to) {
+    wall_ns += to.wall_ns - from.wall_ns;
+    cpu_ns += to.cpu_ns - from.cpu_ns;
+  }
 };
 
 // One run: construct it first in main, read the keys, then begin().
