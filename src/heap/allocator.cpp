@@ -114,6 +114,7 @@ void* Allocator::reallocate(void* block, usize size) {
   const usize have = large_usable(span);
   if (size > kLargestSmall) {
     settle_fork();
+    note_if_heapless(t_heap);
     if (void* resized = resize_large(block, span, size)) return resized;
   }
   void* moved = move_block(block, have, size);
@@ -136,6 +137,7 @@ bool Allocator::trim(usize keep) {
     release_idle(heap);
     share_reusable(heap);
   }
+  note_if_heapless(t_heap);
   rob_heaps(Idle::pages);
   settle_unsettled();
   usize back = purge_all_spans() + purge_mixed_spans();
@@ -147,6 +149,7 @@ bool Allocator::trim(usize keep) {
 
 void Allocator::set_limit(usize bytes) {
   settle_fork();
+  note_if_heapless(t_heap);
   coffer::set_limit(bytes);
 }
 usize Allocator::limit() { return get_limit(); }

@@ -25,6 +25,7 @@ Heap g_null_heap;
 __thread Heap* t_heap = &g_null_heap;
 __thread char t_lock_identity;
 Atomic<u32> g_vanished_pending;
+Atomic<u32> g_heapless_at_work;
 bool g_fence_brackets;
 Atomic<u32> g_attached_heaps;  // heaps that threads use
 
@@ -299,9 +300,10 @@ void fork_child() {
   if (forget_reclaimer()) g_vanished_pending.store(1, relaxed);
   if (registry.start.load(relaxed) == kStarted) {
     if (registry.committed != 0) record(0)->generation.set(generation);
-    // Other threads are gone, and whatever they held with them: those with a heap, and those that had given theirs back
-    // and were ending. Resolved at the first slow call, for most children exec before that.
-    if (g_attached_heaps.load(relaxed) > own || registry.made.load(relaxed) > 2) g_vanished_pending.store(1, relaxed);
+    // Other threads are gone, and whatever they held with them: those with a heap, those that had given theirs back and
+    // were ending, and those that never had one. Resolved at the first slow call, for most children exec before that.
+    const bool others = g_attached_heaps.load(relaxed) > own || registry.made.load(relaxed) > 2;
+    if (others || g_heapless_at_work.load(relaxed) != 0) g_vanished_pending.store(1, relaxed);
     os::forget_locking();
   } else if (registry.start.load(relaxed) != this_thread()) {
     // Whoever was starting is not here. What it had made whole is used, the rest is made anew.

@@ -49,6 +49,14 @@ COFFER_INLINE void settle_fork() {
   if (COFFER_UNLIKELY(g_vanished_pending.load(acquire) != 0)) resolve_vanished();
 }
 
+// A thread without a heap is about to change what the pools or large blocks have: the child of another thread's fork
+// has to know of it, for no count of heaps tells. To be called after settle_fork.
+extern Atomic<u32> g_heapless_at_work __attribute__((visibility("hidden")));
+inline void note_if_heapless(const Heap* heap) {
+  // relaxed: in a fork child, what a vanished thread did before the rest of its work is seen with it.
+  if (COFFER_UNLIKELY(heap == &g_null_heap)) g_heapless_at_work.store(1, relaxed);
+}
+
 // For vanished.cpp, under registry_lock.
 SpinLock& registry_lock();
 bool has_vanished(const Heap* heap);  // its thread was not taken along by fork

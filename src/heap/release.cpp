@@ -63,6 +63,7 @@ void free_remote(Heap* heap, Span* span, Block* block) {
   if (heap == &g_null_heap) heap = own_heap_slow();
   if (COFFER_UNLIKELY(heap == nullptr)) {
     heap = &g_null_heap;
+    note_if_heapless(heap);
     const PushDuty duty = push_remote(span, block, block, 1);
     if (duty == PushDuty::mixed) return free_mixed(block, span);
     if (duty == PushDuty::double_free) return refuse_free(block);
@@ -181,11 +182,13 @@ COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   const uptr address = reinterpret_cast<uptr>(block);
   if (is_large(span)) {
+    note_if_heapless(heap);
     clear_bracket(heap);
     if (!free_large(block, span)) return refuse_free(block);
     return;
   }
   if (is_mixed(span)) {
+    note_if_heapless(heap);
     clear_bracket(heap);
     return free_mixed(block, span);
   }

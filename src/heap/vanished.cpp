@@ -9,6 +9,7 @@
 //   a span owned by a vanished heap ......... count its lists anew and make it nobody's
 //   a listed span that is not linked ........ its inserter vanished: link it
 //   a returning span ........................ its returner vanished: end it
+//   a span owned by a heap that lives on .... counted anew for it: who takes a span changes owner and count one by one
 //   pages of a mixed span on their way ...... their purger vanished: put them back
 // What cannot be known: blocks on their way between a list and the caller, or in the open chain. They stay taken: at
 // most one span's list, one chain and one block a vanished thread.
@@ -129,7 +130,6 @@ void resolve_span(Span* span) {
     if (state != SpanState::claimed) return;
     if (owner->attached.get() != 0) return mail_again(span, owner);
     // An owner whose thread ended before the fork has no use for it.
-    let_go(owner, span);
     return adopt_orphan(span, owner);
   }
   switch (state) {
@@ -146,6 +146,19 @@ void resolve_span(Span* span) {
       // is unsettled, and its old owner may have vanished inside its bracket.
       return adopt_orphan(span, state == SpanState::claimed ? taken_from(span) : &g_null_heap);
   }
+}
+
+// What heaps own is counted anew while the walk goes on: whoever took a span from a heap may have vanished between the
+// count and the owner. A span that has an owner once it is resolved is one of a heap that lives on, or of an ended
+// thread's.
+void forget_held() {
+  // relaxed: the child's other threads wait.
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) heap_by_index(i)->held.store(0, relaxed);
+}
+
+void count_held(const Span* span) {
+  Heap* owner = span->owner.load(relaxed);  // relaxed, both: as above
+  if (owner != nullptr) owner->held.fetch_add(span_bytes(span), relaxed);
 }
 
 // Whoever described this slot vanished over it, perhaps with its heap's name written: as a later slot of another span
@@ -172,6 +185,7 @@ void resolve_chunk(Arena* arena, u32 index) {
       case SlotUse::span: {
         const u32 slots = record->slots.get();
         resolve_span(record);
+        count_held(record);  // of one that ended, the owner is none
         i += slots - 1;
         break;
       }
@@ -194,6 +208,7 @@ void resolve_vanished() {
   LockGuard guard(registry_lock());
   if (g_vanished_pending.load(relaxed) == 0) return;  // relaxed: under the lock
   empty_mailboxes();
+  forget_held();
   forget_unsettled();
   forget_rings();
   g_mixed_pool.finish_purges();

@@ -1,7 +1,8 @@
 // A thread vanishes at any instruction. An operation runs one machine instruction at a time (the processor's trap
-// flag); after each that changed something and where it holds no lock, for fork waits for locks, a fork child is made
-// that has no such thread. It must come to terms with what it finds: nothing wrong in the metadata, and memory that can
-// be used.
+// flag); after each that changed something and where it holds no lock, for fork waits for locks, two fork children are
+// made that have no such thread. One has a thread without a heap; in the other the heap that the operation works upon,
+// if it is another thread's, lives on. They must come to terms with what they find: nothing wrong in the metadata, and
+// memory that can be used.
 #if defined(__x86_64__)
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,6 +13,8 @@
 
 #include "heap/heaps.hpp"
 #include "large/large.hpp"
+#include "mixed/mixed.hpp"
+#include "span/purge_span.hpp"
 #include "support/build.hpp"
 
 namespace coffer {
@@ -26,14 +29,18 @@ using Taken = std::array<void*, kBlocks>;
 
 Taken g_taken;
 usize g_size;                      // of the blocks that the operation works on
+Heap* g_survivor;                  // the other thread's heap; the second child has that thread
 u32 g_steps, g_forks, g_failures;  // counted in the handler
 
 // What children find, but for the blocks themselves: a child is made where this has changed.
 struct Seen {
   Span records[4 * kSlotsPerChunk];
   Chunk chunks[4];
-  Heap heap;
+  Heap heaps[4];
   char pool[sizeof(PartialPool)];
+  char mixed[sizeof(MixedPool)];
+  char counters[sizeof(Counters)];
+  usize unsettled;
 };
 Seen g_seen, g_now;
 
@@ -41,8 +48,13 @@ bool has_changed() {
   const Arena& arena = g_arenas.arenas[0];
   std::memcpy(static_cast<void*>(g_now.records), arena.spans, sizeof g_now.records);
   std::memcpy(static_cast<void*>(g_now.chunks), arena.chunks, sizeof g_now.chunks);
-  std::memcpy(static_cast<void*>(&g_now.heap), t_heap, sizeof g_now.heap);
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever() && i < 4; ++i) {
+    std::memcpy(static_cast<void*>(&g_now.heaps[i]), heap_by_index(i), sizeof(Heap));
+  }
   std::memcpy(g_now.pool, &g_partial_pool, sizeof g_now.pool);
+  std::memcpy(g_now.mixed, &g_mixed_pool, sizeof g_now.mixed);
+  std::memcpy(g_now.counters, &counters(), sizeof g_now.counters);
+  g_now.unsettled = unsettled_bytes();
   if (std::memcmp(&g_now, &g_seen, sizeof g_now) == 0) return false;
   std::memcpy(static_cast<void*>(&g_seen), &g_now, sizeof g_now);
   return true;
@@ -59,7 +71,7 @@ bool holds_lock(const void* object, usize bytes) {
 }
 bool holds_a_lock() {
   return holds_lock(&registry_lock(), sizeof(SpinLock)) || holds_lock(&g_partial_pool, sizeof g_partial_pool) ||
-         holds_lock(&g_arenas, sizeof g_arenas);
+         holds_lock(&g_mixed_pool, sizeof g_mixed_pool) || holds_lock(&g_arenas, sizeof g_arenas);
 }
 
 // Blocks that overlap would lose their mark.
@@ -92,17 +104,20 @@ void on_step(int, siginfo_t*, void* context) {
   if (g_failures > 3 || holds_a_lock() || !has_changed()) return;
   const int saved = errno;
   Heap* const own = t_heap;
-  t_heap = &g_null_heap;  // the child's only thread is not the one that had the heap
-  const pid_t child = fork();
-  if (child == 0) live_without();
-  t_heap = own;
-  ++g_forks;
-  int status = -1;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-    ++g_failures;
-    const auto* registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
-    std::fprintf(stderr, "step %u at %#llx: status %#x\n", g_steps, registers[REG_RIP], static_cast<unsigned>(status));
+  for (Heap* heap : {&g_null_heap, g_survivor}) {
+    t_heap = heap;  // the child's only thread is not the one that had the heap
+    const pid_t child = fork();
+    if (child == 0) live_without();
+    ++g_forks;
+    int status = -1;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+      ++g_failures;
+      const auto* registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+      std::fprintf(stderr, "step %u at %#llx, %s: status %#x\n", g_steps, registers[REG_RIP],
+                   heap == g_survivor ? "the other heap lives on" : "no heap", static_cast<unsigned>(status));
+    }
   }
+  t_heap = own;
   errno = saved;
 }
 
@@ -136,7 +151,10 @@ struct World {
   explicit World(usize size, usize slack = 0) {
     g_size = size;
     start_heaps(slack, usize{64} << 20);
-    other.run([] { give(take()); });
+    other.run([] {
+      give(take());
+      g_survivor = t_heap;
+    });
     own_heap();
   }
 };
@@ -208,7 +226,7 @@ FRESH_TEST(VanishAnywhere, WhileChunksComeAndGo) {
   });
 }
 
-// Its reusable and hot spans are claimed, taken, settled and adopted.
+// Its mail, its reusable and its hot spans are claimed, taken, settled and adopted.
 FRESH_TEST(VanishAnywhere, WhileAnIdleHeapIsRobbed) {
   if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
   World world(kWideSize, usize{1} << 20);
@@ -216,15 +234,103 @@ FRESH_TEST(VanishAnywhere, WhileAnIdleHeapIsRobbed) {
     take_all();
     for (u32 i = 0; i < kBlocks; i += 2) give(g_taken[i]);
   });
-  for (u32 i = 0; i < 200; ++i) take(kWideSize);  // its ticks are seen to stand still
-  world.other.run([] {
-    for (u32 i = 1; i < 60; i += 2) give(g_taken[i]);
-  });
+  for (u32 i = 1; i < 39; i += 2) give(g_taken[i]);
+  close_chain(t_heap);
+  ASSERT_NE(g_survivor->mailbox.load(relaxed), 0u);
+  ASSERT_NE(g_survivor->slack.get(), 0u);
+  const usize held = held_by(g_survivor);
+  for (u32 i = 0; i < 4; ++i) rob_idle_heaps(t_heap);
+  ASSERT_EQ(held_by(g_survivor), held) << "it is not idle before the next look";
   vanish_in([] {
-    rob_heaps();
+    rob_idle_heaps(t_heap);
     settle_unsettled();
     take_all(0, 60);
   });
+  EXPECT_LT(held_by(g_survivor), held - 2 * kSlotBytes);
+}
+
+// Its floating spans are claimed, and taken, for its mailbox is closed.
+FRESH_TEST(VanishAnywhere, WhileBlocksOfAnEndedThreadAreFreed) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize);
+  {
+    Worker third;
+    third.run([] { take_all(0, 100); });
+  }
+  Heap* ended = owner_of(span_of(g_taken[0]));
+  ASSERT_EQ(ended->attached.get(), 0u);
+  vanish_in([] {
+    for (u32 i = 0; i < 78; ++i) give(g_taken[i]);
+    close_chain(t_heap);
+    settle_unsettled();
+  });
+  EXPECT_EQ(held_by(ended), 0u);
+}
+
+FRESH_TEST(VanishAnywhere, WhileBlocksOfTheFallbackHeapAreFreed) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize);
+  {
+    const FallbackHeap fallback;
+    Heap* const own = t_heap;
+    t_heap = fallback.get();
+    take_all(0, 100);
+    t_heap = own;
+  }
+  vanish_in([] {
+    for (u32 i = 0; i < 78; ++i) give(g_taken[i]);
+    close_chain(t_heap);
+    settle_unsettled();
+  });
+}
+
+// Spans are listed, looked at for idle pages, and listed again; or adopted.
+FRESH_TEST(VanishAnywhere, WhileTheListedSpansAreLookedAt) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize);
+  world.other.run([] {
+    take_all(0, 100);
+    for (u32 i = 0; i < 80; ++i) {
+      if (i % 4 != 0) give(g_taken[i]);
+    }
+    share_reusable(t_heap);
+  });
+  ASSERT_GE(listed_spans().size(), 2u);
+  vanish_in([] {
+    purge_all_spans();
+    take_all(0, 30);
+  });
+}
+
+// A span of the thread and a listed one become mixed; their holes are used, and the last block ends one.
+FRESH_TEST(VanishAnywhere, WhileSpansBecomeMixed) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize, usize{1} << 20);
+  take_all(0, 60);
+  world.other.run([] {
+    take_all(60, kBlocks);
+    for (u32 i = 60; i < kBlocks; ++i) {
+      if (i % 4 != 0) give(g_taken[i]);
+    }
+    share_reusable(t_heap);
+  });
+  for (u32 i = 0; i < 39; ++i) {
+    if (i % 4 != 0) give(g_taken[i]);
+  }
+  ASSERT_EQ(ring_length(t_heap, compute_class(kWideSize)), 1u);
+  ASSERT_GE(listed_spans().size(), 1u);
+  changeable_options().mixed = config::MixedPolicy::always;
+  Span* const own = span_of(g_taken[0]);
+  Span* const listed = span_of(g_taken[60]);
+  constexpr u32 kHoles = 50;
+  static Taken holes;
+  vanish_in([] {
+    for (u32 i = 0; i < kHoles; ++i) holes[i] = take(5000);
+    for (u32 i = 0; i < kHoles; ++i) give(holes[i]);
+    for (u32 i = 0; i < 39; i += 4) give(g_taken[i]);
+  });
+  EXPECT_FALSE(is_mixed(own)) << "its last block was freed";
+  EXPECT_TRUE(is_mixed(listed));
 }
 
 FRESH_TEST(VanishAnywhere, WhileAThreadGivesItsSpansAway) {

@@ -47,6 +47,40 @@ FRESH_TEST(Fork, ASpanThatWasTakenAndNotPushed) {
   in_fork_child([&] { EXPECT_EQ(state_of(span), SpanState::shared); });
 }
 
+// Between the count and the owner: the taker had counted the span off, and it was still the heap's. Of the thread that
+// forks, of the heap of threads without one, and of a thread that ended before.
+FRESH_TEST(Fork, ASpanThatWasCountedOffAndNotTaken) {
+  Two two;
+  Blocks mine = take_many(kCapacity + 1), fallbacks, ended;
+  {
+    const FallbackHeap fallback;
+    bool zero = false;
+    for (u32 i = 0; i < kCapacity + 1; ++i) fallbacks.push_back(allocate_block(fallback.get(), kClass, true, &zero));
+  }
+  {
+    Worker third;
+    third.run([&] { ended = take_many(kCapacity + 1); });
+  }
+  const usize held = held_by(t_heap);
+  for (const Blocks& blocks : {mine, fallbacks, ended}) {
+    Span* span = span_of(blocks[0]);
+    ASSERT_TRUE(claim(span, SpanState::floating));
+    span->taken_from.set(owner_of(span)->index.get());
+    let_go(owner_of(span), span);
+  }
+  in_fork_child([&] {
+    EXPECT_EQ(held_by(t_heap), held) << "its owner keeps it, and has mail";
+    EXPECT_EQ(owner_of(span_of(mine[0])), t_heap);
+    EXPECT_EQ(state_of(span_of(fallbacks[0])), SpanState::claimed);
+    EXPECT_EQ(state_of(span_of(ended[0])), SpanState::shared);
+    give_now(mine);
+    give_now(fallbacks);
+    give_now(ended);
+    Allocator::trim(0);
+    EXPECT_EQ(held_by(t_heap), 0u);
+  });
+}
+
 // Its blocks are partly in the list of the thread that vanished: they come back with it.
 FRESH_TEST(Fork, AHotSpanThatWasTakenFromAVanishedThread) {
   Two two;

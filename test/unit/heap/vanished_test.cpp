@@ -144,6 +144,24 @@ FRESH_TEST(Fork, ChunksThatWereTakenAndNotDescribed) {
   in_fork_child([&] { EXPECT_EQ(g_arenas.arenas[0].groups[0].taken.get(), 1u); });
 }
 
+// Of a thread that never had a heap no count tells.
+FRESH_TEST(Fork, SlotsOfALargeBlockHalfFreedByAThreadWithoutAHeap) {
+  start_heaps();
+  void* freed = Allocator::allocate(100'000);
+  Span* span = span_of(Allocator::allocate(100'000));
+  Worker other;
+  other.run([&] {
+    give(freed);
+    ASSERT_EQ(t_heap, &g_null_heap);
+  });
+  ASSERT_EQ(heaps_ever(), 2u);
+  span->use.store(SlotUse::none, relaxed);
+  in_fork_child([] {
+    EXPECT_EQ(held_bytes(), 0u);
+    EXPECT_EQ(counters().large_blocks.load(relaxed), 0u);
+  });
+}
+
 FRESH_TEST(Fork, ChunksThatALargeBlockWasGrowingInto) {
   Two two;
   void* block = take(3 * kChunkBytes);
