@@ -329,7 +329,7 @@ int main(int argc, char** argv) {
   body.panels = suite::table<Panel*>(body.count);
   body.equations = suite::table<Equation*>(body.count);
   suite::Barrier barrier(body.threads);
-  uint64_t times[5] = {};
+  suite::Moment moments[6] = {};
   double charge = 0, residual = 0;
   size_t iterations = 0;
   static Solver* solver;
@@ -340,18 +340,18 @@ int main(int argc, char** argv) {
       for (size_t i = from; i < to; ++i) work(i);
     };
     run.start(thread);
-    suite::Stopwatch watch;
+    if (thread == 0) moments[0] = suite::Moment::now();
     each(thread, [&](size_t i) { body.panels[i] = make_panel(body, i); });
     barrier.wait();
     each(thread, [&](size_t i) { body.equations[i] = register_equation(body, i); });
-    barrier.wait([&] { times[0] = watch.ns(); });
+    barrier.wait([&] { moments[1] = suite::Moment::now(); });
     each(thread, [&](size_t i) { make_inverse(body, i); });
     barrier.wait([&] {
-      times[1] = watch.ns();
+      moments[2] = suite::Moment::now();
       solver = new (suite::allocate(sizeof(Solver))) Solver(body);
     });
     double* densities = solver->run(thread);
-    barrier.wait([&] { times[2] = watch.ns(); });
+    barrier.wait([&] { moments[3] = suite::Moment::now(); });
     if (thread == 0) {
       for (size_t i = 0; i < body.count; ++i) charge += densities[i] * body.panels[i]->area;
       residual = solver->residual(densities);
@@ -361,21 +361,18 @@ int main(int argc, char** argv) {
       solver->~Solver();
       suite::release(solver);
     }
-    barrier.wait([&] { times[3] = watch.ns(); });
+    barrier.wait([&] { moments[4] = suite::Moment::now(); });
     each((thread + 1) % body.threads, [&](size_t i) {
       release_equation(body.equations[i]);
       suite::release(body.panels[i]);
     });
-    barrier.wait([&] { times[4] = watch.ns(); });
+    barrier.wait([&] { moments[5] = suite::Moment::now(); });
     run.stop();
   });
   suite::require(residual < 1e-6, "the solution does not solve the equations");
   suite::require(fabs(charge / (4 * kPi) * 1.4 - 1) < 0.03, "the charge is wrong");
-  run.phase("registration", times[0]);
-  run.phase("preconditioner", times[1] - times[0]);
-  run.phase("solver", times[2] - times[1]);
-  run.phase("check", times[3] - times[2]);
-  run.phase("release", times[4] - times[3]);
+  static constexpr const char* kPhases[] = {"registration", "preconditioner", "solver", "check", "release"};
+  for (size_t i = 0; i < 5; ++i) run.phase(kPhases[i], moments[i], moments[i + 1]);
   run.add("panels", static_cast<double>(body.count));
   run.add("iterations", static_cast<double>(iterations));
   run.add("charge", charge / (4 * kPi) * 1.4);

@@ -1,7 +1,7 @@
 // How fast is memory that was allocated in one order read in that order, or in another? Objects of 16 to 32 bytes are
 // linked to trees, built depth first from left to right and read from right to left, and to lists, read in the order
-// of their allocation. lists= is the share of objects in lists, the x axis of the paper's figure. Only reading is
-// timed: access_ns. compact=1 is the paper's baseline, no allocator: objects lie one behind the other, in the order in
+// of their allocation. lists= is the share of objects in lists, the x axis of the paper's figure. Only reading counts:
+// phase.access_ns. compact=1 is the paper's baseline, no allocator: objects lie one behind the other, in the order in
 // which they are read.
 //
 // Trees and lists of a cycle are allocated together and freed when the next cycle's stand, so that all but the first
@@ -143,28 +143,28 @@ int main(int argc, char** argv) {
   Group* groups[2] = {suite::table<Group>(state.groups), suite::table<Group>(state.groups)};
   size_t objects = state.groups * state.items;
   char* memory = state.compact ? suite::table<char>(objects * 32) : nullptr;
-  uint64_t access_ns = 0, allocator_ns = 0;
+  suite::Moment access{}, building{};
   size_t seen = 0;
   run.start();
   for (size_t cycle = 0; cycle < state.cycles; ++cycle) {
     Group* these = groups[cycle % 2];
     Group* others = groups[(cycle + 1) % 2];
-    suite::Stopwatch building;
+    suite::Moment start = suite::Moment::now();
     build(state, these, memory, run.seed() + cycle);
     if (cycle > 0) free_all(state, others);
-    allocator_ns += building.ns();
-    suite::Stopwatch reading;
+    suite::Moment built = suite::Moment::now();
     for (size_t pass = 0; pass < state.passes; ++pass) {
       seen += read_all(state, these);
       asm volatile("" ::: "memory");
     }
-    access_ns += reading.ns();
+    building.add(start, built);
+    access.add(built, suite::Moment::now());
   }
   run.stop();
   free_all(state, groups[(state.cycles - 1) % 2]);
   suite::require(seen == objects * state.passes * state.cycles, "an object was lost");
-  run.phase("access", access_ns);
-  run.phase("build", allocator_ns);
+  run.phase("access", {}, access);
+  run.phase("build", {}, building);
   run.live(2 * objects * 24);
   run.report(seen, suite::mix(seen) + state.sum);
 }

@@ -79,6 +79,19 @@ inline uint64_t hash_bytes(const void* data, size_t size, uint64_t hash = 0xcbf2
   return hash;
 }
 
+// A moment: wall time, and the processor time of all threads until then.
+struct Moment {
+  uint64_t wall_ns, cpu_ns;
+
+  static Moment now() { return {bench::clock_ns(CLOCK_MONOTONIC), bench::clock_ns(CLOCK_PROCESS_CPUTIME_ID)}; }
+
+  // Adds the time from one moment to another, to a sum that begins with {}.
+  void add(const Moment& from, const Moment& to) {
+    wall_ns += to.wall_ns - from.wall_ns;
+    cpu_ns += to.cpu_ns - from.cpu_ns;
+  }
+};
+
 // One run: construct it first in main, read the keys, then begin().
 class Run : public Arguments {
  public:
@@ -125,6 +138,10 @@ class Run : public Arguments {
   // Figures of the program's own.
   void add(const char* key, double value) { extra_.put("%s=%.6g\n", key, value); }
   void phase(const char* name, uint64_t ns) { extra_.put("phase.%s_ns=%zu\n", name, static_cast<size_t>(ns)); }
+  void phase(const char* name, const Moment& from, const Moment& to) {
+    phase(name, to.wall_ns - from.wall_ns);
+    extra_.put("phase.%s_cpu_ns=%zu\n", name, static_cast<size_t>(to.cpu_ns - from.cpu_ns));
+  }
   // The most bytes that the program had asked for and not freed, where it knows.
   void live(size_t bytes) { extra_.put("live_kib=%zu\n", bytes / 1024); }
 

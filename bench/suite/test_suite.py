@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -184,6 +185,18 @@ def test_latencies(row: dict, tmp_path: Path) -> None:
 def test_a_latency_file_that_cannot_be_made() -> None:
     done = run("suite/threadtest", "scale=0.01", "latency=/nonexistent/file")
     assert done.returncode == 1 and "the file for latencies cannot be made" in done.stderr
+
+
+def test_memory_that_runs_out_is_an_error() -> None:
+    limit = 200 << 20
+    done = subprocess.run([str(PROGRAMS / "suite" / "large"), "slots=1000", "low=1000000"], capture_output=True,
+                          text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert done.returncode == 1 and done.stderr == "workload: malloc failed\n" and done.stdout == ""
+
+
+def test_results_that_cannot_be_written_are_an_error() -> None:
+    with open("/dev/full", "w", encoding="ascii") as full:
+        assert subprocess.run([str(PROGRAMS / "suite" / "mmicro"), "scale=0.0001"], stdout=full).returncode == 1
 
 
 def test_latencies_of_requests_are_always_there() -> None:

@@ -125,13 +125,12 @@ bool convert_listed(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
   Span* span = g_partial_pool.adopt(
       size_class, current_shard(),
       [&](Span* listed) {
-        // relaxed: mark_adopted checks it.
-        return is_convertible(listed, load_word(listed, relaxed).count(), cold) && mark_adopted(listed, heap);
+        // relaxed: take_over checks it.
+        return is_convertible(listed, load_word(listed, relaxed).count(), cold) && take_over(heap, listed);
       },
       *looks);
   if (span == nullptr) return false;
   *looks -= 1;
-  heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
   const Bracket bracket(heap, span);
   return bracket.owned() && convert(heap, span, SpanState::hot);
 }
@@ -166,19 +165,25 @@ bool give(Heap* heap, ClassIndex size_class, Block* list) {
   return true;
 }
 
+// Where there are other heaps, what this one gets shares no cache line with theirs: two threads that write to blocks of
+// one line slow each other down (Hoard, section 2.3: actively induced false sharing).
+u32 exact_bytes(usize size) {
+  const u32 bytes = units_for(size) * kQuantum;
+  return several_heaps() ? static_cast<u32>(round_up(bytes, kCacheLine)) : bytes;
+}
+
 // One block of the size that is asked for, from a hole or from a new mixed span of so many slots.
 bool take_exactly(Heap* heap, ClassIndex size_class, usize size, u32 slots) {
-  const u32 bytes = units_for(size) * kQuantum;
+  const u32 bytes = exact_bytes(size);
   Block* block = g_mixed_pool.take(bytes, 1);
   return give(heap, size_class, block != nullptr ? block : g_mixed_pool.make(bytes, slots));
 }
 
 bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
   const u32 bytes = class_layout(size_class).block_bytes;
-  if (size != 0 && bytes >= kCutExactly) {
-    return give(heap, size_class, g_mixed_pool.take(units_for(size) * kQuantum, 1));
-  }
-  return give(heap, size_class, g_mixed_pool.take(bytes, bytes >= kListBytes ? 1 : kListBytes / bytes));
+  if (size != 0 && bytes >= kCutExactly) return give(heap, size_class, g_mixed_pool.take(exact_bytes(size), 1));
+  const Lines lines = several_heaps() ? Lines::whole : Lines::shared;
+  return give(heap, size_class, g_mixed_pool.take(bytes, bytes >= kListBytes ? 1 : kListBytes / bytes, lines));
 }
 
 // Whether this is one of the first blocks of its class in a small process.

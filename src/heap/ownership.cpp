@@ -74,6 +74,15 @@ void let_go(Heap* heap, Span* span) {
   heap->held.fetch_sub(span_bytes(span), relaxed);  // relaxed: a figure for budgets
 }
 
+bool take_over(Heap* heap, Span* span) {
+  // relaxed, both: a figure for budgets. Counted first: the span may be taken away as soon as it is the heap's, and
+  // end.
+  heap->held.fetch_add(span_bytes(span), relaxed);
+  if (mark_adopted(span, heap)) return true;
+  heap->held.fetch_sub(span_bytes(span), relaxed);
+  return false;
+}
+
 void give_up(Heap* heap, Span* span, SpanState from) {
   if (from != SpanState::claimed && !claim(span, from)) return;
   leave_ring(heap, span);

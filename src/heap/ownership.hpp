@@ -9,6 +9,9 @@ namespace coffer {
 // Takes a span out of what the heap holds, before it is shared or ended.
 void let_go(Heap* heap, Span* span);
 
+// Makes a listed span the heap's hot one, and counts it. Under the pool's lock. false: its last block was freed.
+bool take_over(Heap* heap, Span* span);
+
 // A private span of the heap in state `from` (hot, floating, reusable; or claimed, if the caller is the claimant),
 // which is nobody's hot span any more: keeps it as reusable, hands it on, or ends it, as emptiness and slack say. Does
 // nothing if somebody else claims it first. Inside its bracket.

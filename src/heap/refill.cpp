@@ -82,19 +82,17 @@ bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span) {
 }
 
 Span* new_span(Heap* heap, ClassIndex size_class) {
+  // relaxed, both: a figure for budgets. Counted first: who has the record's number from an earlier life may take the
+  // span at once, and end it, and what the record says then is another span's.
+  const usize bytes = kSlotBytes << shape_of(size_class).slots_log2;
+  heap->held.fetch_add(bytes, relaxed);
   Span* span = make_span(size_class, heap);
-  if (span != nullptr) heap->held.fetch_add(span_bytes(span), relaxed);  // relaxed: a figure for budgets
+  if (span == nullptr) heap->held.fetch_sub(bytes, relaxed);
   return span;
 }
 
 Span* adopt(Heap* heap, ClassIndex size_class) {
-  return g_partial_pool.adopt(size_class, current_shard(), [&](Span* span) {
-    // relaxed, both: a figure for budgets. Counted first: the span may be taken away as soon as it is the heap's.
-    heap->held.fetch_add(span_bytes(span), relaxed);
-    if (mark_adopted(span, heap)) return true;
-    heap->held.fetch_sub(span_bytes(span), relaxed);
-    return false;
-  });
+  return g_partial_pool.adopt(size_class, current_shard(), [&](Span* span) { return take_over(heap, span); });
 }
 
 // A reusable span of the heap becomes hot.

@@ -73,10 +73,12 @@ void rob_mailbox(Heap* heap) {
   }
 }
 
-// A look at fields that the owner may be changing: what the claim and the settler find decides.
-void rob_span(Span* span, SpanState from, u32 least) {
-  // acquire: pairs with make_span; the fields are those of the span's life.
+// A look at fields that the owner may be changing: what the claim and the settler find decides. `heap` may name a span
+// that was taken from it and has another owner since: that one is let be.
+void rob_span(const Heap* heap, Span* span, SpanState from, u32 least) {
+  // acquire: pairs with make_span; the fields are those of the span's life. relaxed: a look.
   const RemoteWord word = load_word(span, acquire);
+  if (span->owner.load(relaxed) != heap) return;
   if (word.state() != from || local_count(span) + absent_count(span) + word.count() < least) return;
   if (!claim(span, from)) return;
   take(span, span->owner.load(acquire));  // acquire: as in hand_on_claimed
@@ -85,13 +87,13 @@ void rob_span(Span* span, SpanState from, u32 least) {
 void rob_idle(Heap* heap, u32 most_of_ring) {
   rob_mailbox(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    if (Span* hot = heap->hot[c].get()) rob_span(hot, SpanState::hot, reuse_threshold(hot->capacity.get()));
+    if (Span* hot = heap->hot[c].get()) rob_span(heap, hot, SpanState::hot, reuse_threshold(hot->capacity.get()));
     // The ring's links are its heap's, which may wake up and change them: whatever record they lead to, its claim
     // decides, and the walk ends.
     SpanNumber number = heap->reusable[c].get();
     for (u32 i = 0; number != 0 && i < most_of_ring; ++i) {
       Span* span = span_at(number);
-      rob_span(span, SpanState::reusable, 1);
+      rob_span(heap, span, SpanState::reusable, 1);
       number = span->ring_next.get();
       if (number == heap->reusable[c].get()) break;
     }
@@ -196,7 +198,8 @@ void rob_heaps(Idle which) {
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
       if (slot_use != SlotUse::span) return;
       const bool pages = which == Idle::pages && may_have_idle_page(span);
-      rob_span(span, SpanState::reusable, pages ? 1 : span->capacity.get());
+      // relaxed: whoever it is.
+      rob_span(span->owner.load(relaxed), span, SpanState::reusable, pages ? 1 : span->capacity.get());
     });
   });
 }

@@ -127,10 +127,7 @@ void sum_classes(ClassSums& sums) {
   });
 }
 
-usize makers_bound(ClassIndex size_class) {
-  const ClassLayout shape = span_shape(class_layout(size_class), g_span_choices.least_slots_log2.get());
-  return most_makers() * (kSlotBytes << shape.slots_log2);
-}
+usize makers_bound(ClassIndex size_class) { return most_makers() * (kSlotBytes << shape_of(size_class).slots_log2); }
 
 bool collect_heap(u32 index, HeapStatistics& statistics) {
   if (!start_process() || index >= heaps_ever() || (index == 0 && !fallback_heap_used())) return false;

@@ -12,8 +12,10 @@ MixedPool g_mixed_pool;
 
 namespace {
 
-// Spans of one list that a search looks at. Where the size lies inside the list, many of them are just too small.
-constexpr u32 kLooks = 64;
+// Spans of one list that a search looks at, where the size lies inside the list and some of them are just too small;
+// and tables that it looks into, where alignment decides.
+constexpr u32 kLooksOfList = 8;
+constexpr u32 kLooks = 12;
 
 // A hole with room for a few blocks more, so that choosing among places costs nothing else.
 bool is_wide(u32 hole, u32 units) { return hole >= 2 * units + kUnitsPerPage; }
@@ -98,8 +100,7 @@ void MixedPool::unlink(Shard& shard, Span* span) {
   } else {
     const u32 list = span->listed.get() - 1u;
     shard.heads[list].set(next);
-    // relaxed, both: under the lock.
-    if (next == 0) shard.filled.store(shard.filled.load(relaxed) & ~(u64{1} << list), relaxed);
+    if (next == 0) shard.filled.set(list, false);
   }
   span->next.set(0);
   span->previous.set(0);
@@ -118,8 +119,7 @@ void MixedPool::place(Shard& shard, Span* span, u32 hole) {
   span->next.set(first);
   if (first != 0) span_at(first)->previous.set(number);
   head.set(number);
-  // relaxed, both: under the lock; others look without it, and what they find there decides.
-  shard.filled.store(shard.filled.load(relaxed) | u64{1} << (list - 1), relaxed);
+  if (first == 0) shard.filled.set(list - 1, true);
   span->listed.set(static_cast<u8>(list));
 }
 
@@ -129,26 +129,28 @@ MixedPool::Shard* MixedPool::choose(u32 units, u32 tried) {
   u32 best_list = kHoleLists;
   for (u32 i = 0; i < kShards; ++i) {
     if ((tried >> i) & 1) continue;
-    Shard& shard = shards_[i];
-    // relaxed: only where to look.
-    const u64 filled = shard.filled.load(relaxed) >> hole_list(units);
-    if (filled == 0 || lowest_bit(filled) >= best_list) continue;
-    best = &shard;
-    best_list = lowest_bit(filled);
+    const u32 list = shards_[i].filled.next(hole_list(units));
+    if (list >= best_list) continue;
+    best = &shards_[i];
+    best_list = list;
   }
   return best;
 }
 
 // A span with a hole for `units` at a multiple of `align`; the smallest that will do, by lists.
 Span* MixedPool::find(Shard& shard, u32 units, u32 align) {
-  // relaxed: under the lock.
-  u64 filled = shard.filled.load(relaxed) & ~low_mask(hole_list(units));
-  for (; filled != 0; filled &= filled - 1) {
-    SpanNumber number = shard.heads[lowest_bit(filled)].get();
-    for (u32 looks = 0; number != 0 && looks < kLooks; ++looks) {
+  u32 looks = kLooks;
+  for (u32 list = hole_list(units); (list = shard.filled.next(list)) < kHoleLists; ++list) {
+    SpanNumber number = shard.heads[list].get();
+    for (u32 i = 0; number != 0 && i < kLooksOfList; ++i) {
       Span* span = span_at(number);
       const u32 hole = hole_of(span);
-      if (hole >= units + align - 1 || (hole >= units && map_of(span).has_hole(units, align))) return span;
+      if (hole >= units + align - 1) return span;
+      // Only where it starts decides. A look into the table takes as long as all the rest.
+      if (hole >= units && looks > 0) {
+        --looks;
+        if (map_of(span).has_hole(search_start(span), units, align)) return span;
+      }
       number = span->next.get();
     }
   }
@@ -166,8 +168,18 @@ void MixedPool::retire(Shard& shard, Span* span) {
 
 // --- Blocks. ---
 
+MixedPool::Piece MixedPool::piece_of(u32 bytes, Lines lines) {
+  constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
+  const u32 units = static_cast<u32>(bytes / kQuantum);
+  const u32 natural = units & (0 - units);
+  if (natural >= kUnitsPerLine) return {units, kUnitsPerLine, 1};
+  // So many blocks end where a line does.
+  if (lines == Lines::whole) return {units, kUnitsPerLine, kUnitsPerLine / natural};
+  return {units, natural, 1};
+}
+
 // Cuts up to `most` blocks; found[i]: their units. Returns their number, which may be 0 where the hole was an old one.
-u32 MixedPool::cut(Shard& shard, Span* span, u32 units, u32 align, u32 most, u32* found) {
+u32 MixedPool::cut(Shard& shard, Span* span, const Piece& piece, u32 most, u32* found) {
   UnitMap map = map_of(span);
   u32 count = 0;
   u32 largest = 0;
@@ -176,25 +188,27 @@ u32 MixedPool::cut(Shard& shard, Span* span, u32 units, u32 align, u32 most, u32
   set_search_start(span, first);
   for (u32 from = first; from < map.units();) {
     const u32 to = map.next_used(from);
-    u32 at = static_cast<u32>(round_up(from, align));
-    if (at + units <= to) {
+    u32 at = static_cast<u32>(round_up(from, piece.align));
+    if (at + piece.all() <= to) {
       if (at - from > largest) largest = at - from;
-      for (; at + units <= to && count < most; at += units) {
-        map.add(at, units);
-        found[count++] = at;
-        touched |= pages_of(at, at + units);
+      for (; at + piece.all() <= to && count + piece.blocks <= most; at += piece.all()) {
+        for (u32 i = 0; i < piece.blocks; ++i) {
+          map.add(at + i * piece.units, piece.units);
+          found[count++] = at + i * piece.units;
+        }
+        touched |= pages_of(at, at + piece.all());
       }
       from = at;
     }
     if (to - from > largest) largest = to - from;
-    if (count == most) {
+    if (count + piece.blocks > most) {
       // The rest is not looked at: no hole there is larger than the largest was.
       if (hole_of(span) > largest) largest = hole_of(span);
       break;
     }
     from = to < map.units() ? map.next_free(to) : to;
   }
-  set_live(shard, span, span->cut.get() + count * units);
+  set_live(shard, span, span->cut.get() + count * piece.units);
   span->absent.set(span->absent.get() & ~touched);
   place(shard, span, largest);
   return count;
@@ -227,24 +241,23 @@ u32 MixedPool::cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* foun
   return count;
 }
 
-Block* MixedPool::take(u32 bytes, u32 most) {
-  const u32 units = static_cast<u32>(bytes / kQuantum);
-  const u32 natural = units & (0 - units);
-  const u32 align = natural < kCacheLine / kQuantum ? natural : kCacheLine / kQuantum;
+Block* MixedPool::take(u32 bytes, u32 most, Lines lines) {
+  const Piece piece = piece_of(bytes, lines);
   if (most > kMostTaken) most = kMostTaken;
   u32 found[kMostTaken];
   u32 count = 0;
   uptr start = 0;
   // A shard that was chosen may turn out to have no such hole.
   for (u32 tried = 0; count == 0;) {
-    Shard* shard = choose(units, tried);
+    Shard* shard = choose(piece.all(), tried);
     if (shard == nullptr) return nullptr;
     LockGuard guard(shard->lock);
     while (count == 0) {
-      Span* span = find(*shard, units, align);
+      Span* span = find(*shard, piece.all(), piece.align);
       if (span == nullptr) break;
       start = span_start(span);
-      count = most == 1 ? cut_one(*shard, span, units, align, found) : cut(*shard, span, units, align, most, found);
+      count =
+          most == 1 ? cut_one(*shard, span, piece.units, piece.align, found) : cut(*shard, span, piece, most, found);
     }
     tried |= 1u << (shard - shards_);
   }

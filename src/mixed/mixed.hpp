@@ -20,7 +20,7 @@
 #pragma once
 
 #include "arena/arena.hpp"
-#include "mixed/unit_map.hpp"
+#include "mixed/hole_lists.hpp"
 #include "span/span.hpp"
 
 namespace coffer {
@@ -30,15 +30,7 @@ inline constexpr u32 kMostTaken = 128;  // blocks that one call of take() cuts
 inline constexpr usize kMixedFloor = usize{4} << 20;
 inline constexpr u32 kMixedPerLive = 2;
 
-// Lists by largest hole, four to a doubling: 1, 2, 3, 4, 5, 6, 7, 8 to 9, 10 to 11 ... up to 16,384 units.
-inline constexpr u32 kHoleLists = 54;
-constexpr u32 hole_list(u32 hole) {
-  if (hole < 4) return hole - 1;
-  const u32 doubling = highest_bit(hole);
-  return 4 * (doubling - 1) - 1 + ((hole >> (doubling - 2)) & 3);
-}
-static_assert(hole_list(4) == 3 && hole_list(7) == 6 && hole_list(8) == 7 && hole_list(9) == 7);
-static_assert(hole_list(kMaxSpanSlots * kUnitsPerSlot) < kHoleLists);
+enum class Lines : bool { shared, whole };
 
 class MixedPool {
  public:
@@ -50,8 +42,9 @@ class MixedPool {
   Block* make(u32 bytes, u32 slots);
 
   // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one span, linked; nullptr: no hole fits. Multiples
-  // of 32 are aligned to 32, of 64 to a cache line, as in spans of their class.
-  Block* take(u32 bytes, u32 most);
+  // of 32 are aligned to 32, of 64 to a cache line, as in spans of their class. Whole lines: no other block is on the
+  // cache lines that these are on, so that they may go to another thread than their neighbours (Hoard, section 2.3).
+  Block* take(u32 bytes, u32 most, Lines lines = Lines::shared);
   // Frees a block and returns its bytes. 0: no block starts there.
   usize release(Span* span, void* block);
   // Usable bytes of a block; 0: no block starts there.
@@ -90,7 +83,7 @@ class MixedPool {
   static constexpr u32 kShards = 8;
   struct alignas(kCacheLine) Shard {
     SpinLock lock;
-    Atomic<u64> filled;  // bit i: list i is not empty; written under the lock, read without it to skip
+    FilledLists filled;
     Owned<SpanNumber> heads[kHoleLists];
     Owned<usize> held;  // bytes of its spans
     Owned<usize> live;  // and of what is in use in them
@@ -100,6 +93,13 @@ class MixedPool {
   };
 
   Shard& shard_of(const Span* span) { return shards_[(span_number(span) / kMaxSpanSlots) % kShards]; }
+  // What is cut at once: `blocks` blocks of `units`, one after the other, the first at a multiple of `align`.
+  struct Piece {
+    u32 units, align, blocks;
+    u32 all() const { return units * blocks; }
+  };
+  static Piece piece_of(u32 bytes, Lines lines);
+
   bool is_block(const Shard& shard, const Span* span, uptr address) const;
   bool grow(usize bytes);
   void shrink(usize bytes);
@@ -112,7 +112,7 @@ class MixedPool {
   void unlink(Shard& shard, Span* span);
   Shard* choose(u32 units, u32 tried);
   Span* find(Shard& shard, u32 units, u32 align);
-  u32 cut(Shard& shard, Span* span, u32 units, u32 align, u32 most, u32* found);
+  u32 cut(Shard& shard, Span* span, const Piece& piece, u32 most, u32* found);
   u32 cut_one(Shard& shard, Span* span, u32 units, u32 align, u32* found);
   void end(Span* span);
 

@@ -88,9 +88,9 @@ class UnitMap {
     }
     return largest;
   }
-  // Whether `count` free units follow each other from a multiple of `align` (a power of two) on.
-  bool has_hole(u32 count, u32 align) const {
-    for (u32 from = next_free(0); from < units_;) {
+  // Whether `count` free units follow each other from a multiple of `align` (a power of two) on, at `start` or later.
+  bool has_hole(u32 start, u32 count, u32 align) const {
+    for (u32 from = next_free(start); from < units_;) {
       const u32 to = next_used(from);
       if (round_up(from, align) + count <= to) return true;
       from = to < units_ ? next_free(to) : to;

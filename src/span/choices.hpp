@@ -24,6 +24,11 @@ inline const ClassLayout& class_layout(ClassIndex size_class) {
   return COFFER_UNLIKELY(g_span_choices.flat.get() != 0) ? kFlatLayout[size_class] : kLayout[size_class];
 }
 
+// What a span of the class is when it is made.
+inline ClassLayout shape_of(ClassIndex size_class) {
+  return span_shape(class_layout(size_class), g_span_choices.least_slots_log2.get());
+}
+
 inline void span_choices_start() {
   const config::Options& options = config::options();
   g_span_choices.reuse_shift.set(reuse_shift(options.empty_fraction));

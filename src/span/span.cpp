@@ -69,7 +69,7 @@ u64 touched_pages(const Span* span) {
 }
 
 Span* make_span(ClassIndex size_class, Heap* owner) {
-  const ClassLayout layout = span_shape(class_layout(size_class), g_span_choices.least_slots_log2.get());
+  const ClassLayout layout = shape_of(size_class);
   const u32 slots = 1u << layout.slots_log2;
   const u32 shard = current_shard();
   const SlotRun run = acquire_slots(slots, slots, shard);

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <semaphore>
+#include <set>
 
 #include "heap/forks.hpp"
 #include "mixed/mixed.hpp"
@@ -221,6 +222,29 @@ FRESH_TEST(MixedPages, TheReclaimerGivesThemBack) {
   for (int i = 0; i < 1000 && !survivors.are_alone(); ++i) usleep(10'000);
   EXPECT_TRUE(survivors.are_alone()) << survivors.resident();
   survivors.expect_whole();
+}
+
+// --- Lines. ---
+
+// Actively induced false sharing (Hoard, section 2.3): the first blocks of several threads lay on one line.
+FRESH_TEST(MixedLines, TwoThreadsGetNoBlocksOfOneLine) {
+  Two two;
+  changeable_options().mixed = config::MixedPolicy::automatic;
+  std::set<uptr> ours, theirs;
+  const auto get = [](std::set<uptr>& lines, usize size) {
+    void* block = take(size);
+    ASSERT_TRUE(is_mixed(span_of(block))) << size;
+    const uptr start = reinterpret_cast<uptr>(block);
+    for (uptr line = start / kCacheLine; line <= (start + size - 1) / kCacheLine; ++line) lines.insert(line);
+  };
+  for (usize size = 1; size <= 1000; size += 37) {
+    for (int i = 0; i < 3; ++i) {
+      get(ours, size);
+      two.other.run([&] { get(theirs, size); });
+    }
+  }
+  for (const uptr line : ours) EXPECT_EQ(theirs.count(line), 0u);
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 }  // namespace

@@ -111,6 +111,31 @@ FRESH_TEST(RobIdle, TakesMailReusableAndHotSpansOfAHeapThatSleeps) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// A heap that sleeps goes on naming the span that was taken from it.
+FRESH_TEST(RobIdle, LeavesSpansThatAnotherHeapHasNow) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Sleeper sleeper;
+  Blocks theirs;
+  sleeper.thread.run([&] { theirs = take_many(2); });
+  look_for_long(t_heap);
+  ASSERT_TRUE(settle_unsettled());
+  Span* span = span_of(theirs[0]);
+  ASSERT_EQ(state_of(span), SpanState::listed);
+  void* mine = take();
+  ASSERT_EQ(span_of(mine), span);
+  ASSERT_EQ(state_of(span), SpanState::hot);
+  ASSERT_EQ(sleeper.heap->hot[kClass].get(), span);
+  Worker robber;
+  for (u32 i = 0; i < 40; ++i) {
+    robber.run([] { rob_idle_heaps(own_heap()); });
+    take_many(kBlocksPerPage + 1, 512);  // this heap is at work
+  }
+  EXPECT_EQ(sleeper.heap->hot[kClass].get(), span) << "it still does";
+  EXPECT_EQ(owner_of(span), t_heap);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 FRESH_TEST(RobIdle, LeavesHeapsAlone) {
   start_heaps(usize{1} << 20);
   own_heap();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "interleavings/lives.hpp"
+#include "mixed/mixed.hpp"
 
 namespace coffer {
 namespace {
@@ -154,6 +155,92 @@ FRESH_TEST(SpanLifeOrders, TheOwnerGetsItsMailAndGoesOn) {
                  give_many(blocks, 9);
                  give_many(more);
                });
+}
+
+// --- What a heap holds. ---
+
+// Whoever meets a span finds that its heap has counted it: for it may be taken at once, and end, before the heap's
+// thread goes on.
+class CountedLife : public Life {
+ public:
+  explicit CountedLife(usize slack = 0) : Life(slack) {
+    for (u32 i = 1; i < 6; ++i) watch(&heap_by_index(i)->held, sizeof(Atomic<usize>));
+  }
+  // `run`, and at any moment of it a look.
+  void explore_acquiring(const std::function<void()>& prepare, const std::function<void()>& run,
+                         const std::function<void()>& free_rest) {
+    Heap* heap = nullptr;
+    bool at_it = false;
+    explore({{[&] {
+                prepare();
+                heap = own_heap();
+              },
+              [&] {
+                at_it = true;
+                run();
+                at_it = false;
+              }},
+             {nullptr,
+              [&] {
+                if (at_it) {
+                  EXPECT_LE(owned_by(heap), held_by(heap));
+                }
+              }}},
+            free_rest, 1);
+  }
+
+ private:
+  static usize owned_by(const Heap* heap) {
+    usize bytes = 0;
+    for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
+      if (use != ChunkUse::spans) return;
+      for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
+        if (slot_use == SlotUse::span && owner_of(span) == heap) bytes += span_bytes(span);
+      });
+    });
+    return bytes;
+  }
+};
+
+FRESH_TEST(HeldOrders, ASpanIsCountedBeforeItIsMade) {
+  CountedLife life;
+  void* block = nullptr;
+  life.explore_acquiring([] {}, [&] { block = take(kBytes); }, [&] { give(block); });
+}
+
+FRESH_TEST(HeldOrders, ASpanIsCountedBeforeItIsAdopted) {
+  CountedLife life;
+  Blocks blocks;
+  void* more = nullptr;
+  life.explore_acquiring(
+      [&] {
+        blocks = take_shared_span();
+        give_now(blocks, 0, 8);
+      },
+      [&] { more = take(kBytes); },
+      [&] {
+        give_many(blocks, 8);
+        give(more);
+      });
+}
+
+FRESH_TEST(HeldOrders, AListedSpanIsCountedBeforeItIsConverted) {
+  CountedLife life;
+  Blocks blocks;
+  void* more = nullptr;
+  life.explore_acquiring(
+      [&] {
+        changeable_options().mixed = config::MixedPolicy::never;
+        blocks = take_shared_span();
+        give_now(blocks, 0, 8);
+        changeable_options().mixed = config::MixedPolicy::always;
+      },
+      [&] { more = take(kBytes / 2); },
+      [&] {
+        EXPECT_TRUE(is_mixed(span_of(more)));
+        give_many(blocks, 8);
+        give(more);
+      });
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ struct Model {
     }
     ASSERT_EQ(map.count_used(), used);
     ASSERT_EQ(map.largest_hole(), largest);
-    ASSERT_EQ(map.has_hole(largest == 0 ? 1 : largest, 1), largest != 0);
-    ASSERT_FALSE(map.has_hole(largest + 1, 1));
+    ASSERT_EQ(map.has_hole(0, largest == 0 ? 1 : largest, 1), largest != 0);
+    ASSERT_FALSE(map.has_hole(0, largest + 1, 1));
     ASSERT_TRUE(map.is_whole());
   }
 };

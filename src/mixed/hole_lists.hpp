@@ -1,0 +1,45 @@
+// The lists that a shard keeps its mixed spans on, by their largest hole: which one is a hole's, and which have spans.
+#pragma once
+
+#include "base/atomic.hpp"
+#include "mixed/unit_map.hpp"
+
+namespace coffer {
+
+// Lists by largest hole: one for each size below 32 units, then sixteen to a doubling, up to 16,384 units. So fine,
+// the first span of a list nearly always has room, and the hole that is taken is little larger than what is asked for.
+inline constexpr u32 kExactHoles = 32, kListsPerDoubling = kExactHoles / 2;
+constexpr u32 hole_list(u32 hole) {
+  if (hole < kExactHoles) return hole - 1;
+  const u32 doubling = highest_bit(hole / kListsPerDoubling);
+  return kExactHoles - 1 + (doubling - 1) * kListsPerDoubling + ((hole >> doubling) & (kListsPerDoubling - 1));
+}
+inline constexpr u32 kHoleLists = hole_list(kMaxSpanSlots * kUnitsPerSlot) + 1;
+static_assert(hole_list(1) == 0 && hole_list(31) == 30 && hole_list(32) == 31 && hole_list(33) == 31);
+static_assert(hole_list(34) == 32 && hole_list(63) == 46 && hole_list(64) == 47 && hole_list(127) == 62);
+static_assert(kHoleLists == 176 && kHoleLists <= 254, "and one more counts in a byte");
+
+// Which lists are not empty. Written under the shard's lock, read without it to skip.
+class FilledLists {
+ public:
+  // The first list from `list` on, or kHoleLists. relaxed, all: who looks without the lock finds out under it.
+  u32 next(u32 list) const {
+    u64 skip = low_mask(list % 64);
+    for (u32 i = list / 64; i < kWords; ++i, skip = 0) {
+      const u64 found = words_[i].load(relaxed) & ~skip;  // relaxed: as above
+      if (found != 0) return i * 64 + lowest_bit(found);
+    }
+    return kHoleLists;
+  }
+  void set(u32 list, bool filled) {
+    const u64 bit = u64{1} << (list % 64);
+    const u64 word = words_[list / 64].load(relaxed);  // relaxed, both: under the lock
+    words_[list / 64].store(filled ? word | bit : word & ~bit, relaxed);
+  }
+
+ private:
+  static constexpr u32 kWords = static_cast<u32>(divide_up(kHoleLists, 64));
+  Atomic<u64> words_[kWords];
+};
+
+}  // namespace coffer
