@@ -61,7 +61,11 @@ def suite_figures(entry: dict, results: dict[str, str]) -> Figures:
     found["time_ns"] = number(found, metric["key"], where)
     if metric.get("per"):
         found["time_ns"] /= number(found, metric["per"], where)
-    if "cpu_ns" in found and "operations" in found:
+    # Processor time of what the metric is of, where the program says it; else of the whole measured part.
+    own = metric["key"].removesuffix("_ns") + "_cpu_ns"
+    if own in found:
+        found["cpu_ns"] = float(found[own]) / (number(found, metric["per"], where) if metric.get("per") else 1.0)
+    elif "cpu_ns" in found and "operations" in found:
         found["cpu_ns"] = float(found["cpu_ns"]) / max(1.0, float(found["operations"]))
     return found
 

@@ -109,6 +109,16 @@ def test_figures_of_the_suite() -> None:
         "digest": "00ff",
         "phase.a_ns": 9,
     }
+    phase = {**ENTRY, "metric": {"key": "phase.a_ns", "per": "operations"}}
+    assert suite.suite_figures(
+        phase, {"phase.a_ns": "10", "phase.a_cpu_ns": "6", "cpu_ns": "99", "operations": "2"}
+    ) == {
+        "phase.a_ns": 10,
+        "phase.a_cpu_ns": 6,
+        "operations": 2,
+        "time_ns": 5.0,
+        "cpu_ns": 3.0,
+    }
     with pytest.raises(BenchError, match="x: no figure wall_ns"):
         suite.suite_figures(ENTRY, {"operations": "1"})
 
