@@ -5,6 +5,10 @@ PRESET ?= release
 PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc)
+# Of `make bench`: QUICK=1, SCALE=0.1, BENCH_OPTIONS="--only larson --rounds 3" (coffer bench --help).
+QUICK ?=
+SCALE ?=
+BENCH_OPTIONS ?=
 
 build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
@@ -12,7 +16,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt models bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
+.PHONY: build tools run test test-rt models bench bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -44,6 +48,12 @@ test-rt:  ## the real-time heap's tests; RT_LONG=1: the long ones too
 models:  ## explores every model of models/ whole, and finds the faults seeded in them
 	@tools/setup.sh models
 	@python3 models/run.py --jobs $(JOBS)
+
+bench:  ## Coffer beside all others, on the papers' experiments and real programs: under an hour (QUICK=1: 5 minutes)
+	@tools/setup.sh $(build_sets) tools test
+	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries coffer_variants bench_programs coffer_bench
+	@$(build_dir)/bin/coffer bench peers || echo "going on without what is missing"
+	@$(build_dir)/bin/coffer bench $(if $(QUICK),--quick) $(if $(SCALE),--scale $(SCALE)) $(BENCH_OPTIONS)
 
 bench-quick:  ## Coffer beside glibc and the allocators that Debian has
 	@tools/setup.sh $(build_sets) test

@@ -12,9 +12,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from allocators import NAMES, TOP, Allocator, BenchError, find
-from callgrind import require_tools, run_callgrind
-from rows import ROWS, Row
+from coffer_bench.allocators import NAMES, TOP, Allocator, BenchError, find
+from coffer_bench.callgrind import require_tools, run_callgrind
+from coffer_bench.rows import ROWS, Row
 
 ENTRIES = {"malloc", "calloc", "realloc"}  # an operation is a call of any of these
 

@@ -12,9 +12,9 @@ import re
 import sys
 from pathlib import Path
 
-from allocators import NAMES, TOP, Allocator, BenchError, find
-from callgrind import count_by_address, disassemble, require_tools
-from instructions import CASES, ROUNDS, Case
+from coffer_bench.allocators import NAMES, TOP, Allocator, BenchError, find
+from coffer_bench.callgrind import count_by_address, disassemble, require_tools
+from coffer_bench.counts import CASES, ROUNDS, Case
 
 # Read-modify-write in one step, and the full fence, which costs as much. An xchg with memory locks without saying so;
 # one between registers is a filler.

@@ -19,11 +19,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import index_inputs
-from allocators import TOP, Allocator, BenchError, describe, machine_facts, parse_line, run, verify_library
-from index_rows import JUDGED_SIZES, ORDERS, PROGRAMS, RINGS_512, ROWS, SIMULATED_ONLY, ProgramRow, Row
+from coffer_bench import index_inputs
+from coffer_bench.allocators import TOP, Allocator, BenchError, describe, machine_facts, parse_line, run, verify_library
+from coffer_bench.index_rows import JUDGED_SIZES, ORDERS, PROGRAMS, RINGS_512, ROWS, SIMULATED_ONLY, ProgramRow, Row
 from memory import choose_allocators
-from report import format_table
+from coffer_bench.simulate import TLB, can_simulate, list_accesses, simulate
+from coffer_bench.tables import format_table
 
 sys.path.insert(0, str(TOP / "tools"))
 
@@ -34,8 +35,6 @@ from coffer.index.survey import Sizes, survey
 PARTS = ("survey", "time", "simulated")
 # Coffer with parts of placement switched off; left out where the library does not know the option.
 VARIANTS = {"flat": "placement:flat", "nocolour": "colour:false"}
-TLB = "4096:1:64"
-TLB2 = "4096:256:8"
 MEAN_LINE, LEAST_LINE = "mean share, all sizes", "least share, all"
 LEAST_MEAN_SHARE, LEAST_SHARE, RING_TARGET = 0.99, 0.9, 1.1
 # Not an allocator: rings whose blocks the program places itself, as evenly as can be. What they cost is the machine's.
@@ -253,42 +252,15 @@ def ring_over_ideal(samples: Samples, name: str, order: str) -> float | None:
 
 # The simulator.
 
-def list_accesses(allocator: Allocator, row: Row, settings: Settings) -> bytes:
-    """The addresses of a lap: each process's, one after the other."""
-    command = row.list_command(settings.programs)
-    texts = []
-    for _ in range(row.processes):
-        done = subprocess.run(command, env=allocator.environment(), capture_output=True)
-        if done.returncode:
-            raise BenchError(f"{row.name} under {allocator.name}: {done.stderr.decode(errors='replace').strip()}")
-        verify_library(allocator, done.stdout.split(b"\n", 1)[0].decode().removeprefix("# library="))
-        texts.append(done.stdout)
-    return b"process\n".join([b"", *texts])
-
-
-def simulate(text: bytes, settings: Settings, cores: int, caches: geometry.Machine, l2: bool) -> dict[str, float]:
-    command = [str(settings.build_dir.resolve() / "libexec" / "coffer" / "simulate"), f"l1={caches.l1}",
-               f"cores={cores}", f"tlb={TLB}", f"tlb2={TLB2}", *([f"l2={caches.l2}"] if l2 else [])]
-    done = subprocess.run(command, input=text, capture_output=True)
-    if done.returncode:
-        raise BenchError(done.stderr.decode(errors="replace").strip())
-    return json.loads(done.stdout)
-
-
-def can_simulate(row: Row) -> bool:
-    """No prefetcher is simulated, so that a ring in ascending order is the same as one in random order."""
-    return row.steps and row.arguments.get("order") != "ascending"
-
-
 def simulated_part(allocators: list[Allocator], rows: list[Row], settings: Settings) -> dict[str, dict[str, dict]]:
     """By row and allocator: what misses on the paper's machine and on this one."""
     found: dict[str, dict[str, dict]] = {}
     for row in rows:
         progress(f"simulated: {row.name}")
         for allocator in allocators:
-            text = list_accesses(allocator, row, settings)
-            t2 = simulate(text, settings, row.cores, geometry.MACHINES["t2"], l2=False)
-            here = simulate(text, settings, row.cores, geometry.this_machine(), l2=True)
+            text = list_accesses(allocator, row, settings.programs)
+            t2 = simulate(text, settings.build_dir, row.cores, geometry.MACHINES["t2"], l2=False)
+            here = simulate(text, settings.build_dir, row.cores, geometry.this_machine(), l2=True)
             found.setdefault(row.name, {})[allocator.name] = {
                 "t2": t2["l1"], "l1": here["l1"], "l2": here["l2"], "pages": here["pages"], "tlb": here["tlb"],
                 "indices": here["indices"], "lines": here["lines"]}

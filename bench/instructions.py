@@ -10,45 +10,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
-from allocators import NAMES, TOP, Allocator, BenchError, find
-from callgrind import count_all, function_length, require_tools
-from report import format_table
-
-# A multiple of everything that recurs in workloads/instructions.cpp: batches, windows, orders of freeing.
-ROUNDS = 32_000
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    arguments: tuple[str, ...]
-    allocation: str = "malloc"
-
-
-CASES = [
-    Case("malloc(64) + free", ("what=pair", "size=64")),
-    Case("malloc(1024) + free", ("what=pair", "size=1024")),
-    Case("malloc(16..512) + free", ("what=mixed",)),
-    Case("calloc(64) + free", ("what=calloc", "size=64"), "calloc"),
-    Case("window of 100, 64 B", ("what=window", "size=64")),
-    Case("batch of 1,000, random order, 64 B", ("what=batch", "size=64")),
-    Case("replace in 1,000, 16..512 B", ("what=replace",)),
-    Case("malloc(64), free by another thread", ("what=remote", "size=64")),
-]
-
-Counts = dict[tuple[str, str], float]  # by case and allocator
-
-# Limits, by case and library; see docs/architecture.md.
-BUDGETS = {
-    ("malloc(64) + free", "coffer"): 42.0,
-    ("malloc(64) + free", "nocheck"): 36.0,
-    ("batch of 1,000, random order, 64 B", "nocheck"): 44.0,
-}
-
+from coffer_bench.allocators import NAMES, TOP, BenchError, find
+from coffer_bench.callgrind import require_tools
+from coffer_bench.counts import BUDGETS, CASES, Case, Counts, count_cases
+from coffer_bench.tables import format_table
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -58,31 +25,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--assert", dest="strict", action="store_true", help="only cases with a budget; exit 1 if over")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     return parser.parse_args()
-
-
-def count_rounds(allocator: Allocator, program: Path, case: Case) -> float:
-    """Instructions of a round of the program, after everything that happens only at the start."""
-    once, twice = (count_all(allocator, [str(program), *case.arguments, f"rounds={n}"]) for n in (ROUNDS, 2 * ROUNDS))
-    return (twice - once) / ROUNDS
-
-
-def count_cases(cases: list[Case], allocators: list[Allocator], programs: Path, jobs: int) -> Counts:
-    stub_library = programs / "libbench_stub.so"
-    stubs = {name: function_length(stub_library, f"bench_stub_{name}") for name in ("malloc", "calloc", "free")}
-    glibc = Allocator("glibc", None)
-    with ThreadPoolExecutor(jobs) as pool:
-        empty = {case.name: pool.submit(count_rounds, glibc, programs / "instructions_stub", case) for case in cases}
-        full = {
-            (case.name, allocator.name): pool.submit(count_rounds, allocator, programs / "instructions", case)
-            for case in cases
-            for allocator in allocators
-        }
-        return {
-            (case.name, allocator.name): full[case.name, allocator.name].result() - empty[case.name].result()
-            + stubs[case.allocation] + stubs["free"]
-            for case in cases
-            for allocator in allocators
-        }
 
 
 def print_table(counts: Counts, cases: list[Case], names: list[str]) -> None:

@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 
 import instructions
-import report
-from allocators import NAMES, OURS, TOP, Allocator, BenchError, describe, find, machine_facts, run
-from callgrind import require_tools
-from rows import ROWS, Row
+from coffer_bench import tables as report
+from coffer_bench.allocators import NAMES, OURS, TOP, Allocator, BenchError, describe, find, machine_facts, run
+from coffer_bench.callgrind import require_tools
+from coffer_bench.rows import ROWS, Row
 
 # A busy machine takes longer: after LEAST_ROUNDS no further one begins that would end later than this.
 LEAST_ROUNDS = 5

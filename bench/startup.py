@@ -15,8 +15,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from allocators import NAMES, THP_SETTING, TOP, Allocator, BenchError, describe, find, huge_pages, machine_facts, run
-from report import format_table
+from coffer_bench.allocators import (
+    NAMES,
+    THP_SETTING,
+    TOP,
+    Allocator,
+    BenchError,
+    describe,
+    find,
+    huge_pages,
+    machine_facts,
+    run,
+)
+from coffer_bench.tables import format_table
 
 # KiB above glibc's; see docs/architecture.md.
 BUDGET = 200

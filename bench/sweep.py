@@ -26,7 +26,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from allocators import TOP, Allocator, BenchError, describe, find, machine_facts, parse_line, verify_library
+from coffer_bench.allocators import (
+    TOP,
+    Allocator,
+    BenchError,
+    describe,
+    find,
+    machine_facts,
+    parse_line,
+    verify_library,
+)
 
 SEED = 7
 OPTIONS = {

@@ -14,16 +14,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import allocators
-import callgrind
+from coffer_bench import allocators, callgrind, patterns, peers
 import calls
 import fast_path
 import instructions
 import memory
-import peers
-import report
+from coffer_bench import tables as report
 import startup
-from rows import ROWS, Row
+from coffer_bench.rows import ROWS, Row
 
 PROGRAMS = Path(os.environ.get("BENCH_PROGRAMS", allocators.TOP / "build" / "bench"))
 ROW = Row("a row", "pairs", 100, memory=True)
@@ -261,7 +259,7 @@ def test_missed_targets_are_named() -> None:
 
 
 def test_a_stuck_run_has_no_figure() -> None:
-    row = next(row for row in memory.ROWS if row.run == memory.STOPPED)
+    row = next(row for row in memory.ROWS if row.run == patterns.STOPPED)
     runs = [sample(stuck=1.0), sample(stuck=0.0)]
     assert memory.cell(row, runs) == "stuck 1/2"
     assert memory.missed(memory_samples(row, coffer=runs, glibc=[sample()]), [row]) == [f"{row.name}: stuck"]
@@ -270,7 +268,7 @@ def test_a_stuck_run_has_no_figure() -> None:
 
 def test_a_bound_is_compared_with_its_limit_and_with_what_was_held() -> None:
     def lines(**figures: float) -> list[str]:
-        return memory.bounds({memory.RING.key: {"coffer": [sample(heaps=2.0, **figures)]}})
+        return memory.bounds({patterns.RING.key: {"coffer": [sample(heaps=2.0, **figures)]}})
 
     limit = 1.5 * 1000 + 2 * 128 + 16 * 1024
     assert not any(word in lines(bound_kib=limit)[0] for word in ("OVER", "BROKEN"))
@@ -294,7 +292,7 @@ def test_a_failing_pattern_is_reported_and_the_others_stay(tmp_path: Path) -> No
 def test_peers_without_cargo_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert peers.build(tmp_path) == ([], "cargo is missing")
-    with pytest.raises(allocators.BenchError, match="python3 bench/peers.py builds it"):
+    with pytest.raises(allocators.BenchError, match="coffer bench peers builds it"):
         allocators.find(["snmalloc"], tmp_path)
 
 

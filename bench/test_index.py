@@ -13,10 +13,20 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import allocators
+from coffer_bench import allocators
 import index
-import index_inputs
-from index_rows import JUDGED_SIZES, ORDERS, PROGRAMS, RINGS_512, ROWS, SIMULATED_ONLY, ListRow, ProgramRow, Row
+from coffer_bench import index_inputs
+from coffer_bench.index_rows import (
+    JUDGED_SIZES,
+    ORDERS,
+    PROGRAMS,
+    RINGS_512,
+    ROWS,
+    SIMULATED_ONLY,
+    ListRow,
+    ProgramRow,
+    Row,
+)
 
 BENCH = Path(os.environ.get("BENCH_PROGRAMS", allocators.TOP / "build" / "bench"))
 SETTINGS = index.Settings(BENCH.parent, rounds=1, scale=0.002)
@@ -25,7 +35,7 @@ STEPPING = [row for row in [*ROWS, *SIMULATED_ONLY] if row.steps]
 
 
 def accesses(row: Row) -> list[tuple[int, int]]:
-    text = index.list_accesses(GLIBC, row, SETTINGS).decode()
+    text = index.list_accesses(GLIBC, row, SETTINGS.programs).decode()
     lines = [line.split() for line in text.splitlines() if line[0] not in "#p"]
     return [(int(stream), int(address, 16)) for stream, address in lines]
 
@@ -81,8 +91,8 @@ def test_wrong_arguments_are_refused(arguments: list[str]) -> None:
 def test_simulated_figures_are_of_the_addresses() -> None:
     """A ring of 256 blocks, 512 bytes apart: 4 indices of 128 on the paper's machine, 8 of 64 on one like this."""
     text = "".join(f"0 {0x10000 + number * 512}\n" for number in range(256)).encode()
-    t2 = index.simulate(text, SETTINGS, 1, index.geometry.MACHINES["t2"], l2=False)
-    common = index.simulate(text, SETTINGS, 1, index.geometry.MACHINES["common"], l2=True)
+    t2 = index.simulate(text, SETTINGS.build_dir, 1, index.geometry.MACHINES["t2"], l2=False)
+    common = index.simulate(text, SETTINGS.build_dir, 1, index.geometry.MACHINES["common"], l2=True)
     assert (t2["l1"], t2["indices"], t2["lines"], t2["pages"], t2["tlb"]) == (100, 4, 256, 32, 0)
     assert (common["l1"], common["l2"], common["indices"]) == (100, 0, 8)
 
@@ -92,9 +102,9 @@ def test_threads_of_a_core_share_its_cache() -> None:
     t2 = index.geometry.MACHINES["t2"]
     for threads, misses in ((32, 0), (40, 100)):
         text = "".join(f"{thread} {(thread << 21) + line * 16}\n" for thread in range(threads) for line in range(2))
-        assert index.simulate(text.encode(), SETTINGS, 8, t2, l2=False)["l1"] == misses
+        assert index.simulate(text.encode(), SETTINGS.build_dir, 8, t2, l2=False)["l1"] == misses
     one_each = b"process\n".join([b"", *[b"0 0x1000\n0 0x1010\n"] * 5])
-    assert index.simulate(one_each, SETTINGS, 1, t2, l2=False)["l1"] == 100
+    assert index.simulate(one_each, SETTINGS.build_dir, 1, t2, l2=False)["l1"] == 100
 
 
 def ring_samples(**by_allocator: float) -> index.Samples:

@@ -1,25 +1,36 @@
 #!/usr/bin/env bash
-# tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, models, lint and clang,
-# on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service running and no database
-# behind. When nothing is missing it is silent and touches neither the network nor the system.
+# tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, peers, programs, models,
+# lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service
+# running and no database behind. When nothing is missing it is silent and touches neither the network nor the system.
 set -euo pipefail
 
 # Names that differ between the distributions are alternatives, a|b: the first one that is there is taken.
 packages_build=(g++ cmake ninja-build make pkgconf binutils)
-packages_test=(
-  libgtest-dev python3 python3-pytest valgrind clang-19
-  # The real programs of test/apps.
-  redis-server redis-tools sqlite3 'postgresql-15|postgresql-16' ghostscript z3 lua5.4 perl git xz-utils time
-  'libpython3.11-testsuite|libpython3.12-testsuite'
-  # The allocators that bench/ compares with.
+# The allocators that bench/ compares with.
+packages_peers=(
   libjemalloc2 'libtcmalloc-minimal4t64|libtcmalloc-minimal4' libmimalloc2.0 libtbbmalloc2
-  # What its index benchmarks run.
-  libxml2-dev phylip grep
+)
+# The real programs that `coffer bench` runs.
+packages_programs=(
+  redis-server redis-tools sqlite3 'postgresql-15|postgresql-16' postgresql-contrib ghostscript z3 g++ clang-19 python3
+  lua5.4 rocksdb-tools nodejs git
+)
+packages_test=(
+  libgtest-dev python3 python3-pytest valgrind
+  # The real programs of test/apps, with those above.
+  perl xz-utils time 'libpython3.11-testsuite|libpython3.12-testsuite'
+  "${packages_peers[@]}" "${packages_programs[@]}"
+  # What the index benchmarks and the suite of bench/ run.
+  libxml2-dev libxslt1-dev phylip grep
   # The coffer command, whose other needs pip installs.
   python3-venv
   # The processors that coffer-rt is tested on, and its analyser.
   gcc-riscv64-unknown-elf qemu-user qemu-system-misc lld-19 cppcheck
 )
+# The browser that looks at the bench's report. Ubuntu has it as a snap only.
+if grep -qs '^ID=debian$' /etc/os-release; then
+  packages_test+=(chromium)
+fi
 packages_tools=(python3 python3-venv)
 packages_lint=(clang-format-19 clang-tidy-19 python3)
 packages_clang=(clang-19 libclang-rt-19-dev)
@@ -32,7 +43,7 @@ fail() {
 }
 
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || fail "usage: tools/setup.sh build|tools|run|test|models|lint|clang..."
+[ $# -gt 0 ] || fail "usage: tools/setup.sh build|tools|run|test|peers|programs|models|lint|clang..."
 
 wanted=()
 for set_name in "$@"; do
@@ -40,6 +51,8 @@ for set_name in "$@"; do
     build) wanted+=("${packages_build[@]}") ;;
     tools) wanted+=("${packages_tools[@]}") ;;
     test) wanted+=("${packages_test[@]}") ;;
+    peers) wanted+=("${packages_peers[@]}") ;;
+    programs) wanted+=("${packages_programs[@]}") ;;
     models) wanted+=("${packages_models[@]}") ;;
     lint) wanted+=("${packages_lint[@]}") ;;
     clang) wanted+=("${packages_clang[@]}") ;;

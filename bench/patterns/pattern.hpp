@@ -18,20 +18,11 @@
 namespace pattern {
 
 using bench::fail;
+using bench::memory_kib;
 using bench::Random;
 using bench::require;
 
 inline constexpr size_t kMiB = size_t{1} << 20;
-
-// Resident memory plus page tables in KiB, the pages counted one by one: the counters of /proc/self/status may be off
-// by some hundred KiB.
-inline size_t memory_kib() {
-  char text[4096];
-  bench::read_text("/proc/self/smaps_rollup", text, sizeof text);
-  size_t resident = bench::figure(text, "\nRss:");
-  require(resident > 0, "/proc/self/smaps_rollup cannot be read");
-  return resident + bench::Memory::now().page_tables;
-}
 
 // The library's own bound, where it computes one. A template, so that a header without the field compiles too.
 template <class Stats>

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,9 +58,15 @@ class Arguments {
     return result;
   }
 
-  void done() const {
-    for (int i = 1; i < count_; ++i) require(values_[i] == nullptr, "unknown argument");
+  // The first argument that nobody has read; null: there is none.
+  const char* unread() const {
+    for (int i = 1; i < count_; ++i) {
+      if (values_[i] != nullptr) return values_[i];
+    }
+    return nullptr;
   }
+
+  void done() const { require(unread() == nullptr, "unknown argument"); }
 
  private:
   int count_;
@@ -87,13 +94,24 @@ class Random {
   uint64_t state_;
 };
 
-// Zeroed memory for the workload's own tables, never given back.
+// Bytes of all tables, which are part of every figure of memory.
+inline std::atomic<size_t> table_bytes{0};
+
+// Zeroed memory for the workload's own tables.
 template <class T>
 T* table(size_t count) {
   void* memory =
       mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   require(memory != MAP_FAILED, "no memory for a table");
+  table_bytes.fetch_add(count * sizeof(T), std::memory_order_relaxed);
   return static_cast<T*>(memory);
+}
+
+// Gives a table back, so that it is not seen in what the process holds in the end.
+template <class T>
+void drop_table(T* memory, size_t count) {
+  munmap(memory, count * sizeof(T));
+  table_bytes.fetch_sub(count * sizeof(T), std::memory_order_relaxed);
 }
 
 // A power of two of sizes, drawn once so that the timed loop pays one load: uniform in [low, high], or with the same
@@ -172,6 +190,23 @@ struct Memory {
   }
 };
 
+// Resident memory plus page tables in KiB, the pages counted one by one: the counters of /proc/self/status may be off
+// by some hundred KiB.
+inline size_t memory_kib() {
+  char text[4096];
+  read_text("/proc/self/smaps_rollup", text, sizeof text);
+  size_t resident = figure(text, "\nRss:");
+  require(resident > 0, "/proc/self/smaps_rollup cannot be read");
+  return resident + Memory::now().page_tables;
+}
+
+// Page faults of the process so far.
+inline uint64_t fault_count() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_minflt) + static_cast<uint64_t>(usage.ru_majflt);
+}
+
 // Times the part of a run between start() and stop() of all its threads, and remembers the most page tables seen.
 // The kernel keeps the peak of resident memory by itself, but not that of page tables.
 class Measurement {
@@ -181,6 +216,7 @@ class Measurement {
   // Every thread, after its warm-up.
   void start() {
     pthread_barrier_wait(&barrier_);
+    lower(faults_start_, fault_count());
     lower(wall_start_, clock_ns(CLOCK_MONOTONIC));
     lower(cpu_start_, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
   }
@@ -189,18 +225,30 @@ class Measurement {
   void stop() {
     raise(wall_stop_, clock_ns(CLOCK_MONOTONIC));
     raise(cpu_stop_, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+    raise(faults_stop_, fault_count());
   }
 
   // Call where the program holds most, outside the timed part.
-  void sample() { raise(page_tables_, Memory::now().page_tables); }
+  void sample() {
+    Memory now = Memory::now();
+    raise(page_tables_, now.page_tables);
+    raise(peak_resident_, now.peak_resident);
+  }
+
+  uint64_t wall_ns() const { return wall_stop_ - wall_start_; }
+  uint64_t cpu_ns() const { return cpu_stop_ - cpu_start_; }
+  uint64_t faults() const { return faults_stop_ - faults_start_; }
+  // The most that sample() has seen.
+  size_t page_tables() const { return page_tables_; }
+  size_t peak_resident() const { return peak_resident_; }
 
   // Prints the line of results, all blocks freed: wall time over the operations that each thread did, processor time
   // over those of all threads.
   void report(size_t operations, size_t by_each) {
     Memory end = Memory::now();
     raise(page_tables_, end.page_tables);
-    double wall = static_cast<double>(wall_stop_ - wall_start_) / static_cast<double>(by_each);
-    double cpu = static_cast<double>(cpu_stop_ - cpu_start_) / static_cast<double>(operations);
+    double wall = static_cast<double>(wall_ns()) / static_cast<double>(by_each);
+    double cpu = static_cast<double>(cpu_ns()) / static_cast<double>(operations);
     print(wall, cpu, operations, end.peak_resident + page_tables_, end.resident + end.page_tables);
   }
 
@@ -236,7 +284,8 @@ class Measurement {
   }
 
   pthread_barrier_t barrier_;
-  Figure wall_start_{UINT64_MAX}, cpu_start_{UINT64_MAX}, wall_stop_{0}, cpu_stop_{0}, page_tables_{0};
+  Figure wall_start_{UINT64_MAX}, cpu_start_{UINT64_MAX}, faults_start_{UINT64_MAX}, wall_stop_{0}, cpu_stop_{0},
+      faults_stop_{0}, page_tables_{0}, peak_resident_{0};
 };
 
 // Keeps the calling thread, and those that it starts, on one processor: the index-th of those allowed. The scheduler

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import index_inputs
+from coffer_bench import index_inputs
 
 DNAPENNY = Path("/usr/lib/phylip/bin/dnapenny")
 

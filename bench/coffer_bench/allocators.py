@@ -13,7 +13,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
+from coffer_bench import processes
+from coffer_bench.errors import BenchError
+
+TOP = Path(__file__).resolve().parents[2]
 THP_SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 # Peers by the name that the dynamic loader knows, and the Debian package that has it.
@@ -23,14 +26,10 @@ PEERS = {
     "mimalloc": ("libmimalloc.so.2", "libmimalloc2.0"),
     "tbb": ("libtbbmalloc_proxy.so.2", "libtbbmalloc2"),
 }
-# Peers that Debian has not, or not as new: built from their crates by bench/peers.py, where there is cargo.
-CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc"]
+# Peers that Debian has not, or not as new: built from their crates by peers.py, where there is cargo.
+CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc5"]
 OURS = {"coffer": "lib/libcoffer.so", "nocheck": "lib/variants/libcoffer_nocheck.so"}
 NAMES = ["glibc", *PEERS, *OURS]
-
-
-class BenchError(Exception):
-    """Something that makes the figures worthless: the message says what."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,18 @@ class Allocator:
         if self.options:
             keep["COFFER_CONF"] = ",".join(filter(None, [keep.get("COFFER_CONF"), self.options]))
         return keep
+
+    def program_environment(self, home: Path) -> dict[str, str]:
+        """For programs that know nothing of benchmarks. glibc is preloaded too, so that a program linked with another
+        allocator (Debian's redis-server comes with jemalloc) really runs over glibc."""
+        place = str(home)
+        return {**self.environment(), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": place, "TMPDIR": place,
+                "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "LD_PRELOAD": str(self.library or "libc.so.6")}
+
+    @property
+    def mapped(self) -> str:
+        """As /proc/PID/maps shows it."""
+        return str(self.library.resolve()) if self.library else "libc.so.6"
 
 
 def loader_libraries() -> dict[str, Path]:
@@ -80,7 +91,7 @@ def find(names: list[str], build_dir: Path) -> list[Allocator]:
         elif name in CRATES:
             library = crate_library(name, build_dir)
             if not library.exists():
-                raise BenchError(f"{library} is missing: python3 bench/peers.py builds it")
+                raise BenchError(f"{library} is missing: coffer bench peers builds it")
             result.append(Allocator(name, library))
         elif name in OURS:
             library = build_dir.resolve() / OURS[name]
@@ -113,13 +124,7 @@ def run_text(allocator: Allocator, command: list[str], preload: bool = True, tim
     environment = allocator.environment()
     if not preload:
         environment.pop("LD_PRELOAD", None)
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired as error:
-        raise BenchError(f"{' '.join(command)} under {allocator.name}: not done in {timeout:.0f} s") from error
-    if done.returncode != 0:
-        raise BenchError(f"{' '.join(command)} under {allocator.name}: status {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+    return processes.execute(command, environment, timeout=timeout, name=allocator.name).stdout.decode()
 
 
 def run(allocator: Allocator, command: list[str], preload: bool = True, timeout: float = 60.0) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from allocators import Allocator, BenchError, parse_line, verify_library
+from coffer_bench.allocators import Allocator, BenchError, parse_line, verify_library
 
 Address = tuple[str, int]  # file, address in it
 UNKNOWN = "???"  # callgrind's name for the file of code that it knows none for

@@ -1,4 +1,4 @@
-"""Tables of bench/quick.py: medians, ratios to the best of each row, geometric means."""
+"""Tables as text, for the scripts beside this package: medians, ratios to the best of each row, geometric means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable
 
-from rows import Row
+from coffer_bench.rows import Row
 
 Samples = dict[str, dict[str, list[dict[str, float]]]]  # by row, by allocator
 

@@ -1,0 +1,216 @@
+"""`coffer bench`: the command line. What is heavy is imported where it is needed."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.console import Console
+
+from coffer_bench.errors import BenchError
+
+app = typer.Typer(
+    invoke_without_command=True,
+    pretty_exceptions_enable=False,
+    no_args_is_help=False,
+    context_settings={"max_content_width": 100},
+)
+BUILD = typer.Option("--build-dir", envvar="COFFER_BUILD_DIR", help="Where programs and libraries were built.")
+BuildDir = Annotated[Path, BUILD]
+DEFAULT_BUILD = Path(__file__).resolve().parents[2] / "build"
+INTERRUPTED = 130
+
+
+def guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """Errors of the bench are one line and status 2; an interruption is 130, after every process has ended."""
+
+    @functools.wraps(function)
+    def run(*arguments: object, **options: object) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        try:
+            function(*arguments, **options)
+        except BenchError as error:
+            print(f"bench: {error}", file=sys.stderr)
+            raise typer.Exit(2) from error
+        except ModuleNotFoundError as error:
+            print(
+                f"bench: the Python package {error.name} is missing: make bench installs what is needed",
+                file=sys.stderr,
+            )
+            raise typer.Exit(2) from error
+        except KeyboardInterrupt as error:
+            print(
+                "bench: interrupted. The samples so far are kept: the same command goes on from there", file=sys.stderr
+            )
+            raise typer.Exit(INTERRUPTED) from error
+
+    return run
+
+
+def make_console() -> Console:
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+
+
+@app.callback()
+def bench(
+    context: typer.Context,
+    quick: Annotated[
+        bool, typer.Option("--quick", envvar="QUICK", help="Under five minutes, all workloads smaller.")
+    ] = False,
+    only: Annotated[str, typer.Option(metavar="TEXT;TEXT", help="Workloads whose name contains one of these.")] = "",
+    groups: Annotated[str, typer.Option(metavar="NAMES", help="Workloads of these groups; `list` shows them.")] = "",
+    names: Annotated[str, typer.Option("--allocators", metavar="NAMES", help="Default: all that are installed.")] = "",
+    threads: Annotated[str, typer.Option(metavar="N,N", help="Thread counts, instead of 1, 2, 4 … processors.")] = "",
+    rounds: Annotated[Optional[int], typer.Option(min=1, help="At most; default 7, quick 3.")] = None,
+    minutes: Annotated[
+        Optional[float], typer.Option(help="Ends then, with fewer rounds; default 55, quick 4.5.")
+    ] = None,
+    scale: Annotated[
+        float, typer.Option(envvar="SCALE", min=1e-4, help="Shrinks the experiments; the report says so.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of the order of allocators.")] = 1,
+    clock: Annotated[str, typer.Option(help="wall; or cpu, for a machine that does other work.")] = "wall",
+    passes: Annotated[bool, typer.Option(help="Also latencies, instructions and misses.")] = True,
+    results: Annotated[Optional[Path], typer.Option(help="The samples; default build/bench/results/….jsonl.")] = None,
+    report: Annotated[Optional[Path], typer.Option(help="Directory of the report; default beside the samples.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do not go on with an interrupted run.")] = False,
+    build_dir: BuildDir = DEFAULT_BUILD,
+) -> None:
+    """Measures Coffer beside other allocators, and writes a report. Without a command: everything."""
+    if context.invoked_subcommand is None:
+        run_all(
+            Options(
+                quick,
+                only,
+                groups,
+                names,
+                threads,
+                rounds,
+                minutes,
+                scale,
+                seed,
+                clock,
+                passes,
+                results,
+                report,
+                fresh,
+                build_dir,
+            )
+        )
+
+
+class Options:
+    """The options of a run, as they were given."""
+
+    def __init__(
+        self,
+        quick: bool,
+        only: str,
+        groups: str,
+        names: str,
+        threads: str,
+        rounds: int | None,
+        minutes: float | None,
+        scale: float,
+        seed: int,
+        clock: str,
+        passes: bool,
+        results: Path | None,
+        report: Path | None,
+        fresh: bool,
+        build_dir: Path,
+    ) -> None:
+        self.quick, self.only, self.groups, self.names, self.seed = quick, only, groups, names, seed
+        self.rounds, self.minutes = rounds or (3 if quick else 7), minutes or (4.5 if quick else 55.0)
+        self.scale, self.clock, self.passes, self.fresh, self.build_dir = scale, clock, passes, fresh, build_dir
+        if clock not in ("wall", "cpu"):
+            raise typer.BadParameter("--clock is wall or cpu")
+        try:
+            self.threads = tuple(int(count) for count in threads.split(",")) if threads else ()
+        except ValueError as error:
+            raise typer.BadParameter(f"--threads {threads}: numbers with commas between them") from error
+        if any(count < 1 for count in self.threads):
+            raise typer.BadParameter("--threads: at least 1")
+        default = build_dir / "bench" / "results" / ("quick.jsonl" if quick else "full.jsonl")
+        self.results = results or default
+        self.report = report or self.results.with_suffix("")
+
+
+@guarded
+def run_all(options: Options) -> None:
+    from coffer_bench import session
+
+    session.run(options, make_console())
+
+
+@app.command("list")
+@guarded
+def list_workloads(
+    quick: Annotated[bool, typer.Option("--quick")] = False, build_dir: BuildDir = DEFAULT_BUILD
+) -> None:
+    """Every workload, with its group; and the allocators."""
+    from coffer_bench import session
+
+    session.show_list(quick, build_dir, make_console())
+
+
+@app.command()
+@guarded
+def peers(
+    check: Annotated[bool, typer.Option("--check", help="Installs nothing; only verifies.")] = False,
+    build_dir: BuildDir = DEFAULT_BUILD,
+) -> None:
+    """Installs the allocators that Coffer is compared with, and verifies that each is really loaded."""
+    from coffer_bench import session
+
+    session.show_peers(check, build_dir, make_console())
+
+
+@app.command()
+@guarded
+def programs(check: Annotated[bool, typer.Option("--check", help="Installs nothing.")] = False) -> None:
+    """Installs the real programs that are workloads, and says which are there."""
+    from coffer_bench import session
+
+    session.show_programs(check, make_console())
+
+
+@app.command("report")
+@guarded
+def make_report(
+    results: Annotated[Path, typer.Argument(help="A file of samples, also of an unfinished run.")],
+    directory: Annotated[Optional[Path], typer.Argument(help="Default: beside it.")] = None,
+    clock: Annotated[str, typer.Option(help="wall or cpu.")] = "wall",
+) -> None:
+    """Writes the report of samples anew: index.html, report.md and pictures."""
+    from coffer_bench import report
+
+    report.write(results, directory or results.with_suffix(""), clock)
+    print(f"{directory or results.with_suffix('')}/index.html")
+
+
+@app.command()
+@guarded
+def compare(
+    old: Annotated[str, typer.Argument(help="A file of samples, a commit of Coffer, or a library's path.")],
+    new: Annotated[str, typer.Argument(help="Another of the same kind.")],
+    only: Annotated[str, typer.Option(metavar="TEXT;TEXT", help="Workloads whose name contains one of these.")] = "",
+    rounds: Annotated[int, typer.Option(min=2, help="Of two libraries or commits.")] = 9,
+    minutes: Annotated[float, typer.Option(help="Of two libraries or commits: at most.")] = 10,
+    threshold: Annotated[float, typer.Option(help="Smaller differences are left out, in percent.")] = 2.0,
+    clock: Annotated[str, typer.Option(help="wall or cpu.")] = "cpu",
+    build_dir: BuildDir = DEFAULT_BUILD,
+) -> None:
+    """What became slower or larger, beyond noise. Status 1 if something did."""
+    from coffer_bench import comparison
+
+    worse = comparison.run(
+        old, new, comparison.Options(only, rounds, minutes, threshold / 100, clock, build_dir), make_console()
+    )
+    if worse:
+        raise typer.Exit(1)

@@ -1,0 +1,325 @@
+"""`coffer bench compare OLD NEW`: what became slower or larger, beyond noise.
+
+Two commits, or two libraries, are run in turn on the same workloads. What looks changed after the first rounds is
+measured once more, as often, and counts only if it is so then too: of a hundred rows some look changed by chance.
+
+Two files of samples were made at different times. So Coffer's figures are first divided by those of the other
+allocators that both files have, of the same row and round: what changed with the machine falls out."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+import scipy.stats
+from rich.console import Console
+from rich.table import Table
+
+from coffer_bench import allocators, catalogue, counts, samples, stats
+from coffer_bench import summary as sums
+from coffer_bench.allocators import TOP, Allocator
+from coffer_bench.callgrind import require_tools
+from coffer_bench.errors import BenchError
+from coffer_bench.runner import Limits, Run
+from coffer_bench.stats import Estimate
+from coffer_bench.summary import CPU, MEMORY, OURS, TIME
+from coffer_bench.workload import FAST, PAPERS, PATTERNS, PLAIN, Settings, Workload
+
+# Counts of instructions are the same on every run.
+EXACT_THRESHOLD = 0.01
+# Where nobody says which workloads: those that hear of every change of a hot path, none of which takes long.
+GROUPS = (FAST, PAPERS, PLAIN, PATTERNS)
+BUILD_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Options:
+    only: str
+    rounds: int
+    minutes: float
+    threshold: float
+    clock: str
+    build_dir: Path
+
+
+@dataclass(frozen=True)
+class Change:
+    """New over old."""
+
+    row: str
+    what: str
+    ratio: Estimate
+    threshold: float
+
+    @property
+    def worse(self) -> bool:
+        return self.ratio.value > 1 + self.threshold and (self.ratio.above or math.isnan(self.ratio.low))
+
+    @property
+    def better(self) -> bool:
+        return self.ratio.value < 1 - self.threshold and (self.ratio.below or math.isnan(self.ratio.low))
+
+
+def run(old: str, new: str, options: Options, console: Console) -> bool:
+    """Prints what changed. True: something became worse."""
+    if is_samples(old) != is_samples(new):
+        raise BenchError("compare two files of samples, or two commits or libraries")
+    changes = of_samples(Path(old), Path(new), options) if is_samples(old) else of_builds(old, new, options, console)
+    return show(changes, console)
+
+
+def is_samples(text: str) -> bool:
+    return text.endswith(".jsonl")
+
+
+def show(changes: Sequence[Change], console: Console) -> bool:
+    if not changes:
+        raise BenchError("there is nothing that both have")
+    worse = sorted((change for change in changes if change.worse), key=lambda change: -change.ratio.value)
+    better = sorted((change for change in changes if change.better), key=lambda change: change.ratio.value)
+    for title, found in (("WORSE", worse), ("better", better)):
+        table = Table(title, "figure", "new over old", box=None)
+        for change in found:
+            table.add_row(change.row, change.what, str(change.ratio))
+        if found:
+            console.print(table)
+    for what in dict.fromkeys(change.what for change in changes):
+        of_this = [change.ratio.value for change in changes if change.what == what]
+        console.print(f"{what}: {len(of_this)} rows, new over old {stats.geometric_mean(of_this):.3f}")
+    console.print(
+        f"compare: {len(worse)} worse, {len(better)} better, {len(changes) - len(worse) - len(better)} as before"
+    )
+    return bool(worse)
+
+
+# Two files.
+
+
+def of_samples(old: Path, new: Path, options: Options) -> list[Change]:
+    before, after = samples.read(old), samples.read(new)
+    for key in ("quick", "scale"):
+        if before.plan[key] != after.plan[key]:
+            raise BenchError(f"the runs differ in {key}: {before.plan[key]} and {after.plan[key]}")
+    changes = []
+    for what, figure, wanted in (
+        ("time", CPU if options.clock == "cpu" else TIME, "timed"),
+        ("memory", MEMORY, "memory"),
+    ):
+        was = {row.name: row for row in sums.make_rows(before, figure, wanted)}
+        for row in sums.make_rows(after, figure, wanted):
+            if row.name not in was or not chosen(row.name, options.only):
+                continue
+            first, second = normalised(was[row.name], row)
+            if first and second:
+                changes.append(Change(row.name, what, ratio_of_medians(second, first), options.threshold))
+    first_counts, second_counts = (
+        {(one["workload"]): one["instructions"] for one in results.of("instructions") if one["allocator"] == OURS}
+        for results in (before, after)
+    )
+    changes += [
+        Change(case, "instructions", exact(second_counts[case] / first_counts[case]), EXACT_THRESHOLD)
+        for case in first_counts.keys() & second_counts.keys()
+        if first_counts[case] > 0
+    ]
+    return changes
+
+
+def chosen(name: str, only: str) -> bool:
+    texts = [text.strip() for text in only.split(";") if text.strip()]
+    return not texts or any(text in name for text in texts)
+
+
+def exact(ratio: float) -> Estimate:
+    return Estimate(ratio, ratio, ratio)
+
+
+def normalised(before: sums.Row, after: sums.Row) -> tuple[list[float], list[float]]:
+    """Coffer's figure over the geometric mean of the others that both have, by round; as it is if there are none."""
+    others = [name for name in before.measured if name != OURS and name in after.measured]
+
+    def values(row: sums.Row) -> list[float]:
+        found = []
+        for number, own in row.by_allocator.get(OURS, {}).items():
+            beside = [row.by_allocator[name][number] for name in others if number in row.by_allocator[name]]
+            if len(beside) == len(others):
+                found.append(own / stats.geometric_mean(beside) if beside else own)
+        return found
+
+    return values(before), values(after)
+
+
+def ratio_of_medians(above: Sequence[float], below: Sequence[float]) -> Estimate:
+    """With a bootstrap of both, each for itself."""
+    value = float(numpy.median(above) / numpy.median(below))
+    if min(len(above), len(below)) < 2:
+        return Estimate(value)
+    if len(set(above)) == len(set(below)) == 1:
+        return exact(value)
+
+    def statistic(a: numpy.ndarray, b: numpy.ndarray, axis: int = -1) -> numpy.ndarray:
+        return numpy.median(a, axis=axis) / numpy.median(b, axis=axis)
+
+    found = scipy.stats.bootstrap(
+        (numpy.asarray(above), numpy.asarray(below)),
+        statistic,
+        method="percentile",
+        n_resamples=stats.RESAMPLES,
+        confidence_level=stats.CONFIDENCE,
+        vectorized=True,
+        rng=numpy.random.default_rng(stats.SEED),
+    )
+    low, high = found.confidence_interval
+    return Estimate(value, float(low), float(high), min(len(above), len(below)))
+
+
+# Two builds.
+
+
+def of_builds(old: str, new: str, options: Options, console: Console) -> list[Change]:
+    pair = [Allocator("old", library(old, options, console)), Allocator("new", library(new, options, console))]
+    settings = Settings(options.build_dir.resolve(), quick=True)
+    workloads, _ = catalogue.choose(settings, options.only, "" if options.only else ",".join(GROUPS))
+    path = options.build_dir / "bench" / "results" / "compare.jsonl"
+    writer = samples.Writer(path)
+    try:
+        records, said = writer.begin(header(pair, workloads, options))
+        if said:
+            console.print(said)
+        state = Run(pair, workloads, writer, Limits(options.rounds * 2, options.minutes * 60))
+        state.take_over(records)
+        changes = measure(state, options, path, console) + count(pair, settings, console)
+        writer.append({"kind": "end", "cut": sorted(state.cut)})
+        return changes
+    finally:
+        writer.close()
+
+
+def header(pair: list[Allocator], workloads: list[Workload], options: Options) -> samples.Record:
+    from coffer_bench.session import describe_workload
+
+    facts = allocators.machine_facts(pair)
+    plan = {
+        "quick": True,
+        "scale": 1.0,
+        "allocators": ["old", "new"],
+        "rounds": options.rounds,
+        "workloads": [workload.name for workload in workloads],
+        "libraries": {name: one["sha256"] for name, one in facts["libraries"].items()},
+    }
+    return {
+        "kind": "header",
+        "format": samples.FORMAT,
+        "plan": plan,
+        "machine": facts,
+        "versions": {},
+        "workloads": [describe_workload(workload) for workload in workloads],
+    }
+
+
+def measure(state: Run, options: Options, path: Path, console: Console) -> list[Change]:
+    """All rows; then those that look changed, once more."""
+    with console.status("comparing") as status:
+        for number in range(1, options.rounds + 1):
+            for _ in state.run_round(number, status.update):
+                pass
+        first = changes_of(path, options, range(1, options.rounds + 1))
+        suspects = {change.row for change in first if change.worse or change.better}
+        state.workloads = [workload for workload in state.workloads if workload.name in suspects]
+        again = range(options.rounds + 1, 2 * options.rounds + 1)
+        for number in again:
+            for _ in state.run_round(number, status.update):
+                pass
+    if state.failed:
+        raise BenchError("; ".join(state.failed.values()))
+    second = {(change.row, change.what): change for change in changes_of(path, options, again)}
+    # Without time for a second look, the first one counts.
+    return [
+        second.get((change.row, change.what), change) if change.worse or change.better else change for change in first
+    ]
+
+
+def changes_of(path: Path, options: Options, numbers: range) -> list[Change]:
+    results = samples.read(path)
+    kept = samples.Results(
+        results.header,
+        [record for record in results.records if record["kind"] != "sample" or record["round"] in numbers],
+    )
+    found = []
+    for what, figure, wanted in (
+        ("time", CPU if options.clock == "cpu" else TIME, "timed"),
+        ("memory", MEMORY, "memory"),
+    ):
+        for row in sums.make_rows(kept, figure, wanted):
+            ratio = stats.estimate(stats.ratios(row.by_allocator.get("new", {}), row.by_allocator.get("old", {})))
+            if ratio:
+                found.append(Change(row.name, what, ratio, options.threshold))
+    return found
+
+
+def count(pair: list[Allocator], settings: Settings, console: Console) -> list[Change]:
+    try:
+        require_tools()
+    except BenchError as error:
+        console.print(f"no instructions counted: {error}")
+        return []
+    with console.status("counting instructions"):
+        found = counts.count_cases(counts.CASES, pair, settings.bench_dir, 2)
+    return [
+        Change(case.name, "instructions", exact(found[case.name, "new"] / found[case.name, "old"]), EXACT_THRESHOLD)
+        for case in counts.CASES
+    ]
+
+
+def library(text: str, options: Options, console: Console) -> Path:
+    """Of a path, or built from a commit."""
+    if text.endswith(".so") or "/" in text and Path(text).is_file():
+        if not Path(text).is_file():
+            raise BenchError(f"{text} is missing")
+        return Path(text).resolve()
+    return build_commit(text, options.build_dir.resolve() / "bench" / "commits", console)
+
+
+def build_commit(name: str, directory: Path, console: Console) -> Path:
+    """The library of a commit, built once."""
+    commit = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").strip()
+    if not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise BenchError(f"{name} is no commit of this repository, no library and no file of samples")
+    made = directory / f"libcoffer-{commit[:12]}.so"
+    if made.exists():
+        return made
+    source, build = directory / f"source-{commit[:12]}", directory / f"build-{commit[:12]}"
+    discard(source, build)
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with console.status(f"building {name}"):
+            git("worktree", "add", "--quiet", "--detach", str(source), commit)
+            for command in (
+                ["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCOFFER_TESTS=OFF"],
+                ["cmake", "--build", build, "--target", "coffer_shared"],
+            ):
+                done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=BUILD_SECONDS)
+                if done.returncode != 0:
+                    raise BenchError(f"{name} cannot be built: {(done.stderr or done.stdout)[-1000:]}")
+        built = (build / "lib" / "libcoffer.so").resolve()
+        unfinished = made.with_suffix(".unfinished")
+        shutil.copyfile(built, unfinished)
+        unfinished.rename(made)
+    finally:
+        discard(source, build)
+    return made
+
+
+def discard(source: Path, build: Path) -> None:
+    shutil.rmtree(build, ignore_errors=True)
+    shutil.rmtree(source, ignore_errors=True)
+    git("worktree", "prune")
+
+
+def git(*words: str) -> str:
+    return subprocess.run(["git", "-C", str(TOP), *words], capture_output=True, text=True).stdout

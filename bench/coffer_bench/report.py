@@ -1,0 +1,182 @@
+"""The report of a run: a page that needs nothing but itself, the same as Markdown, and a picture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import jinja2
+import plotly.offline
+from rich.console import Console
+from rich.table import Table
+
+from coffer_bench import allocators, charts, samples
+from coffer_bench import summary as sums
+from coffer_bench.errors import BenchError
+from coffer_bench.sections import (
+    count_tables,
+    latency_charts,
+    loss_lists,
+    names_of,
+    paper_figures,
+    row_tables,
+    top_lines,
+    warnings,
+)
+from coffer_bench.summary import DRAW, Summary
+
+HERE = Path(__file__).resolve().parent
+
+
+def write(results: Path, directory: Path, clock: str = "wall") -> None:
+    found = sums.summarise(samples.read(results), clock)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        replace(directory / "index.html", page(found, samples.read(results)))
+        replace(directory / "report.md", markdown(found))
+        charts.overview(found, directory / "overview.png")
+    except OSError as error:
+        raise BenchError(f"{directory}: the report cannot be written: {error.strerror}") from error
+
+
+def replace(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(text)
+    os.replace(unfinished, path)
+
+
+# The page, Markdown, and the terminal.
+
+
+def versions(found: Summary) -> list[dict]:
+    libraries = found.header["machine"]["libraries"]
+    return [
+        {
+            "name": name,
+            "version": found.header["versions"].get(name, ""),
+            "file": libraries.get(name, {}).get("file", "the C library"),
+            "sum": libraries.get(name, {}).get("sha256", "")[:16],
+        }
+        for name in names_of(found)
+    ]
+
+
+def failure_lines(found: Summary) -> list[str]:
+    return [f"{record['workload']}, {record['allocator']}: {record['message']}" for record in found.failures]
+
+
+def left_out(found: Summary) -> list[str]:
+    return [*found.skipped.values(), *(f"{name}: out of time" for name in found.cut)]
+
+
+def page(found: Summary, results: samples.Results) -> str:
+    machine = found.header["machine"]
+    environment = jinja2.Environment(
+        autoescape=True, loader=jinja2.FileSystemLoader(HERE), undefined=jinja2.StrictUndefined
+    )
+    return environment.get_template("report.html.j2").render(
+        plotly=plotly.offline.get_plotlyjs(),
+        peers=found.peers,
+        facts=allocators.describe(machine),
+        commit=machine["commit"],
+        when=machine["time"],
+        workloads=found.workloads,
+        rounds=found.rounds,
+        clock=found.clock,
+        warnings=warnings(found),
+        top=top_lines(found),
+        draw=f"{DRAW:.0%}",
+        loss_lists=loss_lists(found),
+        names=names_of(found),
+        tables=row_tables(found),
+        row_charts=[
+            {"title": title, "html": charts.rows_chart(rows)}
+            for title, rows in (("Time", found.time), ("Peak memory", found.memory))
+            if rows
+        ],
+        figures=paper_figures(found, results),
+        cores=machine["processors"],
+        latencies=latency_charts(found),
+        counts=count_tables(found),
+        versions=versions(found),
+        failures=failure_lines(found),
+        skipped=left_out(found),
+    )
+
+
+def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    escape = lambda text: str(text).replace("|", "\\|")  # noqa: E731
+    rule = ["---", *("---:" for _ in head[1:])]
+    return "\n".join("| " + " | ".join(map(escape, line)) + " |" for line in [head, rule, *lines])
+
+
+def markdown(found: Summary) -> str:
+    machine = found.header["machine"]
+    parts = [
+        "# Coffer bench",
+        f"{allocators.describe(machine)}. Coffer {machine['commit']}, {machine['time']}, "
+        f"{found.workloads} workloads, {found.rounds} rounds.",
+        *(f"**{text}**" for text in warnings(found)),
+        "![Coffer against the others](overview.png)",
+        markdown_table(
+            ["Coffer against", "time", "behind", "even", "ahead", "memory", "behind", "even", "ahead"],
+            [
+                [
+                    line["name"],
+                    *(str(line[part][key]) for part in ("time", "memory") for key in ("value", "lost", "even", "won")),
+                ]
+                for line in top_lines(found)
+            ],
+        ),
+    ]
+    for part in loss_lists(found):
+        parts += [
+            f"## {part['title']}",
+            "\n".join(f"- {row['value']} {row['name']} (best: {row['best']})" for row in part["lost"]) or "In no row.",
+        ]
+    for table in row_tables(found):
+        lines = [
+            [row["name"], row["least"], *(one["text"] for one in row["cells"]), row["interval"]]
+            for row in table["rows"]
+        ]
+        lines.append(["geometric mean", "", *table["means"], ""])
+        parts += [
+            f"## {table['title']}",
+            markdown_table(["row", table["unit"], *names_of(found), "Coffer/best"], lines),
+        ]
+    for table in count_tables(found):
+        parts += [
+            f"## {table['title']}",
+            table["note"],
+            markdown_table(
+                [table["head"], *table["names"]], [[line["name"], *line["cells"]] for line in table["lines"]]
+            ),
+        ]
+    parts += [
+        "## Versions",
+        markdown_table(
+            ["allocator", "version", "file"], [[one["name"], one["version"], one["file"]] for one in versions(found)]
+        ),
+    ]
+    for title, lines in (("Failed", failure_lines(found)), ("Left out", left_out(found))):
+        if lines:
+            parts += [f"## {title}", "\n".join(f"- {line}" for line in lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def print_tables(found: Summary, console: Console) -> None:
+    table = Table("Coffer against", "time", "behind", "even", "ahead", "memory", "behind", "even", "ahead", box=None)
+    for line in top_lines(found):
+        table.add_row(
+            line["name"],
+            *(str(line[part][key]) for part in ("time", "memory") for key in ("value", "lost", "even", "won")),
+        )
+    console.print(table)
+    for part in loss_lists(found):
+        console.print(part["title"])
+        for row in part["lost"]:
+            console.print(f"  {row['value']} {row['name']} (best: {row['best']})", markup=False)
+    for line in failure_lines(found):
+        console.print(f"FAILED: {line[:300]}", markup=False)

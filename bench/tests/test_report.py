@@ -1,0 +1,215 @@
+"""What the report says, and the page itself in a browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from coffer_bench import report, samples, sections
+from coffer_bench import summary as sums
+from coffer_bench.errors import BenchError
+from conftest import results_of, write_results
+
+ROUNDS = 5
+
+
+def rounds(value: float) -> list[float]:
+    return [value * (1 + number / 1000) for number in range(ROUNDS)]
+
+
+def example() -> samples.Results:
+    """Coffer loses one row, wins one, and draws one."""
+    results = results_of(
+        {
+            "threadtest 8, 2 threads": {"coffer": rounds(3.0), "glibc": rounds(2.0), "tbb": rounds(6.0)},
+            "larson 10-100": {"coffer": rounds(1.0), "glibc": rounds(2.0), "tbb": rounds(4.0)},
+            "redis": {"coffer": rounds(1.0), "glibc": rounds(1.0), "tbb": rounds(1.005)},
+        }
+    )
+    for record in results.of("sample"):
+        record["figures"]["peak_kib"] = {"coffer": 90.0, "glibc": 100.0, "tbb": 300.0}[record["allocator"]]
+    results.records.extend(
+        [
+            {
+                "kind": "failure",
+                "workload": "redis",
+                "allocator": "tbb",
+                "message": "status 139: <script>alert(1)</script>",
+            },
+            {"kind": "instructions", "workload": "malloc(64) + free", "allocator": "coffer", "instructions": 41.9},
+            {
+                "kind": "misses",
+                "workload": "ring",
+                "allocator": "coffer",
+                "l1_misses": 1.0,
+                "tlb_misses": 2.0,
+                "pages": 3,
+            },
+            {
+                "kind": "latency",
+                "workload": "larson 10-100",
+                "allocator": "coffer",
+                "calls": {
+                    "malloc": {"p50": 20, "p90": 21, "p99": 30, "p99.9": 900, "p99.99": 9000, "max": 90000, "count": 5}
+                },
+            },
+        ]
+    )
+    return results
+
+
+def test_verdicts_and_means() -> None:
+    found = sums.summarise(example())
+    by_name = {row.name: row for row in found.time}
+    assert by_name["threadtest 8, 2 threads"].verdict == "lost" and by_name["threadtest 8, 2 threads"].best == "glibc"
+    assert by_name["larson 10-100"].verdict == "won" and by_name["redis"].verdict == "even"
+    assert by_name["redis"].failed == {"tbb": "status 139: <script>alert(1)</script>"}
+    # 1.5, 0.5 and 1 over the best of each row; against tbb 0.5 and 0.25, its failure left out.
+    assert sums.mean_versus_best(found.time).value == pytest.approx((1.5 * 0.5 * 1) ** (1 / 3))
+    assert sums.mean_versus(found.time, "tbb").value == pytest.approx((0.5 * 0.25) ** 0.5)
+    assert sums.tally(found.time) == (1, 1, 1) and sums.tally(found.memory, "tbb") == (0, 0, 2)
+    assert [row.name for row in sums.losses(found.time)] == ["threadtest 8, 2 threads"]
+
+
+def test_the_last_line() -> None:
+    assert sums.last_line(sums.summarise(example())) == (
+        "bench: 3 workloads, 3 allocators, time vs best 0.91, memory vs best 0.90"
+    )
+
+
+def test_a_run_without_a_peer_still_has_a_last_line() -> None:
+    found = sums.summarise(results_of({"a": {"coffer": [1.0, 2.0]}}))
+    assert sums.last_line(found) == "bench: 1 workloads, 1 allocators, time vs best -, memory vs best -"
+
+
+def test_processor_time_instead_of_wall_time() -> None:
+    results = example()
+    for record in results.of("sample"):
+        record["figures"]["cpu_ns"] = 7.0
+    assert sums.mean_versus_best(sums.summarise(results, "cpu").time).value == pytest.approx(1.0)
+
+
+def test_a_baseline_is_in_no_mean() -> None:
+    results = example()
+    results.header["workloads"][0]["baseline"] = True
+    found = sums.summarise(results)
+    assert len(found.time) == 2 and [row.name for row in found.baselines] == ["threadtest 8, 2 threads"]
+    assert any("threadtest" in figure["here"] for figure in sections.paper_figures(found, results))
+
+
+def test_what_one_must_know_is_said() -> None:
+    results = example()
+    results.header["plan"].update(quick=True, scale=0.1)
+    results.header["machine"]["load"] = 5.0
+    results.records[:] = [record for record in results.records if record["kind"] != "end"]
+    text = " ".join(sections.warnings(sums.summarise(results)))
+    found = sums.summarise(samples.Results(results.header, [*results.records, {"kind": "end", "cut": ["zebra"]}]))
+    assert "Out of time for 1 workloads" in " ".join(sections.warnings(found))
+    assert report.left_out(found) == ["zebra: out of time"]
+    for words in ("A quick run", "SCALE=0.1", "not finished", "did other work"):
+        assert words in text
+
+
+def write(tmp_path: Path) -> Path:
+    path = write_results(tmp_path / "samples.jsonl", example())
+    report.write(path, tmp_path / "report")
+    return tmp_path / "report"
+
+
+def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
+    text = (write(tmp_path) / "index.html").read_text()
+    own = re.sub(r"<script>.*?</script>", "", text, count=1, flags=re.DOTALL)
+    assert not re.search(r"(src|href)=[\"'](?!data:|#)", own) and "@import" not in own
+    assert "<script>alert(1)</script>" not in own and "&lt;script&gt;alert(1)" in own
+
+
+def test_markdown_and_picture(tmp_path: Path) -> None:
+    directory = write(tmp_path)
+    text = (directory / "report.md").read_text()
+    assert text.index("Time: where Coffer loses (1 of 3 rows)") < text.index("## Time\n")
+    assert "- 1.50× threadtest 8, 2 threads (best: glibc)" in text and "| geometric mean |" in text
+    head = (directory / "overview.png").read_bytes()
+    assert head.startswith(b"\x89PNG") and len(head) > 5000
+
+
+def test_a_report_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    path = write_results(tmp_path / "samples.jsonl", example())
+    with pytest.raises(BenchError, match="the report cannot be written: File exists"):
+        report.write(path, path)
+
+
+def test_every_figure_of_the_papers_has_a_claim() -> None:
+    for paper in json.loads(sections.PAPERS.read_text()):
+        assert paper["claim"] and paper["title"] and paper["source"] and paper["workloads"]
+
+
+def on_ubuntu() -> bool:
+    return "ID=ubuntu" in Path("/etc/os-release").read_text().split("\n")
+
+
+@pytest.mark.skipif(on_ubuntu(), reason="Ubuntu has Chromium as a snap only, which needs a running snapd")
+def test_the_page_in_a_browser(tmp_path: Path) -> None:
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+
+    page_file = write(tmp_path) / "index.html"
+    browser_file = shutil.which("chromium")
+    assert browser_file, "chromium is missing: apt-get install chromium"
+    problems: list[str] = []
+    flags = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=browser_file, args=flags)
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        page.on(
+            "console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith(("file:", "data:", "blob:"))
+                else problems.append(f"asks for {request.url}")
+            ),
+        )
+        page.goto(page_file.as_uri())
+        page.wait_for_selector(".js-plotly-plot .main-svg", timeout=60_000)
+        top = page.locator("table#top tbody tr")
+        assert top.count() == 3 and top.first.locator("td").first.inner_text() == "the best of each row"
+        assert top.first.is_visible() and top.first.bounding_box()["y"] < 900  # seen without scrolling
+        assert page.locator("ul.losses li").first.inner_text().startswith("1.50× threadtest 8")
+        assert (
+            page.locator("table.rows").count() == 2
+            and page.locator("table.rows").first.locator("tbody tr").count() == 4
+        )
+        plots = page.locator(".js-plotly-plot")
+        assert plots.count() >= 6
+        for number in range(plots.count()):
+            box, drawn = plots.nth(number).bounding_box(), plots.nth(number).locator(".main-svg").first.bounding_box()
+            assert box["width"] > 300 and drawn["width"] <= box["width"] + 1, f"picture {number} is cut off"
+        assert page.locator(".js-plotly-plot .bars path").count() >= 6
+        # Nothing is wider than the page.
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        picture = tmp_path / "page.png"
+        page.screenshot(path=picture, full_page=True)
+        browser.close()
+    assert not problems, problems
+    image = Image.open(picture).convert("RGB")
+    assert image.size[0] == 1200 and image.size[1] > 2000
+    colours = {colour for _, colour in image.getcolors(1 << 24)}
+    # Losses are red, wins green, and Coffer blue.
+    assert {(0xC0, 0x39, 0x2B), (0x2E, 0x8B, 0x57), (0x1F, 0x5F, 0xA8)} <= colours and len(colours) > 50
+    if keep := os.environ.get("COFFER_BENCH_SCREENSHOT"):
+        shutil.copy(picture, keep)
