@@ -31,12 +31,21 @@ def require_tools() -> None:
             raise BenchError(f"{tool} is missing; Debian and Ubuntu have it in the package {package}")
 
 
+def steady_environment(allocator: Allocator) -> dict[str, str]:
+    """Without Coffer's colours, which differ from process to process, and with them the counts of some rows by a few
+    percent. What the caller sets comes later and wins."""
+    environment = allocator.environment()
+    options = ["colour:false", environment.get("COFFER_CONF", "")]
+    return {**environment, "COFFER_CONF": ",".join(filter(None, options))}
+
+
 def run_callgrind(allocator: Allocator, command: list[str], options: list[str]) -> tuple[str, str]:
     """The profile of a run, as text, and what the program printed."""
     with tempfile.TemporaryDirectory() as folder:
         profile = Path(folder) / "profile"
         valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", *options]
-        done = subprocess.run([*valgrind, *command], env=allocator.environment(), capture_output=True, text=True)
+        environment = steady_environment(allocator)
+        done = subprocess.run([*valgrind, *command], env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             raise BenchError(f"{' '.join(command)} under {allocator.name} and valgrind: status {done.returncode}: "
                              f"{done.stderr.strip()}")
