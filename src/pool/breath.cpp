@@ -4,6 +4,7 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/limit.hpp"
+#include "pool/reclaimer.hpp"
 
 namespace coffer {
 
@@ -19,6 +20,7 @@ struct alignas(kCacheLine) Breath {
   Atomic<usize> low;               // lowest held since `peak`
   Atomic<usize> rise;              // highest of (held, at most peak) - low in this tick
   Atomic<usize> highest;           // highest held in this tick
+  Atomic<usize> before;            // highest held from the look that began the tick before to that which began this one
   Atomic<u64> tick;                // number of this tick
   Atomic<u64> low_tick;            // when `low` was reached
   Atomic<usize> rises[kTicks];     // of the ended ticks, by number
@@ -70,6 +72,7 @@ void pass_time(usize held) {
   }
   const usize rise = breath.rise.exchange(0, relaxed);
   const usize highest = breath.highest.exchange(held, relaxed);
+  breath.before.store(highest, relaxed);
   if (passed <= kTicks) {
     breath.rises[before % kTicks].store(rise, relaxed);
     breath.highests[before % kTicks].store(highest, relaxed);
@@ -80,6 +83,13 @@ void pass_time(usize held) {
     breath.peak.store(held, relaxed);
     breath.low_tick.store(now, relaxed);
   }
+}
+
+// What was given up in this tick and the one before. Kept only where somebody will see to it when nobody frees any
+// more.
+usize fresh_fall(usize held) {
+  if (!reclaimer_lives()) return 0;
+  return difference(larger(g_breath.highest.load(relaxed), g_breath.before.load(relaxed)), held);
 }
 
 }  // namespace
@@ -126,7 +136,8 @@ usize free_limit() {
     rise = larger(rise, breath.rises[i].load(relaxed));
     highest = larger(highest, breath.highests[i].load(relaxed));
   }
-  return config::options().free_limit + smaller(rise, difference(highest, held));
+  const usize breathes = smaller(rise, difference(highest, held));
+  return config::options().free_limit + larger(breathes, fresh_fall(held));
 }
 
 }  // namespace coffer

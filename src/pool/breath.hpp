@@ -5,6 +5,10 @@
 // first growth is no breath. The breath is the largest rise of the last second or so, in four ticks of a quarter second
 // and the one that runs; a swing that lasts longer counts with what of it lies within a second. All of it is learnt in
 // passing, by relaxed loads and rare stores; a lost update is made good by the next rise.
+//
+// Until it is known what comes back, a fall may wait for its rise: for one to two ticks all that was given up stays,
+// while there is a reclaimer that will take what nobody asked for. The first falls of a program would else be purged
+// and brought in again, and a program that ends soon would work for nobody.
 #pragma once
 
 #include "size_class/placement.hpp"
@@ -20,8 +24,9 @@ inline constexpr usize kFreeBatch = 64 * kCarvePage;
 void held_rises(usize bytes);
 void held_falls(usize bytes);
 
-// Free bytes that may stay resident now: the option plus the breath, and never so much that held and free together pass
-// the recent peak of held and the option. Near a limit of the process's cgroup, least_free_limit. Reads the clock.
+// Free bytes that may stay resident now: the option plus the breath or a fresh fall, and never so much that held and
+// free together pass the recent peak of held and the option. Near a limit of the process's cgroup, least_free_limit.
+// Reads the clock.
 usize free_limit();
 // `dirty` free bytes are judged by `limit`: notes it for free_bound.
 void note_limit(usize limit, usize dirty);

@@ -181,6 +181,13 @@ Watch g_watch;
 // Free bytes that nobody needs to wait for.
 usize waiting_floor() { return config::options().free_limit + kPurgeFloor; }
 
+// What stays for a breath, as a fresh fall, or because a call may not do more, has to go when nobody frees any more;
+// and of a program that had so much, most of what the option allows. Before the limit is looked at: while there is a
+// reclaimer, it is higher.
+void wait_if_much(usize dirty) {
+  if (dirty > waiting_floor()) want_reclaimer();
+}
+
 usize over_limit(usize dirty) {
   const usize limit = free_limit();
   note_limit(limit, dirty);
@@ -200,10 +207,8 @@ void purge_after_free(usize freed) {
   const usize dirty = counters().dirty.load(relaxed);  // relaxed: judged at each free, and may be a little late
   if (COFFER_LIKELY(dirty <= least_free_limit())) return;
   if (dirty <= config::options().free_limit && !limit_pressure()) return;
+  wait_if_much(dirty);
   const usize over = over_limit(dirty);
-  // What stays for a breath, or because a call may not do more, has to go when nobody frees any more; and of a program
-  // that had so much, most of what the option allows.
-  if (dirty > waiting_floor()) want_reclaimer();
   if (over == 0) return;
   const usize most = 2 * freed + kPurgeFloor;
   const u32 chunks = kChunksPerVisit + static_cast<u32>(freed / kChunkBytes * 2);
@@ -234,6 +239,7 @@ bool purge_what_waits() {
 usize keepable(usize bytes) {
   const usize dirty = counters().dirty.load(relaxed) + bytes;  // relaxed: as above
   if (dirty <= least_free_limit() || bytes < kAtOnce) return bytes;
+  wait_if_much(dirty);
   const usize over = over_limit(dirty);
   if (over < kAtOnce) return bytes;
   return over < bytes ? round_down(bytes - over, kSlotBytes) : 0;

@@ -82,6 +82,9 @@ void want_reclaimer() {
   g_state.store(State::none, release);     // release: as the reclaimer's own end
 }
 
+// relaxed: at its end it finds nothing more to wait for; who comes later than that asks for a new one.
+bool reclaimer_lives() { return g_state.load(relaxed) != State::none; }
+
 ReclaimerRests::ReclaimerRests() { begin_work(); }
 ReclaimerRests::~ReclaimerRests() { end_work(); }
 

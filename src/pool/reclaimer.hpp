@@ -28,6 +28,9 @@ void set_chores(void (*enter)(), const Chore* chores, u32 count);
 // Somebody left something to wait for. Any thread, at any time, holding no lock.
 void want_reclaimer();
 
+// Whether there is one, so that what waits will be looked at again within a step or two.
+bool reclaimer_lives();
+
 // In a fork child: the parent's reclaimer does not exist. Returns whether there was one.
 bool forget_reclaimer();
 

@@ -6,6 +6,9 @@
 #include "observe/counters.hpp"
 #include "options.hpp"
 #include "os/fake/fake.hpp"
+#include "os/os.hpp"
+#include "pool/reclaimer.hpp"
+#include "support/build.hpp"
 
 namespace coffer {
 namespace {
@@ -168,6 +171,75 @@ FRESH_TEST(Breath, WhatWasLearntLongAgoIsForgottenAtOnce) {
   free_limit();
   go_to(0);
   EXPECT_EQ(free_limit(), 0u);
+}
+
+// --- Fresh falls: only while there is a reclaimer. ---
+
+bool do_nothing() { return true; }
+constexpr Chore kChores[] = {&do_nothing};
+
+bool start_with_reclaimer() {
+  start();
+  os::note_process();
+  set_chores([] {}, kChores, 1);
+  want_reclaimer();
+  return reclaimer_lives();
+}
+
+FRESH_TEST(FreshFall, WaitsForItsRise) {
+  if (test::kSanitizer) GTEST_SKIP() << "no reclaimer";
+  ASSERT_TRUE(start_with_reclaimer());
+  go_to(100 * kMiB);
+  EXPECT_NEAR(free_limit(), 0, kNear);
+  go_to(70 * kMiB);
+  EXPECT_NEAR(free_limit(), 30 * kMiB, kNear);
+  go_to(20 * kMiB);
+  EXPECT_NEAR(free_limit(), 80 * kMiB, kNear);
+  go_to(90 * kMiB);
+  EXPECT_NEAR(free_limit(), 10 * kMiB, kNear) << "held and free stay under the peak";
+}
+
+FRESH_TEST(FreshFall, WaitsToTheEndOfTheNextTick) {
+  if (test::kSanitizer) GTEST_SKIP() << "no reclaimer";
+  ASSERT_TRUE(start_with_reclaimer());
+  go_to(100 * kMiB);
+  go_to(40 * kMiB);
+  at(1);
+  EXPECT_NEAR(free_limit(), 60 * kMiB, kNear);
+  go_to(30 * kMiB);
+  EXPECT_NEAR(free_limit(), 70 * kMiB, kNear);
+  at(2);
+  EXPECT_NEAR(free_limit(), 10 * kMiB, kNear) << "what fell in the tick before";
+  at(3);
+  EXPECT_EQ(free_limit(), 0u);
+}
+
+// The peak lasted until now, however long ago somebody last looked at the clock.
+FRESH_TEST(FreshFall, AfterALongPlateauIsFreshToo) {
+  if (test::kSanitizer) GTEST_SKIP() << "no reclaimer";
+  ASSERT_TRUE(start_with_reclaimer());
+  go_to(100 * kMiB);
+  at(100);
+  go_to(0);
+  EXPECT_NEAR(free_limit(), 100 * kMiB, kNear);
+  at(101);
+  EXPECT_EQ(free_limit(), 0u);
+}
+
+FRESH_TEST(FreshFall, IsNoneWithoutAReclaimer) {
+  start();
+  EXPECT_FALSE(reclaimer_lives());
+  go_to(100 * kMiB);
+  go_to(40 * kMiB);
+  EXPECT_EQ(free_limit(), 0u);
+}
+
+FRESH_TEST(FreshFall, IsPartOfWhatFreeMemoryIsBoundedBy) {
+  if (test::kSanitizer) GTEST_SKIP() << "no reclaimer";
+  ASSERT_TRUE(start_with_reclaimer());
+  go_to(100 * kMiB);
+  go_to(40 * kMiB);
+  EXPECT_NEAR(free_bound(), 60 * kMiB + kFreeBatch, kNear);
 }
 
 }  // namespace
