@@ -19,7 +19,12 @@ u32 g_shards = 1;
 // live.)
 constexpr usize kHugePageThreshold = 64 * kChunkBytes;
 
-constexpr u32 kDirtyLooks = 16;  // chunks looked at for a resident run
+// Chunks looked at for a resident run. From kManySlots on, one that is found saves more page faults than all these
+// looks cost, and they go to every chunk that may have one, not only to those with an aligned run of the next power of
+// two.
+constexpr u32 kDirtyLooks = 16;
+constexpr u32 kManySlots = 4;
+constexpr u32 kDirtyLooksForMany = 64;
 
 // How a claim ended: a lost race means that others work on the same chunk.
 enum class Claim : u8 { got, none, lost };
@@ -76,10 +81,12 @@ void put_back(Arena* arena, u32 index, u64 mask, u64 dirty) {
 bool search_dirty(u32 count, u32 alignment, u64 residues, SlotRun* run) {
   // relaxed: whether it is worth looking.
   if (counters().dirty.load(relaxed) < count * kSlotBytes) return false;
-  const u32 order = order_of(count > alignment ? count : alignment);
+  const bool many = count >= kManySlots && alignment <= 1;
+  const u32 order = many ? order_inside(count) : order_of(count > alignment ? count : alignment);
+  const u32 looks = many ? kDirtyLooksForMany : kDirtyLooks;
   Arena* arena = &g_arenas.arenas[0];
   u32 chunk = next_with_room(arena, order, residues, 0);
-  for (u32 looked = 0; looked < kDirtyLooks && chunk < arena->chunk_count; ++looked) {
+  for (u32 looked = 0; looked < looks && chunk < arena->chunk_count; ++looked) {
     if (claim_in_chunk(arena, chunk, count, alignment, true, run) == Claim::got) return true;
     chunk = next_with_room(arena, order, residues, chunk + 1);
   }

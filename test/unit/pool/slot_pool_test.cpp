@@ -158,6 +158,17 @@ FRESH_TEST(Claim, LooksForAResidentRunInOtherChunks) {
   EXPECT_EQ(again.dirty, low_mask(32));
 }
 
+// No aligned run of eight is free in the first chunk, so the map of room does not name it for five slots.
+FRESH_TEST(Claim, LooksForAResidentRunAcrossTheBordersOfAlignedOnes) {
+  start(1);
+  for (int i = 0; i < 3; ++i) acquire_slots(32, 32, 0);
+  release_slots(&first_arena(), 5, 6, low_mask(6));
+  release_slots(&first_arena(), kSlotsPerChunk, 32, 0);
+  const SlotRun run = acquire_slots(5, 1, 0);
+  EXPECT_EQ(run.slot, 5u);
+  EXPECT_EQ(run.dirty, low_mask(5));
+}
+
 FRESH_TEST(Claim, ASingleSlotIsAResidentOneOfAnyShardBeforeAFreshOneOfItsOwn) {
   start(2);
   const SlotRun zero = acquire_slots(32, 32, 0);
