@@ -11,6 +11,11 @@ ArenaTable g_arenas;
 
 namespace {
 
+// Chunks looked at for a range of which much is resident, and how much that has to be in all. A page fault costs about
+// as much as a hundred looks.
+constexpr u32 kRangeLooks = 1024;
+constexpr usize kWorthLooking = kChunkBytes / 2;
+
 constexpr u32 kMostMoved = 1024;  // chunks with a mapping of their own that may wait for their next use
 
 Atomic<u32> g_moved;  // chunks that are marked as moved
@@ -80,6 +85,43 @@ u32 find_range(Arena* arena, u32 count, u32 alignment_chunks) {
     chunk = align(next > chunk ? next : chunk + 1);
   }
   return arena->chunk_count;
+}
+
+u32 dirty_slots(const Arena* arena, u32 chunk) {
+  const u64 noted = arena->groups[chunk / kChunksPerGroup].dirty.load(relaxed) >> (chunk % kChunksPerGroup);
+  // relaxed, both: of a free chunk they change under the lock only.
+  return (noted & 1) != 0 ? count_bits(arena->chunks[chunk].dirty.load(relaxed)) : 0;
+}
+
+// The free range of which most is resident, the lowest of several, among the first kRangeLooks chunks: where blocks of
+// many sizes come and go, the lowest gap that is wide enough is often one whose pages were given back, while as much is
+// resident elsewhere and has to go back next. Under the lock. chunk_count: none has anything.
+u32 find_resident_range(const Arena* arena, u32 count) {
+  // relaxed: whether it is worth looking.
+  if (counters().dirty.load(relaxed) < kWorthLooking || count > kRangeLooks) return arena->chunk_count;
+  const u32 from = arena->lowest_free_group * kChunksPerGroup;
+  const usize known = arena->frontier.load(relaxed) / kChunkBytes;  // relaxed, both: under the lock
+  const u32 dirty_end = arena->highest_chunk.load(relaxed);
+  const u32 looks = dirty_end > from + kRangeLooks ? from + kRangeLooks : dirty_end;
+  u32 best = arena->chunk_count;
+  u32 most = 0;
+  u32 length = 0;  // free chunks up to here, and the dirty slots in the last `count` of them
+  u32 dirty = 0;
+  for (u32 chunk = from; chunk < looks + count - 1 && chunk < arena->chunk_count; ++chunk) {
+    const bool record = chunk < known;  // behind that nothing was ever taken
+    if (record && (arena->groups[chunk / kChunksPerGroup].taken.get() >> (chunk % kChunksPerGroup) & 1) != 0) {
+      if (chunk >= looks) break;
+      length = dirty = 0;
+      continue;
+    }
+    if (record) dirty += dirty_slots(arena, chunk);
+    if (length++ >= count) dirty -= dirty_slots(arena, chunk - count);
+    if (length < count || dirty <= most) continue;
+    most = dirty;
+    best = chunk + 1 - count;
+    if (most == count * kSlotsPerChunk) break;
+  }
+  return best;
 }
 
 // The lowest free chunk among those with index % modulus == residue (modulus a power of two up to 64), else the lowest
@@ -201,14 +243,22 @@ struct ChunkWish {
 // no_memory: the address space was there, the kernel gave no memory; another arena would not help.
 enum class Taken : u8 { got, no_space, no_memory };
 
+u32 find(Arena* arena, const ChunkWish& wish) {
+  if (wish.modulus != 0) return find_chunk(arena, wish.residue, wish.modulus);
+  if (wish.alignment == 1 && wish.room == 0) {
+    const u32 resident = find_resident_range(arena, wish.count);
+    if (resident < arena->chunk_count) return resident;
+  }
+  return find_range(arena, wish.count + 2 * wish.room, wish.alignment);
+}
+
 Taken take_in_arena(Arena* arena, const ChunkWish& wish, ChunkRun* run) {
   const u32 count = wish.count;
   u32 index = 0;
   bool committed = false;
   {
     LockGuard guard(arena->lock);
-    index = wish.modulus != 0 ? find_chunk(arena, wish.residue, wish.modulus)
-                              : find_range(arena, count + 2 * wish.room, wish.alignment);
+    index = find(arena, wish);
     if (index >= arena->chunk_count) return Taken::no_space;
     index += wish.room;
     if (!claim_range(arena, index, count, &committed)) return Taken::no_memory;

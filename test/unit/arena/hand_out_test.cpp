@@ -31,6 +31,18 @@ class Model {
     }
     return none();
   }
+  // A run goes where most is resident.
+  u32 run(u32 count, u32 alignment) const {
+    u32 best = first_fit(count, alignment);
+    if (alignment != 1) return best;
+    u32 most = 0;
+    for (u32 i = 0; u64{i} + count <= chunks_.size(); ++i) {
+      if (!all_free(i, count) || dirty_chunks(i, count) <= most) continue;
+      most = dirty_chunks(i, count);
+      best = i;
+    }
+    return best;
+  }
   u32 one(u32 residue, u32 modulus) const {
     u32 any = none();
     for (u32 i = 0; i < chunks_.size(); ++i) {
@@ -71,6 +83,12 @@ class Model {
     bool taken = false;
     bool dirty = false;
   };
+  u32 dirty_chunks(u32 index, u32 count) const {
+    u32 dirty = 0;
+    for (u32 i = index; i < index + count; ++i) dirty += chunks_[i].dirty ? 1 : 0;
+    return dirty;
+  }
+
   const Arena& arena_;
   std::vector<State> chunks_;
 };
@@ -118,7 +136,7 @@ class HandOut {
   void take_run() {
     const u32 count = 1 + static_cast<u32>(random_.below(random_.below(4) == 0 ? 150 : 6));
     const u32 alignment = 1u << random_.below(random_.below(4) == 0 ? 9 : 2);
-    const u32 expected = model_.first_fit(count, alignment);
+    const u32 expected = model_.run(count, alignment);
     ChunkRun run;
     ASSERT_EQ(take_chunks(count, alignment, false, &run), expected != model_.none());
     if (expected != model_.none()) note(run, expected, count);
@@ -193,13 +211,63 @@ FRESH_TEST(HandOut, ReturnedChunksAreFreshOnlyIfTheyWerePurged) {
   return_chunks(run.arena, 2, 2, true);
   EXPECT_EQ(counters().dirty.load(relaxed), 2 * kChunkBytes);
   ASSERT_TRUE(take_chunks(2, 1, false, &run));
-  EXPECT_TRUE(run.fresh);
-  return_chunks(run.arena, 0, 2, false);
-  // One dirty chunk among clean ones.
-  ASSERT_TRUE(take_chunks(3, 1, false, &run));
+  EXPECT_EQ(run.index, 2u);
   EXPECT_FALSE(run.fresh);
-  EXPECT_EQ(counters().dirty.load(relaxed), kChunkBytes);
+  EXPECT_EQ(counters().dirty.load(relaxed), 0u);
+  ASSERT_TRUE(take_chunks(2, 1, false, &run));
+  EXPECT_EQ(run.index, 0u);
+  EXPECT_TRUE(run.fresh);
+  // One dirty chunk among clean ones.
+  return_chunks(run.arena, 0, 3, false);
+  return_chunks(run.arena, 3, 1, true);
+  ASSERT_TRUE(take_chunks(3, 1, false, &run));
+  EXPECT_EQ(run.index, 1u);
+  EXPECT_FALSE(run.fresh);
+  EXPECT_EQ(counters().dirty.load(relaxed), 0u);
   EXPECT_EQ(counters().committed.load(relaxed), committed) << "they stayed committed";
+}
+
+FRESH_TEST(HandOut, ARunGoesWhereMostOfItIsResident) {
+  ASSERT_TRUE(arenas_start(256 * kMiB));
+  ChunkRun run;
+  ASSERT_TRUE(take_chunks(12, 1, false, &run));
+  Arena* arena = run.arena;
+  return_chunks(arena, 0, 4, false);
+  return_chunks_partly(arena, 5, 3, kChunkBytes);
+  return_chunks_partly(arena, 9, 3, 2 * kChunkBytes + kSlotBytes);
+  ASSERT_TRUE(take_chunks(2, 1, false, &run));
+  EXPECT_EQ(run.index, 9u);
+  EXPECT_EQ(run.dirty, 2 * kChunkBytes);
+  // What is left: one slot of chunk 11, behind which nothing was ever used, and all of chunk 5.
+  ASSERT_TRUE(take_chunks(2, 1, false, &run));
+  EXPECT_EQ(run.index, 5u);
+  EXPECT_EQ(run.dirty, kChunkBytes);
+  EXPECT_EQ(counters().dirty.load(relaxed), kSlotBytes);
+  ASSERT_TRUE(take_chunks(2, 1, false, &run));
+  EXPECT_EQ(run.index, 0u) << "a slot is not worth a look";
+  EXPECT_TRUE(run.fresh);
+}
+
+FRESH_TEST(HandOut, ARunMayEndBehindWhatWasEverUsed) {
+  ASSERT_TRUE(arenas_start(256 * kMiB));
+  ChunkRun run;
+  ASSERT_TRUE(take_chunks(64, 1, false, &run));
+  return_chunks(run.arena, 10, 4, false);
+  return_chunks(run.arena, 63, 1, true);
+  ASSERT_TRUE(take_chunks(4, 1, false, &run));
+  EXPECT_EQ(run.index, 63u);
+  EXPECT_EQ(run.dirty, kChunkBytes);
+}
+
+// Looks are bounded: what is resident behind them is not found.
+FRESH_TEST(HandOut, ARunIsNotLookedForInAVastArena) {
+  ASSERT_TRUE(arenas_start(usize{4000} * kChunkBytes));
+  ChunkRun run;
+  ASSERT_TRUE(take_chunks(2000, 1, false, &run));
+  return_chunks(run.arena, 1900, 2, true);
+  return_chunks(run.arena, 3, 2, false);
+  ASSERT_TRUE(take_chunks(2, 1, false, &run));
+  EXPECT_EQ(run.index, 3u);
 }
 
 // --- Committing in windows. ---
