@@ -100,8 +100,8 @@ u32 find_resident_range(const Arena* arena, u32 count) {
   // relaxed: whether it is worth looking.
   if (counters().dirty.load(relaxed) < kWorthLooking || count > kRangeLooks) return arena->chunk_count;
   const u32 from = arena->lowest_free_group * kChunksPerGroup;
-  const usize known = arena->frontier.load(relaxed) / kChunkBytes;  // relaxed, both: under the lock
-  const u32 dirty_end = arena->highest_chunk.load(relaxed);
+  const usize known = arena->frontier.load(relaxed) / kChunkBytes;  // relaxed: under the lock
+  const u32 dirty_end = arena->highest_chunk.load(relaxed);         // relaxed: as well
   const u32 looks = dirty_end > from + kRangeLooks ? from + kRangeLooks : dirty_end;
   u32 best = arena->chunk_count;
   u32 most = 0;
