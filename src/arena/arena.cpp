@@ -88,8 +88,8 @@ u32 find_range(Arena* arena, u32 count, u32 alignment_chunks) {
 }
 
 u32 dirty_slots(const Arena* arena, u32 chunk) {
-  const u64 noted = arena->groups[chunk / kChunksPerGroup].dirty.load(relaxed) >> (chunk % kChunksPerGroup);
   // relaxed, both: of a free chunk they change under the lock only.
+  const u64 noted = arena->groups[chunk / kChunksPerGroup].dirty.load(relaxed) >> (chunk % kChunksPerGroup);
   return (noted & 1) != 0 ? count_bits(arena->chunks[chunk].dirty.load(relaxed)) : 0;
 }
 
@@ -116,7 +116,8 @@ u32 find_resident_range(const Arena* arena, u32 count) {
     }
     if (record) dirty += dirty_slots(arena, chunk);
     if (length++ >= count) dirty -= dirty_slots(arena, chunk - count);
-    if (length < count || dirty <= most) continue;
+    // One slot a chunk more is not worth it: blocks of one size would creep out of each other's places.
+    if (length < count || dirty <= most + count) continue;
     most = dirty;
     best = chunk + 1 - count;
     if (most == count * kSlotsPerChunk) break;

@@ -37,7 +37,7 @@ class Model {
     if (alignment != 1) return best;
     u32 most = 0;
     for (u32 i = 0; u64{i} + count <= chunks_.size(); ++i) {
-      if (!all_free(i, count) || dirty_chunks(i, count) <= most) continue;
+      if (!all_free(i, count) || dirty_chunks(i, count) * kSlotsPerChunk <= most * kSlotsPerChunk + count) continue;
       most = dirty_chunks(i, count);
       best = i;
     }
@@ -246,6 +246,19 @@ FRESH_TEST(HandOut, ARunGoesWhereMostOfItIsResident) {
   ASSERT_TRUE(take_chunks(2, 1, false, &run));
   EXPECT_EQ(run.index, 0u) << "a slot is not worth a look";
   EXPECT_TRUE(run.fresh);
+}
+
+FRESH_TEST(HandOut, ARunDoesNotCreepForASlotAChunk) {
+  ASSERT_TRUE(arenas_start(256 * kMiB));
+  ChunkRun run;
+  ASSERT_TRUE(take_chunks(8, 1, false, &run));
+  return_chunks_partly(run.arena, 0, 2, kChunkBytes);
+  return_chunks_partly(run.arena, 2, 3, kChunkBytes + 2 * kSlotBytes);
+  return_chunks_partly(run.arena, 6, 2, kChunkBytes + 5 * kSlotBytes);
+  ASSERT_TRUE(take_chunks(2, 1, false, &run));
+  EXPECT_EQ(run.index, 6u) << "at 0 there are 64 slots, at 1 as many, at 2 two more, at 6 five";
+  ASSERT_TRUE(take_chunks(2, 1, false, &run));
+  EXPECT_EQ(run.index, 0u);
 }
 
 FRESH_TEST(HandOut, ARunMayEndBehindWhatWasEverUsed) {
