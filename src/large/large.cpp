@@ -81,8 +81,12 @@ usize charge_of(usize size, usize dirty_end) {
 }
 usize tail_bytes(const Chunk& chunk) { return chunk.large_tail.get() * kCarvePage; }
 void set_tail(Chunk& chunk, usize charged, usize bytes) {
+  tail_changes(tail_bytes(chunk), charged - bytes);
   chunk.large_tail.set(static_cast<u32>((charged - bytes) / kCarvePage));
 }
+
+// The block gives its chunks up: before held falls, so that the breath sees one change.
+void forget_tail(Chunk& chunk) { set_tail(chunk, 0, 0); }
 
 // Gives chunks back of which `dirty` bytes, it is not known which, are charged as resident; clean, if counting all of
 // them so would pass the limit.
@@ -320,6 +324,7 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   uncharge((moved ? charged : 0) + dirty + paid - need);
   span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
   count_large(usize{0} - bytes, ~usize{0});
+  forget_tail(arena->chunks[index]);
   describe_chunks(run, offset, size, bytes);
   if (moved) {
     mark_moved(run.arena, run.index, have);
@@ -366,8 +371,10 @@ bool free_large(void* block, Span* span) {
   count_large(usize{0} - bytes, ~usize{0});
   if (chunks != 0) {
     const u32 index = slot / kSlotsPerChunk;
+    const usize charged = bytes + tail_bytes(arena->chunks[index]);
+    forget_tail(arena->chunks[index]);
     held_falls(bytes);
-    return_run(arena, index, chunks, bytes + tail_bytes(arena->chunks[index]));
+    return_run(arena, index, chunks, charged);
     return true;
   }
   const u32 slots = span->slots.get();

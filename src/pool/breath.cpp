@@ -25,6 +25,7 @@ struct alignas(kCacheLine) Breath {
   Atomic<u64> low_tick;            // when `low` was reached
   Atomic<usize> rises[kTicks];     // of the ended ticks, by number
   Atomic<usize> highests[kTicks];  // of the ended ticks, by number
+  Atomic<usize> tails;             // what is resident behind large blocks: `held`, here and below, is with it
   Atomic<usize> bound;             // highest limit since free memory was last seen within its limit
 };
 
@@ -35,6 +36,8 @@ usize smaller(usize a, usize b) { return a < b ? a : b; }
 usize difference(usize a, usize b) { return a > b ? a - b : 0; }
 
 // relaxed, in this file: figures for a limit that may be late. Nothing is published by them.
+
+usize tails() { return g_breath.tails.load(relaxed); }
 
 void note_rise(usize held) {
   Breath& breath = g_breath;
@@ -94,9 +97,13 @@ usize fresh_fall(usize held) {
 
 }  // namespace
 
-void held_rises(usize bytes) { note_rise(counters().held.fetch_add(bytes, relaxed) + bytes); }
+void held_rises(usize bytes) { note_rise(counters().held.fetch_add(bytes, relaxed) + bytes + tails()); }
 
-void held_falls(usize bytes) { note_fall(counters().held.fetch_sub(bytes, relaxed) - bytes); }
+void held_falls(usize bytes) { note_fall(counters().held.fetch_sub(bytes, relaxed) - bytes + tails()); }
+
+void tail_changes(usize before, usize after) {
+  if (after != before) g_breath.tails.fetch_add(after - before, relaxed);
+}
 
 usize least_free_limit() {
   const usize option = config::options().free_limit;
@@ -126,7 +133,7 @@ usize free_bound() {
 }
 
 usize free_limit() {
-  const usize held = counters().held.load(relaxed);
+  const usize held = counters().held.load(relaxed) + tails();
   pass_time(held);
   if (limit_pressure()) return least_free_limit();
   Breath& breath = g_breath;

@@ -23,10 +23,13 @@ inline constexpr usize kFreeBatch = 64 * kCarvePage;
 // together, as a block that moves: that would look like a breath.)
 void held_rises(usize bytes);
 void held_falls(usize bytes);
+// What is resident behind a large block (Chunk::large_tail) was `before` bytes and is `after` now: in use as what is
+// held, for it serves nobody else and is free again with the block. Followed by held_rises or held_falls.
+void tail_changes(usize before, usize after);
 
-// Free bytes that may stay resident now: the option plus the breath or a fresh fall, and never so much that held and
-// free together pass the recent peak of held and the option. Near a limit of the process's cgroup, least_free_limit.
-// Reads the clock.
+// Free bytes that may stay resident now: the option plus the breath or a fresh fall, and never so much that what is
+// held, with the tails of large blocks, and what is free together pass the recent peak of held and tails by more than
+// the option. Near a limit of the process's cgroup, least_free_limit. Reads the clock.
 usize free_limit();
 // `dirty` free bytes are judged by `limit`: notes it for free_bound.
 void note_limit(usize limit, usize dirty);

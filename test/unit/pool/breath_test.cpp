@@ -77,6 +77,21 @@ FRESH_TEST(Breath, HeldAndFreeStayUnderTheRecentPeak) {
   EXPECT_NEAR(free_limit(), 18 * kMiB, kNear);
 }
 
+// What is resident behind a large block is free with it.
+FRESH_TEST(Breath, TailsOfLargeBlocksAreInUse) {
+  start();
+  for (int i = 0; i < 2; ++i) {
+    go_to(60 * kMiB);
+    tail_changes(0, 40 * kMiB);
+    held_rises(0);
+    tail_changes(40 * kMiB, 0);
+    go_to(0);
+  }
+  EXPECT_NEAR(free_limit(), 100 * kMiB, kNear);
+  tail_changes(0, 30 * kMiB);
+  EXPECT_NEAR(free_limit(), 70 * kMiB, kNear);
+}
+
 FRESH_TEST(Breath, IsForgottenAfterASecond) {
   start();
   go_to(100 * kMiB);
