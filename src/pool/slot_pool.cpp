@@ -42,16 +42,35 @@ u64 take_dirty(Chunk& chunk, u64 mask) {
   return dirty;
 }
 
+struct Start {
+  u32 bit;
+  u32 dirty;  // slots of the run that hold old data
+};
+
+// Of the runs of `count` slots that begin at these bits, the one of which most is dirty, the lowest of several.
+Start most_resident(u64 starts, u64 dirty, u32 count) {
+  Start best = {lowest_bit(starts), 0};
+  for (; starts != 0 && dirty != 0; starts &= starts - 1) {
+    const u32 bit = lowest_bit(starts);
+    const u32 here = count_bits(dirty & low_mask(count) << bit);
+    if (here > best.dirty) best = {bit, here};
+  }
+  return best;
+}
+
 Claim claim_in_chunk(Arena* arena, u32 index, u32 count, u32 alignment, bool dirty_only, SlotRun* run) {
   Chunk& chunk = arena->chunks[index];
   const u64 positions = aligned_positions(alignment);
   u64 free = chunk.free.load(relaxed);  // relaxed: the CAS below checks it
   for (int lost = 0;; ++lost) {
     // Slots that are resident already come first: they cost no page fault and leave others unbacked.
-    u64 starts = run_starts(free & chunk.dirty.load(relaxed), count) & positions;
-    if (starts == 0 && !dirty_only) starts = run_starts(free, count) & positions;
+    const u64 resident = free & chunk.dirty.load(relaxed);
+    u64 starts = run_starts(resident, count) & positions;
+    const bool in_part = starts == 0 && !dirty_only;
+    if (in_part) starts = run_starts(free, count) & positions;
     if (starts == 0) return Claim::none;
-    const u32 bit = lowest_bit(starts);
+    const bool choose = in_part && count >= kManySlots;
+    const u32 bit = choose ? most_resident(starts, resident, count).bit : lowest_bit(starts);
     const u64 mask = low_mask(count) << bit;
     // acquire: pairs with the release in put_back, by whoever used these slots before.
     if (chunk.free.compare_exchange(free, free & ~mask, acquire, relaxed)) {
@@ -75,9 +94,20 @@ void put_back(Arena* arena, u32 index, u64 mask, u64 dirty) {
   note_room(arena, index, before | mask);
 }
 
+// How many slots of a free run of `count` are resident in this chunk, at most.
+u32 most_resident_in(const Chunk& chunk, u32 count) {
+  const u64 free = chunk.free.load(relaxed);  // relaxed, both: a preference; the claim decides
+  const u64 dirty = free & chunk.dirty.load(relaxed);
+  if (count_bits(dirty) <= count / 2) return 0;
+  const u64 starts = run_starts(free, count);
+  return starts != 0 ? most_resident(starts, dirty, count).dirty : 0;
+}
+
 // A run that is resident already, in one of the first chunks with room: where runs come and go, taking fresh slots
 // instead would let the process grow by what is free in other shards' chunks, and turn every large run into a purge and
 // as many page faults.
+//
+// Of several slots a run of which more than half is resident will do.
 bool search_dirty(u32 count, u32 alignment, u64 residues, SlotRun* run) {
   // relaxed: whether it is worth looking.
   if (counters().dirty.load(relaxed) < count * kSlotBytes) return false;
@@ -86,11 +116,18 @@ bool search_dirty(u32 count, u32 alignment, u64 residues, SlotRun* run) {
   const u32 looks = many ? kDirtyLooksForMany : kDirtyLooks;
   Arena* arena = &g_arenas.arenas[0];
   u32 chunk = next_with_room(arena, order, residues, 0);
+  u32 best = arena->chunk_count;
+  u32 most = count / 2;
   for (u32 looked = 0; looked < looks && chunk < arena->chunk_count; ++looked) {
     if (claim_in_chunk(arena, chunk, count, alignment, true, run) == Claim::got) return true;
+    const u32 here = many ? most_resident_in(arena->chunks[chunk], count) : 0;
+    if (here > most) {
+      most = here;
+      best = chunk;
+    }
     chunk = next_with_room(arena, order, residues, chunk + 1);
   }
-  return false;
+  return best != arena->chunk_count && claim_in_chunk(arena, best, count, alignment, false, run) == Claim::got;
 }
 
 // Calls attempt(arena, chunk) for the chunks that may have room of the order, in all arenas; true: it told to stop.
@@ -218,7 +255,7 @@ bool pay_for(SlotRun* run, u32 alignment) {
       *run = resident;
       return true;
     }
-    put_back_run(resident);  // purged between look and claim
+    put_back_run(resident);  // resident in part only, or purged between look and claim
   }
   if (charge_or_purge(bytes)) return true;
   put_back_run(*run);

@@ -169,6 +169,21 @@ FRESH_TEST(Claim, LooksForAResidentRunAcrossTheBordersOfAlignedOnes) {
   EXPECT_EQ(run.dirty, low_mask(5));
 }
 
+FRESH_TEST(Claim, OfManySlotsTakesARunThatIsMostlyResident) {
+  start(1);
+  for (int i = 0; i < 4; ++i) acquire_slots(32, 32, 0);
+  release_slots(&first_arena(), 0, 16, low_mask(3));
+  release_slots(&first_arena(), kSlotsPerChunk + 8, 16, low_mask(5) << 6);
+  const SlotRun run = acquire_slots(8, 1, 0);
+  EXPECT_EQ(run.slot, kSlotsPerChunk + 11) << "the lowest of those that have all five";
+  EXPECT_EQ(count_bits(run.dirty), 5u);
+  // What is left is less than half of eight: the lowest chunk, and there where most is resident.
+  const SlotRun next = acquire_slots(8, 1, 0);
+  EXPECT_EQ(next.slot, 0u);
+  EXPECT_EQ(count_bits(next.dirty), 3u);
+  EXPECT_EQ(dirty(), 0u);
+}
+
 FRESH_TEST(Claim, ASingleSlotIsAResidentOneOfAnyShardBeforeAFreshOneOfItsOwn) {
   start(2);
   const SlotRun zero = acquire_slots(32, 32, 0);
