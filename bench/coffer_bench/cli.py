@@ -26,6 +26,13 @@ DEFAULT_BUILD = Path(__file__).resolve().parents[2] / "build"
 INTERRUPTED = 130
 
 
+def beside(results: Path) -> Path:
+    """The report's directory, where none was named."""
+    if not results.name:
+        raise typer.BadParameter(f"{results} is no file of samples")
+    return results.with_suffix("")
+
+
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
     """Errors of the bench are one line and status 2; an interruption is 130, after every process has ended."""
 
@@ -138,7 +145,7 @@ class Options:
             raise typer.BadParameter("--threads: at least 1")
         default = build_dir / "bench" / "results" / ("quick.jsonl" if quick else "full.jsonl")
         self.results = results or default
-        self.report = report or self.results.with_suffix("")
+        self.report = report or beside(self.results)
 
 
 @guarded
@@ -190,8 +197,9 @@ def make_report(
     """Writes the report of samples anew: index.html, report.md and pictures."""
     from coffer_bench import report
 
-    report.write(results, directory or results.with_suffix(""), clock)
-    print(f"{directory or results.with_suffix('')}/index.html")
+    target = directory or beside(results)
+    report.write(results, target, clock)
+    print(f"{target}/index.html")
 
 
 @app.command()

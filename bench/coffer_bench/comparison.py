@@ -70,8 +70,15 @@ def run(old: str, new: str, options: Options, console: Console) -> bool:
     """Prints what changed. True: something became worse."""
     if is_samples(old) != is_samples(new):
         raise BenchError("compare two files of samples, or two commits or libraries")
-    changes = of_samples(Path(old), Path(new), options) if is_samples(old) else of_builds(old, new, options, console)
-    return show(changes, console)
+    lost: list[str] = []
+    if is_samples(old):
+        changes, lost = of_samples(Path(old), Path(new), options)
+    else:
+        changes = of_builds(old, new, options, console)
+    worse = show(changes, console)
+    if lost:
+        console.print(f"compare: {new} has no figure of Coffer's for {len(lost)} rows that had one: {'; '.join(lost)}")
+    return worse or bool(lost)
 
 
 def is_samples(text: str) -> bool:
@@ -101,23 +108,27 @@ def show(changes: Sequence[Change], console: Console) -> bool:
 # Two files.
 
 
-def of_samples(old: Path, new: Path, options: Options) -> list[Change]:
+def of_samples(old: Path, new: Path, options: Options) -> tuple[list[Change], list[str]]:
+    """What both have; and the rows that had a figure of Coffer's and have none: it failed, or the run is not whole."""
     before, after = samples.read(old), samples.read(new)
     for key in ("quick", "scale"):
         if before.plan[key] != after.plan[key]:
             raise BenchError(f"the runs differ in {key}: {before.plan[key]} and {after.plan[key]}")
-    changes = []
+    changes: list[Change] = []
+    lost: list[str] = []
     for what, figure, wanted in (
         ("time", CPU if options.clock == "cpu" else TIME, "timed"),
         ("memory", MEMORY, "memory"),
     ):
-        was = {row.name: row for row in sums.make_rows(before, figure, wanted)}
-        for row in sums.make_rows(after, figure, wanted):
-            if row.name not in was or not chosen(row.name, options.only):
+        now = {row.name: row for row in sums.make_rows(after, figure, wanted)}
+        for was in sums.make_rows(before, figure, wanted):
+            if not chosen(was.name, options.only) or not was.by_allocator.get(OURS):
                 continue
-            first, second = normalised(was[row.name], row)
+            first, second = normalised(was, now[was.name]) if was.name in now else ([], [])
             if first and second:
-                changes.append(Change(row.name, what, ratio_of_medians(second, first), options.threshold))
+                changes.append(Change(was.name, what, ratio_of_medians(second, first), options.threshold))
+            elif what == "time":
+                lost.append(was.name)
     first_counts, second_counts = (
         {(one["workload"]): one["instructions"] for one in results.of("instructions") if one["allocator"] == OURS}
         for results in (before, after)
@@ -127,7 +138,7 @@ def of_samples(old: Path, new: Path, options: Options) -> list[Change]:
         for case in first_counts.keys() & second_counts.keys()
         if first_counts[case] > 0
     ]
-    return changes
+    return changes, lost
 
 
 def chosen(name: str, only: str) -> bool:

@@ -41,6 +41,15 @@ def test_what_became_slower_is_found(tmp_path: Path) -> None:
     assert worse and "WORSE" in text and "1 worse, 0 better, 1 as before" in text
 
 
+def test_a_row_that_failed_is_not_passed_over(tmp_path: Path) -> None:
+    row = {name: STEADY for name in ("coffer", *OTHERS)}
+    failed = {name: values for name, values in row.items() if name != "coffer"}
+    worse, text = compared(tmp_path, results_of({"a": row, "b": row}), results_of({"a": row, "b": failed}))
+    assert worse and "no figure of Coffer's for 1 rows that had one: b" in text.replace("\n", "")
+    worse, text = compared(tmp_path, results_of({"a": row, "b": row}), results_of({"a": row}))
+    assert worse and "for 1 rows" in text.replace("\n", " ")
+
+
 def test_what_became_faster_is_no_failure(tmp_path: Path) -> None:
     worse, text = compared(tmp_path, one_row(STEADY), one_row([value * 0.8 for value in STEADY]))
     assert not worse and "0 worse, 1 better, 1 as before" in text

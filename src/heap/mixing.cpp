@@ -10,6 +10,7 @@
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
 #include "span/choices.hpp"
+#include "span/emptiness.hpp"
 
 namespace coffer {
 
@@ -182,6 +183,9 @@ bool take_exactly(Heap* heap, ClassIndex size_class, usize size, u32 slots) {
 bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
   const u32 bytes = class_layout(size_class).block_bytes;
   if (size != 0 && bytes >= kCutExactly) return give(heap, size_class, g_mixed_pool.take(exact_bytes(size), 1));
+  // What an idle heap has on its list keeps whole mixed spans, and nobody can take it from there: where there are many
+  // heaps, none has such a list.
+  if (is_crowded() && !always()) return false;
   const Lines lines = several_heaps() ? Lines::whole : Lines::shared;
   return give(heap, size_class, g_mixed_pool.take(bytes, bytes >= kListBytes ? 1 : kListBytes / bytes, lines));
 }

@@ -247,5 +247,25 @@ FRESH_TEST(MixedLines, TwoThreadsGetNoBlocksOfOneLine) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// What an idle heap keeps on a list keeps whole mixed spans, and nobody can take it.
+FRESH_TEST(MixedLines, WhereThereAreManyHeapsNoneHasAListOfHoles) {
+  start_heaps();
+  changeable_options().mixed = config::MixedPolicy::automatic;
+  Heap* heap = own_heap();
+  Blocks keep;
+  for (u32 i = 0; i < 10; ++i) keep.push_back(g_mixed_pool.make(64, 8));
+  const ClassIndex small = compute_class(48), large = compute_class(512);
+  ASSERT_TRUE(take_holes(heap, small, 48));
+  return_list(heap, small);
+  g_crowded.store(1, relaxed);
+  EXPECT_FALSE(take_holes(heap, small, 48));
+  EXPECT_EQ(heap->blocks[small].get(), nullptr);
+  ASSERT_TRUE(take_holes(heap, large, 512)) << "one block, which goes out";
+  EXPECT_EQ(heap->blocks[large].get()->next, nullptr);
+  return_list(heap, large);
+  give_many(keep);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 }  // namespace
 }  // namespace coffer
