@@ -257,7 +257,7 @@ FRESH_TEST(MixedLines, WhereThereAreManyHeapsNoneHasAListOfHoles) {
   const ClassIndex small = compute_class(48), large = compute_class(512);
   ASSERT_TRUE(take_holes(heap, small, 48));
   return_list(heap, small);
-  g_crowded.store(1, relaxed);
+  g_crowded.set(1);
   EXPECT_FALSE(take_holes(heap, small, 48));
   EXPECT_EQ(heap->blocks[small].get(), nullptr);
   ASSERT_TRUE(take_holes(heap, large, 512)) << "one block, which goes out";
