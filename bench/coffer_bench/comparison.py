@@ -31,8 +31,10 @@ from coffer_bench.stats import Estimate
 from coffer_bench.summary import CPU, MEMORY, OURS, TIME
 from coffer_bench.workload import FAST, PAPERS, PATTERNS, PLAIN, Settings, Workload
 
-# Counts of instructions are the same on every run.
+# Counts of instructions are the same on every run, unless the machine is so busy that an allocator's clock meddles
+# (Coffer's reclaimer takes spans from a heap that stands still). That only adds: of several counts the least counts.
 EXACT_THRESHOLD = 0.01
+MOST_RECOUNTS = 3
 # Where nobody says which workloads: those that hear of every change of a hot path, none of which takes long.
 GROUPS = (FAST, PAPERS, PLAIN, PATTERNS)
 BUILD_SECONDS = 1800
@@ -64,6 +66,10 @@ class Change:
     @property
     def better(self) -> bool:
         return self.ratio.value < 1 - self.threshold and (self.ratio.below or math.isnan(self.ratio.low))
+
+    @property
+    def same(self) -> bool:
+        return not self.worse and not self.better
 
 
 def run(old: str, new: str, options: Options, console: Console) -> bool:
@@ -281,10 +287,16 @@ def count(pair: list[Allocator], settings: Settings, console: Console) -> list[C
         return []
     with console.status("counting instructions"):
         found = counts.count_cases(counts.CASES, pair, settings.bench_dir, 2)
-    return [
-        Change(case.name, "instructions", exact(found[case.name, "new"] / found[case.name, "old"]), EXACT_THRESHOLD)
-        for case in counts.CASES
-    ]
+        for _ in range(MOST_RECOUNTS):
+            differ = [case for case in counts.CASES if not instructions(case, found).same]
+            again = counts.count_cases(differ, pair, settings.bench_dir, 2) if differ else {}
+            found.update({key: min(found[key], value) for key, value in again.items()})
+    return [instructions(case, found) for case in counts.CASES]
+
+
+def instructions(case: counts.Case, found: counts.Counts) -> Change:
+    ratio = found[case.name, "new"] / found[case.name, "old"]
+    return Change(case.name, "instructions", exact(ratio), EXACT_THRESHOLD)
 
 
 def library(text: str, options: Options, console: Console) -> Path:

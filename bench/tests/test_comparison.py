@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from coffer_bench import comparison, samples
@@ -48,6 +49,25 @@ def test_a_row_that_failed_is_not_passed_over(tmp_path: Path) -> None:
     assert worse and "no figure of Coffer's for 1 rows that had one: b" in text.replace("\n", "")
     worse, text = compared(tmp_path, results_of({"a": row, "b": row}), results_of({"a": row}))
     assert worse and "for 1 rows" in text.replace("\n", " ")
+
+
+def test_a_count_that_a_busy_machine_raised_is_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = comparison.counts.CASES[2]
+    noise = iter([1.04, 1.0])
+    asked = []
+
+    def count_cases(cases: list, allocators: list, *_: object) -> dict[tuple[str, str], float]:
+        asked.append(len(cases))
+        factor = next(noise)
+        return {(one.name, allocator.name): 44.0 * (factor if one is case and allocator.name == "new" else 1.0)
+                for one in cases for allocator in allocators}
+
+    monkeypatch.setattr(comparison.counts, "count_cases", count_cases)
+    monkeypatch.setattr(comparison, "require_tools", lambda: None)
+    pair = [Allocator("old", None), Allocator("new", None)]
+    changes = comparison.count(pair, SimpleNamespace(bench_dir=Path()), Console(record=True))
+    assert all(change.ratio.value == 1.0 for change in changes)
+    assert asked == [len(comparison.counts.CASES), 1]
 
 
 def test_what_became_faster_is_no_failure(tmp_path: Path) -> None:
