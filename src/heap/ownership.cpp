@@ -42,10 +42,7 @@ usize lonely_slack() { return attached_heaps() <= 1 ? config::options().free_lim
 template <class Visit>
 void put_down_hot(Heap* heap, ClassIndex size_class, Visit&& visit) {
   Span* span = heap->hot[size_class].get();
-  if (span == nullptr) {
-    if (heap->blocks[size_class].get() != nullptr) return_list(heap, size_class);  // of blocks from holes
-    return;
-  }
+  if (span == nullptr) return return_list(heap, size_class);
   {
     Bracket bracket(heap, span);
     if (still_hot(bracket, span, size_class)) {
@@ -62,9 +59,9 @@ void put_down_hot(Heap* heap, ClassIndex size_class, Visit&& visit) {
 
 void return_list(Heap* heap, ClassIndex size_class) {
   Block* first = heap->blocks[size_class].get();
+  if (first == nullptr) return;  // and nothing is written: a thread that ends asks for every class
   heap->blocks[size_class].set(nullptr);
   heap->zero[size_class].set(0);
-  if (first == nullptr) return;
   const auto [count, last] = measure_list(first, ~u32{0});
   const uptr address = reinterpret_cast<uptr>(first);
   Span* span = first_record(slot_record(arena_of(address), address));

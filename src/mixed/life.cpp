@@ -153,7 +153,6 @@ namespace {
 // size do not start at the same cache indices in all of them. No more than the block has: what lies before it is a hole
 // for others, and not for one like it, which would start where it starts in every span.
 u32 first_unit(const Span* span, u32 slot, u32 slots, u32 units) {
-  constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
   const u32 lines = units / kUnitsPerLine;
   u32 colours = lines < kCacheSets ? lines : static_cast<u32>(kCacheSets);
   if (g_span_choices.coloured.get() == 0) colours = 0;

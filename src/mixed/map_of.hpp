@@ -5,6 +5,8 @@
 
 namespace coffer {
 
+inline constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
+
 inline u32 slot_index(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans); }
 
 inline UnitMap map_of(const Span* span) {

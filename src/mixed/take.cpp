@@ -12,8 +12,6 @@ namespace {
 constexpr u32 kLooksOfList = 8;
 constexpr u32 kLooks = 12;
 
-constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
-
 // A hole with room for a few blocks more, so that choosing among places costs nothing else.
 bool is_wide(u32 hole, u32 units) { return hole >= 2 * units + kUnitsPerPage; }
 

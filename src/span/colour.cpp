@@ -59,7 +59,6 @@ u32 index_of_place(u32 place) { return (static_cast<u32>(g_seed.get()) + place *
 u32 fraction_of_place(u32 place) { return static_cast<u32>((g_seed.get() + place * kGolden) >> 32); }
 
 u32 start_block(const Span* span) {
-  if (g_span_choices.coloured.get() == 0) return 0;
   const u32 index = span->start_index.get();
   if (index == kNoStartIndex) return 0;
   const Stride stride = stride_of(span);

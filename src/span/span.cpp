@@ -91,7 +91,8 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
   // relaxed: published by the remote word below.
   span->claim_at.store(claim_hot(reuse_threshold(layout.capacity), 0, 0), relaxed);
   span->size_class.set(static_cast<u8>(size_class));
-  span->start_index.set(static_cast<u8>(start == Start::coloured ? index_of_place(run.slot / slots) : kNoStartIndex));
+  const bool has_index = start == Start::coloured && g_span_choices.coloured.get() != 0;
+  span->start_index.set(static_cast<u8>(has_index ? index_of_place(run.slot / slots) : kNoStartIndex));
   span->slots.set(static_cast<u8>(slots));
   span->shard.set(static_cast<u8>(shard));
   span->listed.set(0);
