@@ -1,5 +1,6 @@
 # What is built from src/:
 #   coffer_objects   everything but api/, compiled once
+#   coffer_latency   coffer_heap_create and its kin, with the real-time heap of rt/ inside
 #   coffer_core      lib/libcoffer_core.a: the coffer_ names only, replaces nothing; tests link it
 #   coffer_shared    lib/libcoffer.so
 #   coffer_static    lib/libcoffer.a
@@ -51,7 +52,20 @@ set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
 coffer_add_objects(coffer_objects SOURCES ${coffer_sources})
 coffer_add_objects(coffer_api_core SOURCES ${coffer_api_sources} DEFINITIONS COFFER_PREFIX_ONLY)
 
-add_library(coffer_core STATIC $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_core>)
+# The heaps for threads that must not wait, and the real-time heap that they are made of, compiled as in rt/: hidden in
+# here, so that a program may link libcoffer_rt.a besides.
+file(GLOB coffer_latency_sources CONFIGURE_DEPENDS ${coffer_source_dir}/latency/*.cpp)
+file(GLOB coffer_rt_inside_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/rt/src/*.c)
+coffer_add_objects(coffer_latency SOURCES ${coffer_latency_sources})
+add_library(coffer_rt_inside OBJECT ${coffer_rt_inside_sources})
+set_target_properties(coffer_rt_inside PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
+  POSITION_INDEPENDENT_CODE ON)
+target_compile_options(coffer_rt_inside PRIVATE -ffreestanding -fvisibility=hidden)
+target_include_directories(coffer_rt_inside PRIVATE ${PROJECT_SOURCE_DIR}/include)
+set(coffer_latency_objects coffer_latency coffer_rt_inside)
+
+add_library(coffer_core STATIC $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_latency>
+  $<TARGET_OBJECTS:coffer_rt_inside> $<TARGET_OBJECTS:coffer_api_core>)
 add_library(coffer::core ALIAS coffer_core)
 # Unit tests include internal headers, so they see src/ and the macros that the objects were compiled with.
 target_include_directories(coffer_core INTERFACE
@@ -67,7 +81,7 @@ if(COFFER_SANITIZE)
 endif()
 
 coffer_add_objects(coffer_api_shared SOURCES ${coffer_api_sources})
-coffer_add_shared(coffer_shared OUTPUT_NAME coffer OBJECTS coffer_objects coffer_api_shared)
+coffer_add_shared(coffer_shared OUTPUT_NAME coffer OBJECTS coffer_objects ${coffer_latency_objects} coffer_api_shared)
 set_target_properties(coffer_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   EXPORT_NAME coffer)
 target_include_directories(coffer_shared INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
@@ -81,9 +95,11 @@ coffer_add_objects(coffer_api_static SOURCES ${coffer_api_sources} DEFINITIONS C
 set(coffer_joined ${CMAKE_CURRENT_BINARY_DIR}/coffer_joined.o)
 add_custom_command(OUTPUT ${coffer_joined}
   COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${coffer_joined}
-    $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_static>
+    $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_latency>
+    $<TARGET_OBJECTS:coffer_rt_inside> $<TARGET_OBJECTS:coffer_api_static>
   COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${coffer_joined}
-  DEPENDS $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_static>
+  DEPENDS $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_latency>
+    $<TARGET_OBJECTS:coffer_rt_inside> $<TARGET_OBJECTS:coffer_api_static>
   COMMAND_EXPAND_LISTS VERBATIM COMMENT "Joining the objects of libcoffer.a")
 set_source_files_properties(${coffer_joined} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 add_library(coffer_static STATIC ${coffer_joined})
@@ -98,7 +114,8 @@ target_link_options(coffer_static INTERFACE LINKER:--undefined=malloc)
 # What the misuse checks cost is measured, not guessed: the same library without them.
 coffer_add_objects(coffer_nocheck_objects SOURCES ${coffer_sources} DEFINITIONS COFFER_NO_CHECKS)
 coffer_add_objects(coffer_nocheck_api SOURCES ${coffer_api_sources} DEFINITIONS COFFER_NO_CHECKS)
-coffer_add_shared(coffer_nocheck OUTPUT_NAME coffer_nocheck OBJECTS coffer_nocheck_objects coffer_nocheck_api)
+coffer_add_shared(coffer_nocheck OUTPUT_NAME coffer_nocheck OBJECTS coffer_nocheck_objects ${coffer_latency_objects}
+  coffer_nocheck_api)
 set_target_properties(coffer_nocheck PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/variants)
 
 add_custom_target(coffer_variants DEPENDS coffer_nocheck)

@@ -124,6 +124,73 @@ COFFER_EXPORT size_t coffer_get_limit(void) COFFER_NOEXCEPT;
  * Returns 0, or the number of violations found, each reported as one line on stderr. */
 COFFER_EXPORT size_t coffer_check(void) COFFER_NOEXCEPT;
 
+/* Heaps for threads that must not wait (audio, control loops): blocks from a region that is in memory before the first
+ * call and stays there. Between create and destroy no call asks anything of the kernel, and each takes a bounded number
+ * of instructions (rt/README.md has the counts): coffer-rt lies below, the buddy heap of docs/design/rt.md. Two threads
+ * that meet in one heap are the exception: the later one waits in the kernel, for one call of the other, which inherits
+ * its priority. calloc and realloc take time in proportion to what they clear or copy besides. */
+struct coffer_heap;
+
+/* All zeros is the default. */
+struct coffer_heap_options {
+  size_t min_block;   /* the smallest block: a power of two from 8 to 65536; 0 is 16 */
+  size_t alignment;   /* blocks up to this size are aligned to their size, larger ones to this: a power of two; 0: the
+                         largest one up to 4096 that costs at most 1/64 of the region */
+  int single_thread;  /* not 0: the caller sees to it that one thread at a time calls; nothing is locked then */
+  int allow_unlocked; /* not 0: where the process may not lock memory (RLIMIT_MEMLOCK), go on with pages that are there
+                         but that the kernel may take back under pressure */
+  int huge_pages;     /* not 0: ask for huge pages. Fewer TLB misses; but the kernel may join pages while the heap is in
+                         use, and stops who touches them meanwhile */
+};
+
+/* A heap in `bytes` of memory, rounded up to pages; 2.3 bits for each smallest block of it and what alignment costs are
+ * the heap's own. coffer_rt_region_bytes (coffer/coffer_rt.h) computes how many bytes a load needs so that it can never
+ * fail. options may be NULL. A heap for several threads may be used in a fork child, which has a copy of it, without
+ * locks on its memory; one for a single thread if the forking thread is that one.
+ * NULL with errno EINVAL (bytes 0, or options out of range, or too few bytes for one block), ENOMEM (no memory, or more
+ * than RLIMIT_MEMLOCK allows to lock), EPERM (RLIMIT_MEMLOCK is 0), EAGAIN (not all could be locked), ENOTSUP (the
+ * system has no mutexes with priority inheritance). */
+COFFER_EXPORT struct coffer_heap *coffer_heap_create(size_t bytes,
+                                                     const struct coffer_heap_options *options) COFFER_NOEXCEPT;
+/* Gives all its memory back, live blocks too. No other thread may be inside. NULL is ignored. */
+COFFER_EXPORT void coffer_heap_destroy(struct coffer_heap *heap) COFFER_NOEXCEPT;
+
+COFFER_EXPORT void *coffer_heap_malloc(struct coffer_heap *heap, size_t size) COFFER_NOEXCEPT;
+COFFER_EXPORT void *coffer_heap_calloc(struct coffer_heap *heap, size_t count, size_t size) COFFER_NOEXCEPT;
+/* EINVAL if alignment is no power of two; ENOMEM if it is above coffer_heap_info.alignment. */
+COFFER_EXPORT void *coffer_heap_aligned_alloc(struct coffer_heap *heap, size_t alignment, size_t size) COFFER_NOEXCEPT;
+/* In place where the memory behind the block is free. EINVAL if it is no live block of this heap; size 0 is no free. */
+COFFER_EXPORT void *coffer_heap_realloc(struct coffer_heap *heap, void *block, size_t size) COFFER_NOEXCEPT;
+/* 0; or EINVAL, and nothing is changed, if it is no live block of this heap: a foreign address, one inside a block, or
+ * one that is free already. NULL is ignored. Blocks of malloc are freed with free, blocks of a heap with this. */
+COFFER_EXPORT int coffer_heap_free(struct coffer_heap *heap, void *block) COFFER_NOEXCEPT;
+/* 0 if it is no live block of this heap. */
+COFFER_EXPORT size_t coffer_heap_usable_size(struct coffer_heap *heap, const void *block) COFFER_NOEXCEPT;
+/* The largest request that would succeed now. */
+COFFER_EXPORT size_t coffer_heap_largest_free(struct coffer_heap *heap) COFFER_NOEXCEPT;
+
+/* Bytes unless said. */
+struct coffer_heap_info {
+  size_t resident;     /* what was locked or touched at the start */
+  size_t bytes;        /* what blocks can be cut from */
+  size_t live;         /* usable bytes of live blocks */
+  size_t live_blocks;  /* their number */
+  size_t largest_free; /* as coffer_heap_largest_free */
+  size_t alignment;    /* the largest that a block can ask for */
+};
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* as above */
+#endif
+/* Fills *info, as coffer_stats does; EINVAL if a pointer is NULL or size is 0. Walks the heap: for diagnosis. */
+COFFER_EXPORT int coffer_heap_info(struct coffer_heap *heap, struct coffer_heap_info *info,
+                                   size_t size) COFFER_NOEXCEPT;
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+/* Verifies all of the heap's state, in time proportional to its size. 0, or 1 if it is damaged. */
+COFFER_EXPORT size_t coffer_heap_check(struct coffer_heap *heap) COFFER_NOEXCEPT;
+
 /* "MAJOR.MINOR.PATCH", static storage. */
 COFFER_EXPORT const char *coffer_version(void) COFFER_NOEXCEPT;
 

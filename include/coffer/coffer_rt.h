@@ -92,8 +92,15 @@ struct coffer_rt_stats {
   size_t largest_free;
   size_t alignment;
 };
+#if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* struct and function share a name, as stat(2)'s do */
+#endif
 /* Walks the heap: for diagnosis, in time proportional to its size. */
 void coffer_rt_stats(struct coffer_rt *heap, struct coffer_rt_stats *stats);
+#if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 /* Calls visit for each block, live or free, in each region in order of address, till it returns other than 0, and
  * returns that. `visit` must not call the heap. */
 int coffer_rt_walk(struct coffer_rt *heap, int (*visit)(void *context, void *block, size_t bytes, int is_live),

@@ -48,6 +48,11 @@ void forget_locking();
 // For memory that was committed before and may have been purged since: if the process locks its memory, its pages are
 // made resident again. Free of cost otherwise.
 void keep_locked(void* address, usize length);
+// Locks committed memory and brings its pages in. 0, or mlock's error number: EPERM, ENOMEM, EAGAIN; some of the pages
+// may be locked then.
+int pin(void* address, usize length);
+// Brings the pages of committed memory in, writable, without locking them. false: there is not enough memory.
+bool populate(void* address, usize length);
 // Gives the physical pages back; the memory stays committed and reads as zero afterwards. Works on locked memory.
 // false: the kernel refused; content is unchanged or zero, page by page.
 bool purge(void* address, usize length);

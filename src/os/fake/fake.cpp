@@ -1,5 +1,7 @@
 #include "os/fake/fake.hpp"
 
+#include <errno.h>
+
 #include "base/atomic.hpp"
 #include "base/bits.hpp"
 
@@ -19,6 +21,8 @@ void forget_locking();
 bool locks_memory();
 bool on_fork(void (*prepare)(), void (*parent)(), void (*child)());
 void keep_locked(void* address, usize length);
+int pin(void* address, usize length);
+bool populate(void* address, usize length);
 bool purge(void* address, usize length);
 bool move_pages(void* from, void* to, usize length);
 bool remap(void* address, usize length);
@@ -153,6 +157,11 @@ void forget_locking() { os_linux::forget_locking(); }
 bool locks_memory() { return os_linux::locks_memory(); }
 
 void keep_locked(void* address, usize length) { os_linux::keep_locked(address, length); }
+
+// Bringing pages in is refused as committing them is.
+int pin(void* address, usize length) { return refuse(fake::kCommit) ? EAGAIN : os_linux::pin(address, length); }
+
+bool populate(void* address, usize length) { return !refuse(fake::kCommit) && os_linux::populate(address, length); }
 
 bool move_pages(void* from, void* to, usize length) {
   return !refuse(fake::kMovePages) && later(os_linux::move_pages(from, to, length));

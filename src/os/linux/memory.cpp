@@ -17,6 +17,9 @@
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
@@ -178,6 +181,22 @@ void keep_locked(void* address, usize length) {
   KeepErrno keep;
   // Locking what is locked brings its pages in.
   mlock(address, length);
+}
+
+int pin(void* address, usize length) {
+  KeepErrno keep;
+  return mlock(address, length) == 0 ? 0 : errno;
+}
+
+bool populate(void* address, usize length) {
+  KeepErrno keep;
+  if (madvise(address, length, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;
+  // Kernels before 5.14: by hand. Fresh memory holds zeros, and nobody else knows it yet.
+  for (usize offset = 0; offset < length; offset += page_size()) {
+    static_cast<volatile char*>(address)[offset] = 0;
+  }
+  return true;
 }
 
 bool purge(void* address, usize length) {
