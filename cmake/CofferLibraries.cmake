@@ -62,6 +62,7 @@ set_target_properties(coffer_rt_inside PROPERTIES C_STANDARD 11 C_STANDARD_REQUI
   POSITION_INDEPENDENT_CODE ON)
 target_compile_options(coffer_rt_inside PRIVATE -ffreestanding -fvisibility=hidden)
 target_include_directories(coffer_rt_inside PRIVATE ${PROJECT_SOURCE_DIR}/include)
+# Last in each library: what the allocator runs stays together, and a small program maps less of the file.
 set(coffer_latency_objects coffer_latency coffer_rt_inside)
 
 add_library(coffer_core STATIC $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_latency>
@@ -81,7 +82,7 @@ if(COFFER_SANITIZE)
 endif()
 
 coffer_add_objects(coffer_api_shared SOURCES ${coffer_api_sources})
-coffer_add_shared(coffer_shared OUTPUT_NAME coffer OBJECTS coffer_objects ${coffer_latency_objects} coffer_api_shared)
+coffer_add_shared(coffer_shared OUTPUT_NAME coffer OBJECTS coffer_objects coffer_api_shared ${coffer_latency_objects})
 set_target_properties(coffer_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   EXPORT_NAME coffer)
 target_include_directories(coffer_shared INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
@@ -92,14 +93,15 @@ add_library(coffer::coffer ALIAS coffer_shared)
 # use the same ones; comdat groups are dissolved first, since a group that loses against the program's own copy would
 # take local names with it.
 coffer_add_objects(coffer_api_static SOURCES ${coffer_api_sources} DEFINITIONS COFFER_STATIC_LIBRARY)
+set(coffer_joined_latency $<TARGET_OBJECTS:coffer_latency> $<TARGET_OBJECTS:coffer_rt_inside>)
 set(coffer_joined ${CMAKE_CURRENT_BINARY_DIR}/coffer_joined.o)
 add_custom_command(OUTPUT ${coffer_joined}
   COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${coffer_joined}
-    $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_latency>
-    $<TARGET_OBJECTS:coffer_rt_inside> $<TARGET_OBJECTS:coffer_api_static>
+    $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_static>
+    ${coffer_joined_latency}
   COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${coffer_joined}
-  DEPENDS $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_latency>
-    $<TARGET_OBJECTS:coffer_rt_inside> $<TARGET_OBJECTS:coffer_api_static>
+  DEPENDS $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_static>
+    ${coffer_joined_latency}
   COMMAND_EXPAND_LISTS VERBATIM COMMENT "Joining the objects of libcoffer.a")
 set_source_files_properties(${coffer_joined} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 add_library(coffer_static STATIC ${coffer_joined})
@@ -114,8 +116,8 @@ target_link_options(coffer_static INTERFACE LINKER:--undefined=malloc)
 # What the misuse checks cost is measured, not guessed: the same library without them.
 coffer_add_objects(coffer_nocheck_objects SOURCES ${coffer_sources} DEFINITIONS COFFER_NO_CHECKS)
 coffer_add_objects(coffer_nocheck_api SOURCES ${coffer_api_sources} DEFINITIONS COFFER_NO_CHECKS)
-coffer_add_shared(coffer_nocheck OUTPUT_NAME coffer_nocheck OBJECTS coffer_nocheck_objects ${coffer_latency_objects}
-  coffer_nocheck_api)
+coffer_add_shared(coffer_nocheck OUTPUT_NAME coffer_nocheck OBJECTS coffer_nocheck_objects coffer_nocheck_api
+  ${coffer_latency_objects})
 set_target_properties(coffer_nocheck PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/variants)
 
 add_custom_target(coffer_variants DEPENDS coffer_nocheck)
