@@ -1,7 +1,5 @@
 #include "papers/common/mapped.hpp"
 
-#include <string.h>
-
 #include "base/bits.hpp"
 #include "cpu/cpu.hpp"
 #include "os/os.hpp"
@@ -108,27 +106,17 @@ void* resize_mapped(void* block, usize size) {
     }
     return block;
   }
-  // The block may be of any alignment: its place in its first page stays, and no promise is made of more (C's realloc
-  // makes none).
+  // Its place in its first page stays; of an alignment beyond that nothing is promised (C's realloc promises none).
   const usize before = address - header->start;
   usize length = 0;
   if (!checked_add(size, before, &length) || !checked_add(length, page - 1, &length)) return nullptr;
   length = round_down(length, page);
-  void* memory = os::reserve(length, page);
-  if (memory == nullptr) return nullptr;
-  if (!os::commit(memory, length)) {
-    os::release(memory, length);
-    return nullptr;
-  }
-  const uptr start = reinterpret_cast<uptr>(memory);
   const usize old_length = header->length;
-  void* old = reinterpret_cast<void*>(header->start);
-  if (!os::move_pages(old, memory, old_length)) memcpy(memory, old, old_length);
-  count_mapped(length);
-  totals().mapped_blocks.subtract(1);
-  totals().mapped.subtract(old_length);
-  totals().held.subtract(old_length);
-  os::release(old, old_length);
+  void* memory = os::grow(reinterpret_cast<void*>(header->start), old_length, length);
+  if (memory == nullptr) return nullptr;
+  totals().held.add(length - old_length);
+  totals().mapped.add(length - old_length);
+  const uptr start = reinterpret_cast<uptr>(memory);
   return begin_block(start + before, start, length);
 }
 

@@ -12,9 +12,8 @@ void* map_block(usize size, usize alignment);
 void unmap_block(void* block);
 // Bytes that may be used, up to the end of the last page.
 usize mapped_size(const void* block);
-// Makes the block `size` bytes long: in its place where it shrinks or its pages suffice, else in a new place, by moving
-// its pages. nullptr: no memory; the block is then as it was. The block was mapped with an alignment of 16, or stays
-// where it is: see the end of mapped.cpp.
+// Makes the block `size` bytes long: in its place where it shrinks, its pages suffice or the address space behind it is
+// free, else in a new place, by moving its pages. nullptr: that cannot be done; the block is then as it was.
 void* resize_mapped(void* block, usize size);
 
 }  // namespace coffer::papers

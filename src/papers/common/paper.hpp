@@ -25,7 +25,7 @@ concept PaperConcept = requires(void* block, void* local, usize n, Statistics& s
   // allocate_aligned(size, alignment): a power of two over 16; the sum of both is at most PTRDIFF_MAX.
   { P::allocate_aligned(n, n) } -> std::same_as<void*>;
   { P::deallocate(block) } -> std::same_as<void>;
-  // Bytes that may be used from the pointer on.
+  // Bytes that may be used from the pointer on; never 0 (realloc to what a program may use must not free the block).
   { P::usable_size(block) } -> std::same_as<usize>;
   // Whether a block that allocate just gave is known to be zero (it has a mapping of its own, say).
   { P::is_zero(block) } -> std::same_as<bool>;

@@ -35,7 +35,7 @@ bool is_mapped(void* block) { return kind_of(word_before(block)) == Kind::mapped
 usize& size_of(void* block) { return static_cast<usize*>(block)[-2]; }
 
 void* cut(usize size) {
-  const usize stride = round_up(size + 16, 16);
+  const usize stride = round_up((size != 0 ? size : 1) + 16, 16);
   if (g.current == nullptr || g.piece_bytes - g.current->used < stride) {
     void* memory = g.pieces.take();
     if (memory == nullptr) return nullptr;
