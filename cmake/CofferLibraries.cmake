@@ -18,13 +18,17 @@ foreach(folder IN LISTS coffer_folders)
 endforeach()
 file(GLOB coffer_api_sources CONFIGURE_DEPENDS ${coffer_source_dir}/api/*.cpp)
 
-# Objects of the layers below api/ (`sources`) or of api/ itself, with the library's flags.
+# Objects of the layers below api/ (`sources`) or of api/ itself, with the library's flags. ALLOCATOR: the macros that
+# name the allocator and its options, if it is not Coffer.
 function(coffer_add_objects target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEFINITIONS;ALLOCATOR")
+  if(NOT arg_ALLOCATOR)
+    set(arg_ALLOCATOR COFFER_ALLOCATOR_HEADER="heap/allocator.hpp")
+  endif()
   add_library(${target} OBJECT ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE coffer_flags)
   target_include_directories(${target} PRIVATE ${coffer_source_dir} ${PROJECT_SOURCE_DIR}/include)
-  target_compile_definitions(${target} PRIVATE COFFER_ALLOCATOR_HEADER="heap/allocator.hpp" ${arg_DEFINITIONS})
+  target_compile_definitions(${target} PRIVATE ${arg_ALLOCATOR} ${arg_DEFINITIONS})
   # operator new throws, and its nothrow forms catch what a new-handler throws; this file alone knows of exceptions.
   # (Here and not once for all: the property holds for the folder whose CMakeLists.txt calls.)
   set_source_files_properties(${coffer_source_dir}/api/new_handler.cpp PROPERTIES COMPILE_OPTIONS -fexceptions)

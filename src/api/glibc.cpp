@@ -73,6 +73,12 @@ void print_sizes(const Statistics& now, FILE* stream) {
   fputs("</sizes>\n", stream);
 }
 
+// What an allocator has to tell beyond the common figures (the papers' allocators, their counts).
+template <class A>
+void add_own_lines(Text& text) {
+  if constexpr (requires { A::describe(text); }) A::describe(text);
+}
+
 void print_line(Text& text, const char* name, usize value) {
   const usize start = text.length();
   text.add(name).pad(start, 16).add(" = ").number(value, 12).add('\n');
@@ -132,7 +138,7 @@ COFFER_VISIBLE void coffer_malloc_stats(void) noexcept {
   Statistics now;
   Allocator::statistics(now);
   const Division division(now);
-  TextBuffer<2048> text;
+  TextBuffer<4096> text;
   text.add("Arena 0:\n");
   print_line(text, "system bytes", division.system);
   print_line(text, "in use bytes", division.in_use);
@@ -159,6 +165,7 @@ COFFER_VISIBLE void coffer_malloc_stats(void) noexcept {
   print_line(text, "heaps", now.heaps);
   print_line(text, "heaps ever", now.heaps_ever);
   print_line(text, "system calls", now.system_calls);
+  add_own_lines<Allocator>(text);
   os::write_error(text.data(), text.stored());
 }
 

@@ -75,8 +75,9 @@ void print_confirmation() {
 }
 
 void print_help() {
-  constexpr char kHead[] = "coffer: the options of COFFER_CONF=\"key:value,key:value\"\n";
-  os::write_error(kHead, sizeof kHead - 1);
+  TextBuffer<160> head;
+  head.add("coffer: the options of ").add(kVariable).add("=\"key:value,key:value\"");
+  write_line(head);
   for (const Option& option : kOptions) {
     TextBuffer<240> line;
     line.add("  ").add(option.name).pad(0, 17);
@@ -97,10 +98,10 @@ void print_help() {
 // false if something was not understood and that shall end the program.
 bool read_all() {
   bool good = true;
-  if (&coffer_conf_string != nullptr && coffer_conf_string != nullptr) {
+  if (kProgramString && &coffer_conf_string != nullptr && coffer_conf_string != nullptr) {
     good &= parse(coffer_conf_string, Source::program, current, kComplaints);
   }
-  const char* variable = os::elevated() ? nullptr : find_variable("COFFER_CONF");
+  const char* variable = os::elevated() ? nullptr : find_variable(kVariable);
   if (variable != nullptr) good &= parse(variable, Source::environment, current, kComplaints);
   if (current.values.help) print_help();
   if (current.values.confirm) print_confirmation();

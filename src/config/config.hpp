@@ -2,11 +2,11 @@
 //
 // They are read once, from two places: the string `coffer_conf_string`, which the program may define, and then the
 // environment variable COFFER_CONF, which overrides it. A process with raised privileges (setuid) reads only its own
-// string.
+// string. (The papers' allocators read HOARD_CONF and so on; the string is for Coffer.)
 #pragma once
 
-#include "config/options.hpp"
 #include "config/parse.hpp"
+#include "config/table.hpp"
 
 namespace coffer::config {
 

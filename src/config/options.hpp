@@ -1,15 +1,15 @@
 // The options of COFFER_CONF, each declared once, here. The struct that Coffer reads, the parser, the printed values
-// and the help all come from this table.
+// and the help all come from this table (config/table.hpp). Another allocator over the same lower layers has a header
+// of its own in this one's place, COFFER_OPTIONS_HEADER: see papers/hoard/options.hpp.
 #pragma once
 
-#include "base/base.hpp"
+#include "config/units.hpp"
 
 namespace coffer::config {
 
-inline constexpr u64 kKiB = u64{1} << 10;
-inline constexpr u64 kMiB = u64{1} << 20;
-inline constexpr u64 kGiB = u64{1} << 30;
-inline constexpr u64 kTiB = u64{1} << 40;
+// The variable that is read, and whether a program may set options by defining `coffer_conf_string`.
+inline constexpr char kVariable[] = "COFFER_CONF";
+inline constexpr bool kProgramString = true;
 
 // `automatic` is written "auto", which is a keyword here.
 enum class MixedPolicy : u8 { automatic, never, always };
@@ -23,7 +23,7 @@ enum class AlignPolicy : u8 { multiples, all };
 // UNSIGNED(name, default, least, greatest, help)
 // CHOICE(name, type, default, words, help)        type: an enum; words: its names in its order, between bars
 // BOOLEAN(name, default, help)
-#define COFFER_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                               \
+#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                           \
   SIZE(arena, 16 * kTiB, 4 * kMiB, 64 * kTiB, "largest reservation of address space at the start")                    \
   SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside 1/16 of it")                          \
   CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part to reuse a span")     \
@@ -37,76 +37,7 @@ enum class AlignPolicy : u8 { multiples, all };
   UNSIGNED(shards, 0, 0, 16, "shards of the span pool; 0: by the number of processors")                               \
   BOOLEAN(reclaimer, true, "a passing thread gives memory back when the program is quiet")                            \
   SIZE(limit, 0, 0, 64 * kTiB, "bytes that may be resident at most; past it, ENOMEM; 0: none")                        \
-  BOOLEAN(cgroup, true, "give free memory back eagerly near the limits of the process's cgroup")                      \
-  BOOLEAN(stats, false, "print malloc_stats when the program ends")                                                   \
-  BOOLEAN(confirm, false, "print every option, its value and where that came from")                                   \
-  BOOLEAN(strict, false, "abort at an unknown option or a bad value")                                                 \
-  BOOLEAN(help, false, "print this table")
+  BOOLEAN(cgroup, true, "give free memory back eagerly near the limits of the process's cgroup")
 // clang-format on
-
-// The values, as Coffer reads them.
-struct Options {
-#define COFFER_FIELD_SIZE(name, standard, least, greatest, help) usize name = standard;
-#define COFFER_FIELD_UNSIGNED(name, standard, least, greatest, help) u32 name = standard;
-#define COFFER_FIELD_CHOICE(name, type, standard, words, help) type name = standard;
-#define COFFER_FIELD_BOOLEAN(name, standard, help) bool name = standard;
-  COFFER_OPTIONS(COFFER_FIELD_SIZE, COFFER_FIELD_UNSIGNED, COFFER_FIELD_CHOICE, COFFER_FIELD_BOOLEAN)
-#undef COFFER_FIELD_SIZE
-#undef COFFER_FIELD_UNSIGNED
-#undef COFFER_FIELD_CHOICE
-#undef COFFER_FIELD_BOOLEAN
-};
-
-enum class Type : u8 { size, unsigned_number, choice, boolean };
-
-// One row of the table. Every value travels as a u64: a choice as its place among the words, a boolean as 0 or 1.
-struct Option {
-  const char* name;
-  Type type;
-  u64 standard;
-  u64 least;
-  u64 greatest;
-  const char* words;
-  const char* help;
-  u64 (*get)(const Options& options);
-  void (*set)(Options& options, u64 value);
-};
-
-// Number of words between bars.
-constexpr u64 count_words(const char* words) {
-  u64 count = 1;
-  for (; *words != 0; ++words) count += *words == '|' ? 1 : 0;
-  return count;
-}
-
-inline constexpr Option kOptions[] = {
-#define COFFER_ACCESS(name)                                              \
-  [](const Options& options) { return static_cast<u64>(options.name); }, \
-      [](Options& options, u64 value) { options.name = static_cast<decltype(options.name)>(value); }
-#define COFFER_ROW_SIZE(name, standard, least, greatest, help) \
-  {#name, Type::size, standard, least, greatest, "", help, COFFER_ACCESS(name)},
-#define COFFER_ROW_UNSIGNED(name, standard, least, greatest, help) \
-  {#name, Type::unsigned_number, standard, least, greatest, "", help, COFFER_ACCESS(name)},
-#define COFFER_ROW_CHOICE(name, type, standard, words, help) \
-  {#name, Type::choice, static_cast<u64>(standard), 0, count_words(words) - 1, words, help, COFFER_ACCESS(name)},
-#define COFFER_ROW_BOOLEAN(name, standard, help) \
-  {#name, Type::boolean, standard, 0, 1, "false|true", help, COFFER_ACCESS(name)},
-    COFFER_OPTIONS(COFFER_ROW_SIZE, COFFER_ROW_UNSIGNED, COFFER_ROW_CHOICE, COFFER_ROW_BOOLEAN)
-#undef COFFER_ACCESS
-#undef COFFER_ROW_SIZE
-#undef COFFER_ROW_UNSIGNED
-#undef COFFER_ROW_CHOICE
-#undef COFFER_ROW_BOOLEAN
-};
-
-inline constexpr usize kOptionCount = sizeof kOptions / sizeof kOptions[0];
-
-// Defaults lie in their ranges, so that every value an option can have may be written in COFFER_CONF.
-static_assert([] {
-  for (const Option& option : kOptions) {
-    if (option.least > option.standard || option.standard > option.greatest) return false;
-  }
-  return true;
-}());
 
 }  // namespace coffer::config

@@ -147,7 +147,7 @@ const char* source_name(Source source) {
     case Source::program:
       return "coffer_conf_string";
     case Source::environment:
-      return "COFFER_CONF";
+      return kVariable;
   }
   return "";
 }

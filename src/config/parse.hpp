@@ -4,7 +4,7 @@
 
 #include "base/base.hpp"
 #include "base/text.hpp"
-#include "config/options.hpp"
+#include "config/table.hpp"
 
 namespace coffer::config {
 

@@ -65,6 +65,11 @@ bool move_pages(void* from, void* to, usize length);
 // move_pages, whose mapping remembers its old place). Content is lost. false: nothing changed.
 bool remap(void* address, usize length);
 
+// Makes a reservation that is committed whole `wanted` bytes long, over `length`: in its place where there is room
+// behind it, else in a new one (its old place is then released). What is new is committed and zero; the content is
+// kept. nullptr: the kernel cannot.
+void* grow(void* address, usize length, usize wanted);
+
 // Asks for huge pages in the range, or forbids them. Advice: failure is ignored.
 enum class HugePages : u8 { forbid, allow };
 void advise_huge_pages(void* address, usize length, HugePages advice);

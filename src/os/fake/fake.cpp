@@ -26,6 +26,7 @@ bool populate(void* address, usize length);
 bool purge(void* address, usize length);
 bool move_pages(void* from, void* to, usize length);
 bool remap(void* address, usize length);
+void* grow(void* address, usize length, usize wanted);
 void advise_huge_pages(void* address, usize length, os::HugePages advice);
 void name_mapping(void* address, usize length, const char* name);
 void write_error(const char* text, usize length);
@@ -168,6 +169,13 @@ bool move_pages(void* from, void* to, usize length) {
 }
 
 bool remap(void* address, usize length) { return !refuse(fake::kRemap) && later(os_linux::remap(address, length)); }
+
+void* grow(void* address, usize length, usize wanted) {
+  if (refuse(fake::kMovePages) || !take_address_space(wanted - length)) return nullptr;
+  void* const got = later(os_linux::grow(address, length, wanted));
+  if (got == nullptr) g_reserved.subtract(wanted - length);
+  return got;
+}
 
 usize reservation_limit(usize wanted) {
   const usize limit = os_linux::reservation_limit(wanted);

@@ -221,6 +221,12 @@ bool remap(void* address, usize length) {
   return mmap(address, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
+void* grow(void* address, usize length, usize wanted) {
+  KeepErrno keep;
+  void* got = mremap(address, length, wanted, MREMAP_MAYMOVE);
+  return got != MAP_FAILED ? got : nullptr;
+}
+
 void advise_huge_pages(void* address, usize length, HugePages advice) {
   KeepErrno keep;
   madvise(address, length, advice == HugePages::allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

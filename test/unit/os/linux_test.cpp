@@ -147,6 +147,21 @@ TEST_F(Memory, PurgeGivesPagesBackAndReadsAsZero) {
   EXPECT_EQ(memory_[kMiB], 1);
 }
 
+TEST_F(Memory, GrowKeepsTheContentAndCommitsTheRest) {
+  auto* mapping = static_cast<unsigned char*>(os::reserve(2 * kMiB, page_));
+  ASSERT_NE(mapping, nullptr);
+  ASSERT_TRUE(os::commit(mapping, 2 * kMiB));
+  for (usize i = 0; i < 2 * kMiB; i += 8) *reinterpret_cast<u64*>(mapping + i) = i * 3 + 1;
+  auto* grown = static_cast<unsigned char*>(os::grow(mapping, 2 * kMiB, 64 * kMiB));
+  ASSERT_NE(grown, nullptr);
+  for (usize i = 0; i < 2 * kMiB; i += 8) ASSERT_EQ(*reinterpret_cast<u64*>(grown + i), i * 3 + 1);
+  EXPECT_TRUE(all_bytes(grown + 2 * kMiB, 62 * kMiB, 0));
+  EXPECT_TRUE(ask([&] { return has_access(grown, 64 * kMiB, "rw-p"); }));
+  EXPECT_EQ(os::grow(grown, 64 * kMiB, usize{1} << 50), nullptr);  // more than there is address space for
+  EXPECT_EQ(*reinterpret_cast<u64*>(grown + 8), 25u);
+  os::release(grown, 64 * kMiB);
+}
+
 TEST_F(Memory, MovePagesMovesTheContent) {
   ASSERT_TRUE(os::commit(memory_, kLength));
   for (usize i = 0; i < 2 * kMiB; i += 8) *reinterpret_cast<u64*>(memory_ + i) = i * 3 + 1;

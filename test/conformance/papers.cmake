@@ -1,0 +1,28 @@
+# Which cases the papers' allocators are asked.
+
+# Left out for all of them, for they do not have it: give-back (reclaimer, malloc_trim), the limit, COFFER_CONF's arena.
+set(papers_lack
+  "reclaimer[.].*"
+  "contract[.]malloc_trim_gives_memory_back"
+  "limits[.](exhausted_resident_limit|resident_limit|limit_lowered_at_run_time|exhausted_small_arena)")
+# Left out unless COFFER_PAPERS_ALL_TESTS, for their time: they look for rare meetings of threads in places that these
+# allocators share with Coffer, or run the same again under one more setting.
+set(papers_leave_out
+  "fork[.]fork_while_threads_allocate"
+  "dlopen[.].*"
+  "signals[.]signals_interrupt_malloc"
+  "seccomp[.]every_madvise_.*"
+  "seccomp[.]every_(mremap|munmap|membarrier|getrandom|prctl)_fails"
+  "contract[.](all_usable_bytes_are_writable|free_keeps_errno)"
+  "locked[.].*_with_limit"
+  "threads[.]huge_pages_always"
+  "limits[.]overcommit_refused")
+list(JOIN papers_lack "|" papers_lack)
+list(JOIN papers_leave_out "|" papers_leave_out)
+
+function(paper_runs_case paper case result)
+  set(${result} ON PARENT_SCOPE)
+  if(case MATCHES "^(${papers_lack})$" OR (NOT COFFER_PAPERS_ALL_TESTS AND case MATCHES "^(${papers_leave_out})$"))
+    set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
