@@ -16,7 +16,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt models bench bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
+.PHONY: build tools run test test-rt test-hw models bench bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -37,13 +37,18 @@ run:  ## a real program under Coffer and under glibc: time and memory
 	@python3 tools/demo.py --library $(build_dir)/lib/libcoffer.so
 
 test:  ## every test, then those marked tsan under ThreadSanitizer
-	@tools/setup.sh build test models
+	@tools/setup.sh build test models hw
 	@tools/run_tests.sh $(JOBS)
 
 test-rt:  ## the real-time heap's tests; RT_LONG=1: the long ones too
 	@tools/setup.sh build test
 	@tools/build.sh --tests release $(JOBS) coffer_rt_tests
 	@ctest --test-dir build -L '^rt$$' --output-on-failure --parallel $(JOBS)
+
+test-hw:  ## the hardware's tests: unit benches, traces, seeded faults
+	@tools/setup.sh build test hw
+	@tools/build.sh --tests release $(JOBS) coffer_hw_tests
+	@ctest --test-dir build -L '^hw$$' --output-on-failure --parallel $(JOBS)
 
 models:  ## explores every model of models/ whole, and finds the faults seeded in them
 	@tools/setup.sh models
@@ -91,4 +96,4 @@ clean:  ## removes every build directory
 	rm -rf build build-*
 
 setup:  ## installs everything that any goal needs
-	@tools/setup.sh build tools run test models lint clang
+	@tools/setup.sh build tools run test models hw lint clang

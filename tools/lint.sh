@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 find_sources() { # FOLDER...
   find "$@" -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c' | sort
 }
-mapfile -t sources < <(find_sources src rt include test bench examples tools)
+mapfile -t sources < <(find_sources src rt hw include test bench examples tools)
 mapfile -t units < <(find src -name '*.cpp' ! -path 'src/os/fake/*' | sort; find rt/src -name '*.c' | sort)
 if [ ${#sources[@]} -eq 0 ] || [ ${#units[@]} -eq 0 ]; then
   echo "lint: found no sources" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, peers, programs, models,
-# lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service
+# hw, lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service
 # running and no database behind. When nothing is missing it is silent and touches neither the network nor the system.
 set -euo pipefail
 
@@ -36,6 +36,8 @@ packages_lint=(clang-format-19 clang-tidy-19 python3)
 packages_clang=(clang-19 libclang-rt-19-dev)
 packages_run=(python3)
 packages_models=(spin gcc libc6-dev python3)
+# The simulator of hw/. Its back end that compiles in memory has short benches running soonest.
+packages_hw=(ghdl-mcode ghdl gcc libc6-dev python3 python3-pytest python3-venv)
 
 fail() {
   echo "setup: $*" >&2
@@ -43,7 +45,7 @@ fail() {
 }
 
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || fail "usage: tools/setup.sh build|tools|run|test|peers|programs|models|lint|clang..."
+[ $# -gt 0 ] || fail "usage: tools/setup.sh build|tools|run|test|peers|programs|models|hw|lint|clang..."
 
 wanted=()
 for set_name in "$@"; do
@@ -54,6 +56,7 @@ for set_name in "$@"; do
     peers) wanted+=("${packages_peers[@]}") ;;
     programs) wanted+=("${packages_programs[@]}") ;;
     models) wanted+=("${packages_models[@]}") ;;
+    hw) wanted+=("${packages_hw[@]}") ;;
     lint) wanted+=("${packages_lint[@]}") ;;
     clang) wanted+=("${packages_clang[@]}") ;;
     run) wanted+=("${packages_run[@]}") ;;

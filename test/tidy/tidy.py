@@ -35,7 +35,7 @@ RAW_ATOMICS_ALLOWED = {"src/base/atomic.hpp"}
 
 CPP = {".cpp", ".hpp", ".h", ".c"}
 TEXT = CPP | {".inc", ".py", ".sh", ".cmake", ".txt", ".in", ".md", ".json", ".map", ".yml", ".sql", ".lua", ".pl",
-              ".ps", ".smt2", ".pml"}
+              ".ps", ".smt2", ".pml", ".vhd"}
 SKIPPED_FOLDERS = re.compile(r"^(build.*|\.git|__pycache__|\.pytest_cache|\.cache)$")
 
 
@@ -257,7 +257,7 @@ def check_layout(file: File) -> Iterator[Violation]:
     for number, line in enumerate(lines, 1):
         if line.rstrip() != line:
             yield Violation(file.path, number, "layout", "space at the end of the line")
-        if len(line) > MAX_LINE and file.suffix in CPP | {".py", ".cmake", ".sh"} and "://" not in line:
+        if len(line) > MAX_LINE and file.suffix in CPP | {".py", ".cmake", ".sh", ".vhd"} and "://" not in line:
             yield Violation(file.path, number, "layout", f"{len(line)} columns, at most {MAX_LINE}")
 
 

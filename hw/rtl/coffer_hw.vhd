@@ -1,0 +1,145 @@
+-- The words that all units share: opcodes, answers, header words, sizes.
+--
+-- Addresses are offsets from the heap's first byte. A header is a word: the block's size in bytes, a power of two, and
+-- bit 0, which tells whether the block is free (doc/decisions.md, 15). Behind it, in a block that is on a list, come
+-- the links to the previous and the next block. What a program gets begins behind the first word.
+library ieee;
+  use ieee.std_logic_1164.all;
+  use ieee.numeric_std.all;
+
+package coffer_hw is
+
+  subtype word_t is std_ulogic_vector(31 downto 0);
+
+  type words_t is array (natural range <>) of word_t;
+
+  -- No block. Odd, so no address of a block can be it (doc/decisions.md, 9).
+  constant nothing_c : word_t := (others => '1');
+
+  -- What a processor may ask for.
+  subtype opcode_t is std_ulogic_vector(2 downto 0);
+  constant op_none_c  : opcode_t := "000";
+  constant op_init_c  : opcode_t := "001";  -- data: the heap's size
+  constant op_alloc_c : opcode_t := "010";  -- data: bytes wanted
+  constant op_free_c  : opcode_t := "011";  -- data: what an allocation has answered
+  constant op_load_c  : opcode_t := "100";  -- address
+  constant op_store_c : opcode_t := "101";  -- address, data
+
+  -- How it went.
+  subtype status_t is std_ulogic_vector(2 downto 0);
+  constant status_ok_c     : status_t := "000";
+  constant status_full_c   : status_t := "001";  -- no free block is large enough
+  constant status_bad_c    : status_t := "010";  -- no live block begins there, or the argument makes no sense
+  constant status_double_c : status_t := "011";  -- the block is free already
+  constant status_closed_c : status_t := "100";  -- no heap has been initialised
+
+  -- What the unit is doing, for the benches' logs.
+  subtype phase_t is std_ulogic_vector(1 downto 0);
+  constant phase_idle_c  : phase_t := "00";
+  constant phase_find_c  : phase_t := "01";
+  constant phase_block_c : phase_t := "10";
+
+  -- The fields of a block's header, in bytes.
+  constant field_size_c     : natural := 0;
+  constant field_previous_c : natural := 4;
+  constant field_next_c     : natural := 8;
+  constant header_bytes_c   : natural := 4;
+
+  -- Exactly one bit is set.
+  function is_one_hot (value : std_ulogic_vector) return boolean;
+
+  -- The lowest set bit alone: the hardware's leading-zero detector, seen from the other end.
+  function lowest (value : std_ulogic_vector) return std_ulogic_vector;
+
+  -- The highest set bit alone.
+  function highest (value : std_ulogic_vector) return std_ulogic_vector;
+
+  -- The number of the only set bit; 0 if there is none.
+  function bit_number (one_hot : std_ulogic_vector) return natural;
+
+  -- The block size, one-hot, for a request of so many bytes: header included, a power of two, at least 2**min_log2.
+  -- All zeros if no block of 32 address bits is large enough.
+  function block_size (bytes : word_t; min_log2 : natural) return word_t;
+
+  function or_all (value : std_ulogic_vector) return std_ulogic;
+
+  function plus (address : word_t; offset : natural) return word_t;
+
+end package coffer_hw;
+
+package body coffer_hw is
+
+  function or_all (value : std_ulogic_vector) return std_ulogic is
+    variable result : std_ulogic := '0';
+  begin
+    for i in value'range loop
+      result := result or value(i);
+    end loop;
+    return result;
+  end function or_all;
+
+  function lowest (value : std_ulogic_vector) return std_ulogic_vector is
+    variable number : unsigned(value'length - 1 downto 0);
+  begin
+    number := unsigned(value);
+    return std_ulogic_vector(number and ((not number) + 1));
+  end function lowest;
+
+  function highest (value : std_ulogic_vector) return std_ulogic_vector is
+    variable input, result : std_ulogic_vector(value'length - 1 downto 0);
+    variable seen : std_ulogic := '0';
+  begin
+    input := value;
+    for i in input'range loop
+      result(i) := input(i) and not seen;
+      seen := seen or input(i);
+    end loop;
+    return result;
+  end function highest;
+
+  function is_one_hot (value : std_ulogic_vector) return boolean is
+    variable number : unsigned(value'length - 1 downto 0);
+  begin
+    number := unsigned(value);
+    return number /= 0 and (number and (number - 1)) = 0;
+  end function is_one_hot;
+
+  -- Each bit of the number is the "or" of half of the bits: no chain of comparisons.
+  function bit_number (one_hot : std_ulogic_vector) return natural is
+    variable input : std_ulogic_vector(one_hot'length - 1 downto 0);
+    variable number : unsigned(5 downto 0) := (others => '0');
+  begin
+    input := one_hot;
+    for i in input'range loop
+      for b in number'range loop
+        if to_unsigned(i, 6)(b) = '1' then
+          number(b) := number(b) or input(i);
+        end if;
+      end loop;
+    end loop;
+    return to_integer(number);
+  end function bit_number;
+
+  function block_size (bytes : word_t; min_log2 : natural) return word_t is
+    variable last : unsigned(32 downto 0);
+    variable top : std_ulogic_vector(32 downto 0);
+    variable result : word_t;
+  begin
+    -- The last byte that the block must have; bits below the minimum do not matter once they are all ones.
+    last := resize(unsigned(bytes), 33) + to_unsigned(header_bytes_c - 1, 33);
+    last := last or to_unsigned(2 ** min_log2 - 1, 33);
+    top := highest(std_ulogic_vector(last));
+    if top(32) = '1' or top(31) = '1' then
+      result := (others => '0');
+    else
+      result := top(30 downto 0) & '0';
+    end if;
+    return result;
+  end function block_size;
+
+  function plus (address : word_t; offset : natural) return word_t is
+  begin
+    return std_ulogic_vector(unsigned(address) + offset);
+  end function plus;
+
+end package body coffer_hw;

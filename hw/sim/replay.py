@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Replays a trace through a unit in ghdl: replay.py TRACE [--unit hbs] [--memory sdram] [--log FILE].
+
+Every answer is checked; times are logged (doc/bench.md). Ends with 1 and one line that says why if an answer is wrong,
+the trace is malformed, or the unit does not come to an end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")) / "replay"
+FLAGS = ["--std=08", "-Wno-hide"]
+UNITS = ("hbs", "hbs_reference")
+# The benches that VUnit runs need its library; a trace needs none.
+SOURCES = sorted((HERE / "rtl").glob("*.vhd")) + [HERE / "tb" / f"{name}.vhd" for name in (
+    "sparse_memory", "plain_memory", "sdram_chip", "sdram_bank", "owners", "trace_file", "unit_under_trace",
+    "tb_trace")]
+
+
+class ReplayError(Exception):
+    """What the user can mend, in one line."""
+
+
+class Row(NamedTuple):
+    """Of one kind of time: nanoseconds."""
+    least: int
+    mean: float
+    most: int
+
+
+class Result(NamedTuple):
+    ok: bool
+    message: str  # the summary, or what went wrong
+    times: dict[str, Row]
+
+
+class Bench:
+    """The compiled bench. `change` is (file name, old text, new text): a fault to be seeded, for tests."""
+
+    def __init__(self, directory: Path = BUILD, change: tuple[str, str, str] | None = None) -> None:
+        self.directory = directory
+        self.change = change
+
+    def ghdl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(["ghdl", *arguments], cwd=self.directory, text=True, capture_output=True, check=False)
+        except FileNotFoundError:
+            raise ReplayError("ghdl is missing: tools/setup.sh hw") from None
+
+    def sources(self) -> list[str]:
+        if self.change is None:
+            return list(map(str, SOURCES))
+        name, old, new = self.change
+        paths = []
+        for source in SOURCES:
+            if source.name == name:
+                text = source.read_text(encoding="utf-8")
+                if text.count(old) != 1:
+                    raise ReplayError(f"{name}: '{old}' is not there once")
+                source = self.directory / name
+                source.write_text(text.replace(old, new), encoding="utf-8")
+            paths.append(str(source))
+        return paths
+
+    def build(self) -> None:
+        """Compiles if something has changed. Several may come at once, as tests do."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            stamp = self.directory / "complete"
+            if stamp.exists() and all(source.stat().st_mtime < stamp.stat().st_mtime for source in SOURCES):
+                return
+            stamp.unlink(missing_ok=True)
+            for old in self.directory.glob("*.cf"):
+                old.unlink()
+            imported = self.ghdl("-i", *FLAGS, *self.sources())
+            made = self.ghdl("-m", *FLAGS, "tb_trace") if imported.returncode == 0 else imported
+            if made.returncode != 0:
+                raise ReplayError((made.stderr or made.stdout).strip())
+            stamp.touch()
+
+    def replay(self, trace: Path, log: Path | None = None, **generics: str | int) -> Result:
+        """Runs the bench; generics are those of tb_trace, without _g."""
+        self.build()
+        options = [f"-g{name}_g={value}" for name, value in generics.items()]
+        if log is not None:
+            options.append(f"-glog_g={log.resolve()}")
+        run = self.ghdl("-r", *FLAGS, "tb_trace", f"-gtrace_g={trace.resolve()}", *options, "--ieee-asserts=disable")
+        output = run.stdout + run.stderr
+        done = re.findall(r"\(report note\): (replayed .*)", output)
+        failure = re.search(r"\((?:report|assertion) (?:failure|error)\): (.*)", output)
+        if failure or run.returncode != 0 or len(done) != 1:
+            return Result(False, failure.group(1) if failure else f"the simulation stopped: {output.strip()[-300:]}",
+                          {})
+        times = {name: Row(int(least), float(mean), int(most)) for name, least, mean, most in re.findall(
+            r"\(report note\): (\w+ \w+): min (\d+), mean ([\d.]+), max (\d+) ns", output)}
+        return Result(True, done[0], times)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", type=Path)
+    parser.add_argument("--unit", choices=UNITS, default="hbs")
+    parser.add_argument("--memory", choices=("sdram", "plain"), default="sdram")
+    parser.add_argument("--lead", type=int, default=0, help="memory clocks before each transfer, as slow paths need")
+    parser.add_argument("--gap", type=int, default=-1,
+                        help="logic cycles from an answer to the next call; without: when the unit is at rest")
+    parser.add_argument("--log", type=Path, help="a line for each call: kind, bytes, answer, cycles of find, block, "
+                        "total, answer, and of waiting to be heard")
+    arguments = parser.parse_args()
+    try:
+        result = Bench().replay(arguments.trace, arguments.log, unit=arguments.unit, memory=arguments.memory,
+                        lead=arguments.lead, gap=arguments.gap)
+    except ReplayError as error:
+        print(f"replay: {error}", file=sys.stderr)
+        return 1
+    if not result.ok:
+        print(f"replay: {result.message}", file=sys.stderr)
+        return 1
+    for name, row in result.times.items():
+        print(f"{name:13} min {row.least:6}  mean {row.mean:8.1f}  max {row.most:6} ns")
+    print(result.message)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

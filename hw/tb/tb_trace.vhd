@@ -1,0 +1,462 @@
+-- Replays a trace (trace_file) through a unit, checks every answer, and writes the time of each call.
+--
+-- Each block that is handed out is looked up in the bench's own book (owners). With exact_g, addresses and refusals
+-- must be those of the file, which coffer-rt's in-band model has made, and so must the headers at the end. Without,
+-- the file's addresses are names of blocks, for units whose placement is their own; then a request that the file sees
+-- refused may succeed, and one that fails is counted.
+--
+-- Times are in logic cycles of 5 ns: `find` and `block` as the unit says, `total` from the request till the unit has
+-- nothing left to do, `answer` from when the processor wants to ask till it has the block. gap_g < 0: the next call
+-- comes when the unit is at rest; else so many cycles after the answer, if the unit listens then.
+library ieee;
+  use ieee.std_logic_1164.all;
+  use ieee.numeric_std.all;
+  use std.textio.all;
+  use std.env.all;
+library work;
+  use work.coffer_hw.all;
+  use work.owners.all;
+  use work.trace_file.all;
+
+entity tb_trace is
+  generic (
+    trace_g    : string;
+    log_g      : string     := "";        -- no name: no log
+    unit_g     : string     := "hbs";
+    memory_g   : string     := "sdram";   -- or plain: every transfer takes plain_cycles_g
+    exact_g    : boolean    := true;
+    gap_g      : integer    := -1;
+    lead_g     : natural    := 0;         -- sdram_controller's
+    plain_g    : positive   := 1;
+    free_bit_g : std_ulogic := '0';
+    rcd_g      : positive   := 2;         -- sdram_bank's: timing that the chips do not allow
+    rc_g       : positive   := 7;
+    refresh_g  : positive   := 1562;
+    patience_g : positive   := 100000     -- the most cycles that a call may take
+  );
+end entity tb_trace;
+
+architecture bench of tb_trace is
+
+  signal clk       : std_ulogic := '0';
+  signal rst       : std_ulogic := '1';
+  signal op        : opcode_t   := op_none_c;
+  signal data      : word_t     := (others => '0');
+  signal ready     : std_ulogic;
+  signal done      : std_ulogic;
+  signal status    : status_t;
+  signal result    : word_t;
+  signal phase     : phase_t;
+  signal unit_req  : std_ulogic;
+  signal unit_we   : std_ulogic;
+  signal unit_addr : word_t;
+  signal wdata     : word_t;
+  signal ack       : std_ulogic;
+  signal unit_ack  : std_ulogic;
+  signal rdata     : word_t;
+
+  -- At the end the bench itself looks into the memory.
+  signal looks     : std_ulogic := '0';
+  signal look_req  : std_ulogic := '0';
+  signal look_addr : word_t     := (others => '0');
+  signal req       : std_ulogic;
+  signal we        : std_ulogic;
+  signal addr      : word_t;
+
+  constant half_period_c : time := 2500 ps;
+
+begin
+
+  clk <= not clk after half_period_c;
+
+  unit : entity work.unit_under_trace
+    generic map (
+      unit_g     => unit_g,
+      free_bit_g => free_bit_g
+    )
+    port map (
+      clk_i       => clk,
+      rst_i       => rst,
+      op_i        => op,
+      data_i      => data,
+      ready_o     => ready,
+      done_o      => done,
+      status_o    => status,
+      result_o    => result,
+      phase_o     => phase,
+      mem_req_o   => unit_req,
+      mem_we_o    => unit_we,
+      mem_addr_o  => unit_addr,
+      mem_wdata_o => wdata,
+      mem_ack_i   => unit_ack,
+      mem_rdata_i => rdata
+    );
+
+  req      <= look_req when looks = '1' else unit_req;
+  we       <= '0' when looks = '1' else unit_we;
+  addr     <= look_addr when looks = '1' else unit_addr;
+  unit_ack <= ack and not looks;
+
+  make_sdram : if memory_g = "sdram" generate
+
+    memory : entity work.sdram_bank
+      generic map (
+        lead_g    => lead_g,
+        rcd_g     => rcd_g,
+        rc_g      => rc_g,
+        refresh_g => refresh_g
+      )
+      port map (
+        clk_i   => clk,
+        rst_i   => rst,
+        req_i   => req,
+        we_i    => we,
+        addr_i  => addr,
+        wdata_i => wdata,
+        ack_o   => ack,
+        rdata_o => rdata
+      );
+
+  else generate
+
+    memory : entity work.plain_memory
+      generic map (
+        read_cycles_g  => plain_g,
+        write_cycles_g => plain_g
+      )
+      port map (
+        clk_i   => clk,
+        req_i   => req,
+        we_i    => we,
+        addr_i  => addr,
+        wdata_i => wdata,
+        ack_o   => ack,
+        rdata_o => rdata
+      );
+
+  end generate make_sdram;
+
+  drive : process is
+
+    type times_t is record
+      find, block_time, total, answer, stall : natural;
+    end record times_t;
+
+    type sum_t is record
+      least, most : natural;
+      sum         : real;
+    end record sum_t;
+
+    type sums_t is record
+      count                           : natural;
+      find, block_time, total, answer : sum_t;
+    end record sums_t;
+
+    constant no_sum_c  : sum_t  := (natural'high, 0, 0.0);
+    constant no_sums_c : sums_t := (0, no_sum_c, no_sum_c, no_sum_c, no_sum_c);
+
+    type places_t is array (0 to units_c - 1) of integer;
+
+    type places_pointer_t is access places_t;
+
+    file log           : text;
+    variable reader    : reader_t;
+    variable book      : owners_t;
+    variable item      : record_t;
+    variable times     : times_t;
+    variable got       : word_t;
+    variable got_how   : status_t;
+    variable heap      : natural := 0;
+    variable gap       : natural := 0;
+    variable calls     : natural := 0;
+    variable refused   : natural := 0;
+    variable headers   : natural := 0;
+    variable bytes     : natural;
+    variable allocs    : sums_t  := no_sums_c;
+    variable frees     : sums_t  := no_sums_c;
+    -- Without exact_g: where a block of the file is; -1: nowhere.
+    variable places    : places_pointer_t;
+
+    procedure fail (message : string) is
+    begin
+      report reader.place & message
+        severity failure;
+    end procedure fail;
+
+    procedure wait_for_ready (cycles : inout natural) is
+    begin
+      while ready /= '1' loop
+        wait until rising_edge(clk);
+        cycles := cycles + 1;
+        if cycles > patience_g then
+          fail("watchdog: the unit is not ready after " & integer'image(patience_g) & " cycles");
+        end if;
+      end loop;
+    end procedure wait_for_ready;
+
+    -- One call, from the wish to ask. Returns right after a rising edge.
+    procedure call (what : opcode_t; argument : word_t) is
+      variable cycles   : natural := 0;
+      variable answered : boolean := false;
+    begin
+      times := (0, 0, 0, 0, 0);
+      wait_for_ready(times.stall);
+      op <= what;
+      data <= argument;
+      wait until rising_edge(clk);
+      op <= op_none_c;
+      loop
+        wait until rising_edge(clk);
+        cycles := cycles + 1;
+        if phase = phase_find_c then
+          times.find := times.find + 1;
+        elsif phase = phase_block_c then
+          times.block_time := times.block_time + 1;
+        end if;
+        if done = '1' then
+          answered := true;
+          got := result;
+          got_how := status;
+          times.answer := times.stall + cycles;
+        end if;
+        exit when answered and (ready = '1' or gap_g >= 0);
+        if cycles > patience_g then
+          fail("watchdog: no end of the call after " & integer'image(patience_g) & " cycles");
+        end if;
+      end loop;
+      times.total := cycles;
+      calls := calls + 1;
+    end procedure call;
+
+    procedure add (sum : inout sum_t; value : natural) is
+    begin
+      sum.least := minimum(sum.least, value);
+      sum.most := maximum(sum.most, value);
+      sum.sum := sum.sum + real(value);
+    end procedure add;
+
+    procedure note (sums : inout sums_t; letter : character) is
+      variable text_l : line;
+    begin
+      sums.count := sums.count + 1;
+      add(sums.find, times.find);
+      add(sums.block_time, times.block_time);
+      add(sums.total, times.total);
+      add(sums.answer, times.answer);
+      if log_g /= "" then
+        write(text_l, letter);
+        write(text_l, ' ' & integer'image(item.number) & ' ' & to_hstring(got) & ' ' & integer'image(times.find) & ' ' &
+              integer'image(times.block_time) & ' ' & integer'image(times.total) & ' ' &
+              integer'image(times.answer) & ' ' & integer'image(times.stall));
+        writeline(log, text_l);
+      end if;
+    end procedure note;
+
+    procedure pause (cycles : natural) is
+    begin
+      for i in 1 to cycles loop
+        wait until rising_edge(clk);
+      end loop;
+    end procedure pause;
+
+    procedure run_alloc is
+      variable offset : natural;
+    begin
+      call(op_alloc_c, std_ulogic_vector(to_unsigned(item.number, 32)));
+      if got_how = status_ok_c then
+        if unsigned(got) < header_bytes_c or unsigned(got) >= heap then
+          fail("the block lies outside of the heap: " & to_hstring(got));
+        end if;
+        offset := to_integer(unsigned(got)) - header_bytes_c;
+        bytes := to_integer(unsigned(block_size(std_ulogic_vector(to_unsigned(item.number, 32)), 4)));
+        if offset mod bytes /= 0 then
+          fail("the block is not aligned to its size: " & to_hstring(got));
+        end if;
+        if exact_g then
+          book.take(offset, bytes);
+        elsif item.address /= nothing_c then
+          book.take(offset, bytes);
+          places(to_integer(unsigned(item.address)) / unit_bytes_c) := offset + header_bytes_c;
+        end if;
+      elsif got_how = status_full_c then
+        if got /= nothing_c then
+          fail("a refusal with an address");
+        end if;
+        refused := refused + 1;
+        if not exact_g and item.address /= nothing_c then
+          places(to_integer(unsigned(item.address)) / unit_bytes_c) := -1;
+        end if;
+      else
+        fail("an allocation ended with status " & to_string(got_how));
+      end if;
+      if exact_g and got /= item.address then
+        fail("the model answers " & to_hstring(item.address) & ", the unit " & to_hstring(got));
+      end if;
+      note(allocs, 'a');
+      -- The file does not know this block: it goes back at once.
+      if not exact_g and got_how = status_ok_c and item.address = nothing_c then
+        call(op_free_c, got);
+      end if;
+    end procedure run_alloc;
+
+    procedure run_free is
+      variable address : word_t;
+    begin
+      address := item.address;
+      if unsigned(address) < header_bytes_c or unsigned(address) >= heap then
+        fail("no block can be at " & to_hstring(address));
+      end if;
+      if not exact_g then
+        if places(to_integer(unsigned(address)) / unit_bytes_c) < 0 then
+          return;
+        end if;
+        address := std_ulogic_vector(to_unsigned(places(to_integer(unsigned(address)) / unit_bytes_c), 32));
+        places(to_integer(unsigned(item.address)) / unit_bytes_c) := -1;
+      end if;
+      item.number := book.size_of(to_integer(unsigned(address)) - header_bytes_c);
+      if item.number = 0 then
+        fail("the trace frees what is not live: " & to_hstring(item.address));
+      end if;
+      book.give_back(to_integer(unsigned(address)) - header_bytes_c);
+      call(op_free_c, address);
+      if got_how /= status_ok_c then
+        fail("a free ended with status " & to_string(got_how));
+      end if;
+      note(frees, 'f');
+    end procedure run_free;
+
+    -- Header words, as the model has them at the end.
+    procedure run_header is
+      variable expected : word_t;
+      variable cycles   : natural := 0;
+    begin
+      wait_for_ready(cycles);
+      looks <= '1';
+      look_addr <= item.address;
+      look_req <= '1';
+      wait until rising_edge(clk);
+      loop
+        wait until rising_edge(clk);
+        exit when ack = '1';
+        cycles := cycles + 1;
+        if cycles > patience_g then
+          fail("watchdog: the memory does not answer");
+        end if;
+      end loop;
+      look_req <= '0';
+      expected := item.value(31 downto 1) & (item.value(0) xor not free_bit_g);
+      if rdata /= expected then
+        fail("the header is " & to_hstring(rdata) & ", not " & to_hstring(expected));
+      end if;
+      headers := headers + 1;
+      wait until rising_edge(clk);
+      looks <= '0';
+    end procedure run_header;
+
+    procedure init_heap is
+    begin
+      if heap /= 0 then
+        fail("a second heap");
+      end if;
+      heap := item.number;
+      call(op_init_c, std_ulogic_vector(to_unsigned(item.number, 32)));
+      if got_how /= status_ok_c then
+        fail("the unit takes no heap of " & integer'image(item.number) & " bytes");
+      end if;
+      if not exact_g then
+        places := new places_t;
+        for i in places_t'range loop
+          places(i) := -1;
+        end loop;
+      end if;
+    end procedure init_heap;
+
+    procedure tell (name : string; count : natural; sum : sum_t) is
+    begin
+      if count /= 0 then
+        report name & ": min " & integer'image(sum.least * 5) & ", mean " & to_string(sum.sum * 5.0 / real(count), 1) &
+               ", max " & integer'image(sum.most * 5) & " ns";
+      end if;
+    end procedure tell;
+
+  begin
+    reader.open_file(trace_g);
+    if log_g /= "" then
+      file_open(log, log_g, write_mode);
+    end if;
+    pause(4);
+    rst <= '0';
+    pause(1);
+
+    loop
+      reader.next_record(item);
+      if heap = 0 and item.kind >= kind_alloc and item.kind <= kind_header then
+        fail("the heap's size must come first");
+      end if;
+
+      case item.kind is
+
+        when kind_end =>
+          exit;
+
+        when kind_policy =>
+          if item.policy(1 to 6) /= "knuth " and exact_g then
+            fail("this unit's policy is knuth");
+          end if;
+
+        when kind_heap =>
+          init_heap;
+
+        when kind_min =>
+          if item.number /= unit_bytes_c then
+            fail("the smallest block has 16 bytes");
+          end if;
+
+        when kind_alloc =>
+          pause(gap);
+          gap := maximum(gap_g, 0);
+          run_alloc;
+
+        when kind_free =>
+          pause(gap);
+          gap := maximum(gap_g, 0);
+          run_free;
+
+        when kind_wrong_free =>
+          call(op_free_c, item.address);
+          if got_how /= item.status then
+            fail("a wrong free ended with status " & to_string(got_how));
+          end if;
+
+        when kind_gap =>
+          gap := item.number;
+
+        when kind_header =>
+          if exact_g then
+            run_header;
+          end if;
+
+      end case;
+
+    end loop;
+
+    if calls < 2 then
+      fail("the trace has no call");
+    end if;
+    tell("alloc find", allocs.count, allocs.find);
+    tell("alloc block", allocs.count, allocs.block_time);
+    tell("alloc total", allocs.count, allocs.total);
+    tell("alloc answer", allocs.count, allocs.answer);
+    tell("free total", frees.count, frees.total);
+    tell("free answer", frees.count, frees.answer);
+    report "replayed " & integer'image(calls) & " calls: " & integer'image(allocs.count) & " allocations, " &
+           integer'image(refused) & " refused, " & integer'image(frees.count) & " frees, " &
+           integer'image(headers) & " headers, " & integer'image(book.live_blocks) & " blocks live, " &
+           time'image(now);
+    if log_g /= "" then
+      file_close(log);
+    end if;
+    finish(0);
+  end process drive;
+
+end architecture bench;
