@@ -23,7 +23,7 @@ packages_test=(
   # What the index benchmarks and the suite of bench/ run.
   libxml2-dev libxslt1-dev phylip grep
   # The coffer command, whose other needs pip installs.
-  python3-venv
+  python3-venv libzstd-dev
   # The processors that coffer-rt is tested on, and its analyser.
   gcc-riscv64-unknown-elf qemu-user qemu-system-misc lld-19 cppcheck
 )
@@ -31,7 +31,8 @@ packages_test=(
 if grep -qs '^ID=debian$' /etc/os-release; then
   packages_test+=(chromium)
 fi
-packages_tools=(python3 python3-venv)
+# zstd compresses traces.
+packages_tools=(python3 python3-venv libzstd-dev)
 packages_lint=(clang-format-19 clang-tidy-19 python3)
 packages_clang=(clang-19 libclang-rt-19-dev)
 packages_run=(python3)

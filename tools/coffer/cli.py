@@ -9,6 +9,7 @@ import typer
 
 from coffer.errors import CofferError
 from coffer.index.command import index
+from coffer.replay.command import replay
 from coffer_bench.cli import app as bench
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
@@ -20,6 +21,7 @@ def coffer() -> None:
 
 
 app.command()(index)
+app.command()(replay)
 app.add_typer(bench, name="bench")
 
 
