@@ -20,6 +20,8 @@ u32 FrontEnd::reuse_above(u32 size_class) const {
 // Lines 80 to 90. The set's get marks the span hot itself, so there is no loop.
 Span* FrontEnd::get_span(Lab* lab, u32 size_class) {
   while (Span* span = lab->reusable[size_class].get(State::hot)) {
+    // A list longer than its count would let the count wrap.
+    if (COFFER_UNLIKELY(has_vanished_)) recount_local(span);
     if (parameters_.reclaim == ReclaimPolicy::free || free_blocks(span) < span->capacity.get()) return span;
     // Section 7.7.3's other version: what became empty since goes back now, and the search goes on.
     const bool marked = try_mark_free(span, load_epoch(span));
@@ -176,14 +178,10 @@ void FrontEnd::terminate(Lab* lab) {
   lab->owner.store(kTerminated, release);
 }
 
-// The thread may have been between two stores to a hot span's list: what is on the list counts.
 void FrontEnd::recount_vanished(Lab* lab) {
+  has_vanished_ = true;
   for (u32 c = 1; c < kClasses; ++c) {
-    Span* span = lab->hot[c].get();
-    if (span == no_span()) continue;
-    u32 count = span->capacity.get() - span->carved.get();
-    for (Block* block = span->local_first.get(); block != nullptr; block = block->next) ++count;
-    span->local_count.store(count, relaxed);  // relaxed: the child has one thread
+    if (lab->hot[c].get() != no_span()) recount_local(lab->hot[c].get());
   }
 }
 

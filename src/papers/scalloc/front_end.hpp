@@ -45,6 +45,7 @@ class FrontEnd {
 
   SpanPool* pool_ = nullptr;
   Parameters parameters_;
+  bool has_vanished_ = false;  // this is a fork child of a process with other threads
   Atomic<usize> fragmentation_;
 };
 

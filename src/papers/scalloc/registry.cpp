@@ -136,24 +136,26 @@ void Registry::fork_parent() {
   lock_.unlock_after_fork();
 }
 
-// The child has no other thread, and their LABs end. What such a thread had in its registers is lost to the child: at
-// most a span between two owners, and blocks that were on no list.
+// The child has no other thread, and their LABs end. What such a thread had in its registers is lost to the child: a
+// span between two owners, or one whose number of free blocks it was about to act upon, and blocks that were on no
+// list. One more may have been with a thread without a LAB.
 void Registry::fork_child(Lab* own) {
   fork_parent();
   LockGuard guard(lock_);
   for (u32 i = 0; i < made_.load(relaxed); ++i) {  // relaxed: the child has one thread
     Lab* lab = &labs_[i];
-    if (lab->threads.get() == 0) continue;
-    if (lab == own) {
-      attached_.fetch_sub(lab->threads.get() - 1, relaxed);  // relaxed: a figure
-      lab->threads.set(1);
-      continue;
-    }
-    attached_.fetch_sub(lab->threads.get() - 1, relaxed);  // relaxed: a figure
-    lab->threads.set(1);
+    const u32 threads = lab->threads.get();
+    if (threads == 0) continue;
+    const u32 vanished = lab == own ? threads - 1 : threads;
+    lost_ += vanished;
+    if (vanished == 0) continue;
     front_end_->recount_vanished(lab);
-    leave(lab);
+    attached_.fetch_sub(threads - 1, relaxed);  // relaxed: a figure
+    lab->threads.set(1);
+    if (lab != own) leave(lab);
   }
+  lost_ += 1;
+  front_end_->recount_vanished(&common_);
 }
 
 }  // namespace coffer::scalloc

@@ -32,6 +32,8 @@ class Registry {
   void fork_prepare();
   void fork_parent();
   void fork_child(Lab* own);
+  // Spans that threads may have had in hand which this process does not have: each at most one.
+  u32 most_lost_spans() const { return lost_; }
 
  private:
   Lab* make();
@@ -49,6 +51,7 @@ class Registry {
   Lab* unused_ = nullptr;
   Atomic<u32> made_;
   Atomic<u32> attached_;  // threads with a LAB
+  u32 lost_ = 0;
   SpinLock lock_;
   Lab common_;
 };

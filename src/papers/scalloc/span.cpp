@@ -48,6 +48,12 @@ void take_remotes(Span* span) {
   span->local_count.store(span->local_count.load(relaxed) + taken.count(), relaxed);
 }
 
+void recount_local(Span* span) {
+  u32 count = span->capacity.get() - span->carved.get();
+  for (Block* block = span->local_first.get(); block != nullptr; block = block->next) ++count;
+  span->local_count.store(count, relaxed);  // relaxed: as in pop_local
+}
+
 bool try_refill_from_remotes(Span* span) {
   // relaxed: whether it is worth it; take_remotes acquires.
   if (RemoteTop{span->remote.load(relaxed)}.count() <= span->reuse_above.get()) return false;

@@ -185,7 +185,11 @@ inline u32 free_blocks(const Span* span) {
 // list empty.
 void take_remotes(Span* span);
 
-// The same, if there are more than the threshold (listing 2). false: nothing moved.
+// Sets the count of the local list by what is on it: for the child of a fork, whose parent had threads between a store
+// to the list and one to the count. By the owner.
+void recount_local(Span* span);
+
+// The same as take_remotes, if there are more than the threshold (listing 2). false: nothing moved.
 bool try_refill_from_remotes(Span* span);
 
 }  // namespace coffer::scalloc
