@@ -15,6 +15,16 @@ constexpr usize kWholeStep = usize{64} << 20;  // committed at a time where span
 constexpr u32 kMostSpans = (1u << (kNumberBits - 1));
 constexpr u32 kBits = 64;
 
+// A bit for each of so many spans, zero. nullptr: no memory.
+void* make_map(usize spans, usize* bytes) {
+  const usize page = os::page_size();
+  *bytes = round_up(divide_up(spans, kBits) * sizeof(u64), page);
+  void* map = os::reserve(*bytes, page);
+  if (map == nullptr || os::commit(map, *bytes)) return map;
+  os::release(map, *bytes);
+  return nullptr;
+}
+
 }  // namespace
 
 bool Arena::start(const Parameters& parameters) {
@@ -25,19 +35,16 @@ bool Arena::start(const Parameters& parameters) {
   const usize limit = os::reservation_limit(bytes);
   while (bytes > limit) bytes /= 2;
   void* memory = nullptr;
+  void* map = nullptr;
+  usize map_bytes = 0;
   for (; bytes >= kFewestSpans * span; bytes /= 2) {
     memory = os::reserve(bytes, bytes);
-    if (memory != nullptr) break;
-  }
-  if (memory == nullptr) return false;
-  const usize page = os::page_size();
-  const usize map_bytes = round_up(divide_up(bytes / span, kBits) * sizeof(u64), page);
-  void* map = os::reserve(map_bytes, page);
-  if (map == nullptr || !os::commit(map, map_bytes)) {
-    if (map != nullptr) os::release(map, map_bytes);
+    if (memory == nullptr) continue;
+    map = make_map(bytes / span, &map_bytes);
+    if (map != nullptr) break;
     os::release(memory, bytes);
-    return false;
   }
+  if (map == nullptr) return false;
   // Section 7: transparent huge pages interfere with on-demand paging, and are off but in one experiment.
   os::advise_huge_pages(memory, bytes, parameters.huge ? os::HugePages::allow : os::HugePages::forbid);
   os::name_mapping(memory, bytes, "scalloc arena");

@@ -61,14 +61,14 @@ class Arena {
   void note_made(u32 number);
   usize whole_pages(usize bytes) const;
 
-  uptr base_ = 1;    // 1 and no bytes: contains nothing
+  uptr base_ = 1;  // 1 and no bytes: contains nothing
   usize bytes_ = 0;
   uptr span_mask_ = 0;
   u32 span_shift_ = 0;
-  u32 spans_ = 0;          // virtual spans in the arena
+  u32 spans_ = 0;  // virtual spans in the arena
   bool protect_ = false;
   Atomic<u64>* made_ = nullptr;  // a bit a span: its header can be read
-  Atomic<u32> next_;       // the bump pointer: virtual spans taken
+  Atomic<u32> next_;             // the bump pointer: virtual spans taken
   Atomic<u32> committed_whole_;  // spans from 1 to this one are committed from end to end (past kProtectedSpans)
   SpinLock returned_lock_;
   Owned<u32> returned_count_;

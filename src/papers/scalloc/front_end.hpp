@@ -16,8 +16,8 @@ class FrontEnd {
   // A block of the class, or nullptr: no memory.
   void* allocate(Lab* lab, u32 size_class);
 
-  // The free of a block whose span is not the caller's own and hot. `lab` may be nullptr. `lab`'s lock, if it is shared,
-  // is taken inside.
+  // The free of a block whose span is not the caller's own and hot. `lab` may be nullptr. `lab`'s lock, if it is
+  // shared, is taken inside.
   void deallocate(Lab* lab, Span* span, Block* block);
 
   // init and terminate of listing 3. A new identity at each reuse: the registry gives it.

@@ -10,9 +10,7 @@ namespace {
 
 constexpr usize kCommitStep = 64 * 1024;
 
-Owner owner_word(const Lab* lab) {
-  return u64{lab->identity.get()} << kIdentityShift | reinterpret_cast<uptr>(lab);
-}
+Owner owner_word(const Lab* lab) { return u64{lab->identity.get()} << kIdentityShift | reinterpret_cast<uptr>(lab); }
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 // Which LAB belongs to which thread.
 //
-// LABs are numbered records that are never unmapped, so that any owner word can be looked up. A new thread gets one that
-// an ended thread left, with its next identity; when a record has used up its 65,535 identities it is left alone for
-// ever, so that no owner word ever comes back (the paper's 16 bits wrap). With more threads than LABs, or memory for
-// them, and after a thread's end while its destructors still run, the common LAB serves under its lock. (scalloc's own
-// code ends the process.)
+// LABs are numbered records that are never unmapped, so that any owner word can be looked up. A new thread gets one
+// that an ended thread left, with its next identity; when a record has used up its 65,535 identities it is left alone
+// for ever, so that no owner word ever comes back (the paper's 16 bits wrap). With more threads than LABs, or memory
+// for them, and after a thread's end while its destructors still run, the common LAB serves under its lock. (scalloc's
+// own code ends the process.)
 #pragma once
 
 #include "papers/scalloc/front_end.hpp"

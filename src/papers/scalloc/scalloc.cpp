@@ -27,9 +27,7 @@ Lab* own_lab() {
 }
 
 // A pointer that no span has is one to a mapping, or an error of the program.
-void expect_mapped(void* block) {
-  COFFER_ASSERT(papers::kind_of(papers::word_before(block)) == papers::Kind::mapped);
-}
+void expect_mapped(void* block) { COFFER_ASSERT(papers::kind_of(papers::word_before(block)) == papers::Kind::mapped); }
 
 }  // namespace
 
@@ -51,8 +49,7 @@ void* Scalloc::allocate(usize size) {
 }
 
 void* Scalloc::allocate_aligned(usize size, usize alignment) {
-  void* block =
-      Core::fits_aligned(size, alignment) ? g_core.allocate_aligned(own_lab(), size, alignment) : nullptr;
+  void* block = Core::fits_aligned(size, alignment) ? g_core.allocate_aligned(own_lab(), size, alignment) : nullptr;
   return block != nullptr ? block : papers::map_block(size, alignment);
 }
 

@@ -6,8 +6,8 @@
 //
 // The paper names nine real-span sizes and gives only the smallest (section 3.2 says 16 KiB, section 7 says 32 KiB
 // three times: 32 KiB it is, so that 64-byte and 256-byte blocks match section 7; with a header of 256 bytes the latter
-// give the 127 blocks of section 7.7.2). The other eight are ours, all above MADVISE_THRESHOLD as section 3.3 wants, and
-// none larger than the smallest virtual span without its last page: what lies behind the real span can fault.
+// give the 127 blocks of section 7.7.2). The other eight are ours, all above MADVISE_THRESHOLD as section 3.3 wants,
+// and none larger than the smallest virtual span without its last page: what lies behind the real span can fault.
 #pragma once
 
 #include "base/base.hpp"

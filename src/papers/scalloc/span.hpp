@@ -1,8 +1,8 @@
 // A span: its header (figure 4), which lies in its first 256 bytes, the states of its life (figure 3) and its two free
 // lists.
 //
-// The epoch word holds the state above and a counter of 60 bits below. Every transition is one CAS on it and adds one to
-// the counter, so that a word that was read stands for one stay in one state, for ever:
+// The epoch word holds the state above and a counter of 60 bits below. Every transition is one CAS on it and adds one
+// to the counter, so that a word that was read stands for one stay in one state, for ever:
 //
 //   expected ── try_mark_hot ── hot            a span fresh from the arena (its memory is zero: state 0)
 //   free     ── try_mark_hot ── hot            from the span pool
@@ -65,9 +65,7 @@ struct RemoteTop {
   u64 word;
   Block* first() const { return reinterpret_cast<Block*>(word & low_mask(48)); }
   u32 count() const { return static_cast<u32>(word >> 48); }
-  RemoteTop push(Block* block) const {
-    return {reinterpret_cast<uptr>(block) | (static_cast<u64>(count()) + 1) << 48};
-  }
+  RemoteTop push(Block* block) const { return {reinterpret_cast<uptr>(block) | (static_cast<u64>(count()) + 1) << 48}; }
 };
 
 struct alignas(64) Span {
@@ -75,13 +73,13 @@ struct alignas(64) Span {
   Atomic<u64> epoch;
   Atomic<Owner> owner;
   Owned<u32> size_class;
-  Owned<u32> bytes;         // of a block
-  Owned<u32> capacity;      // blocks
-  Owned<u32> reuse_above;   // free blocks above which the span is reusable
-  Atomic<u32> interior;     // 1: some block was handed out by an address inside of it (aligned requests)
-  Owned<u32> real_span;     // index of the real-span size
-  Atomic<u32> link;         // the next span of its stack in the span pool, as a number; 0: none
-  Owned<u32> committed;     // bytes of the virtual span that can be touched
+  Owned<u32> bytes;        // of a block
+  Owned<u32> capacity;     // blocks
+  Owned<u32> reuse_above;  // free blocks above which the span is reusable
+  Atomic<u32> interior;    // 1: some block was handed out by an address inside of it (aligned requests)
+  Owned<u32> real_span;    // index of the real-span size
+  Atomic<u32> link;        // the next span of its stack in the span pool, as a number; 0: none
+  Owned<u32> committed;    // bytes of the virtual span that can be touched
 
   // Line 1: written by the owner alone.
   alignas(64) Owned<Block*> local_first;
@@ -97,9 +95,7 @@ struct alignas(64) Span {
   Owned<u32> purged;  // in the pool: its pages but the first were given back
 
   uptr base() const { return reinterpret_cast<uptr>(this); }
-  Block* block(u32 index) const {
-    return reinterpret_cast<Block*>(base() + kHeaderBytes + usize{index} * bytes.get());
-  }
+  Block* block(u32 index) const { return reinterpret_cast<Block*>(base() + kHeaderBytes + usize{index} * bytes.get()); }
   // The block that `address` points into.
   Block* block_around(uptr address) const {
     return block(static_cast<u32>((address - base() - kHeaderBytes) / bytes.get()));

@@ -10,9 +10,7 @@ namespace coffer::scalloc {
 namespace {
 
 struct Memory {
-  Memory() : span(static_cast<Span*>(std::aligned_alloc(kLeastVirtualSpan, kLeastVirtualSpan))) {
-    new (span) Span();
-  }
+  Memory() : span(static_cast<Span*>(std::aligned_alloc(kLeastVirtualSpan, kLeastVirtualSpan))) { new (span) Span(); }
   ~Memory() { std::free(span); }
   Span* span;
 };
