@@ -22,7 +22,8 @@ SKIPPED = 77
 
 def instructions(program: str, library: str, spans: int, rounds: int) -> int:
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, str(spans), str(rounds)]
-    done = subprocess.run(command, env=os.environ | {"LD_PRELOAD": library}, capture_output=True, text=True, check=False)
+    environment = os.environ | {"LD_PRELOAD": library}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     match = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or not match:
         sys.exit(f"{' '.join(command)}: status {done.returncode}\n{done.stderr}")
@@ -35,7 +36,7 @@ def round_cost(program: str, library: str, spans: int) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--library", required=True)
     parser.add_argument("program")
     arguments = parser.parse_args()
