@@ -25,6 +25,7 @@ int pin(void* address, usize length);
 bool populate(void* address, usize length);
 bool purge(void* address, usize length);
 bool move_pages(void* from, void* to, usize length);
+bool decommit(void* address, usize length);
 bool remap(void* address, usize length);
 void* grow(void* address, usize length, usize wanted);
 void advise_huge_pages(void* address, usize length, os::HugePages advice);
@@ -175,6 +176,11 @@ void* grow(void* address, usize length, usize wanted) {
   void* const got = later(os_linux::grow(address, length, wanted));
   if (got == nullptr) g_reserved.subtract(wanted - length);
   return got;
+}
+
+// Of the same kind: a fresh mapping over an old one.
+bool decommit(void* address, usize length) {
+  return !refuse(fake::kRemap) && later(os_linux::decommit(address, length));
 }
 
 usize reservation_limit(usize wanted) {
