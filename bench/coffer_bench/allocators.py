@@ -77,12 +77,17 @@ def crate_library(name: str, build_dir: Path) -> Path:
 
 
 def find(names: list[str], build_dir: Path) -> list[Allocator]:
-    """The allocators of these names. One that is missing is an error, never a gap in a table."""
+    """The allocators of these names; with a slash, it is a library's path. One that is missing is an error, never a gap
+    in a table."""
     libraries = loader_libraries()
     result = []
     for name in names:
         if name == "glibc":
             result.append(Allocator(name, None))
+        elif "/" in name:
+            if not Path(name).is_file():
+                raise BenchError(f"{name}: no such library")
+            result.append(Allocator(name, Path(name).resolve()))
         elif name in PEERS:
             library, package = PEERS[name]
             if library not in libraries:
@@ -99,7 +104,8 @@ def find(names: list[str], build_dir: Path) -> list[Allocator]:
                 raise BenchError(f"{library} is missing: build it first")
             result.append(Allocator(name, library))
         else:
-            raise BenchError(f"no allocator is called {name}; there are: {' '.join([*NAMES, *CRATES])}")
+            raise BenchError(f"no allocator is called {name}; there are: {' '.join([*NAMES, *CRATES])}, and any "
+                             "library by its path, with a slash")
     return result
 
 

@@ -11,6 +11,7 @@ from coffer.errors import CofferError
 from coffer.index.command import index
 from coffer.record.command import record
 from coffer.run.command import run
+from coffer.replay.command import replay
 from coffer_bench.cli import app as bench
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
@@ -27,6 +28,7 @@ starts_program = {"ignore_unknown_options": True, "allow_interspersed_args": Fal
 app.command()(index)
 app.command(context_settings=starts_program)(record)
 app.command(context_settings=starts_program)(run)
+app.command()(replay)
 app.add_typer(bench, name="bench")
 
 

@@ -97,11 +97,19 @@ void handover(Writer& writer, Blocks blocks, u64 count) {
   }
 }
 
+// One thread, blocks of 1 MiB that are never freed.
+void large(Writer& writer, Blocks blocks, u64 count) {
+  for (u64 i = 0; i < count; ++i) {
+    const u64 block = blocks == Blocks::addresses ? 0x7f0000000000 + (i << 21) : i + 1;
+    writer.append(1, make(Op::malloc, 1000 * i, u64{1} << 20, block));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: trace_sample every|single|handover[-addresses] FILE [NUMBER]\n");
+    std::fprintf(stderr, "usage: trace_sample every|single|handover|large[-addresses] FILE [NUMBER]\n");
     return 2;
   }
   std::string kind = argv[1];
@@ -119,6 +127,8 @@ int main(int argc, char** argv) {
       single(writer, blocks, count);
     } else if (kind == "handover") {
       handover(writer, blocks, count);
+    } else if (kind == "large") {
+      large(writer, blocks, count);
     } else {
       throw Error("no such kind of sample: " + kind);
     }

@@ -1,0 +1,1 @@
+"""coffer replay: a trace under any allocator."""
