@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 from coffer.errors import CofferError
@@ -54,3 +55,10 @@ def preload(*libraries: str) -> str:
         if Path(path).exists() and any(character in path for character in ": "):
             raise CofferError(f"cannot preload {path}: its path has a space or a colon")
     return ":".join(libraries)
+
+
+def become(path: str, arguments: list[str]) -> None:
+    """Executes a program in this process's place, with the signals that Python ignores as they were."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    os.execvp(path, arguments)

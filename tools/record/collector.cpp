@@ -115,8 +115,8 @@ class Collector {
   }
 
   void block_signals() {
-    signal(SIGXFSZ, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
+    old_xfsz_ = signal(SIGXFSZ, SIG_IGN);
+    old_pipe_ = signal(SIGPIPE, SIG_IGN);
     sigset_t set;
     sigemptyset(&set);
     for (const int number : {SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&set, number);
@@ -169,8 +169,8 @@ class Collector {
   }
 
   [[noreturn]] void become_program(int failed) {
-    signal(SIGXFSZ, SIG_DFL);
-    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, old_xfsz_);
+    signal(SIGPIPE, old_pipe_);
     sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
     const char* const others = std::getenv("LD_PRELOAD");
     std::string preload = options_.preload;
@@ -347,6 +347,7 @@ class Collector {
 
   Options options_;
   sigset_t old_mask_{};
+  sighandler_t old_xfsz_ = SIG_DFL, old_pipe_ = SIG_DFL;
   int signals_ = -1, listener_ = -1, output_ = -1;
   std::string directory_;
   pid_t main_ = -1, ended_main_ = -1;

@@ -194,16 +194,15 @@ RECORD_EXPORT void* calloc(std::size_t count, std::size_t size) {
 }
 
 RECORD_EXPORT void* realloc(void* block, std::size_t size) {
-  const u8* seen = place();
+  const u8* const seen = place();
   if (block == nullptr || RECORD_UNLIKELY(is_early(block))) {
     void* const fresh = block == nullptr ? g_next.realloc(nullptr, size) : realloc_early(block, size);
     note_allocation<Op::malloc>(seen, size, fresh);
     return fresh;
   }
-  const u64 begun = begin_realloc(block);
-  seen = place();
+  const Realloc before = begin_realloc(block);
   void* const result = g_next.realloc(block, size);
-  if (place() == seen) note_realloc(begun, block, size, result);  // else the allocator came here for its parts
+  note_realloc(before, block, size, result);
   return result;
 }
 

@@ -1,7 +1,9 @@
 // operator new and delete, for allocators that bring their own. The library without this file is for those that do not:
 // these names would stand before the C++ runtime's, which may be loaded later, where nothing can find it.
 //
-// An exception passes through; nothing is recorded then.
+// Deletes end in the allocator's free, not in its operator delete: that may come to free by its exported name, and a
+// free must be recorded before it is done, so nothing could tell then that it was recorded already. An allocation that
+// comes here twice is seen afterwards. An exception passes through; nothing is recorded then.
 #include <dlfcn.h>
 
 #include "record/operators.hpp"
@@ -19,8 +21,6 @@ struct Operators {
   void* (*aligned)(size_t, align_val_t);
   void* (*nothrow)(size_t, const nothrow_t&);
   void* (*aligned_nothrow)(size_t, align_val_t, const nothrow_t&);
-  void (*free)(void*);
-  void (*free_aligned)(void*, align_val_t);
 };
 constinit Operators g_operators{};
 const nothrow_t g_nothrow{};  // std::nothrow is in the C++ runtime
@@ -42,22 +42,18 @@ void find_operators() {
   find(found.aligned, "_ZnwmSt11align_val_t");
   find(found.nothrow, "_ZnwmRKSt9nothrow_t");
   find(found.aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t");
-  find(found.free, "_ZdlPv");
-  find(found.free_aligned, "_ZdlPvSt11align_val_t");
   find(found.plain, "_Znwm");
   g_operators = found;
 }
 
 void delete_sized(void* block, size_t stated) {
   if (block == nullptr || is_early(block)) return;
-  need();
   note_free(block, stated);
   g_next.free_sized(block, stated);
 }
 
 void delete_aligned_sized(void* block, size_t stated, align_val_t alignment) {
   if (block == nullptr || is_early(block)) return;
-  need();
   note_free(block, stated);
   g_next.free_aligned_sized(block, static_cast<size_t>(alignment), stated);
 }
@@ -100,16 +96,14 @@ RECORD_OPERATOR void* operator new(std::size_t size, std::align_val_t alignment)
 
 RECORD_OPERATOR void operator delete(void* block) noexcept {
   if (block == nullptr || is_early(block)) return;
-  need();
   note_free(block);
-  g_operators.free(block);
+  g_next.free(block);
 }
 
-RECORD_OPERATOR void operator delete(void* block, std::align_val_t alignment) noexcept {
+RECORD_OPERATOR void operator delete(void* block, std::align_val_t) noexcept {
   if (block == nullptr || is_early(block)) return;
-  need();
   note_free(block);
-  g_operators.free_aligned(block, alignment);
+  g_next.free(block);
 }
 
 // Names of these very functions, whatever the program puts in their place. In assembly, so that the compiler does not

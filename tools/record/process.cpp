@@ -60,6 +60,7 @@ Process::Process(pid_t pid, const Hello& hello, const Settings& settings, std::s
   end_ = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   own_base_.time = own_begin_.time = now.ticks;
   flushed_ns_ = now.ns;
+  if (settings_.stacks != Stacks::none) write_modules();  // a short program may end before the first look
 }
 
 Process::~Process() {

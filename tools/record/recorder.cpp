@@ -314,7 +314,9 @@ Thread* ready() {
 void record_event(const trace::Record& record) {
   Thread* const thread = ready();
   if (thread == nullptr) return;
+  const u8* const begin = thread->cursor;
   put(thread, record);
+  if (record.op == Op::take || record.op == Op::give) thread->system_bytes += static_cast<u64>(thread->cursor - begin);
   finish(thread);
 }
 
@@ -349,17 +351,25 @@ void note_free_slow(void* block, std::size_t stated) {
   finish(thread);
 }
 
-u64 begin_realloc(void* block) {
-  Thread* const thread = ready();
+Realloc begin_realloc(void* block) {
+  Thread* thread = ready();
   if (thread != nullptr) own(thread, reinterpret_cast<u64>(block));
-  return stamp_before();
+  thread = t_thread;
+  return {stamp_before(), thread->base.block, thread->system_bytes, thread->cursor};
 }
 
-void note_realloc(u64 begun, void* block, std::size_t size, void* result) {
-  Thread* const thread = ready();
+void note_realloc(const Realloc& before, void* block, std::size_t size, void* result) {
+  Thread* thread = t_thread;
+  // If the allocator came here for its parts, they are recorded already. What it took from the system does not count.
+  const auto added = static_cast<u64>(thread->cursor - before.place);
+  if (added != thread->system_bytes - before.system_bytes &&
+      (thread->base.block != before.last_block || added < kChunkBytes)) {
+    return;
+  }
+  thread = ready();
   if (thread == nullptr) return;
   trace::Record record;
-  record.time = begun;
+  record.time = before.begun;
   if (result == nullptr && size == 0) {  // freed, where the allocator takes it so
     record.op = Op::free;
     record.b = reinterpret_cast<u64>(block);
@@ -370,7 +380,7 @@ void note_realloc(u64 begun, void* block, std::size_t size, void* result) {
     record.old = reinterpret_cast<u64>(block);
     own(thread, record.b);
     const u64 ended = stamp_after();
-    record.duration = ended > begun ? ended - begun : 0;
+    record.duration = ended > before.begun ? ended - before.begun : 0;
   }
   put(thread, record);
   finish(thread);

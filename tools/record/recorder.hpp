@@ -34,6 +34,7 @@ struct alignas(64) Thread {
   u32 index;              // in the table of threads
   u32 one_shot;           // the thread is ending: the state is given back after this record
   std::atomic<u32> next;  // in the list of free states: index + 1
+  u64 system_bytes;       // of records of take and give
   const u8* stack_low;
   const u8* stack_high;
 };
@@ -156,8 +157,12 @@ inline u8 log2_of(std::size_t alignment) { return static_cast<u8>(63 - __builtin
 __attribute__((noinline)) void note_allocation_slow(Op op, std::size_t size, void* block, u8 log2, const void* frame);
 __attribute__((noinline)) void note_free_slow(void* block, std::size_t stated);
 // Before and after a realloc of a block.
-u64 begin_realloc(void* block);
-void note_realloc(u64 begun, void* block, std::size_t size, void* result);
+struct Realloc {
+  u64 begun, last_block, system_bytes;
+  const u8* place;
+};
+Realloc begin_realloc(void* block);
+void note_realloc(const Realloc& before, void* block, std::size_t size, void* result);
 
 // Both fast records are one store: a control word that says two bytes of size and four of distance, and these.
 constexpr u64 kSizeField = 2u << 7, kDistanceField = 4u << 10;

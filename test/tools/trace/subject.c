@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 // A compiler that sees that a block is never used would leave it out.
-static void *volatile g_keep;
+static void* volatile g_keep;
 static void churn(long count, size_t size) {
   for (long i = 0; i < count; ++i) {
     g_keep = malloc(size);
@@ -43,7 +43,7 @@ static void vfork_mode(void) {
     churn(3, 100);
     const pid_t child = vfork();
     if (child == 0) {
-      execl("/bin/true", "true", (char *)NULL);
+      execl("/bin/true", "true", (char*)NULL);
       _exit(1);
     }
     int status;
@@ -53,8 +53,8 @@ static void vfork_mode(void) {
 
 static pthread_barrier_t g_barrier;
 static pthread_key_t g_key;
-static void *thread_body(void *given) {
-  void **const slot = given;
+static void* thread_body(void* given) {
+  void** const slot = given;
   pthread_setspecific(g_key, malloc(77));
   *slot = malloc(1000);
   pthread_barrier_wait(&g_barrier);
@@ -64,8 +64,8 @@ static void *thread_body(void *given) {
 
 // All at one time; each leaves a block to main, and one to a destructor.
 static void threads_mode(long count) {
-  pthread_t *const threads = malloc((size_t)count * sizeof *threads);
-  void **const blocks = calloc((size_t)count, sizeof *blocks);
+  pthread_t* const threads = malloc((size_t)count * sizeof *threads);
+  void** const blocks = calloc((size_t)count, sizeof *blocks);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, 65536);
@@ -81,13 +81,13 @@ static void threads_mode(long count) {
 
 // A relay: one block after another goes from thread to thread, and addresses are used again at once.
 struct relay {
-  void *_Atomic block;
+  void* _Atomic block;
   long count;
 };
-static void *relay_body(void *given) {
-  struct relay *const relay = given;
+static void* relay_body(void* given) {
+  struct relay* const relay = given;
   for (long i = 0; i < relay->count;) {
-    void *const block = __atomic_exchange_n((void **)&relay->block, NULL, __ATOMIC_ACQUIRE);
+    void* const block = __atomic_exchange_n((void**)&relay->block, NULL, __ATOMIC_ACQUIRE);
     if (block == NULL) {
       sched_yield();
       continue;
@@ -102,9 +102,9 @@ static void relay_mode(long count) {
   pthread_t thread;
   assert(pthread_create(&thread, NULL, relay_body, &relay) == 0);
   for (long i = 0; i < count; ++i) {
-    void *const block = malloc(64);
-    while (__atomic_load_n((void **)&relay.block, __ATOMIC_RELAXED) != NULL) sched_yield();
-    __atomic_store_n((void **)&relay.block, block, __ATOMIC_RELEASE);
+    void* const block = malloc(64);
+    while (__atomic_load_n((void**)&relay.block, __ATOMIC_RELAXED) != NULL) sched_yield();
+    __atomic_store_n((void**)&relay.block, block, __ATOMIC_RELEASE);
   }
   pthread_join(thread, NULL);
 }
@@ -139,13 +139,13 @@ static void kill_mode(long count) {
 }
 
 static void functions_mode(void) {
-  void *aligned = NULL;
+  void* aligned = NULL;
   assert(posix_memalign(&aligned, 4096, 100) == 0);
   void *const other = aligned_alloc(64, 640), *const page = valloc(10);
-  char *const zero = calloc(10, 10);
-  char *text = malloc(10);
+  char* const zero = calloc(10, 10);
+  char* text = malloc(10);
   text = realloc(text, 1000000);
-  void *volatile huge = malloc((size_t)1 << 60);
+  void* volatile huge = malloc((size_t)1 << 60);
   assert(huge == NULL && errno == ENOMEM);
   errno = 5;
   g_keep = realloc(NULL, 33);
@@ -167,7 +167,7 @@ static void dlopen_mode(void) {
 static void look_mode(void) {
   churn(100000, 10);
   int descriptors = 0, threads = 0;
-  DIR *folder = opendir("/proc/self/fd");
+  DIR* folder = opendir("/proc/self/fd");
   while (readdir(folder) != NULL) ++descriptors;
   closedir(folder);
   folder = opendir("/proc/self/task");
@@ -197,7 +197,7 @@ static void slow_mode(long count) {
 }
 
 // Before main, as a library's constructor.
-static void *g_early;
+static void* g_early;
 __attribute__((constructor(101))) static void begin(void) { g_early = malloc(31); }
 
 __attribute__((noinline)) static void inner(void) { free((g_keep = malloc(12345))); }
@@ -206,28 +206,43 @@ __attribute__((noinline)) static void outer(void) {
   __asm__ volatile("");
 }
 
-int main(int argc, char **argv) {
-  const char *const what = argc > 1 ? argv[1] : "";
+int main(int argc, char** argv) {
+  const char* const what = argc > 1 ? argv[1] : "";
   const long count = argc > 2 ? atol(argv[2]) : 1000;
   free(g_early);
-  if (!strcmp(what, "count")) churn(count, 100);
-  else if (!strcmp(what, "fork")) fork_mode();
-  else if (!strcmp(what, "vfork")) vfork_mode();
-  else if (!strcmp(what, "threads")) threads_mode(count);
-  else if (!strcmp(what, "relay")) relay_mode(count);
-  else if (!strcmp(what, "signals")) signals_mode(count);
-  else if (!strcmp(what, "kill")) kill_mode(count);
-  else if (!strcmp(what, "functions")) functions_mode();
-  else if (!strcmp(what, "dlopen")) dlopen_mode();
-  else if (!strcmp(what, "look")) look_mode();
-  else if (!strcmp(what, "lock")) lock_mode();
-  else if (!strcmp(what, "slow")) slow_mode(count);
-  else if (!strcmp(what, "stacks")) outer();
+  if (!strcmp(what, "count"))
+    churn(count, 100);
+  else if (!strcmp(what, "fork"))
+    fork_mode();
+  else if (!strcmp(what, "vfork"))
+    vfork_mode();
+  else if (!strcmp(what, "threads"))
+    threads_mode(count);
+  else if (!strcmp(what, "relay"))
+    relay_mode(count);
+  else if (!strcmp(what, "signals"))
+    signals_mode(count);
+  else if (!strcmp(what, "kill"))
+    kill_mode(count);
+  else if (!strcmp(what, "functions"))
+    functions_mode();
+  else if (!strcmp(what, "dlopen"))
+    dlopen_mode();
+  else if (!strcmp(what, "look"))
+    look_mode();
+  else if (!strcmp(what, "lock"))
+    lock_mode();
+  else if (!strcmp(what, "slow"))
+    slow_mode(count);
+  else if (!strcmp(what, "stacks"))
+    outer();
   else if (!strcmp(what, "exec")) {
     churn(count, 100);
-    execl("/proc/self/exe", argv[0], "count", "500", (char *)NULL);
-  } else if (!strcmp(what, "status")) return (int)count;
-  else return 2;
+    execl("/proc/self/exe", argv[0], "count", "500", (char*)NULL);
+  } else if (!strcmp(what, "status"))
+    return (int)count;
+  else
+    return 2;
   puts("done");
   return 0;
 }

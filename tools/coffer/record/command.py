@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -44,13 +43,15 @@ def record(
     arguments = [str(places.program("record")), "--output", str(output), "--preload", preload,
                  "--stacks", stacks.value, "--depth", str(depth), "--level", str(level)]
     arguments += ["--children"] * children + ["--quiet"] * quiet
-    os.execv(arguments[0], [*arguments, "--", *program])
+    places.become(arguments[0], [*arguments, "--", *program])
 
 
 def libraries(name: str) -> str:
     """The recorder before the allocator, as LD_PRELOAD takes them."""
     if name == "coffer":
         chosen = Allocator(name, places.library())
+    elif "/" in name:
+        chosen = Allocator(name, Path(name).resolve())
     else:
         try:
             (chosen,) = find([name], places.build_dir())

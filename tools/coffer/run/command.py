@@ -22,7 +22,7 @@ def run(
     if conf:
         os.environ["COFFER_CONF"] = ",".join(filter(None, [conf, os.environ.get("COFFER_CONF")]))
     try:
-        os.execvp(program[0], program)
+        places.become(program[0], program)
     except OSError as error:
         # As a shell: not found, or found and not to be run.
         print(f"coffer run: {program[0]}: {error.strerror}", file=sys.stderr)
