@@ -192,6 +192,8 @@ static void lock_mode(void) {
 static void slow_mode(long count) {
   for (long i = 0; i < count; ++i) {
     churn(1000, 100);
+    printf("%ld\n", i + 1);
+    fflush(stdout);
     usleep(1000);
   }
 }
