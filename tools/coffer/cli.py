@@ -9,7 +9,11 @@ import typer
 
 from coffer.errors import CofferError
 from coffer.index.command import index
+from coffer.record.command import record
+from coffer.run.command import run
 from coffer.replay.command import replay
+from coffer.report.command import report
+from coffer.trace.command import app as trace
 from coffer_bench.cli import app as bench
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
@@ -20,8 +24,15 @@ def coffer() -> None:
     """Tools around the Coffer memory allocator."""
 
 
+# What comes after the program's name is the program's.
+starts_program = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
 app.command()(index)
+app.command(context_settings=starts_program)(record)
+app.command(context_settings=starts_program)(run)
 app.command()(replay)
+app.command()(report)
+app.add_typer(trace, name="trace")
 app.add_typer(bench, name="bench")
 
 

@@ -1,11 +1,15 @@
-"""Where the programs and libraries of this build are."""
+"""Where the programs and libraries are: in a build directory, or installed."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 from pathlib import Path
 
 from coffer.errors import CofferError
+
+LIBRARY = "libcoffer.so"
 
 
 def build_dir() -> Path:
@@ -22,7 +26,39 @@ def program(name: str) -> Path:
 
 
 def library() -> Path:
-    path = build_dir() / "lib" / "libcoffer.so"
+    """Coffer itself: of this build; or, without one, where `make install` has put it: beside a coffer-run in PATH, or
+    in the system's usual places."""
+    built = build_dir() / "lib" / LIBRARY
+    if built.exists():
+        return built
+    installed = [Path("/usr/local/lib"), Path("/usr/lib")]
+    if runner := shutil.which("coffer-run"):
+        installed.insert(0, Path(runner).resolve().parents[1] / "lib")
+    for folder in installed:
+        for path in (folder / LIBRARY, *sorted(folder.glob(f"*-linux-gnu/{LIBRARY}"))):
+            if path.exists():
+                return path
+    raise CofferError(f"{built} is missing: build it first (or make install)")
+
+
+def shared_library(name: str) -> Path:
+    """One that is preloaded besides Coffer."""
+    path = build_dir() / "lib" / name
     if not path.exists():
-        raise CofferError(f"{path} is missing: build it first")
+        raise CofferError(f"{path} is missing: cmake --build {build_dir()} --target coffer_tools")
     return path
+
+
+def preload(*libraries: str) -> str:
+    """A value of LD_PRELOAD, which cannot have every path. Those that are several already are left as they are."""
+    for path in libraries:
+        if Path(path).exists() and any(character in path for character in ": "):
+            raise CofferError(f"cannot preload {path}: its path has a space or a colon")
+    return ":".join(libraries)
+
+
+def become(path: str, arguments: list[str]) -> None:
+    """Executes a program in this process's place, with the signals that Python ignores as they were."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    os.execvp(path, arguments)

@@ -1,0 +1,1 @@
+"""coffer record: the collector's arguments. The recorder and the collector are C++, in tools/record."""

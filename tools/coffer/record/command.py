@@ -1,0 +1,64 @@
+"""The sub-command: which libraries are preloaded, and the collector is started in this process's place."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coffer import places
+from coffer.elf import defines
+from coffer.errors import CofferError
+from coffer_bench.allocators import Allocator, find
+from coffer_bench.errors import BenchError
+
+ALLOCATORS = "coffer, glibc, jemalloc, tcmalloc, mimalloc, ..., or the path of a library."
+
+
+class Stacks(str, Enum):
+    none = "none"
+    frames = "frames"
+
+
+def record(
+    program: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENT]...", help="What is recorded.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The trace.")],
+    allocator: Annotated[str, typer.Option(help=ALLOCATORS)] = "coffer",
+    stacks: Annotated[Stacks, typer.Option(
+        help="Call stacks of allocations, by frame pointers: callers that were compiled without end the stack.")
+    ] = Stacks.none,
+    depth: Annotated[int, typer.Option(min=1, max=256, help="Frames of a stack, at most.")] = 32,
+    children: Annotated[bool, typer.Option(
+        "--children", help="Records the processes that it starts, too: each into OUTPUT.PID.")] = False,
+    level: Annotated[int, typer.Option(min=-7, max=19, help="zstd's level. Less when the program is faster.")] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
+) -> None:
+    """Runs a program and records its allocations, for coffer replay, trace and report.
+
+    Ends with the program's status. The format is in docs/reference/trace.md.
+    """
+    preload = libraries(allocator)
+    arguments = [str(places.program("record")), "--output", str(output), "--preload", preload,
+                 "--stacks", stacks.value, "--depth", str(depth), "--level", str(level)]
+    arguments += ["--children"] * children + ["--quiet"] * quiet
+    places.become(arguments[0], [*arguments, "--", *program])
+
+
+def libraries(name: str) -> str:
+    """The recorder before the allocator, as LD_PRELOAD takes them."""
+    if name == "coffer":
+        chosen = Allocator(name, places.library())
+    elif "/" in name:
+        chosen = Allocator(name, Path(name).resolve())
+    else:
+        try:
+            (chosen,) = find([name], places.build_dir())
+        except BenchError as error:
+            raise CofferError(str(error)) from error
+    # glibc comes after the recorder by name, so that a program linked with another allocator is recorded over glibc.
+    library = str(chosen.library) if chosen.library else "libc.so.6"
+    has_operators = chosen.library is not None and defines(chosen.library, "_Znwm")
+    recorder = places.shared_library("libcoffer_record.so" if has_operators else "libcoffer_record_malloc.so")
+    return places.preload(str(recorder), library)

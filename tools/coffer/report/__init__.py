@@ -1,0 +1,1 @@
+"""coffer report: one page about a trace."""

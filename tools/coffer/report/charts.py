@@ -1,0 +1,138 @@
+"""The pictures of the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.graph_objects as graph
+
+from coffer.replay.play import Result
+from coffer.trace.tables import duration, size
+
+COLOURS = ["#1f5fa8", "#e08e0b", "#2e8b57", "#8e44ad", "#16a085", "#d35475", "#7f6000", "#5d6d7e"]
+LIVE, GREY = "#2e8b57", "#9aa5b1"
+FIGURES = {"resident": "resident (the process)", "held": "held (the allocator says)",
+           "allocator_resident": "resident (the allocator says)", "bound": "bound"}
+MATRIX_THREADS = 24
+
+
+def fragment(figure: graph.Figure, height: int, title: str = "") -> str:
+    """Of a page that has plotly's own script once."""
+    figure.update_layout(height=height, margin={"l": 10, "r": 10, "t": 30, "b": 10}, template="plotly_white",
+                         font={"family": "system-ui, sans-serif", "size": 12},
+                         legend={"orientation": "h", "y": -0.2}, title={"text": title, "font": {"size": 13}})
+    return figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
+
+
+def over_time(found: dict[str, Any]) -> str:
+    """What was live, and what was held where the recording says."""
+    points = found["timeline"]
+    figure = graph.Figure()
+    figure.add_scatter(name="live", x=[p[0] / 1e9 for p in points], y=[p[1] for p in points], mode="lines",
+                       fill="tozeroy", line={"color": LIVE, "width": 1.5})
+    figure.add_scatter(name="most live in between", x=[p[0] / 1e9 for p in points], y=[p[3] for p in points],
+                       mode="lines", line={"color": GREY, "width": 1, "dash": "dot"})
+    for number, (key, name) in enumerate(FIGURES.items()):
+        if series := found["figures"].get(key):
+            figure.add_scatter(name=name, x=[p[0] / 1e9 for p in series], y=[p[1] for p in series], mode="lines",
+                               line={"color": COLOURS[number], "width": 1.5},
+                               visible="legendonly" if key == "bound" else True)
+    figure.update_xaxes(title="seconds")
+    figure.update_yaxes(title="bytes", rangemode="tozero")
+    return fragment(figure, 360)
+
+
+def sizes(found: dict[str, Any]) -> str:
+    rows = found["histogram"]
+    names = [str(row[0]) for row in rows]
+    figure = graph.Figure()
+    figure.add_bar(name="calls", x=names, y=[row[1] for row in rows], marker={"color": COLOURS[0]})
+    figure.add_bar(name="bytes", x=names, y=[row[2] for row in rows], marker={"color": COLOURS[1]},
+                   visible="legendonly")
+    figure.update_xaxes(type="category", title="bytes asked for, from ... on")
+    figure.update_yaxes(type="log")
+    return fragment(figure, 340, "Sizes")
+
+
+def lifetimes(found: dict[str, Any]) -> str:
+    rows = found["lifetimes"]
+    if not rows:
+        return ""
+    names = [duration(row[0]) for row in rows]
+    figure = graph.Figure()
+    figure.add_bar(name="blocks", x=names, y=[row[1] for row in rows], marker={"color": COLOURS[0]})
+    figure.add_bar(name="bytes", x=names, y=[row[2] for row in rows], marker={"color": COLOURS[1]},
+                   visible="legendonly")
+    figure.update_xaxes(type="category", title="lifetime of freed blocks, from ... on")
+    figure.update_yaxes(type="log")
+    return fragment(figure, 340, "Lifetimes")
+
+
+def waste(found: dict[str, Any]) -> str:
+    """What rounding to size classes cost in each class's fullest moment."""
+    rows = [(one["class"], one["most_live"] * one["class"] - one["requested_at_most"], one["requested_at_most"])
+            for one in found["sizes"]]
+    rows = sorted(sorted(rows, key=lambda row: -row[1])[:30])
+    figure = graph.Figure()
+    figure.add_bar(x=[str(row[0]) for row in rows], y=[row[1] for row in rows], marker={"color": COLOURS[5]},
+                   hovertext=[f"{size(row[1])} beside {size(row[2])} asked for" for row in rows], hoverinfo="x+text")
+    figure.update_xaxes(type="category", title="size class")
+    figure.update_yaxes(title="bytes lost to rounding", rangemode="tozero")
+    return fragment(figure, 340, "Size classes: what rounding costs")
+
+
+def remote(found: dict[str, Any]) -> str:
+    """Who frees whose blocks; the threads with most frees."""
+    frees: dict[int, int] = {}
+    for maker, freer, count, _ in found["remote"]:
+        frees[maker] = frees.get(maker, 0) + count
+        frees[freer] = frees.get(freer, 0) + count
+    shown = sorted(sorted(frees, key=lambda thread: -frees[thread])[:MATRIX_THREADS])
+    place = {thread: number for number, thread in enumerate(shown)}
+    cells = [[0] * len(shown) for _ in shown]
+    for maker, freer, count, _ in found["remote"]:
+        if maker in place and freer in place:
+            cells[place[maker]][place[freer]] = count
+    if not shown:
+        return ""
+    names = [f"thread {thread}" for thread in shown]
+    figure = graph.Figure(graph.Heatmap(
+        z=[[count or None for count in line] for line in cells], x=names, y=names, colorscale="Blues", showscale=False,
+        text=[[str(count) if count else "" for count in line] for line in cells],
+        texttemplate="%{text}" if len(shown) <= 12 else "",
+        hovertemplate="allocated by %{y}, freed by %{x}: %{z}<extra></extra>", xgap=1, ygap=1))
+    figure.update_xaxes(title="freed by", type="category")
+    figure.update_yaxes(title="allocated by", type="category", autorange="reversed")
+    return fragment(figure, 160 + 26 * len(shown) + 60, "")
+
+
+def replays(results: list[Result]) -> str:
+    """Memory along the trace under each allocator, beside what was live."""
+    done = [result for result in results if not result.failure]
+    if not done:
+        return ""
+    figure = graph.Figure()
+    samples = done[0].figures["samples"]
+    figure.add_scatter(name="live", x=[one[0] for one in samples], y=[one[3] for one in samples], mode="lines",
+                       fill="tozeroy", line={"color": LIVE, "width": 1})
+    for number, result in enumerate(done):
+        samples = sorted(result.figures["samples"])
+        figure.add_scatter(name=result.name, x=[one[0] for one in samples], y=[one[2] * 1024 for one in samples],
+                           mode="lines", line={"color": COLOURS[number % len(COLOURS)], "width": 2})
+    figure.update_xaxes(title="operations of the trace")
+    figure.update_yaxes(title="bytes, resident and page tables", rangemode="tozero")
+    return fragment(figure, 380, "Memory")
+
+
+def latencies(results: list[Result]) -> str:
+    done = [result for result in results if not result.failure]
+    if not done:
+        return ""
+    percentiles = ["p50", "p90", "p99", "p99.9", "max"]
+    figure = graph.Figure()
+    for number, result in enumerate(done):
+        calls = result.figures["calls"]["all"]
+        figure.add_scatter(name=result.name, x=percentiles, y=[calls[key] for key in percentiles],
+                           mode="lines+markers", line={"color": COLOURS[number % len(COLOURS)], "width": 2})
+    figure.update_yaxes(type="log", title="ns a call")
+    return fragment(figure, 380, "Latency")

@@ -1,0 +1,35 @@
+"""The sub-command: a trace as one page that needs nothing but itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from coffer.errors import CofferError
+from coffer.replay import play
+
+
+def report(
+    trace: Annotated[Path, typer.Argument(help="A file that coffer record wrote.")],
+    output: Annotated[Optional[Path], typer.Option("--output", "-o", show_default="beside the trace, .html")] = None,
+    allocator: Annotated[str, typer.Option("--allocator", "-a", metavar="NAME,NAME", help=(
+        "Under which the trace is replayed, as coffer replay has it; none: under none."))] = "coffer,glibc",
+    rounds: Annotated[int, typer.Option(min=1, help="Of each replay; the one with least time is shown.")] = 3,
+    window: Annotated[int, typer.Option(help="Bytes that can be given back only as a whole.")] = 32768,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one replay may take.")] = 600.0,
+) -> None:
+    """One HTML page: live and held over time, sizes, lifetimes, call sites, what pins memory, every allocator."""
+    target = output or trace.with_suffix(".html")
+    if target == trace:
+        raise CofferError(f"{target}: is the trace itself; say where the page goes with -o")
+    if not target.parent.is_dir():
+        raise CofferError(f"{target.parent}: no such directory")
+    if target.is_dir():
+        raise CofferError(f"{target}: is a directory")
+    from coffer.report import page  # here, since plotly takes a second that no other command shall wait
+
+    chosen = [] if allocator == "none" else play.choose(allocator)
+    page.write(trace, target, chosen, play.Options(rounds=rounds, timeout=timeout), window)
+    print(target)

@@ -1,0 +1,1 @@
+"""coffer run: a program under Coffer."""

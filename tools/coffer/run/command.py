@@ -1,0 +1,29 @@
+"""The sub-command: the program takes this process's place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Optional
+
+import typer
+
+from coffer import places
+
+
+def run(
+    program: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENT]...", help="What is run.")],
+    conf: Annotated[Optional[str], typer.Option(
+        metavar="KEY:VALUE,...", help="Options of Coffer, before those of COFFER_CONF.")] = None,
+) -> None:
+    """Runs a program with Coffer as its malloc, wherever Coffer is installed."""
+    others = os.environ.get("LD_PRELOAD")
+    os.environ["LD_PRELOAD"] = places.preload(str(places.library()), *([others] if others else []))
+    if conf:
+        os.environ["COFFER_CONF"] = ",".join(filter(None, [conf, os.environ.get("COFFER_CONF")]))
+    try:
+        places.become(program[0], program)
+    except OSError as error:
+        # As a shell: not found, or found and not to be run.
+        print(f"coffer run: {program[0]}: {error.strerror}", file=sys.stderr)
+        raise typer.Exit(127 if isinstance(error, FileNotFoundError) else 126) from error

@@ -1,0 +1,149 @@
+"""coffer trace: what a trace says, and traces made from traces."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.console import Console
+
+from coffer.errors import CofferError
+from coffer.trace import program, tables
+
+app = typer.Typer(no_args_is_help=True, help="Looks at recorded traces, and makes others of them.")
+Input = Annotated[Path, typer.Argument(help="A file that coffer record wrote.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="The new trace.")]
+Window = Annotated[int, typer.Option(help="Bytes that can be given back only as a whole; a power of two.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Every figure, for programs.")]
+TimeFrom = Annotated[Optional[str], typer.Option("--from", metavar="TIME", help="From the start: 1.5s, 200ms, 30us.")]
+TimeTo = Annotated[Optional[str], typer.Option("--to", metavar="TIME", help="From the start.")]
+FORMATS = ("csv", "parquet", "chrome", "perfetto", "rt")
+UNITS = {"ns": 1, "us": 1000, "ms": 10**6, "s": 10**9}
+
+
+def console() -> Console:
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+
+
+@app.command()
+def info(trace: Input, as_json: JsonFlag = False) -> None:
+    """What was recorded: program, threads, operations, sizes, lifetimes, hottest call sites."""
+    found = program.survey(trace)
+    description = tables.describe(trace)
+    if as_json:
+        print(json.dumps({**description, "survey": found}))
+        return
+    tables.show_info(console(), trace, description, found)
+
+
+@app.command()
+def frag(trace: Input, window: Window = 32768, top: Annotated[int, typer.Option(min=1)] = 15,
+         as_json: JsonFlag = False) -> None:
+    """Who pins half-empty spans: in the moment when most memory is held by few blocks."""
+    found = program.survey(trace, window)
+    if as_json:
+        print(json.dumps({key: found.get(key) for key in ("at_worst", "at_peak")}))
+        return
+    tables.show_frag(console(), found, tables.describe(trace), top)
+
+
+def made(output: Path, records: str) -> None:
+    print(f"{output}: {json.loads(records)['records']} records, {output.stat().st_size} bytes")
+
+
+@app.command()
+def cut(trace: Input, output: Output, time_from: TimeFrom = None, time_to: TimeTo = None,
+        events: Annotated[Optional[str], typer.Option(metavar="FIRST:LAST", help="By number, from 0.")] = None,
+        live: Annotated[bool, typer.Option(help="Begins with what is live there.")] = True) -> None:
+    """A part of a trace, by time or by number. It can be replayed: it begins with what is live there."""
+    first, last = parse_range("--events", events)
+    made(output, program.run("cut", [trace], out=output, time_from=parse_time("--from", time_from),
+                             time_to=parse_time("--to", time_to), event_from=first, event_to=last, live=live))
+
+
+@app.command("filter")
+def filter_blocks(trace: Input, output: Output,
+                  thread: Annotated[Optional[list[int]], typer.Option(min=1, help="That allocates; again: more.")] = None,
+                  stack: Annotated[Optional[list[int]], typer.Option(min=0, help="By number; again: more.")] = None,
+                  size: Annotated[Optional[str], typer.Option(metavar="LEAST:MOST", help="As asked for first.")] = None
+                  ) -> None:
+    """The blocks of some threads, call sites or sizes, with all that happened to them."""
+    least, most = parse_range("--size", size)
+    made(output, program.run("filter", [trace], out=output, thread=thread, stack=stack, size_from=least, size_to=most))
+
+
+@app.command()
+def merge(traces: Annotated[list[Path], typer.Argument(help="Two or more.")], output: Output,
+          together: Annotated[bool, typer.Option("--together", help="All begin at the same time.")] = False) -> None:
+    """Several traces as one, as if it had been one process; as far apart in time as they were recorded."""
+    if len(traces) < 2:
+        raise CofferError("merge takes two traces or more")
+    made(output, program.run("merge", traces, out=output, together=together))
+
+
+@app.command()
+def anonymize(trace: Input, output: Output,
+              size_step: Annotated[int, typer.Option(min=1, help="Rounds sizes up to a multiple.")] = 1,
+              time_step: Annotated[str, typer.Option(metavar="TIME", help="Rounds times down to a multiple.")] = "1ns"
+              ) -> None:
+    """Takes out names, paths, arguments, addresses and dates: what is left is sizes, times, threads and their order."""
+    step = parse_time("--time-step", time_step)
+    if not step:
+        raise CofferError("--time-step 0: at least 1ns")
+    made(output, program.run("anonymize", [trace], out=output, size_step=size_step, time_step=step))
+
+
+@app.command()
+def export(trace: Input, output: Annotated[Path, typer.Option("--output", "-o", allow_dash=True,
+                                                              help="- is the standard output (csv, chrome).")],
+           form: Annotated[Optional[str], typer.Option("--format", "-f", show_default="by the output's name", help=(
+               ", ".join(FORMATS) + ". perfetto is chrome's JSON, which its viewer opens."))] = None,
+           least: Annotated[int, typer.Option(min=0, help="chrome: blocks from this size on are shown as slices.")]
+           = 65536,
+           policy: Annotated[str, typer.Option(help="rt: knuth or estranged.")] = "estranged",
+           heap: Annotated[int, typer.Option(min=64, help="rt: bytes of the heap, a power of two.")] = 1 << 20
+           ) -> None:
+    """The events for other programs: a table, or a picture in the Perfetto viewer (ui.perfetto.dev)."""
+    endings = {".csv": "csv", ".parquet": "parquet", ".json": "chrome"}
+    form = form or endings.get(output.suffix)
+    if form not in FORMATS:
+        raise CofferError(f"--format: one of {', '.join(FORMATS)}")
+    if form == "parquet":
+        from coffer.trace import parquet
+
+        parquet.write(trace, output)
+    elif form == "rt":
+        print(program.run("rt", [trace], out=output, policy=policy, heap=heap).strip())
+    elif form == "csv":
+        sys.stdout.write(program.run("csv", [trace], out=output))
+    else:
+        sys.stdout.write(program.run("chrome", [trace], out=output, least=least))
+
+
+def parse_time(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    unit = next((unit for unit in ("ns", "us", "ms", "s") if text.endswith(unit)), "")
+    try:
+        value = round(float(text.removesuffix(unit)) * UNITS[unit])
+    except (KeyError, ValueError, OverflowError):
+        value = -1
+    if value < 0:
+        raise CofferError(f"{option} {text}: a time is a number with its unit: 1.5s, 200ms, 30us, 5ns")
+    return value
+
+
+def parse_range(option: str, text: str | None) -> tuple[int | None, int | None]:
+    """Either end may be missing."""
+    if text is None:
+        return None, None
+    parts = text.split(":")
+    if len(parts) != 2 or not all(part == "" or part.isdecimal() for part in parts):
+        raise CofferError(f"{option} {text}: FIRST:LAST, each a number or nothing")
+    first, last = (int(part) if part else None for part in parts)
+    if first is not None and last is not None and first > last:
+        raise CofferError(f"{option} {text}: {first} is above {last}")
+    return first, last

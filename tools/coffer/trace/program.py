@@ -1,0 +1,34 @@
+"""Runs libexec/coffer/trace, which does the heavy work on traces."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from coffer import places
+from coffer.errors import CofferError
+from coffer.replay.play import describe_status
+
+
+def run(command: str, inputs: list[Path], **options: object) -> str:
+    """Options that are None are left out; a list is given one by one."""
+    for path in inputs:
+        if not path.exists():
+            raise CofferError(f"{path}: no such file")
+    words = [str(places.program("trace")), command, *(f"in={path}" for path in inputs)]
+    for key, value in options.items():
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        words += [f"{key}={int(one) if isinstance(one, bool) else one}" for one in values]
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        raise CofferError(done.stderr.strip() or f"trace {command} ended with {describe_status(done.returncode)}")
+    return done.stdout
+
+
+@lru_cache(maxsize=4)
+def survey(path: Path, window: int = 32768) -> dict[str, Any]:
+    """All that a trace says of itself: tools/analyse/statistics.hpp and moment.hpp."""
+    return json.loads(run("survey", [path], window=window))

@@ -1,0 +1,138 @@
+"""The tables of coffer trace info and frag."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from coffer.index.report import make_table
+from coffer.trace.reader import Trace
+from coffer.trace.symbols import Symbols
+
+TOP = 15
+
+
+@lru_cache(maxsize=4)
+def describe(path: Path) -> dict[str, Any]:
+    """Head, footer, modules and stacks; these need the whole trace read."""
+    with Trace(path) as trace:
+        for _ in trace:
+            pass
+        return trace.describe()
+
+
+def size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024 or unit == "GiB":
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def duration(ns: float) -> str:
+    for limit, unit, divisor in ((1e3, "ns", 1), (1e6, "µs", 1e3), (1e9, "ms", 1e6)):
+        if ns < limit:
+            return f"{ns / divisor:.0f} {unit}" if divisor == 1 else f"{ns / divisor:.1f} {unit}"
+    return f"{ns / 1e9:.2f} s"
+
+
+def command_line(information: dict[str, str]) -> str:
+    arguments = [part for part in information.get("arguments", "").split("\0") if part]
+    return " ".join(arguments) or information.get("program", "unknown")
+
+
+def notes(description: dict[str, Any]) -> list[str]:
+    summary = description["summary"]
+    texts = []
+    if not description["complete"]:
+        texts.append(f"the recording was cut off; {description['ignored_bytes']} bytes at its end cannot be read")
+    if summary["lost"]:
+        texts.append(f"the recorder lost {summary['lost']} records")
+    if summary["unknown_frees"]:
+        texts.append(f"{summary['unknown_frees']} frees were of blocks from before the recording")
+    if summary["implied_frees"]:
+        texts.append(f"{summary['implied_frees']} frees were not recorded, but must have been")
+    return texts
+
+
+def facts(description: dict[str, Any], found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What there is to say of the whole, as name and text."""
+    information, footer = description["information"], description["footer"]
+    operations = found["operations"]
+    calls = sum(operations.get(name, 0) for name in ("malloc", "calloc", "aligned", "realloc", "free"))
+    lines = [
+        ("program", command_line(information)),
+        ("allocator", " ".join(filter(None, (information.get("allocator", ""),
+                                             information.get("allocator_version", ""))))),
+        ("machine", ", ".join(filter(None, (information.get(key, "") for key in ("cpu", "system"))))),
+        ("made by", information.get("made_by", "")),
+        ("end", f"{footer['end']} {footer.get('status', '')}" if "end" in footer else ""),
+        ("time", duration(found["duration_ns"])),
+        ("threads", str(len(found["threads"]))),
+        ("calls", f"{calls}: " + ", ".join(f"{count} {name}" for name, count in operations.items()
+                                           if name in ("malloc", "calloc", "aligned", "realloc", "free"))),
+        ("most live", f"{size(found['peak_bytes'])} at {duration(found['peak_ns'])}"),
+        ("live at end", f"{size(found['end_bytes'])} in {found['end_blocks']} blocks"),
+    ]
+    return [(name, text) for name, text in lines if text]
+
+
+def sites_of(found: dict[str, Any], description: dict[str, Any], key: str, count: int) -> list[tuple[str, dict]]:
+    sites = sorted(found["sites"], key=lambda site: -site[key])[:count]
+    symbols = Symbols(description)
+    symbols.resolve([site["stack"] for site in sites])
+    return [(symbols.name(site["stack"]), site) for site in sites]
+
+
+def show_info(console: Console, path: Path, description: dict[str, Any], found: dict[str, Any]) -> None:
+    console.print(f"{path}: {size(description['bytes'])}, format {description['version']}", markup=False)
+    for name, text in facts(description, found):
+        console.print(f"  {name:12}{text}", markup=False)
+    for text in notes(description):
+        console.print(f"note: {text}", markup=False)
+    if not found["sizes"]:
+        return
+    classes = sorted(found["sizes"], key=lambda one: -one["requested"])[:TOP]
+    console.print(make_table("Size classes that most bytes were asked of", ["class", "calls", "asked for", "rounding",
+                                                                            "most live"],
+                  [[str(one["class"]), str(one["count"]), size(one["requested"]),
+                    f"{one['rounded'] / max(1, one['requested']) - 1:.1%}", str(one["most_live"])]
+                   for one in classes]))
+    console.print(make_table("Threads", ["thread", "calls", "asked for", "frees", "of other threads' blocks"],
+                  [[str(one["thread"]), str(one["allocations"]), size(one["bytes"]), str(one["frees"]),
+                    str(one["remote_frees"])] for one in found["threads"][:TOP]]))
+    lines = [[name, str(site["stack"]), str(site["allocations"]), size(site["bytes"]), size(site["most_live"]),
+              duration(site["mean_lifetime_ns"]), size(site["live_at_end"])]
+             for name, site in sites_of(found, description, "bytes", TOP)]
+    console.print(make_table("Call sites that asked for most", ["", "stack", "calls", "asked for", "most live",
+                                                                "mean lifetime", "live at end"], lines))
+
+
+def show_frag(console: Console, found: dict[str, Any], description: dict[str, Any], top: int) -> None:
+    moment = found.get("at_worst")
+    if not moment:
+        console.print("nothing was ever live")
+        return
+    where = "addresses as recorded" if moment["addresses"] == "recorded" else (
+        "the trace has no addresses: blocks laid out as a plain allocator would")
+    console.print(f"At {duration(moment['time_ns'])} {size(moment['live'])} live were in {size(moment['used'])} of "
+                  f"windows of {size(moment['window'])}: {size(moment['used'] - moment['live'])} could not be given back "
+                  f"({where}).", markup=False)
+    console.print(f"{moment['half_empty']} of {moment['windows']} windows were less than half full; {size(moment['pinned'])} "
+                  "were pinned in them.", markup=False)
+    symbols = Symbols(description)
+    stacks = sorted(moment["by_stack"], key=lambda one: -one["pinned"])[:top]
+    symbols.resolve([one["stack"] for one in stacks])
+    pinned = max(1, moment["pinned"])
+    head = ["", "pinned", "share", "by blocks", "live there"]
+
+    def line(name: str, one: dict) -> list[str]:
+        return [name, size(one["pinned"]), f"{one['pinned'] / pinned:.1%}", str(one["pinning"]), size(one["live"])]
+
+    console.print(make_table("Who pins it: call sites", head, [line(symbols.name(one["stack"]), one) for one in stacks]))
+    for key, title in (("by_class", "class"), ("by_thread", "thread")):
+        ordered = sorted(moment[key], key=lambda one: -one["pinned"])[:top]
+        console.print(make_table(f"By {title}", head, [line(f"{title} {one[title]}", one) for one in ordered]))

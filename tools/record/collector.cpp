@@ -1,0 +1,382 @@
+// coffer record's C++ part: starts a program with the recorder before its allocator, takes the records of all threads
+// over shared memory, and writes the trace.
+//
+//   record --output FILE --preload LIB[:LIB…] [--stacks none|frames] [--depth N] [--children] [--level N] [--quiet]
+//          -- PROGRAM [ARGUMENT…]
+//
+// Ends as the program did: with its exit status, or by its signal. 127 and 126 as a shell: the program was not found,
+// or cannot be run. 125: recording could not begin, and the program was not started.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "record/process.hpp"
+
+namespace {
+
+using namespace coffer::record;
+
+struct Options {
+  std::string output, preload;
+  Settings settings;
+  bool children = false, quiet = false;
+  char** program = nullptr;
+};
+
+[[noreturn]] void give_up(const std::string& what) {
+  std::fprintf(stderr, "coffer record: %s\n", what.c_str());
+  std::exit(125);
+}
+std::string with_reason(const std::string& what) { return what + ": " + std::strerror(errno); }
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--") {
+      options.program = argv + i + 1;
+      break;
+    }
+    if (name == "--children") {
+      options.children = true;
+      continue;
+    }
+    if (name == "--quiet") {
+      options.quiet = true;
+      continue;
+    }
+    if (i + 1 >= argc) give_up("no value for " + name);
+    const std::string value = argv[++i];
+    if (name == "--output") {
+      options.output = value;
+    } else if (name == "--preload") {
+      options.preload = value;
+    } else if (name == "--stacks" && (value == "none" || value == "frames")) {
+      options.settings.stacks = value == "none" ? Stacks::none : Stacks::frames;
+    } else if (name == "--depth") {
+      options.settings.depth = static_cast<u32>(std::atoi(value.c_str()));
+    } else if (name == "--level") {
+      options.settings.level = std::atoi(value.c_str());
+    } else {
+      give_up("unknown argument " + name + " " + value);
+    }
+  }
+  if (options.output.empty() || options.program == nullptr || options.program[0] == nullptr) {
+    give_up("usage: record --output FILE --preload LIBRARIES [OPTIONS] -- PROGRAM [ARGUMENT...]");
+  }
+  return options;
+}
+
+class Collector {
+ public:
+  explicit Collector(Options options) : options_(std::move(options)) {}
+  ~Collector() {
+    if (!directory_.empty()) {
+      unlink((directory_ + "/socket").c_str());
+      rmdir(directory_.c_str());
+    }
+  }
+
+  int run() {
+    block_signals();
+    output_ = open_output(options_.output);
+    if (output_ < 0) give_up(with_reason(options_.output));
+    listen_to_programs();
+    start();
+    loop();
+    report();
+    return status_;
+  }
+
+ private:
+  static int open_output(const std::string& path) {
+    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  }
+
+  void block_signals() {
+    old_xfsz_ = signal(SIGXFSZ, SIG_IGN);
+    old_pipe_ = signal(SIGPIPE, SIG_IGN);
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int number : {SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&set, number);
+    sigprocmask(SIG_BLOCK, &set, &old_mask_);
+    signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals_ < 0) give_up(with_reason("signalfd"));
+  }
+
+  void listen_to_programs() {
+    const char* const base = std::getenv("TMPDIR");
+    std::string pattern = std::string(base != nullptr && base[0] == '/' ? base : "/tmp") + "/coffer-record.XXXXXX";
+    sockaddr_un address{};
+    if (pattern.size() + 8 >= sizeof address.sun_path) pattern = "/tmp/coffer-record.XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) give_up(with_reason(pattern));
+    directory_ = pattern;
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, (directory_ + "/socket").c_str());
+    listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener_ < 0 || bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        listen(listener_, 128) != 0) {
+      const std::string why = with_reason(address.sun_path);
+      cleanup_and_give_up(why);
+    }
+  }
+
+  [[noreturn]] void cleanup_and_give_up(const std::string& why) {
+    unlink((directory_ + "/socket").c_str());
+    rmdir(directory_.c_str());
+    give_up(why);
+  }
+
+  void start() {
+    int failed[2];
+    if (pipe2(failed, O_CLOEXEC) != 0) cleanup_and_give_up(with_reason("pipe"));
+    main_ = fork();
+    if (main_ < 0) cleanup_and_give_up(with_reason("fork"));
+    if (main_ == 0) become_program(failed[1]);
+    close(failed[1]);
+    int error = 0;
+    // The end closes when the program has been executed.
+    const ssize_t got = read(failed[0], &error, sizeof error);
+    close(failed[0]);
+    if (got != static_cast<ssize_t>(sizeof error)) return;
+    waitpid(main_, nullptr, 0);
+    std::fprintf(stderr, "coffer record: %s: %s\n", options_.program[0], std::strerror(error));
+    unlink(options_.output.c_str());
+    unlink((directory_ + "/socket").c_str());
+    rmdir(directory_.c_str());
+    std::exit(error == ENOENT ? 127 : 126);
+  }
+
+  [[noreturn]] void become_program(int failed) {
+    signal(SIGXFSZ, old_xfsz_);
+    signal(SIGPIPE, old_pipe_);
+    sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+    const char* const others = std::getenv("LD_PRELOAD");
+    std::string preload = options_.preload;
+    if (others != nullptr && *others != '\0') preload += std::string(":") + others;
+    setenv("LD_PRELOAD", preload.c_str(), 1);
+    setenv(kSocketVariable, (directory_ + "/socket").c_str(), 1);
+    execvp(options_.program[0], options_.program);
+    const int error = errno;
+    const ssize_t told = write(failed, &error, sizeof error);
+    _exit(told == static_cast<ssize_t>(sizeof error) ? 127 : 126);
+  }
+
+  void loop() {
+    int patience = 5;
+    while (main_ > 0 || (!processes_.empty() && !stopping_)) {
+      pollfd wanted[] = {{listener_, POLLIN, 0}, {signals_, POLLIN, 0}};
+      poll(wanted, 2, patience);
+      if ((wanted[1].revents & POLLIN) != 0) handle_signals();
+      bool any = false;
+      for (const auto& process : processes_) any = process->drain() || any;
+      patience = any ? 5 : std::min(2 * patience, 20);
+      if ((wanted[0].revents & POLLIN) != 0) accept_programs();
+      for (auto it = processes_.begin(); it != processes_.end();) {
+        // The program itself is closed when its status is known.
+        if ((*it)->pid() != main_ && (*it)->has_ended()) {
+          finish(**it, "unknown", -1);
+          it = processes_.erase(it);
+        } else {
+          ++it;
+        }
+      }
+    }
+    for (const auto& process : processes_) finish(*process, "unknown", -1);
+    processes_.clear();
+  }
+
+  void handle_signals() {
+    signalfd_siginfo info;
+    while (read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      const int number = static_cast<int>(info.ssi_signo);
+      if (number == SIGCHLD) {
+        reap();
+      } else if (main_ > 0) {
+        // A terminal's signals go to the program by themselves.
+        if (info.ssi_code != SI_KERNEL) kill(main_, number);
+      } else if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
+        stopping_ = true;
+      }
+    }
+  }
+
+  void reap() {
+    int status;
+    if (main_ <= 0 || waitpid(main_, &status, WNOHANG) != main_) return;
+    ended_main_ = main_;
+    main_ = -1;
+    end_ = WIFSIGNALED(status) ? "killed" : "exited";
+    code_ = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    status_ = WIFSIGNALED(status) ? -code_ : code_;
+    for (auto it = processes_.begin(); it != processes_.end();) {
+      if ((*it)->pid() == ended_main_) {
+        finish(**it, end_, code_);
+        it = processes_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+    if (!processes_.empty() && !options_.quiet) {
+      std::fprintf(stderr, "coffer record: the program has ended, %zu of its children are still recorded\n",
+                   processes_.size());
+    }
+  }
+
+  void accept_programs() {
+    for (;;) {
+      const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (connection < 0) return;
+      greet(connection);
+      close(connection);
+    }
+  }
+
+  void greet(int connection) {
+    const timeval patience{1, 0};
+    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    ucred credentials{};
+    socklen_t length = sizeof credentials;
+    Hello hello{};
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 ||
+        recv(connection, &hello, sizeof hello, 0) != static_cast<ssize_t>(sizeof hello) || hello.magic != kHelloMagic) {
+      return;
+    }
+    Answer answer{
+        kHelloMagic, Mode::off, 0, options_.settings.use_tsc, options_.settings.stacks, options_.settings.depth};
+    Process* const process = begin(credentials.pid, hello);
+    if (process == nullptr) {
+      send(connection, &answer, sizeof answer, MSG_NOSIGNAL);
+      return;
+    }
+    answer.mode = Mode::on;
+    answer.capacity = process->capacity();
+    iovec part{&answer, sizeof answer};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    const int memory = process->memory();
+    std::memcpy(CMSG_DATA(rights), &memory, sizeof memory);
+    sendmsg(connection, &message, MSG_NOSIGNAL);
+  }
+
+  // nullptr: this one is not recorded.
+  Process* begin(pid_t pid, const Hello& hello) {
+    const bool is_main = pid == main_ || pid == ended_main_;
+    if (!is_main && !options_.children) {
+      unrecorded_.insert(pid);
+      return nullptr;
+    }
+    for (auto it = processes_.begin(); it != processes_.end(); ++it) {
+      if ((*it)->pid() != pid) continue;
+      set_aside(**it);
+      processes_.erase(it);
+      break;
+    }
+    const std::string path = is_main ? options_.output : options_.output + "." + std::to_string(pid);
+    int file = -1;
+    if (is_main) std::swap(file, output_);
+    if (file < 0) file = open_output(path);
+    try {
+      if (file < 0) throw std::runtime_error(with_reason(path));
+      processes_.push_back(std::make_unique<Process>(pid, hello, options_.settings, path, file));
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "coffer record: process %d is not recorded: %s\n", pid, error.what());
+      return nullptr;
+    }
+    ++recorded_;
+    return processes_.back().get();
+  }
+
+  // The process executes another program: what it was has its own trace.
+  void set_aside(Process& process) {
+    const std::string path = process.path() + ".exec" + std::to_string(++executions_[process.pid()]);
+    if (rename(process.path().c_str(), path.c_str()) == 0) process.set_path(path);
+    finish(process, "exec", -1);
+  }
+
+  void finish(Process& process, const std::string& end, int status) {
+    process.close(end, status);
+    if (options_.quiet) return;
+    std::fprintf(stderr, "coffer record: %s: %s, %llu records of %zu threads, %.1f MB%s\n", process.path().c_str(),
+                 process.program().c_str(), static_cast<unsigned long long>(process.records()), process.threads(),
+                 static_cast<double>(process.bytes()) / 1e6,
+                 process.lost() == 0 ? "" : (", " + std::to_string(process.lost()) + " LOST").c_str());
+  }
+
+  void report() {
+    if (recorded_ == 0) {
+      std::fprintf(stderr,
+                   "coffer record: nothing was recorded: %s did not load the recorder (a static or setuid program?)\n",
+                   options_.program[0]);
+      unlink(options_.output.c_str());
+    } else if (!unrecorded_.empty() && !options_.quiet) {
+      std::fprintf(stderr,
+                   "coffer record: %zu other processes were started and not recorded (--children records them)\n",
+                   unrecorded_.size());
+    }
+  }
+
+  Options options_;
+  sigset_t old_mask_{};
+  sighandler_t old_xfsz_ = SIG_DFL, old_pipe_ = SIG_DFL;
+  int signals_ = -1, listener_ = -1, output_ = -1;
+  std::string directory_;
+  pid_t main_ = -1, ended_main_ = -1;
+  std::string end_ = "unknown";
+  int code_ = -1, status_ = 0;
+  bool stopping_ = false;
+  std::list<std::unique_ptr<Process>> processes_;
+  std::map<pid_t, int> executions_;
+  std::set<pid_t> unrecorded_;
+  unsigned recorded_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int status;
+  {
+    Collector collector(parse(argc, argv));
+    status = collector.run();
+  }
+  if (status >= 0) return status;
+  // Ends by the signal that ended the program, without a core of its own.
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  signal(-status, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, -status);
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  raise(-status);
+  return 128 - status;
+}
