@@ -40,6 +40,12 @@ def main() -> int:
         for free_bit in ("0", "1"):
             bench.add_config(f"{'optimised' if optimised else 'reference'},free={free_bit}",
                              generics={"optimised_g": optimised, "free_bit_g": f"'{free_bit}'"})
+    bench = library.test_bench("tb_ohebs")
+    bench.add_config("estranged", generics={"recombine_g": False})
+    bench.add_config("joining", generics={"recombine_g": True})
+    bench.add_config("without Fast Return", generics={"fast_return_g": False})
+    for depth in (2, 3, 8):
+        library.test_bench("tb_free_buffer").add_config(f"depth={depth}", generics={"depth_g": depth})
     unit.main()
     return 0
 

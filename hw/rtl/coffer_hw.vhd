@@ -13,6 +13,9 @@ package coffer_hw is
 
   type words_t is array (natural range <>) of word_t;
 
+  -- A number for each index of OHEBS.
+  type per_index_t is array (4 to 30) of natural;
+
   -- No block. Odd, so no address of a block can be it (doc/decisions.md, 9).
   constant nothing_c : word_t := (others => '1');
 
@@ -24,6 +27,7 @@ package coffer_hw is
   constant op_free_c  : opcode_t := "011";  -- data: what an allocation has answered
   constant op_load_c  : opcode_t := "100";  -- address
   constant op_store_c : opcode_t := "101";  -- address, data
+  constant op_marks_c : opcode_t := "110";  -- data: high mark << 16 + low mark << 8 + index
 
   -- How it went.
   subtype status_t is std_ulogic_vector(2 downto 0);
@@ -32,6 +36,13 @@ package coffer_hw is
   constant status_bad_c    : status_t := "010";  -- no live block begins there, or the argument makes no sense
   constant status_double_c : status_t := "011";  -- the block is free already
   constant status_closed_c : status_t := "100";  -- no heap has been initialised
+
+  -- What OHEBS's interface layer asks of one index.
+  subtype index_op_t is std_ulogic_vector(1 downto 0);
+  constant index_alloc_c : index_op_t := "00";
+  constant index_free_c  : index_op_t := "01";
+  constant index_part_c  : index_op_t := "10";  -- the right half at this size of a block that is being cut
+  constant index_pair_c  : index_op_t := "11";
 
   -- What the unit is doing, for the benches' logs.
   subtype phase_t is std_ulogic_vector(1 downto 0);

@@ -14,6 +14,9 @@ package owners is
     -- Nothing is live any more.
     procedure forget;
 
+    -- Is there a block of so many bytes, at a multiple of its size, of which no byte is live?
+    impure function has_room (bytes, heap : positive) return boolean;
+
     impure function live_bytes return natural;
 
     impure function live_blocks return natural;
@@ -77,6 +80,23 @@ package body owners is
       blocks_live := blocks_live - 1;
       sizes(first_c) := 0;
     end procedure give_back;
+
+    impure function has_room (bytes, heap : positive) return boolean is
+      constant run_c : positive := bytes / unit_bytes_c;
+      variable is_free : boolean;
+    begin
+      for first in 0 to heap / bytes - 1 loop
+        is_free := true;
+        for i in first * run_c to (first + 1) * run_c - 1 loop
+          is_free := is_free and not taken(i);
+          exit when not is_free;
+        end loop;
+        if is_free then
+          return true;
+        end if;
+      end loop;
+      return false;
+    end function has_room;
 
     procedure forget is
     begin

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from replay import BUILD, HERE, Bench
+from replay import BUILD, HERE, Bench, generics_for
 
 HEAD = "# coffer-rt vectors 1\npolicy knuth\nheap 4096\nmin 16\n"
 
@@ -93,3 +93,26 @@ def test_seeded_faults_are_found(make_trace: Callable[..., Path], number: int, c
     bench = Bench(BUILD.parent / f"fault_{number}", change)
     result = bench.replay(make_trace("mixed", 2, 1000, 65536), memory="plain", patience=3000)
     assert not result.ok, f"nothing noticed: {change}"
+
+
+@pytest.mark.parametrize(("number", "unit", "change"), [(number, *fault) for number, fault in enumerate([
+    # The thesis's buddy test (3).
+    ("ohebs", ("ram_index_controller.vhd", "if read = free_c then", "if read(0) = free_bit_g then")),
+    # An allocation that does not write its header before the next call (5).
+    ("ohebs", ("cpu_interface.vhd", "transfer('1', block_a, size", "transfer('0', block_a, size")),
+    # The newest block drained first (5).
+    ("ohebs_joining", ("free_buffer.vhd", "bottom_o    <= places(up(bottom));", "bottom_o <= places(top);")),
+    # No credits (6).
+    ("ohebs_tight", ("free_buffer.vhd", "count + reserved < depth_g", "count < depth_g")),
+    # Refused without a flush (8).
+    ("ohebs_joining", ("cpu_interface.vhd", "elsif tried = '0' then", "elsif false then")),
+    ("ohebs", ("enhanced_fast_find.vhd", "unsigned(top) - unsigned(size_i)", "unsigned(top)")),
+    ("ohebs", ("ram_index_controller.vhd", "if behind = nothing_c then", "if true then")),
+])])
+def test_seeded_faults_of_ohebs_are_found(make_trace: Callable[..., Path], number: int, unit: str,
+                                          change: tuple[str, str, str]) -> None:
+    bench = Bench(BUILD.parent / f"fault_ohebs_{number}", change)
+    results = [bench.replay(make_trace(kind, 2, 1500, heap), memory="plain", patience=20000, scribble=20, heap_log2=16,
+                            **generics_for(unit))
+               for kind, heap in (("small", 1024), ("mixed", 1024), ("bursts", 65536))]
+    assert not all(result.ok for result in results), f"nothing noticed: {change}"

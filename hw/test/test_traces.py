@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from replay import Bench
+from replay import Bench, generics_for
 
 VECTORS = Path(__file__).resolve().parent.parent.parent / "rt" / "vectors"
 MEGABYTE = 2 ** 20
@@ -50,6 +50,23 @@ def test_reference_finds_later_but_the_same(bench: Bench, make_trace: Callable[.
     answer = sum(int(row[6]) for row in optimised if row[0] == "a")
     total = sum(int(row[5]) for row in optimised if row[0] == "a")
     assert answer < total / 2
+
+
+@pytest.mark.parametrize("unit", ["ohebs", "ohebs_waiting", "ohebs_posted", "ohebs_joining", "ohebs_tight"])
+@pytest.mark.parametrize(("kind", "heap"), [("small", 1024), ("mixed", 16384), ("full", 65536), ("bursts", 65536)])
+def test_ohebs(bench: Bench, make_trace: Callable[..., Path], kind: str, heap: int, unit: str) -> None:
+    """The program writes what looks like headers and links all over its blocks, and nothing comes of it. No block is
+    handed out twice; where buddies join, no request is refused that Knuth's system would have served."""
+    gap = {"small": 0, "mixed": -1, "full": 3, "bursts": 40}[kind]
+    result = bench.replay(make_trace(kind, 9, 1000, heap), memory="plain", scribble=20, gap=gap, patience=20000,
+                          heap_log2=16, **generics_for(unit))
+    assert result.ok, result.message
+
+
+@pytest.mark.parametrize("name", ["estranged_small", "estranged_mixed"])
+def test_ohebs_runs_the_vectors(bench: Bench, name: str) -> None:
+    result = bench.replay(VECTORS / f"{name}.txt", memory="sdram", **generics_for("ohebs"))
+    assert result.ok, result.message
 
 
 def test_calls_that_come_at_once_wait_and_agree(bench: Bench, make_trace: Callable[..., Path]) -> None:

@@ -1,0 +1,308 @@
+-- vunit: run_all_in_same_sim
+-- ohebs at its edges: what it refuses and how, loads and stores, marks, cuts in constant time, bursts without a wait,
+-- the flush, and what Estranged Buddy strands where recombination does not. The traces test its answers at length.
+library ieee;
+  use ieee.std_logic_1164.all;
+  use ieee.numeric_std.all;
+library vunit_lib;
+  context vunit_lib.vunit_context;
+library work;
+  use work.coffer_hw.all;
+  use work.owners.all;
+
+entity tb_ohebs is
+  generic (
+    runner_cfg    : string;
+    fast_return_g : boolean := true;
+    recombine_g   : boolean := false
+  );
+end entity tb_ohebs;
+
+architecture bench of tb_ohebs is
+
+  constant heap_c : positive := 4096;
+
+  signal clk    : std_ulogic := '0';
+  signal rst    : std_ulogic := '1';
+  signal op     : opcode_t   := op_none_c;
+  signal data   : word_t     := (others => '0');
+  signal store  : word_t     := (others => '0');
+  signal ready  : std_ulogic;
+  signal done   : std_ulogic;
+  signal status : status_t;
+  signal result : word_t;
+  signal req    : std_ulogic;
+  signal we     : std_ulogic;
+  signal addr   : word_t;
+  signal wdata  : word_t;
+  signal ack    : std_ulogic;
+  signal rdata  : word_t;
+
+begin
+
+  clk <= not clk after 2500 ps;
+
+  unit : entity work.ohebs
+    generic map (
+      heap_log2_g   => 16,
+      fast_return_g => fast_return_g,
+      recombine_g   => recombine_g
+    )
+    port map (
+      clk_i       => clk,
+      rst_i       => rst,
+      op_i        => op,
+      data_i      => data,
+      wdata_i     => store,
+      ready_o     => ready,
+      done_o      => done,
+      status_o    => status,
+      result_o    => result,
+      late_o      => open,
+      phase_o     => open,
+      mem_req_o   => req,
+      mem_we_o    => we,
+      mem_addr_o  => addr,
+      mem_wdata_o => wdata,
+      mem_ack_i   => ack,
+      mem_rdata_i => rdata
+    );
+
+  memory : entity work.plain_memory
+    generic map (
+      read_cycles_g  => 12,
+      write_cycles_g => 12
+    )
+    port map (
+      clk_i   => clk,
+      req_i   => req,
+      we_i    => we,
+      addr_i  => addr,
+      wdata_i => wdata,
+      ack_o   => ack,
+      rdata_o => rdata
+    );
+
+  main : process is
+
+    variable book   : owners_t;
+    variable got    : word_t;
+    variable cycles : natural;  -- till the unit listens again
+    variable answer : natural;
+
+    procedure call (what : opcode_t; argument : word_t; expected : status_t) is
+      variable answered : boolean := false;
+    begin
+      cycles := 0;
+      op <= what;
+      data <= argument;
+      wait until rising_edge(clk);
+      op <= op_none_c;
+      loop
+        wait until rising_edge(clk);
+        cycles := cycles + 1;
+        if done = '1' then
+          check(not answered, "one answer a call");
+          answered := true;
+          answer := cycles;
+          got := result;
+          check_equal(status, expected, "status");
+        end if;
+        exit when answered and ready = '1';
+      end loop;
+    end procedure call;
+
+    function number (value : natural) return word_t is
+    begin
+      return std_ulogic_vector(to_unsigned(value, 32));
+    end function number;
+
+    procedure alloc (bytes : natural; expected : status_t := status_ok_c) is
+    begin
+      call(op_alloc_c, number(bytes), expected);
+      if expected = status_ok_c then
+        book.take(to_integer(unsigned(got)) - 4, to_integer(unsigned(block_size(number(bytes), 4))));
+      else
+        check_equal(got, nothing_c, "no address");
+      end if;
+    end procedure alloc;
+
+    procedure free (address : word_t) is
+    begin
+      call(op_free_c, address, status_ok_c);
+      book.give_back(to_integer(unsigned(address)) - 4);
+    end procedure free;
+
+    procedure rest is
+    begin
+      for i in 1 to 3000 loop
+        wait until rising_edge(clk);
+      end loop;
+    end procedure rest;
+
+    procedure set_marks (index, low, high : natural; expected : status_t := status_ok_c) is
+    begin
+      call(op_marks_c, number(high * 65536 + low * 256 + index), expected);
+    end procedure set_marks;
+
+    variable first, second : word_t;
+    variable time_of_cut   : natural;
+    variable blocks        : words_t(0 to 99);
+
+  begin
+    test_runner_setup(runner, runner_cfg);
+    while test_suite loop
+      -- No transfer may be under way when the unit is reset.
+      rest;
+      rst <= '1';
+      for i in 1 to 4 loop
+        wait until rising_edge(clk);
+      end loop;
+      rst <= '0';
+      wait until rising_edge(clk);
+      book.forget;
+      if run("nothing works before there is a heap") then
+        call(op_alloc_c, number(8), status_closed_c);
+        call(op_free_c, number(4), status_closed_c);
+        call("111", number(4), status_bad_c);
+      elsif run("a heap is a power of two that fits, and can be begun anew") then
+        call(op_init_c, number(0), status_bad_c);
+        call(op_init_c, number(8), status_bad_c);
+        call(op_init_c, number(4095), status_bad_c);
+        call(op_init_c, number(2 ** 17), status_bad_c);
+        call(op_init_c, number(16), status_ok_c);
+        alloc(12);
+        alloc(0, status_full_c);
+        call(op_init_c, number(2 ** 16), status_ok_c);
+        book.forget;
+        for i in 0 to 40 loop
+          alloc(100);
+        end loop;
+        -- In the midst of all the work that this leaves behind.
+        for i in 0 to 20 loop
+          call(op_free_c, number(i * 128 + 4), status_ok_c);
+        end loop;
+        call(op_init_c, number(heap_c), status_ok_c);
+        book.forget;
+        alloc(heap_c - 4);
+        alloc(0, status_full_c);
+      elsif run("requests that no block can hold") then
+        call(op_init_c, number(heap_c), status_ok_c);
+        alloc(heap_c - 3, status_full_c);
+        call(op_alloc_c, x"ffffffff", status_full_c);
+        call(op_alloc_c, x"7ffffffd", status_full_c);
+        alloc(heap_c - 4);
+        alloc(1, status_full_c);
+        free(number(4));
+        alloc(heap_c - 4);
+      elsif run("loads and stores pass") then
+        store <= x"12345678";
+        call(op_store_c, number(16#100#), status_ok_c);
+        store <= x"9abcdef0";
+        call(op_store_c, number(16#104#), status_ok_c);
+        call(op_load_c, number(16#100#), status_ok_c);
+        check_equal(got, std_ulogic_vector'(x"12345678"));
+        call(op_load_c, number(16#106#), status_ok_c);
+        check_equal(got, std_ulogic_vector'(x"9abcdef0"));
+      elsif run("wrong frees are told, wherever the block is") then
+        call(op_init_c, number(heap_c), status_ok_c);
+        alloc(20);
+        first := got;
+        alloc(20);
+        second := got;
+        call(op_free_c, number(0), status_bad_c);
+        call(op_free_c, nothing_c, status_bad_c);
+        call(op_free_c, number(heap_c + 4), status_bad_c);
+        call(op_free_c, plus(first, 4), status_bad_c);
+        call(op_free_c, plus(second, 1), status_bad_c);
+        -- In the buffer; then, with marks of 0, on its way to the list and on it.
+        free(first);
+        call(op_free_c, first, status_double_c);
+        set_marks(5, 0, 0);
+        for i in 1 to 100 loop
+          call(op_free_c, first, status_double_c);
+        end loop;
+        rest;
+        call(op_free_c, first, status_double_c);
+        free(second);
+      elsif run("marks must leave room and order") then
+        call(op_init_c, number(heap_c), status_ok_c);
+        set_marks(3, 2, 6, status_bad_c);
+        set_marks(17, 2, 6, status_bad_c);
+        set_marks(4, 8, 8, status_bad_c);
+        set_marks(4, 7, 6, status_bad_c);
+        set_marks(4, 2, 9, status_bad_c);
+        set_marks(4, 7, 8);
+        set_marks(4, 4, 4);
+        set_marks(4, 0, 8);
+      elsif run("a cut takes the same time however deep") then
+        call(op_init_c, number(2 ** 16), status_ok_c);
+        alloc(2 ** 14);
+        time_of_cut := cycles;
+        for size_log2 in 4 to 13 loop
+          call(op_init_c, number(2 ** 16), status_ok_c);
+          book.forget;
+          alloc(2 ** size_log2 - 4);
+          check_equal(cycles, time_of_cut);
+        end loop;
+        -- Its header, and nothing else of memory.
+        check(cycles <= 12 + 10, "cycles: " & integer'image(cycles));
+      elsif run("as many calls in a row as the marks leave wait for no transfer but their own") then
+        call(op_init_c, number(heap_c), status_ok_c);
+        for i in 0 to 39 loop
+          alloc(12);
+          blocks(i) := got;
+        end loop;
+        for i in 0 to 19 loop
+          free(blocks(i));
+        end loop;
+        rest;
+        -- At rest the buffer holds 6 of 8: two more fit, whatever the controller begins in between; a transfer of its
+        -- own may be under way. Six at least can go out again.
+        for i in 20 to 21 loop
+          free(blocks(i));
+          check(cycles <= 2 * 12 + 12, "a free that has room waits: " & integer'image(cycles));
+        end loop;
+        for i in 1 to 6 loop
+          alloc(12);
+          if fast_return_g then
+            check(answer <= 5, "a buffered block waits: " & integer'image(answer));
+          else
+            check(answer <= 2 * 12 + 12, "a buffered block waits: " & integer'image(answer));
+          end if;
+        end loop;
+      elsif run("all that buffers hold can be had") then
+        call(op_init_c, number(256), status_ok_c);
+        for round in 1 to 5 loop
+          for i in 0 to 15 loop
+            alloc(12);
+            blocks(i) := got;
+          end loop;
+          alloc(0, status_full_c);
+          for i in 0 to 15 loop
+            free(blocks((i * 7) mod 16));
+          end loop;
+          if recombine_g then
+            -- Whole again, whatever the buffers held.
+            alloc(252);
+            first := got;
+            free(first);
+          else
+            -- Pairs of pairs are stranded, as published; pairs are not.
+            alloc(252, status_full_c);
+            alloc(60, status_full_c);
+            alloc(28);
+            first := got;
+            free(first);
+            rest;
+            call(op_init_c, number(256), status_ok_c);
+          end if;
+        end loop;
+      end if;
+    end loop;
+    test_runner_cleanup(runner);
+  end process main;
+
+  test_runner_watchdog(runner, 100 ms);
+
+end architecture bench;
