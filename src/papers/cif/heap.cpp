@@ -269,6 +269,7 @@ void Heaps::seed_colours(u64 seed) {
 }
 
 u32 Heaps::next_colour() {
+  // relaxed, both: see seed_colours.
   const u64 number = colours_given_.fetch_add(1, relaxed);
   return static_cast<u32>(mix(colour_seed_.load(relaxed) + (number + 1) * 0x9e37'79b9'7f4a'7c15) % settings_.colours);
 }

@@ -1,7 +1,8 @@
 // CIF's heaps: one for each processor, and the global one. As in Hoard (paper 1, section 3), under CIF's own locking
 // (paper 3, section 3: "heap-specific locks"):
 //
-//   allocate   lock the processor's heap; a block of its fullest superblock of the class. If none has room: one from the
+//   allocate   lock the processor's heap; a block of its fullest superblock of the class. If none has room: one from
+//   the
 //              global heap (lock it, second), partly used or empty; if there is none, a new one.
 //   free       find the superblock by the block's header word; lock its owner; read the owner again, for it may have
 //              changed meanwhile: then once more. Give the block back. A processor's heap that is now too empty passes

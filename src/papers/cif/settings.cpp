@@ -21,8 +21,7 @@ Settings make_settings(const config::Options& options, usize os_page) {
   settings.classes = SizeClasses(options.classes, settings.cache);
   settings.place = options.colour;
   const usize most_colours = settings.superblock / 4 / line;
-  settings.colours =
-      options.colour == ColourPlace::none ? 1 : static_cast<u32>(smaller(options.colours, most_colours));
+  settings.colours = options.colour == ColourPlace::none ? 1 : static_cast<u32>(smaller(options.colours, most_colours));
   // 16 bytes into a line are the next best that malloc may return. Where a line is 16 bytes there is nothing between.
   settings.shift = options.align || line == papers::kBlockAlignment ? 0 : static_cast<u32>(papers::kBlockAlignment);
   settings.class_count = settings.classes.count(settings.superblock / 2);

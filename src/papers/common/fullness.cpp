@@ -8,9 +8,10 @@ GroupBounds group_of(u32 used, u32 capacity, u32 empty_log2) {
   // At least f empty: capacity - used >= f * capacity.
   const u32 edge = capacity - static_cast<u32>(divide_up(capacity, u64{1} << empty_log2));
   const bool below = used <= edge;
-  const u64 from = below ? 0 : edge;                   // the groups share from + 1 ..
+  const u64 from = below ? 0 : edge;                      // the groups share from + 1 ..
   const u64 span = (below ? edge : capacity - 1) - from;  // .. from + span
-  const u64 parts = below ? FullnessGroups::kLastEmptyEnough : FullnessGroups::kFull - FullnessGroups::kLastEmptyEnough - 1;
+  const u64 parts =
+      below ? FullnessGroups::kLastEmptyEnough : FullnessGroups::kFull - FullnessGroups::kLastEmptyEnough - 1;
   const u64 part = divide_up((used - from) * parts, span);  // 1 .. parts
   return {static_cast<u32>((below ? 0 : FullnessGroups::kLastEmptyEnough) + part),
           static_cast<u32>(from + (part - 1) * span / parts + 1), static_cast<u32>(from + part * span / parts)};

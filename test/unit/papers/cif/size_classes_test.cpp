@@ -20,9 +20,9 @@ u32 walked(Cache cache, usize block) {
 }
 
 TEST(CifClasses, PaperCache) {
-  EXPECT_EQ(kPaperCache.indices(), 128u);         // appendix A
-  EXPECT_EQ(reached_indices(kPaperCache, 128), 16u);   // section 1: "just 16 instead of 128"
-  EXPECT_EQ(reached_indices(kPaperCache, 768), 8u);    // section 3: repeats after 8 blocks
+  EXPECT_EQ(kPaperCache.indices(), 128u);             // appendix A
+  EXPECT_EQ(reached_indices(kPaperCache, 128), 16u);  // section 1: "just 16 instead of 128"
+  EXPECT_EQ(reached_indices(kPaperCache, 768), 8u);   // section 3: repeats after 8 blocks
   EXPECT_EQ(reached_indices(kPaperCache, 2048), 1u);
   EXPECT_EQ(reached_indices(kPaperCache, 16), 128u);
   // Appendix B's equivalent form: 128 / gcd(128, S / 16).
