@@ -24,6 +24,14 @@ bool is_mapped(void* block) { return papers::kind_of(papers::word_before(block))
 
 void* allocate_block(usize bytes) { return g_heaps.allocate(g_heaps.settings().classes.of_block(bytes)); }
 
+// A large block. Where the kernel refuses, the empty superblocks that Hoard keeps for good go back to it first: a
+// program that freed everything shall not be told that there is no memory.
+void* map_large(usize size, usize alignment) {
+  if (void* block = papers::map_block(size, alignment)) return block;
+  g_heaps.trim();
+  return papers::map_block(size, alignment);
+}
+
 // Blocks of a line and more that stand on lines are aligned to a line as they are.
 bool is_on_line(usize alignment) {
   const Settings& settings = g_heaps.settings();
@@ -50,7 +58,7 @@ void Cif::fork_child() {
 void* Cif::allocate(usize size) {
   const usize bytes = size + papers::kWord;
   return COFFER_LIKELY(bytes <= g_heaps.settings().largest_block) ? allocate_block(bytes)
-                                                                  : papers::map_block(size, papers::kBlockAlignment);
+                                                                  : map_large(size, papers::kBlockAlignment);
 }
 
 void* Cif::allocate_aligned(usize size, usize alignment) {
@@ -59,7 +67,7 @@ void* Cif::allocate_aligned(usize size, usize alignment) {
   const usize line = settings.cache.line;
   if (is_on_line(alignment) && bytes <= settings.largest_block) return allocate_block(bytes > line ? bytes : line);
   const usize room = papers::with_room_for(bytes, alignment);
-  if (room > settings.largest_block) return papers::map_block(size, alignment);
+  if (room > settings.largest_block) return map_large(size, alignment);
   void* block = allocate_block(room);
   return block != nullptr ? papers::aligned_inside(block, alignment) : nullptr;
 }

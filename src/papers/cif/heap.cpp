@@ -84,8 +84,10 @@ Heap* Heaps::make_heap(u32 processor) {
 void* Heaps::allocate(u32 size_class) {
   void* block = try_allocate(size_class);
   if (COFFER_LIKELY(block != nullptr)) return block;
-  // Empty superblocks of other heaps and classes may do, before the caller is told that there is no memory.
-  return gather_empty() ? try_allocate(size_class) : nullptr;
+  // Empty superblocks of other heaps and classes may do, before the caller is told that there is no memory. Another
+  // thread may have gathered them at the same time: so in any case once more.
+  gather_empty();
+  return try_allocate(size_class);
 }
 
 void* Heaps::try_allocate(u32 size_class) {
@@ -224,9 +226,8 @@ void Heaps::give_back(Superblock* list) {
   }
 }
 
-// Moves the empty superblocks of all heaps into the global heap; true if there were any.
-bool Heaps::gather_empty() {
-  bool found = false;
+// Moves the empty superblocks of all heaps into the global heap.
+void Heaps::gather_empty() {
   for (u32 i = 1, count = made(); i <= count; ++i) {
     Superblock* unneeded = nullptr;
     {
@@ -234,7 +235,6 @@ bool Heaps::gather_empty() {
       for (u32 c = 0; c < settings_.class_count; ++c) {
         ClassHeap& its = heap(i).of(c);
         while (auto* empty = static_cast<Superblock*>(its.groups.first(papers::FullnessGroups::kEmpty))) {
-          found = true;
           take_out(heap(i), empty);
           if (pass_on(empty) == nullptr) continue;
           empty->next = unneeded;
@@ -244,7 +244,6 @@ bool Heaps::gather_empty() {
     }
     give_back(unneeded);
   }
-  return found;
 }
 
 bool Heaps::trim() {

@@ -106,7 +106,7 @@ class Heaps {
   Superblock* pass_on(Superblock* superblock);
   Superblock* settle_in_global(Superblock* superblock);
   void give_back(Superblock* list);
-  bool gather_empty();
+  void gather_empty();
   u32 next_colour();
 
   Settings settings_;
