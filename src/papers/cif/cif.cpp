@@ -3,6 +3,7 @@
 #include "config/config.hpp"
 #include "os/os.hpp"
 #include "papers/cif/heap.hpp"
+#include "papers/common/describe.hpp"
 #include "papers/common/mapped.hpp"
 #include "papers/common/word.hpp"
 
@@ -108,8 +109,8 @@ void Cif::statistics(Statistics& statistics) {
       ClassHeap& its = heap.of(c);
       const usize live = its.used * settings.classes.bytes(c);
       usize superblocks = 0;
-      for (u32 g = 0; g < papers::FullnessGroups::kGroups; ++g) {
-        for (const papers::Filling* f = its.groups.first(g); f != nullptr; f = f->next) ++superblocks;
+      for (u32 g = 0; g < FullnessGroups::kGroups; ++g) {
+        for (const Filling* f = its.groups.first(g); f != nullptr; f = f->next) ++superblocks;
       }
       statistics.live += live;
       statistics.spans += superblocks;
@@ -133,15 +134,11 @@ void Cif::describe(Text& text) {
     (number == 0 ? global_locks : locks) += heap.lock.taken();
     empty += heap.empty_count;
   });
-  const auto line = [&](const char* name, u64 value) {
-    const usize start = text.length();
-    text.add(name).pad(start, 16).add(" = ").number(value, 12).add('\n');
-  };
-  line("heap locks", locks);
-  line("global locks", global_locks);
-  line("to global heap", to_global);
-  line("from global heap", arrivals);
-  line("empty in global", empty);
+  papers::add_line(text, "heap locks", locks);
+  papers::add_line(text, "global locks", global_locks);
+  papers::add_line(text, "to global heap", to_global);
+  papers::add_line(text, "from global heap", arrivals);
+  papers::add_line(text, "empty in global", empty);
 }
 
 usize Cif::check() { return g_heaps.check(); }

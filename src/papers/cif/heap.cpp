@@ -103,6 +103,7 @@ void* Heaps::try_allocate(u32 size_class) {
   void* block = take_block(superblock);
   mine.groups.took(superblock, settings_.empty_log2);
   ++mine.used;
+  COFFER_DEBUG_ASSERT(mine.used <= mine.held && superblock->used <= superblock->capacity);
   return block;
 }
 
@@ -211,6 +212,7 @@ void Heaps::deallocate(void* data) {
       }
     }
   }
+  COFFER_DEBUG_ASSERT(owner == &global() || !is_too_empty(its, settings_.empty_log2));
   owner->lock.unlock();
   if (COFFER_UNLIKELY(unneeded != nullptr)) give_back(unneeded);
 }
@@ -234,7 +236,7 @@ void Heaps::gather_empty() {
       Guard guard(heap(i));
       for (u32 c = 0; c < settings_.class_count; ++c) {
         ClassHeap& its = heap(i).of(c);
-        while (auto* empty = static_cast<Superblock*>(its.groups.first(papers::FullnessGroups::kEmpty))) {
+        while (auto* empty = static_cast<Superblock*>(its.groups.first(FullnessGroups::kEmpty))) {
           take_out(heap(i), empty);
           if (pass_on(empty) == nullptr) continue;
           empty->next = unneeded;
@@ -296,12 +298,12 @@ usize Heaps::check() {
     for (u32 c = 0; c < settings_.class_count; ++c) {
       ClassHeap& its = one.of(c);
       usize held = 0, used = 0;
-      for (u32 g = 0; g < papers::FullnessGroups::kGroups; ++g) {
-        for (papers::Filling* filling = its.groups.first(g); filling != nullptr; filling = filling->next) {
+      for (u32 g = 0; g < FullnessGroups::kGroups; ++g) {
+        for (Filling* filling = its.groups.first(g); filling != nullptr; filling = filling->next) {
           auto* superblock = static_cast<Superblock*>(filling);
           violations += cif::check(settings_, superblock);
           expect(superblock->size_class == c && superblock->group == g);
-          expect(papers::group_of(superblock->used, superblock->capacity, settings_.empty_log2).group == g);
+          expect(group_of(superblock->used, superblock->capacity, settings_.empty_log2).group == g);
           expect(superblock->owner.load(relaxed) == &one);  // relaxed: other threads are outside
           held += superblock->capacity;
           used += superblock->used;
@@ -312,7 +314,7 @@ usize Heaps::check() {
       if (number != 0 && settings_.k != 0) expect(!is_too_empty(its, settings_.empty_log2));
     }
     usize empty = 0;
-    for (papers::Filling* filling = one.empty; filling != nullptr; filling = filling->next) {
+    for (Filling* filling = one.empty; filling != nullptr; filling = filling->next) {
       expect(filling->used == 0);
       ++empty;
     }

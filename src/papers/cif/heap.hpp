@@ -30,7 +30,7 @@ struct ClassHeap {
   usize held;      // a: blocks of all its superblocks
   usize used;      // u: of them, those in use
   usize k_blocks;  // blocks of K superblocks
-  papers::FullnessGroups groups;
+  FullnessGroups groups;
 
   Superblock* fullest() const { return static_cast<Superblock*>(groups.fullest()); }
   Superblock* emptiest() const { return static_cast<Superblock*>(groups.emptiest()); }

@@ -1,5 +1,5 @@
-// The options of CIF_CONF (config/table.hpp makes parser and help of them). Defaults are paper 3's; `empty_fraction`
-// and `k` are paper 1's.
+// The options of CIF_CONF (config/table.hpp makes parser and help of them). Defaults are paper 3's; `f` and
+// `k` are paper 1's.
 #pragma once
 
 #include "config/units.hpp"
@@ -32,7 +32,7 @@ enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
   SIZE(line, 64, 16, 256, "bytes of a cache line; rounded up to a power of two")                                      \
   SIZE(page, 4 * kKiB, kKiB, 64 * kKiB, "bytes after which cache indices repeat; rounded up to a power of two")       \
   UNSIGNED(heaps, 0, 0, 1024, "heaps that processors share; 0: one for each processor")                               \
-  CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part that is too much")     \
+  CHOICE(f, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part that is too much")     \
   UNSIGNED(k, 4, 0, 4096, "superblocks of a class that a heap may keep free, beside that part")                       \
   BOOLEAN(release, false, "give empty superblocks back to the kernel")                                                \
   UNSIGNED(seed, 0, 0, 0xffff'ffff, "of the colours; 0: another one in each process")

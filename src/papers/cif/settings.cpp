@@ -26,7 +26,7 @@ Settings make_settings(const config::Options& options, usize os_page) {
   settings.shift = options.align || line == papers::kBlockAlignment ? 0 : static_cast<u32>(papers::kBlockAlignment);
   settings.class_count = settings.classes.count(settings.superblock / 2);
   settings.largest_block = settings.classes.bytes(settings.class_count - 1);
-  settings.empty_log2 = 1 + static_cast<u32>(options.empty_fraction);
+  settings.empty_log2 = 1 + static_cast<u32>(options.f);
   settings.k = options.k;
   settings.release = options.release;
   return settings;

@@ -11,12 +11,12 @@
 //
 // Invariants, under the owner's lock:
 //   used + blocks on the free list + (capacity - fresh) = capacity
-//   the superblock is in the group of its owner that `used` puts it into (papers/common/fullness.hpp)
+//   the superblock is in the group of its owner that `used` puts it into (papers/cif/fullness.hpp)
 #pragma once
 
 #include "base/atomic.hpp"
+#include "papers/cif/fullness.hpp"
 #include "papers/cif/settings.hpp"
-#include "papers/common/fullness.hpp"
 #include "papers/common/word.hpp"
 
 namespace coffer::cif {
@@ -27,7 +27,7 @@ struct FreeBlock {
   FreeBlock* next;
 };
 
-struct Superblock : papers::Filling {
+struct Superblock : Filling {
   u32 fresh;            // blocks cut so far: those from here on were never used
   Atomic<Heap*> owner;  // changes under the lock of the heap that it names
   FreeBlock* free;      // last freed first; blocks that were never used are not on it

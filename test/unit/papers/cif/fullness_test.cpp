@@ -1,10 +1,10 @@
-#include "papers/common/fullness.hpp"
+#include "papers/cif/fullness.hpp"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace coffer::papers {
+namespace coffer::cif {
 namespace {
 
 constexpr u32 kQuarter = 2;  // empty_log2 of f = 1/4
@@ -120,4 +120,4 @@ TEST(Fullness, ManySteps) {
 }
 
 }  // namespace
-}  // namespace coffer::papers
+}  // namespace coffer::cif

@@ -11,7 +11,7 @@
 
 #include "base/bits.hpp"
 
-namespace coffer::papers {
+namespace coffer::cif {
 
 // What a superblock is to its group; superblocks derive from it. Written under the lock of the heap that has the group.
 struct Filling {
@@ -61,4 +61,4 @@ struct GroupBounds {
 };
 GroupBounds group_of(u32 used, u32 capacity, u32 empty_log2);
 
-}  // namespace coffer::papers
+}  // namespace coffer::cif

@@ -1,6 +1,6 @@
-#include "papers/common/fullness.hpp"
+#include "papers/cif/fullness.hpp"
 
-namespace coffer::papers {
+namespace coffer::cif {
 
 GroupBounds group_of(u32 used, u32 capacity, u32 empty_log2) {
   if (used == 0) return {FullnessGroups::kEmpty, 0, 0};
@@ -39,4 +39,4 @@ void FullnessGroups::remove(Filling* filling) {
   }
 }
 
-}  // namespace coffer::papers
+}  // namespace coffer::cif
