@@ -33,7 +33,7 @@ function(coffer_paper_core name directory)
     $<TARGET_OBJECTS:${name}_api_core>)
   target_include_directories(${name}_core INTERFACE ${PROJECT_SOURCE_DIR}/include ${coffer_source_dir})
   target_compile_features(${name}_core INTERFACE cxx_std_20)
-  target_compile_definitions(${name}_core INTERFACE $<$<CONFIG:Debug>:COFFER_DEBUG> ${definitions})
+  target_compile_definitions(${name}_core INTERFACE ${definitions})
 endfunction()
 
 function(coffer_paper_library name)

@@ -40,6 +40,9 @@ FORKER = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
 MIXED = "TAKE PURGE MAKE"
 SIGNAL = "TAKE PURGE FORK BY_PURGER"
 
+# Hoard's threads of heaps 1, 2 and 1: mallocs, frees.
+HEAPS = "A=3,2 B=1,0 C=0,1"
+
 MODELS = {
     "span_life": Model(
         plain={
@@ -81,6 +84,9 @@ MODELS = {
     "partial_pool": Model(
         plain={"three freers, two adopters": ""},
         faults={name: "" for name in ["NO_AWAITED", "RETURNER_ENDS", "DECIDE_LATER", "UNLINK_FIRST"]}),
+    "cif": Model(
+        plain={"three threads, two processors": ""},
+        faults={name: "" for name in ["NO_SECOND_LOOK", "GLOBAL_LEFT_EARLY", "OWN_LEFT_EARLY", "OWNER_LATE"]}),
     "chunk_word": Model(
         plain={"three users, a purge, a return": ""},
         faults={name: "" for name in ["CLAIM_STORE", "FREE_FIRST", "CLEAN_LATE", "PURGE_UNCLAIMED", "RETURN_LOOKS"]}),
@@ -109,9 +115,24 @@ MODELS = {
         },
         faults={"PAGES_STAY": "TAKE PURGE FORK", "NO_SECOND_LOOK": SIGNAL},
         stops=True),
+    "hoard": Model(
+        plain={
+            "two threads of a heap, one of another": "A=3,2 B=1,2 C=0,1",
+            "three superblocks": "S=3 A=3,1 B=2,2",
+            "empty superblocks go": HEAPS + " RELEASE",
+        },
+        faults={
+            **{name: HEAPS for name in ["NO_RETRY", "OWNER_LATE", "GLOBAL_FIRST", "MALLOC_LOCKS_SUPERBLOCK",
+                                        "GLOBAL_LEFT_EARLY"]},
+            "HEAP_UNLOCKED_FIRST": HEAPS + " RELEASE",
+        }),
+    "hoard_fork": Model(
+        plain={"a thread forks": HEAPS + " FORK"},
+        faults={"FORK_LEAVES_GLOBAL": HEAPS + " FORK"},
+        stops=True),
 }
 # The same text with another end: here all threads run to theirs, and none may get stuck.
-SAME_TEXT = {"span_ends": "span_life", "mixed_fork": "mixed_span"}
+SAME_TEXT = {"span_ends": "span_life", "mixed_fork": "mixed_span", "hoard_fork": "hoard"}
 
 
 class Run(NamedTuple):

@@ -68,6 +68,8 @@ bool move_pages(void* from, void* to, usize length);
 // move_pages, whose mapping remembers its old place). Content is lost. false: nothing changed.
 bool remap(void* address, usize length);
 
+// Memory from the kernel in one step: as reserve and then commit, zero.
+void* map(usize length, usize alignment);
 // Makes a reservation that is committed whole `wanted` bytes long, over `length`: in its place where there is room
 // behind it, else in a new one (its old place is then released). What is new is committed and zero; the content is
 // kept. nullptr: the kernel cannot.

@@ -37,6 +37,16 @@ class SpinLock {
       }
     }
   }
+  // false: another thread holds it.
+  bool try_lock() {
+    const uptr self = identity();
+    uptr holder = 0;
+    // acquire: pairs with the release in unlock. The exchange may fail for no reason, which nobody needs to know.
+    if (holder_.compare_exchange(holder, self, acquire, relaxed)) return true;
+    if (holder != self) return false;
+    lock();  // between fork's handlers
+    return true;
+  }
   void unlock() {
     if (nested_ > 0) {
       --nested_;
@@ -56,6 +66,13 @@ class SpinLock {
       lock();
     }
     in_fork_ = true;
+  }
+  // In a fork child, for a lock that fork does not take: whoever else held it is not here.
+  void forget_others() {
+    // relaxed, both: the child has one thread.
+    if (holder_.load(relaxed) == identity()) return;
+    holder_.store(0, relaxed);
+    nested_ = 0;
   }
   void unlock_after_fork() {
     in_fork_ = false;

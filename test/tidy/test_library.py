@@ -15,7 +15,11 @@ import pytest
 
 LIB_DIR = Path(os.environ["COFFER_LIB_DIR"])
 HEADER = Path(os.environ["COFFER_INCLUDE_DIR"]) / "coffer/coffer.h"
-SHARED = [LIB_DIR / "libcoffer.so", LIB_DIR / "variants/libcoffer_nocheck.so"]
+SOURCES = Path(__file__).resolve().parents[2] / "src"
+# The papers' allocators have the same shim, and so the same names.
+PAPERS = [LIB_DIR / f"lib{header.stem}.so" for header in sorted(SOURCES.glob("papers/*/*.hpp"))
+          if header.stem == header.parent.name]
+SHARED = [LIB_DIR / "libcoffer.so", LIB_DIR / "variants/libcoffer_nocheck.so", *PAPERS]
 
 C_NAMES = set(
     "malloc free calloc realloc aligned_alloc posix_memalign memalign valloc pvalloc malloc_usable_size free_sized "

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from coffer.errors import CofferError
 
-LIBRARY = "libcoffer.so"
-
 
 def build_dir() -> Path:
     given = os.environ.get("COFFER_BUILD_DIR")
@@ -25,20 +23,25 @@ def program(name: str) -> Path:
     return path
 
 
-def library() -> Path:
-    """Coffer itself: of this build; or, without one, where `make install` has put it: beside a coffer-run in PATH, or
-    in the system's usual places."""
-    built = build_dir() / "lib" / LIBRARY
+# The allocators of this build: Coffer, and those of the papers (docs/papers.md).
+OURS = ("coffer", "hoard", "scalloc", "cif")
+
+
+def library(name: str = "coffer") -> Path:
+    """One of them, of this build. Coffer itself, without a build: where `make install` has put it, beside a coffer-run
+    in PATH or in the system's usual places."""
+    file = f"lib{name}.so"
+    built = build_dir() / "lib" / file
     if built.exists():
         return built
-    installed = [Path("/usr/local/lib"), Path("/usr/lib")]
-    if runner := shutil.which("coffer-run"):
+    installed = [Path("/usr/local/lib"), Path("/usr/lib")] if name == "coffer" else []
+    if installed and (runner := shutil.which("coffer-run")):
         installed.insert(0, Path(runner).resolve().parents[1] / "lib")
     for folder in installed:
-        for path in (folder / LIBRARY, *sorted(folder.glob(f"*-linux-gnu/{LIBRARY}"))):
+        for path in (folder / file, *sorted(folder.glob(f"*-linux-gnu/{file}"))):
             if path.exists():
                 return path
-    raise CofferError(f"{built} is missing: build it first (or make install)")
+    raise CofferError(f"{built} is missing: build it first{' (or make install)' if installed else ''}")
 
 
 def shared_library(name: str) -> Path:

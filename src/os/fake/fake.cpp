@@ -27,6 +27,7 @@ bool purge(void* address, usize length);
 bool move_pages(void* from, void* to, usize length);
 bool decommit(void* address, usize length);
 bool remap(void* address, usize length);
+void* map(usize length, usize alignment);
 void* grow(void* address, usize length, usize wanted);
 void advise_huge_pages(void* address, usize length, os::HugePages advice);
 void name_mapping(void* address, usize length, const char* name);
@@ -170,6 +171,14 @@ bool move_pages(void* from, void* to, usize length) {
 }
 
 bool remap(void* address, usize length) { return !refuse(fake::kRemap) && later(os_linux::remap(address, length)); }
+
+void* map(usize length, usize alignment) {
+  if (refuse(fake::kReserve) || refuse(fake::kCommit)) return nullptr;
+  if (!take_address_space(length)) return nullptr;
+  void* const got = later(os_linux::map(length, alignment));
+  if (got == nullptr) g_reserved.subtract(length);
+  return got;
+}
 
 void* grow(void* address, usize length, usize wanted) {
   if (refuse(fake::kMovePages) || !take_address_space(wanted - length)) return nullptr;

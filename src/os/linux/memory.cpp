@@ -137,15 +137,16 @@ bool limit_allows(usize more, usize unused_reservation) {
   return counted <= space.rlim_cur && more <= space.rlim_cur - counted;
 }
 
+namespace {
+
 // Without MAP_NORESERVE: what cannot be accessed is not accounted, and what becomes writable later is to be, so that
 // the kernel can refuse what this machine could never back.
-void* reserve(usize length, usize alignment) {
-  KeepErrno keep;
+void* map_aligned(usize length, usize alignment, int protection) {
   const usize page = page_size();
   usize padded = 0;
   const usize extra = alignment > page ? alignment - page : 0;
   if (!checked_add(length, extra, &padded)) return nullptr;
-  void* got = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* got = mmap(nullptr, padded, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) return nullptr;
   const uptr start = reinterpret_cast<uptr>(got);
   const uptr aligned = round_up(start, alignment > page ? alignment : page);
@@ -153,6 +154,19 @@ void* reserve(usize length, usize alignment) {
   const uptr end = start + padded;
   if (end > aligned + length) munmap(reinterpret_cast<void*>(aligned + length), end - aligned - length);
   return reinterpret_cast<void*>(aligned);
+}
+
+}  // namespace
+
+void* reserve(usize length, usize alignment) {
+  KeepErrno keep;
+  return map_aligned(length, alignment, PROT_NONE);
+}
+
+// Under mlockall(MCL_FUTURE) the kernel locks it by itself, unlike what becomes writable later.
+void* map(usize length, usize alignment) {
+  KeepErrno keep;
+  return map_aligned(length, alignment, PROT_READ | PROT_WRITE);
 }
 
 void release(void* address, usize length) {

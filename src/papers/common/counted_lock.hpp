@@ -11,6 +11,12 @@ class CountedLock {
     lock_.lock();
     taken_.set(taken_.get() + 1);
   }
+  // false: another thread holds it; that counts as nothing.
+  bool try_lock() {
+    if (!lock_.try_lock()) return false;
+    taken_.set(taken_.get() + 1);
+    return true;
+  }
   void unlock() { lock_.unlock(); }
 
   void lock_for_fork() { lock_.lock_for_fork(); }

@@ -38,16 +38,16 @@ void count_mapped(usize length) {
   totals().mapped_blocks.add(1);
 }
 
-// Address space for a header and a block of `size` bytes, so that the block is aligned; writes where the block and the
-// mapping start and how long the mapping is. false: none.
-bool reserve_block(usize size, usize alignment, uptr* block, uptr* start, usize* length) {
+// Maps memory for a header and a block of `size` bytes, so that the block is aligned; writes where the block and the
+// mapping start and how long the mapping is. false: no memory.
+bool map_memory(usize size, usize alignment, uptr* block, uptr* start, usize* length) {
   const usize page = os::page_size();
   // Room before the block: the header, or up to a whole alignment where that is larger than a page.
   const usize before = alignment > sizeof(Header) ? alignment : sizeof(Header);
   usize wanted = 0;
   if (!checked_add(size, before, &wanted) || !checked_add(wanted, page - 1, &wanted)) return false;
   *length = round_down(wanted, page);
-  void* got = os::reserve(*length, alignment > page ? alignment : page);
+  void* got = os::map(*length, alignment > page ? alignment : page);
   if (got == nullptr) return false;
   *start = reinterpret_cast<uptr>(got);
   *block = *start + before;
@@ -67,12 +67,7 @@ void* map_block(usize size, usize alignment) {
   uptr block = 0;
   uptr start = 0;
   usize length = 0;
-  if (!reserve_block(size, alignment, &block, &start, &length)) return nullptr;
-  void* memory = reinterpret_cast<void*>(start);
-  if (!os::commit(memory, length)) {
-    os::release(memory, length);
-    return nullptr;
-  }
+  if (!map_memory(size, alignment, &block, &start, &length)) return nullptr;
   count_mapped(length);
   return begin_block(block, start, length);
 }

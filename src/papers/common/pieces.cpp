@@ -11,13 +11,10 @@ constexpr usize kBatchBytes = 512 * 1024;
 
 // Memory of `length` bytes, aligned to a piece. nullptr: there is none.
 void* map(usize length, usize alignment) {
-  void* memory = os::reserve(length, alignment);
-  if (memory == nullptr) return nullptr;
+  void* memory = os::map(length, alignment);
   // What was not handed out must stay untouched: a huge page would touch it.
-  os::advise_huge_pages(memory, length, os::HugePages::forbid);
-  if (os::commit(memory, length)) return memory;
-  os::release(memory, length);
-  return nullptr;
+  if (memory != nullptr) os::advise_huge_pages(memory, length, os::HugePages::forbid);
+  return memory;
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include "config/config.hpp"
 #include "os/os.hpp"
-#include "os/spin_lock.hpp"
 
 namespace coffer {
 
@@ -14,6 +13,7 @@ namespace papers {
 
 __thread void* t_local;
 Atomic<u32> g_started;
+Atomic<uptr> g_forking;
 
 namespace {
 
@@ -24,7 +24,6 @@ struct Process {
   const Hooks* hooks = nullptr;
   Atomic<u32> handlers;   // 1: a thread has registered the fork handlers, or is at it
   Atomic<uptr> starting;  // identity of the thread that starts the process; 0: none
-  Atomic<uptr> forking;   // identity of the thread that forks and holds the paper's locks; 0: none
   Atomic<u32> threads;    // numbers given out
   pthread_key_t key = 0;
   bool has_key = false;
@@ -44,7 +43,7 @@ void end_thread(void* local) {
 
 void lock_paper() {
   g_process.hooks->fork_prepare();
-  g_process.forking.store(this_thread(), relaxed);  // relaxed: read by this thread; others only see that it is not they
+  g_forking.store(this_thread(), relaxed);  // relaxed: see is_forking
 }
 
 // Either the paper's locks are taken, or nobody can start the process until the fork is done.
@@ -74,7 +73,7 @@ bool end_fork() {
     g_process.starting.store(0, release);  // release: pairs with the acquire of whoever starts next
   }
   if (!is_forking()) return false;
-  g_process.forking.store(0, relaxed);  // relaxed: see lock_paper
+  g_forking.store(0, relaxed);  // relaxed: see is_forking
   return true;
 }
 
@@ -113,8 +112,6 @@ u32 thread_number() {
   if (COFFER_UNLIKELY(t_number == 0)) t_number = g_process.threads.fetch_add(1, relaxed) + 1;  // relaxed: a number
   return t_number;
 }
-
-bool is_forking() { return g_process.forking.load(relaxed) == this_thread(); }  // relaxed: see lock_paper
 
 bool start_process_slow(const Hooks& hooks) {
   handle_forks();

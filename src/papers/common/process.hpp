@@ -4,6 +4,7 @@
 
 #include "base/atomic.hpp"
 #include "base/base.hpp"
+#include "os/spin_lock.hpp"
 
 namespace coffer::papers {
 
@@ -35,8 +36,14 @@ bool thread_has_ended();
 // ids come from, numbers threads so, too.)
 u32 thread_number();
 
-// Between prepare and the end of fork, in the thread that forks: other handlers may allocate then.
-bool is_forking();
+// Between prepare and the end of fork, in the thread that forks: other handlers may allocate then. The thread's
+// identity; 0: nobody forks.
+extern Atomic<uptr> g_forking __attribute__((visibility("hidden")));
+COFFER_INLINE bool is_forking() {
+  // relaxed: the thread that forks reads what it wrote; others read anything but their own identity.
+  const uptr forking = g_forking.load(relaxed);
+  return COFFER_UNLIKELY(forking != 0) && forking == reinterpret_cast<uptr>(&t_lock_identity);
+}
 
 extern Atomic<u32> g_started __attribute__((visibility("hidden")));  // 1: started
 bool start_process_slow(const Hooks& hooks);

@@ -23,7 +23,10 @@ miss 10, an L2 miss 35. L2 figures are of virtual addresses: they hold where mem
 
 FILE_COLUMNS = 160
 FIRST_LEVEL_BLOCKS = 256  # those of the paper's figure 1
-ALLOCATORS = "glibc, coffer, a library's path, a name the loader knows (libjemalloc.so.2), or NAME=one of these."
+ALLOCATORS = (
+    "glibc, coffer, hoard, scalloc, cif, a library's path, a name the loader knows (libjemalloc.so.2), or NAME=one of "
+    "these; those of this build with options, too: cif,colours:64"
+)
 
 
 def index(
