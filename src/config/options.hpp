@@ -38,6 +38,8 @@ enum class AlignPolicy : u8 { multiples, all };
   BOOLEAN(reclaimer, true, "a passing thread gives memory back when the program is quiet")                            \
   SIZE(limit, 0, 0, 64 * kTiB, "bytes that may be resident at most; past it, ENOMEM; 0: none")                        \
   BOOLEAN(cgroup, true, "give free memory back eagerly near the limits of the process's cgroup")                      \
+  BOOLEAN(share, false, "offer a page of figures for `coffer stat` and `coffer top`")                                 \
+  UNSIGNED(share_signal, 0, 0, 64, "signal that writes this page anew, or offers it; 0: none")                        \
   BOOLEAN(stats, false, "print malloc_stats when the program ends")                                                   \
   BOOLEAN(confirm, false, "print every option, its value and where that came from")                                   \
   BOOLEAN(strict, false, "abort at an unknown option or a bad value")                                                 \

@@ -37,6 +37,12 @@ class SpinLock {
       }
     }
   }
+  // For who must not wait, such as a signal handler, which may have interrupted the holder.
+  bool try_lock() {
+    uptr nobody = 0;
+    // acquire: as in lock. A spurious failure is as good as any other.
+    return holder_.compare_exchange(nobody, identity(), acquire, relaxed);
+  }
   void unlock() {
     if (nested_ > 0) {
       --nested_;

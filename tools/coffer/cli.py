@@ -9,6 +9,7 @@ import typer
 
 from coffer.errors import CofferError
 from coffer.index.command import index
+from coffer.live.command import stat, top
 from coffer_bench.cli import app as bench
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
@@ -20,6 +21,8 @@ def coffer() -> None:
 
 
 app.command()(index)
+app.command()(stat)
+app.command()(top)
 app.add_typer(bench, name="bench")
 
 
