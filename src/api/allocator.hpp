@@ -44,6 +44,9 @@ concept AllocatorConcept =
       { A::heap_statistics(index, heap_statistics) } -> std::same_as<bool>;
       // Verifies every invariant; number of violations. Other threads must be outside.
       { A::check() } -> std::same_as<usize>;
+      // The library was loaded, and the options read; the process ends.
+      { A::loaded() } -> std::same_as<void>;
+      { A::ending() } -> std::same_as<void>;
       // fork: prepare takes every lock, in the allocator's order; parent and child release them.
       { A::fork_prepare() } -> std::same_as<void>;
       { A::fork_parent() } -> std::same_as<void>;

@@ -15,9 +15,13 @@ namespace {
 constexpr int kFirst = 101;  // before the constructors, and after the destructors, of the program itself
 
 // Options that ask for a message get it even if the program never allocates.
-__attribute__((constructor(kFirst))) void start() { config::load(); }
+__attribute__((constructor(kFirst))) void start() {
+  config::load();
+  Allocator::loaded();
+}
 
 __attribute__((destructor(kFirst))) void end() {
+  Allocator::ending();
   if (config::options().stats) coffer_malloc_stats();
 }
 

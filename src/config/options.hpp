@@ -37,7 +37,9 @@ enum class AlignPolicy : u8 { multiples, all };
   UNSIGNED(shards, 0, 0, 16, "shards of the span pool; 0: by the number of processors")                               \
   BOOLEAN(reclaimer, true, "a passing thread gives memory back when the program is quiet")                            \
   SIZE(limit, 0, 0, 64 * kTiB, "bytes that may be resident at most; past it, ENOMEM; 0: none")                        \
-  BOOLEAN(cgroup, true, "give free memory back eagerly near the limits of the process's cgroup")
+  BOOLEAN(cgroup, true, "give free memory back eagerly near the limits of the process's cgroup")                      \
+  BOOLEAN(share, false, "offer a page of figures for `coffer stat` and `coffer top`")                                 \
+  UNSIGNED(share_signal, 0, 0, 64, "signal that writes this page anew, or offers it; 0: none")
 // clang-format on
 
 }  // namespace coffer::config

@@ -8,6 +8,7 @@
 #include "heap/registry.hpp"
 #include "heap/taking.hpp"
 #include "heap/walk.hpp"
+#include "heap/watching.hpp"
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
@@ -156,6 +157,8 @@ usize Allocator::limit() { return get_limit(); }
 void Allocator::statistics(Statistics& statistics) { collect_statistics(statistics); }
 bool Allocator::heap_statistics(u32 index, HeapStatistics& statistics) { return collect_heap(index, statistics); }
 usize Allocator::check() { return check_everything(); }
+void Allocator::loaded() { watching_prepare(); }
+void Allocator::ending() { watching_end(); }
 void Allocator::fork_prepare() { coffer::fork_prepare(); }
 void Allocator::fork_parent() { coffer::fork_parent(); }
 void Allocator::fork_child() { coffer::fork_child(); }

@@ -24,6 +24,8 @@ struct Allocator {
   static void statistics(Statistics& statistics);
   static bool heap_statistics(u32 index, HeapStatistics& statistics);
   static usize check();
+  static void loaded();
+  static void ending();
   static void fork_prepare();
   static void fork_parent();
   static void fork_child();

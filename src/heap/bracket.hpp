@@ -19,14 +19,23 @@
 
 namespace coffer {
 
-// Where the kernel offers no such barrier every bracket needs a fence, and the fast path of free is off
-// (Arena::fast_frontier). Set once, before there is a span.
-extern bool g_fence_brackets __attribute__((visibility("hidden")));
+// What is not as usual, in one cell, so that usual paths look at it once.
+//   kFenceBrackets   the kernel offers no such barrier: every bracket needs a fence, and the fast path of free is off
+//                    (Arena::fast_frontier). Set once, before there is a span
+//   kWatchLists      somebody wants to know what heaps take for malloc (watching.hpp): it takes its slow path for each
+//                    list of blocks
+enum BracketFlag : u8 { kFenceBrackets = 1, kWatchLists = 2 };
+extern Atomic<u8> g_bracket_flags __attribute__((visibility("hidden")));
+// relaxed, here and for all later uses in this file: the first flag does not change, the second is a hint that may be
+// late.
+COFFER_INLINE bool is_unusual() { return g_bracket_flags.load(relaxed) != 0; }
+inline bool fences_brackets() { return (g_bracket_flags.load(relaxed) & kFenceBrackets) != 0; }
+inline bool watches_lists() { return (g_bracket_flags.load(relaxed) & kWatchLists) != 0; }
 
 // seq_cst: stands for the barrier that the taker cannot issue; pairs with the same on its side (settle_unsettled).
 COFFER_INLINE void bracket_fence() {
   compiler_fence();
-  if (COFFER_UNLIKELY(g_fence_brackets)) full_fence();
+  if (COFFER_UNLIKELY(is_unusual()) && fences_brackets()) full_fence();
 }
 
 // Not to be nested: a heap has one bracket.

@@ -1,6 +1,7 @@
 #include "heap/hot.hpp"
 
 #include "heap/ownership.hpp"
+#include "heap/watching.hpp"
 #include "span/emptiness.hpp"
 
 namespace coffer {
@@ -55,6 +56,7 @@ void put_before_local(Heap* heap, ClassIndex size_class, Span* span, Block* last
     span->local_free.set(list);
   }
   set_countdown(span, before + count, kNever);
+  if (COFFER_UNLIKELY(watches_lists())) blocks_returned(heap, size_class, count);
 }
 
 // The block `steps` links further.
@@ -97,17 +99,10 @@ ListEnd measure_list(Block* list, u32 most) {
   return end;
 }
 
-void take_some(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
-  const u32 count = local_count(span);
-  const u32 live = span->cut.get() - count;
-  u32 some = list_limit(size_class);
-  if (some > kLeastList) {
-    u32 wanted = live * kListPerLive;
-    if (wanted < kLeastList) wanted = kLeastList;
-    if (wanted < some && wanted < patient(heap, size_class)) wanted = patient(heap, size_class);
-    if (some > wanted) some = wanted;
-  }
-  const u32 frees = live != 0 ? live : 1;
+namespace {
+
+// Takes the first `some` blocks, at least one, of the `count` on the span's local list.
+void take_first(Heap* heap, ClassIndex size_class, Span* span, Block* list, u32 count, u32 some, u32 frees) {
   if (count <= some) return take_whole_list(heap, size_class, span, list, frees);
   heap->zero[size_class].set(0);
   Block* last = nth(list, some - 1);
@@ -118,6 +113,42 @@ void take_some(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
   last->next = nullptr;
   compiler_fence();
   heap->blocks[size_class].set(list);
+}
+
+// Blocks to take of a span of which so many are live.
+u32 count_to_take(const Heap* heap, ClassIndex size_class, u32 live) {
+  u32 some = list_limit(size_class);
+  if (some > kLeastList) {
+    u32 wanted = live * kListPerLive;
+    if (wanted < kLeastList) wanted = kLeastList;
+    if (wanted < some && wanted < patient(heap, size_class)) wanted = patient(heap, size_class);
+    if (some > wanted) some = wanted;
+  }
+  return some;
+}
+
+}  // namespace
+
+void take_watched(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
+  const u32 count = local_count(span);
+  u32 frees = 0;
+  u32 some = may_take_all(heap, size_class, span, &frees) ? count : 0;
+  if (some == 0) {
+    const u32 live = span->cut.get() - count;
+    some = count_to_take(heap, size_class, live);
+    frees = live != 0 ? live : 1;
+  }
+  if (some > count) some = count;
+  const u32 limit = unwatched_blocks(heap, size_class);
+  if (some > limit) some = limit;
+  take_first(heap, size_class, span, list, count, some, frees);
+  blocks_taken(heap, size_class, some);
+}
+
+void take_some(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
+  const u32 count = local_count(span);
+  const u32 live = span->cut.get() - count;
+  take_first(heap, size_class, span, list, count, count_to_take(heap, size_class, live), live != 0 ? live : 1);
 }
 
 void watch_hot(Heap* heap, ClassIndex size_class, Span* span, u32 listed) {

@@ -90,7 +90,10 @@ COFFER_INLINE bool may_take_all(const Heap* heap, ClassIndex size_class, const S
   *frees = live;
   return COFFER_LIKELY(count <= live * kListPerLive && !is_crowded());
 }
+// The same while what heaps take is counted.
+void take_watched(Heap* heap, ClassIndex size_class, Span* span, Block* list);
 inline void take_local(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
+  if (COFFER_UNLIKELY(watches_lists())) return take_watched(heap, size_class, span, list);
   u32 frees = 0;
   if (may_take_all(heap, size_class, span, &frees)) return take_whole_list(heap, size_class, span, list, frees);
   take_some(heap, size_class, span, list);

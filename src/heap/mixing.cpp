@@ -2,10 +2,12 @@
 
 #include "config/config.hpp"
 #include "heap/bracket.hpp"
+#include "heap/hot.hpp"
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"
 #include "heap/walk.hpp"
+#include "heap/watching.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
@@ -163,6 +165,7 @@ bool give(Heap* heap, ClassIndex size_class, Block* list) {
   if (list == nullptr) return false;
   heap->zero[size_class].set(0);
   heap->blocks[size_class].set(list);
+  if (COFFER_UNLIKELY(watches_lists())) blocks_taken(heap, size_class, measure_list(list, kMostTaken).count);
   return true;
 }
 
@@ -187,7 +190,12 @@ bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
   // heaps, none has such a list.
   if (is_crowded() && !always()) return false;
   const Lines lines = several_heaps() ? Lines::whole : Lines::shared;
-  return give(heap, size_class, g_mixed_pool.take(bytes, bytes >= kListBytes ? 1 : kListBytes / bytes, lines));
+  u32 most = bytes >= kListBytes ? 1 : kListBytes / bytes;
+  if (COFFER_UNLIKELY(watches_lists())) {
+    const u32 limit = unwatched_blocks(heap, size_class);
+    if (most > limit) most = limit;
+  }
+  return give(heap, size_class, g_mixed_pool.take(bytes, most, lines));
 }
 
 // Whether this is one of the first blocks of its class in a small process.

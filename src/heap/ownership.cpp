@@ -7,6 +7,7 @@
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"
 #include "heap/taking.hpp"
+#include "heap/watching.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "span/emptiness.hpp"
@@ -63,6 +64,7 @@ void return_list(Heap* heap, ClassIndex size_class) {
   heap->blocks[size_class].set(nullptr);
   heap->zero[size_class].set(0);
   const auto [count, last] = measure_list(first, ~u32{0});
+  if (COFFER_UNLIKELY(watches_lists())) blocks_returned(heap, size_class, count);
   const uptr address = reinterpret_cast<uptr>(first);
   Span* span = first_record(slot_record(arena_of(address), address));
   const PushDuty duty = push_remote(span, first, last, count);

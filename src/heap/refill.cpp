@@ -10,6 +10,7 @@
 #include "heap/ring.hpp"
 #include "heap/taking.hpp"
 #include "heap/walk.hpp"
+#include "heap/watching.hpp"
 #include "large/large.hpp"
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
@@ -24,8 +25,12 @@ namespace {
 // them, and where they are counted: of a span that was empty before the heap gets few, for it may be empty again soon,
 // and to see that the heap's list is walked. Returns how many stay on the list. It is walked: where the blocks lie is
 // the layout's and the colour's.
-u32 keep_rest(Span* span, Block* list, u32 count) {
-  const u32 most = cut_limit(span, count);
+u32 keep_rest(Heap* heap, Span* span, Block* list, u32 count) {
+  u32 most = cut_limit(span, count);
+  if (COFFER_UNLIKELY(watches_lists())) {
+    const u32 limit = unwatched_blocks(heap, span->size_class.get());
+    if (most > limit) most = limit;
+  }
   if (COFFER_LIKELY(count <= most)) return count;
   Block* last = list;
   for (u32 i = 1; i < most; ++i) last = last->next;
@@ -53,8 +58,9 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
     count = span->cut.get() - before;
     raise_claim(span);
     hot_grew(heap, size_class);
-    count = keep_rest(span, list, count);
-  } else if (count > list_limit(size_class)) {
+    count = keep_rest(heap, span, list, count);
+    if (COFFER_UNLIKELY(watches_lists())) blocks_taken(heap, size_class, count);
+  } else if (watches_lists() || count > list_limit(size_class)) {
     // As if the owner had freed them: it takes some.
     span->local_free.set(list);
     set_countdown(span, count, kNever);
@@ -249,10 +255,13 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
   if (heap == nullptr && !start_process()) return nullptr;
   note_if_heapless(t_heap);
   void* block = allocate_large(size, alignment, zero);
-  if (COFFER_LIKELY(block != nullptr) || heap == nullptr) return block;
-  // As in scavenge: what this heap keeps for speed is given up.
-  release_idle(heap);
-  return allocate_large(size, alignment, zero);
+  if (COFFER_UNLIKELY(block == nullptr) && heap != nullptr) {
+    // As in scavenge: what this heap keeps for speed is given up.
+    release_idle(heap);
+    block = allocate_large(size, alignment, zero);
+  }
+  if (COFFER_UNLIKELY(watches_lists()) && block != nullptr) large_taken(size);
+  return block;
 }
 
 Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
@@ -303,9 +312,11 @@ void* allocate_any(usize size) {
   Heap* heap = t_heap;
   Span* hot = heap->hot[size_class].get();
   if (COFFER_UNLIKELY(hot == nullptr || heap->blocks[size_class].get() != nullptr)) return allocate_slowly(size);
+  // Brackets need fences, or somebody counts what heaps take.
+  if (COFFER_UNLIKELY(is_unusual())) return allocate_slowly(size);
   // As a Bracket does; by hand, because allocate_some is jumped to inside it.
   heap->bracket.store(hot, relaxed);  // relaxed, here and in the load of the owner: see bracket.hpp
-  bracket_fence();
+  compiler_fence();
   Block* list = hot->local_free.get();
   if (COFFER_LIKELY(list != nullptr && hot->owner.load(relaxed) == heap && hot->size_class.get() == size_class)) {
     u32 frees = 0;

@@ -7,6 +7,7 @@
 #include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
 #include "heap/taking.hpp"
+#include "heap/watching.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
 #include "observe/counters.hpp"
@@ -25,9 +26,9 @@ namespace coffer {
 Heap g_null_heap;
 __thread Heap* t_heap = &g_null_heap;
 __thread char t_lock_identity;
-Atomic<u32> g_vanished_pending;
+Atomic<u32> g_pending;
 Atomic<u32> g_heapless_at_work;
-bool g_fence_brackets;
+Atomic<u8> g_bracket_flags;
 Atomic<u32> g_attached_heaps;  // heaps that threads use
 
 namespace {
@@ -230,7 +231,8 @@ bool start_process() {
   }
   config::load();
   os::prepare_barrier();
-  g_fence_brackets = !os::has_barrier();
+  // relaxed: before there is a span.
+  if (!os::has_barrier()) g_bracket_flags.fetch_or(kFenceBrackets, relaxed);
   limit_start();
   span_choices_start();
   colours_start();
@@ -245,6 +247,7 @@ bool start_process() {
   const bool reclaimable = os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended);
   set_chores(&enter_reclaimer, kChores, reclaimable ? sizeof kChores / sizeof kChores[0] : 0);
   registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
+  if (ready) watching_start();
   return ready;
 }
 
@@ -259,9 +262,16 @@ Heap* heap_by_index(u32 index) { return record(index); }
 
 bool fallback_heap_used() { return g_registry.committed != 0; }
 
-FallbackHeap::FallbackHeap() : heap_(nullptr), locked_(start_process()) {
-  if (!locked_) return;
+FallbackHeap::FallbackHeap(Wait wait) : heap_(nullptr), locked_(false) {
   Registry& registry = g_registry;
+  if (wait == Wait::not_at_all) {
+    // acquire: pairs with the release in start_process.
+    locked_ = registry.start.load(acquire) == kStarted && registry.fallback.try_lock();
+    if (locked_ && registry.committed != 0 && record(0)->attached.get() != 0) heap_ = record(0);
+    return;
+  }
+  locked_ = start_process();
+  if (!locked_) return;
   registry.fallback.lock();
   LockGuard guard(registry.lock);
   if (!commit_record(0)) return;
@@ -283,9 +293,11 @@ void fork_prepare() {
   g_partial_pool.lock_for_fork();
   g_arenas.growth.lock_for_fork();
   for (Arena& arena : g_arenas.arenas) arena.lock.lock_for_fork();
+  watching_lock_for_fork();
 }
 
 void fork_parent() {
+  watching_unlock_after_fork();
   for (Arena& arena : g_arenas.arenas) arena.lock.unlock_after_fork();
   g_arenas.growth.unlock_after_fork();
   g_partial_pool.unlock_after_fork();
@@ -303,14 +315,15 @@ void fork_child() {
   if (own != 0) t_heap->generation.set(generation);
   os::note_process();
   colours_after_fork();
+  watching_after_fork();
   // It may have had slots, a chunk or a span in hand.
-  if (forget_reclaimer()) g_vanished_pending.store(1, relaxed);
+  if (forget_reclaimer()) g_pending.fetch_or(kVanished, relaxed);
   if (registry.start.load(relaxed) == kStarted) {
     if (registry.committed != 0) record(0)->generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, those that had given theirs back and
     // were ending, and those that never had one. Resolved at the first slow call, for most children exec before that.
     const bool others = g_attached_heaps.load(relaxed) > own || registry.made.load(relaxed) > 2;
-    if (others || g_heapless_at_work.load(relaxed) != 0) g_vanished_pending.store(1, relaxed);
+    if (others || g_heapless_at_work.load(relaxed) != 0) g_pending.fetch_or(kVanished, relaxed);
     os::forget_locking();
   } else if (registry.start.load(relaxed) != this_thread()) {
     // Whoever was starting is not here. What it had made whole is used, the rest is made anew.

@@ -30,23 +30,29 @@ bool fallback_heap_used();  // record 0 exists
 // The heap of threads without one, locked while this object lives.
 class FallbackHeap {
  public:
-  FallbackHeap();
+  // not_at_all: another thread may have the heap (has_lock), and none is made.
+  enum class Wait : u8 { as_needed, not_at_all };
+  explicit FallbackHeap(Wait wait = Wait::as_needed);
   ~FallbackHeap();
   FallbackHeap(const FallbackHeap&) = delete;
   FallbackHeap& operator=(const FallbackHeap&) = delete;
-  Heap* get() const { return heap_; }  // nullptr: no memory even for it
+  Heap* get() const { return heap_; }  // nullptr: no memory even for it; or, not waiting, there is none yet
+  bool has_lock() const { return locked_; }
 
  private:
   Heap* heap_;
   bool locked_;
 };
 
-// Called first in every slow path: in a fork child, resolves what the threads that it does not have left behind.
-extern Atomic<u32> g_vanished_pending __attribute__((visibility("hidden")));
+// Called first in every slow path: in a fork child, resolves what the threads that it does not have left behind; and
+// shows what the process holds to those who watch it (heap/watching.hpp).
+enum Pending : u32 { kVanished = 1, kWatching = 2 };
+extern Atomic<u32> g_pending __attribute__((visibility("hidden")));
 void resolve_vanished();
+void settle_pending();
 COFFER_INLINE void settle_fork() {
   // acquire: pairs with the release in resolve_vanished; relaxed would do for the thread that forked.
-  if (COFFER_UNLIKELY(g_vanished_pending.load(acquire) != 0)) resolve_vanished();
+  if (COFFER_UNLIKELY(g_pending.load(acquire) != 0)) settle_pending();
 }
 
 // A thread without a heap is about to change what the pools or large blocks have: the child of another thread's fork

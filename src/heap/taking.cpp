@@ -172,7 +172,7 @@ bool settle_unsettled() {
   SpanNumber number = g_unsettled.first.exchange(0, acquire);
   if (number == 0) return false;
   bool barrier = true;
-  if (g_fence_brackets) {
+  if (fences_brackets()) {
     full_fence();  // pairs with bracket_fence
   } else {
     barrier = os::barrier_everywhere();

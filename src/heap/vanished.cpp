@@ -206,7 +206,7 @@ void resolve_chunk(Arena* arena, u32 index) {
 
 void resolve_vanished() {
   LockGuard guard(registry_lock());
-  if (g_vanished_pending.load(relaxed) == 0) return;  // relaxed: under the lock
+  if ((g_pending.load(relaxed) & kVanished) == 0) return;  // relaxed: under the lock
   empty_mailboxes();
   forget_held();
   forget_unsettled();
@@ -235,7 +235,7 @@ void resolve_vanished() {
   counters().large.store(sums.large, relaxed);
   counters().large_blocks.store(sums.large_blocks, relaxed);
   // release: pairs with the acquire in settle_fork.
-  g_vanished_pending.store(0, release);
+  g_pending.fetch_and(~u32{kVanished}, release);
 }
 
 }  // namespace coffer

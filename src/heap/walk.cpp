@@ -139,12 +139,11 @@ bool collect_heap(u32 index, HeapStatistics& statistics) {
   return true;
 }
 
-void collect_statistics(Statistics& statistics) {
+namespace {
+
+// shared_heap: the fallback heap, locked.
+void gather(Statistics& statistics, const Heap* shared_heap) {
   statistics = {};
-  if (!start_process()) return;
-  settle_fork();
-  const FallbackHeap fallback;  // locked: its lists may be read, too
-  const Heap* shared_heap = fallback.get() != nullptr ? fallback.get() : &g_null_heap;
   const Counters& counts = counters();
   // relaxed, all: figures, each right for itself.
   statistics.reserved = counts.reserved.load(relaxed);
@@ -157,7 +156,6 @@ void collect_statistics(Statistics& statistics) {
   statistics.large_blocks = counts.large_blocks.load(relaxed);
   statistics.peak_held = counts.peak.load(relaxed);
   statistics.system_calls = os::call_count();
-  statistics.page_tables = os::page_table_bytes();
   statistics.heaps = attached_heaps();
   statistics.heaps_ever = heaps_ever();
   statistics.classes = kClasses;
@@ -185,6 +183,24 @@ void collect_statistics(Statistics& statistics) {
   if (shared_heap != t_heap) discount_hole_lists(statistics, shared_heap);
   statistics.resident += statistics.held - (unbacked < statistics.held ? unbacked : 0) + statistics.free_resident;
   statistics.limit = get_limit();
+}
+
+}  // namespace
+
+void collect_statistics(Statistics& statistics) {
+  statistics = {};
+  if (!start_process()) return;
+  settle_fork();
+  const FallbackHeap fallback;  // locked: its lists may be read, too
+  gather(statistics, fallback.get() != nullptr ? fallback.get() : &g_null_heap);
+  statistics.page_tables = os::page_table_bytes();
+}
+
+bool try_statistics(Statistics& statistics) {
+  const FallbackHeap fallback(FallbackHeap::Wait::not_at_all);
+  if (!fallback.has_lock()) return false;
+  gather(statistics, fallback.get() != nullptr ? fallback.get() : &g_null_heap);
+  return true;
 }
 
 }  // namespace coffer

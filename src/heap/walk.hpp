@@ -73,6 +73,9 @@ void sum_classes(ClassSums& sums);
 usize makers_bound(ClassIndex size_class);
 
 void collect_statistics(Statistics& statistics);
+// The same without what takes a file or a wait, so that it may be called anywhere, also from a signal handler; false:
+// not just now.
+bool try_statistics(Statistics& statistics);
 // false: there is no heap of that index.
 bool collect_heap(u32 index, HeapStatistics& statistics);
 

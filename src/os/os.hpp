@@ -133,7 +133,42 @@ bool transient_reaches(const volatile void* variable);
 // True in a process whose privileges were raised at exec (setuid): the environment is not to be trusted.
 bool elevated();
 
-// Calls to the kernel for memory since the start (a statistic).
+// Calls to the kernel for memory since the start, and those of them that gave pages back, with their bytes
+// (statistics).
 u64 call_count();
+struct Purged {
+  u64 calls;
+  u64 bytes;
+};
+Purged purged();
+
+// --- For what is shown to people: files, signals, who the process is. ---
+
+// The process's number as it sees itself, its effective user, and a number that tells its PID namespace from others (0:
+// unknown).
+u32 process_number();
+u32 user_number();
+u64 pid_namespace();
+// The name by which the kernel knows the program, with its final 0.
+inline constexpr usize kProgramNameBytes = 16;
+void program_name(char (&name)[kProgramNameBytes]);
+// Nanoseconds since the machine started, with its sleep, and since 1970.
+u64 boot_ns();
+u64 unix_ns();
+
+// Makes a file that was not there, readable and writable by the user alone, with all its memory taken, so that no write
+// to it can fail later, and maps it for reading and writing, shared with whoever reads the file. No descriptor stays
+// open. nullptr: it exists, or cannot be made; then there is none of this call.
+void* share_file(const char* path, usize length);
+void unshare_file(void* address, usize length);
+bool remove_file(const char* path);
+// Calls visit(name, context) for up to `most` names in a directory; for none if it cannot be read.
+void for_each_name(const char* directory, u32 most, void (*visit)(const char* name, void* context), void* context);
+// Whether a process of that number is known not to exist.
+bool is_process_gone(u32 process);
+
+// Has `handler` called for a signal, restarting system calls that it interrupts, on the alternate stack where the
+// thread has one. false: there is no such signal, or it cannot be caught.
+bool on_signal(u32 signal, void (*handler)(int));
 
 }  // namespace coffer::os

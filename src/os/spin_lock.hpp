@@ -37,14 +37,15 @@ class SpinLock {
       }
     }
   }
-  // false: another thread holds it.
+  // For who must not wait: false if another thread holds it, or this one, which a signal handler interrupted. (Between
+  // fork's handlers it is taken once more, as by lock.)
   bool try_lock() {
     const uptr self = identity();
     uptr holder = 0;
     // acquire: pairs with the release in unlock. The exchange may fail for no reason, which nobody needs to know.
     if (holder_.compare_exchange(holder, self, acquire, relaxed)) return true;
-    if (holder != self) return false;
-    lock();  // between fork's handlers
+    if (holder != self || !in_fork_) return false;
+    ++nested_;
     return true;
   }
   void unlock() {

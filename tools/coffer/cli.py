@@ -14,6 +14,7 @@ from coffer.run.command import run
 from coffer.replay.command import replay
 from coffer.report.command import report
 from coffer.trace.command import app as trace
+from coffer.live.command import stat, top
 from coffer_bench.cli import app as bench
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
@@ -33,6 +34,8 @@ app.command(context_settings=starts_program)(run)
 app.command()(replay)
 app.command()(report)
 app.add_typer(trace, name="trace")
+app.command()(stat)
+app.command()(top)
 app.add_typer(bench, name="bench")
 
 

@@ -47,6 +47,19 @@ bool start_transient(void (*body)());
 bool transient_reaches(const volatile void* variable);
 bool elevated();
 u64 call_count();
+os::Purged purged();
+u32 process_number();
+u32 user_number();
+u64 pid_namespace();
+void program_name(char (&name)[os::kProgramNameBytes]);
+u64 boot_ns();
+u64 unix_ns();
+void* share_file(const char* path, usize length);
+void unshare_file(void* address, usize length);
+bool remove_file(const char* path);
+void for_each_name(const char* directory, u32 most, void (*visit)(const char* name, void* context), void* context);
+bool is_process_gone(u32 process);
+bool on_signal(u32 signal, void (*handler)(int));
 
 }  // namespace coffer::os_linux
 
@@ -250,6 +263,23 @@ bool transient_reaches(const volatile void* variable) { return os_linux::transie
 bool start_transient(void (*body)()) { return !refuse(fake::kThread) && os_linux::start_transient(body); }
 bool elevated() { return os_linux::elevated(); }
 u64 call_count() { return os_linux::call_count(); }
+Purged purged() { return os_linux::purged(); }
+u32 process_number() { return os_linux::process_number(); }
+u32 user_number() { return os_linux::user_number(); }
+u64 pid_namespace() { return os_linux::pid_namespace(); }
+void program_name(char (&name)[kProgramNameBytes]) { os_linux::program_name(name); }
+u64 boot_ns() { return os_linux::boot_ns(); }
+u64 unix_ns() { return os_linux::unix_ns(); }
+void* share_file(const char* path, usize length) {
+  return refuse(fake::kFile) ? nullptr : os_linux::share_file(path, length);
+}
+void unshare_file(void* address, usize length) { os_linux::unshare_file(address, length); }
+bool remove_file(const char* path) { return os_linux::remove_file(path); }
+void for_each_name(const char* directory, u32 most, void (*visit)(const char* name, void* context), void* context) {
+  os_linux::for_each_name(directory, most, visit, context);
+}
+bool is_process_gone(u32 process) { return os_linux::is_process_gone(process); }
+bool on_signal(u32 signal, void (*handler)(int)) { return os_linux::on_signal(signal, handler); }
 
 }  // namespace coffer::os
 
@@ -271,6 +301,8 @@ const char* kind_name(u32 kind) {
       return "barrier";
     case kThread:
       return "thread";
+    case kFile:
+      return "file";
     case kAllKinds:
       return "all";
     default:

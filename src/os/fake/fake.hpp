@@ -18,8 +18,9 @@ enum Kind : u32 {
   kRemap = 16,
   kBarrier = 32,  // barrier_everywhere
   kThread = 64,   // start_transient
+  kFile = 128,    // files that are made
 };
-inline constexpr u32 kKinds = 7;
+inline constexpr u32 kKinds = 8;
 inline constexpr u32 kAllKinds = (1u << kKinds) - 1;
 
 // "reserve", "commit" ...; kind is one bit.

@@ -36,6 +36,7 @@ using os::HugePages;
 namespace {
 
 Atomic<u64> g_calls;
+Atomic<u64> g_purges, g_purged_bytes;  // those that succeeded
 // How the process locks its memory (mlockall): not, as soon as it is mapped, or when it is touched (MCL_ONFAULT).
 enum class Locking : u32 { none, at_once, on_fault };
 Atomic<Locking> g_locking;  // as seen when memory was committed or purged
@@ -213,13 +214,26 @@ bool populate(void* address, usize length) {
   return true;
 }
 
-bool purge(void* address, usize length) {
-  KeepErrno keep;
+namespace {
+
+bool purge_or_locked(void* address, usize length) {
   if (madvise(address, length, MADV_DONTNEED) == 0) return true;
   if (errno != EINVAL) return false;
   if (g_locking.load(relaxed) == Locking::none) g_locking.store(Locking::at_once, relaxed);  // relaxed: see commit
   return madvise(address, length, MADV_DONTNEED_LOCKED) == 0;
 }
+
+}  // namespace
+
+bool purge(void* address, usize length) {
+  KeepErrno keep;
+  if (!purge_or_locked(address, length)) return false;
+  g_purges.fetch_add(1, relaxed);  // relaxed, both: statistics
+  g_purged_bytes.fetch_add(length, relaxed);
+  return true;
+}
+
+os::Purged purged() { return {g_purges.load(relaxed), g_purged_bytes.load(relaxed)}; }  // relaxed: as above
 
 bool move_pages(void* from, void* to, usize length) {
   KeepErrno keep;

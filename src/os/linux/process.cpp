@@ -77,6 +77,10 @@ u64 monotonic_ns() { return read_clock(CLOCK_MONOTONIC); }
 
 u64 coarse_ns() { return read_clock(CLOCK_MONOTONIC_COARSE); }
 
+u64 boot_ns() { return read_clock(CLOCK_BOOTTIME); }
+
+u64 unix_ns() { return read_clock(CLOCK_REALTIME); }
+
 bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) {
   const int saved = errno;
   const bool done = pthread_atfork(prepare, parent, child) == 0;

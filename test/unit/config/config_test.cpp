@@ -65,7 +65,7 @@ TEST(Config, DefaultsWithoutAVariable) {
             "arena:16T,slack:64K,empty_fraction:1/"
             "4,span:32K,placement:index,align:multiples,colour:true,free_limit:8M,huge:auto,mixed:auto,shards:0,"
             "reclaimer:true,limit:0,"
-            "cgroup:true,stats:false,confirm:false,strict:false,help:false\n");
+            "cgroup:true,share:false,share_signal:0,stats:false,confirm:false,strict:false,help:false\n");
 }
 
 TEST(Config, EmptyEnvironmentAndEmptyVariable) {

@@ -42,7 +42,7 @@ FRESH_TEST(Bracket, NeedsNoFenceWhereThereIsABarrier) {
   start_heaps();
   take();
   if (!os::has_barrier()) GTEST_SKIP() << "this kernel has none";
-  EXPECT_FALSE(g_fence_brackets);
+  EXPECT_FALSE(fences_brackets());
   EXPECT_EQ(g_arenas.arenas[0].fast_frontier.load(relaxed), g_arenas.arenas[0].frontier.load(relaxed));
   EXPECT_GT(g_arenas.arenas[0].fast_frontier.load(relaxed), 0u);
 }
@@ -52,7 +52,7 @@ FRESH_TEST(Bracket, NeedsNoFenceWhereThereIsABarrier) {
 FRESH_TEST(NoBarrier, TheFastPathOfFreeIsOff) {
   start_without_barrier();
   const Blocks blocks = take_many(kCapacity + 1);
-  EXPECT_TRUE(g_fence_brackets);
+  EXPECT_TRUE(fences_brackets());
   EXPECT_EQ(g_arenas.arenas[0].fast_frontier.load(relaxed), 0u);
   EXPECT_GT(g_arenas.arenas[0].frontier.load(relaxed), 0u);
 }

@@ -12,6 +12,11 @@ extern __thread char t_lock_identity __attribute__((visibility("hidden"), tls_mo
 class SpinLock {
  public:
   void lock() { schedule::lock(&held_); }
+  bool try_lock() {
+    if (held_) return false;
+    schedule::lock(&held_);
+    return true;
+  }
   void unlock() { held_ = false; }
   void lock_for_fork() { lock(); }
   void unlock_after_fork() { unlock(); }

@@ -1,0 +1,228 @@
+#include "heap/watching.hpp"
+
+#include "base/text.hpp"
+#include "config/config.hpp"
+#include "heap/bracket.hpp"
+#include "heap/registry.hpp"
+#include "heap/walk.hpp"
+#include "observe/budget.hpp"
+#include "observe/counters.hpp"
+#include "observe/statistics.hpp"
+#include "os/os.hpp"
+#include "span/choices.hpp"
+
+namespace coffer {
+
+namespace {
+
+constexpr u64 kStep = 100'000'000;  // ns between two copies, at least
+constexpr u64 kRest = 50;           // and so many times what a copy takes: at most 2 % of one processor
+
+constexpr u32 kWatchedHeaps = 16 * 1024;
+constexpr usize kCommitStep = 64 * 1024;
+constexpr usize kTableBytes = (kWatchedHeaps * sizeof(Watch) + kCommitStep - 1) / kCommitStep * kCommitStep;
+
+struct Watching {
+  SpinLock writer;  // the page, and what follows; nobody waits for it but a fork
+  SharedPage page;
+  Statistics statistics = {};  // here and not on the stack: a handler may run on a small one
+  Allocated allocated;
+  Owned<u64> next_copy;  // monotonic time from which on
+  u32 process = 0;       // whose page it is; 0: too early, or too late, for one
+  Atomic<u64> large_blocks, large_bytes;
+  // One Watch a heap. Made when the first is wanted.
+  SpinLock table_lock;
+  Atomic<Watch*> table;
+  Atomic<usize> committed;
+};
+
+constinit Watching g_watching;
+
+// The table's part for this heap is made writable. false: no memory, or too many heaps.
+COFFER_NOINLINE bool reach_watch(usize end) {
+  Watching& w = g_watching;
+  if (end > kTableBytes) return false;
+  LockGuard guard(w.table_lock);
+  // relaxed, all: under the lock; readers are told by the release below.
+  Watch* table = w.table.load(relaxed);
+  if (table == nullptr) {
+    table = static_cast<Watch*>(os::reserve(kTableBytes, kCommitStep));
+    if (table == nullptr) return false;
+    os::name_mapping(table, kTableBytes, "coffer watch");
+    counters().reserved.fetch_add(kTableBytes, relaxed);
+    w.table.store(table, release);  // release: pairs with the acquire in watch_of
+  }
+  for (usize done = w.committed.load(relaxed); done < end; done += kCommitStep) {
+    if (!charge(kCommitStep)) return false;
+    if (!os::commit(reinterpret_cast<char*>(table) + done, kCommitStep)) {
+      uncharge(kCommitStep);
+      return false;
+    }
+    counters().metadata.fetch_add(kCommitStep, relaxed);
+    w.committed.store(done + kCommitStep, release);  // release: as above
+  }
+  return true;
+}
+
+// nullptr: there is none for this heap.
+Watch* find_watch(const Heap* heap) {
+  Watching& w = g_watching;
+  const usize end = (usize{heap->index.get()} + 1) * sizeof(Watch);
+  if (w.committed.load(acquire) < end) return nullptr;  // acquire: pairs with the release in reach_watch
+  return w.table.load(acquire) + heap->index.get();
+}
+
+Watch* watch_of(const Heap* heap) {
+  Watch* watch = find_watch(heap);
+  if (COFFER_LIKELY(watch != nullptr)) return watch;
+  if (heap == &g_null_heap || !reach_watch((usize{heap->index.get()} + 1) * sizeof(Watch))) return nullptr;
+  return find_watch(heap);
+}
+
+void add_heaps() {
+  Watching& w = g_watching;
+  w.allocated = {};
+  // relaxed, all: figures.
+  w.allocated.large_blocks = w.large_blocks.load(relaxed);
+  w.allocated.large_bytes = w.large_bytes.load(relaxed);
+  w.allocated.blocks = w.allocated.large_blocks;
+  w.allocated.bytes = w.allocated.large_bytes;
+  for (u32 i = 0; i < heaps_ever(); ++i) {
+    HeapStatistics figures;
+    if (!collect_heap(i, figures)) continue;
+    u64 blocks = 0;
+    if (const Watch* watch = find_watch(heap_by_index(i))) {
+      for (ClassIndex c = 0; c < kClasses; ++c) {
+        const u64 taken = watch->blocks[c].get();
+        blocks += taken;
+        w.allocated.by_class[c] += taken;
+        w.allocated.bytes += taken * class_layout(c).block_bytes;
+      }
+    }
+    w.allocated.blocks += blocks;
+    if (figures.attached != 0 || blocks != 0) w.page.add_heap(i, figures, blocks);
+  }
+}
+
+// Whether there is a page; a child of vfork, another process in the same memory, makes none.
+bool open_page() {
+  Watching& w = g_watching;
+  if (w.page.is_open()) return true;
+  if (w.process == 0 || w.process != os::process_number()) return false;
+  if (w.page.open(config::options().share_signal)) return true;
+  w.process = 0;  // said once, and not tried again
+  constexpr char kFailed[] = "coffer: share: no page could be made in /dev/shm, /run/user or /tmp\n";
+  os::write_error(kFailed, sizeof kFailed - 1);
+  return false;
+}
+
+// A copy, if nobody is at it.
+void write_copy() {
+  Watching& w = g_watching;
+  const u64 start = os::monotonic_ns();
+  if (!try_statistics(w.statistics)) return;
+  w.page.begin();
+  add_heaps();
+  const u64 end = os::monotonic_ns();
+  w.page.write(w.statistics, w.allocated, start, end - start);
+  const u64 rest = (end - start) * kRest;
+  w.next_copy.set(end + (rest > kStep ? rest : kStep));
+}
+
+// at_once: whether or not the last copy is old.
+void come_by(bool at_once) {
+  Watching& w = g_watching;
+  if (!w.writer.try_lock()) return;
+  if (open_page()) {
+    w.page.write_now();
+    if (at_once || os::coarse_ns() >= w.next_copy.get()) write_copy();
+  }
+  w.writer.unlock();
+}
+
+void begin_watching() {
+  // relaxed, both: hints that may be late.
+  g_bracket_flags.fetch_or(kWatchLists, relaxed);
+  g_pending.fetch_or(kWatching, relaxed);
+}
+
+void share_signalled(int) { share_now(); }
+
+}  // namespace
+
+void settle_pending() {
+  // relaxed: settle_fork acquired it.
+  const u32 pending = g_pending.load(relaxed);
+  if ((pending & kVanished) != 0) resolve_vanished();
+  if ((pending & kWatching) != 0) come_by(false);
+}
+
+u32 unwatched_blocks(const Heap*, ClassIndex) { return kNever; }
+
+void blocks_taken(Heap* heap, ClassIndex size_class, u32 count) {
+  if (Watch* watch = watch_of(heap)) watch->blocks[size_class].set(watch->blocks[size_class].get() + count);
+}
+
+void blocks_returned(Heap* heap, ClassIndex size_class, u32 count) {
+  Watch* watch = find_watch(heap);
+  if (watch == nullptr) return;
+  // Lists that were taken before anybody watched may come back, too.
+  const u64 taken = watch->blocks[size_class].get();
+  watch->blocks[size_class].set(taken > count ? taken - count : 0);
+}
+
+void large_taken(usize bytes) {
+  g_watching.large_blocks.fetch_add(1, relaxed);  // relaxed, both: figures
+  g_watching.large_bytes.fetch_add(bytes, relaxed);
+}
+
+void watching_prepare() {
+  // A program that never allocates can be watched, too.
+  if (config::options().share) start_process();
+  const u32 signal = config::options().share_signal;
+  if (signal == 0 || os::on_signal(signal, &share_signalled)) return;
+  TextBuffer<80> line;
+  line.add("coffer: share_signal:").number(signal).add(": this signal cannot be caught\n");
+  os::write_error(line.data(), line.stored());
+}
+
+void watching_start() {
+  const config::Options& options = config::options();
+  if (options.share || options.share_signal != 0) g_watching.process = os::process_number();
+  if (options.share) share_now();
+}
+
+void watching_lock_for_fork() {
+  g_watching.writer.lock_for_fork();
+  g_watching.table_lock.lock_for_fork();
+}
+
+void watching_unlock_after_fork() {
+  g_watching.table_lock.unlock_after_fork();
+  g_watching.writer.unlock_after_fork();
+}
+
+void watching_after_fork() {
+  Watching& w = g_watching;
+  w.page.forget();
+  if (w.process != 0) w.process = os::process_number();
+  w.next_copy.set(0);
+}
+
+void watching_end() {
+  Watching& w = g_watching;
+  // If somebody writes just now the page is left behind; whoever looks for pages removes it.
+  if (!w.page.is_open() || !w.writer.try_lock()) return;
+  w.page.close();
+  w.process = 0;  // what allocates after this offers no page
+  w.writer.unlock();
+}
+
+void share_now() {
+  begin_watching();
+  come_by(true);
+}
+
+const char* shared_path() { return g_watching.page.is_open() ? g_watching.page.path() : nullptr; }
+
+}  // namespace coffer

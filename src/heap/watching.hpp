@@ -1,0 +1,51 @@
+// Watching a process from outside: what heaps take is counted, and a page of figures is shown
+// (observe/shared_page.hpp).
+//
+// Nothing of this costs anything while nobody watches: what the usual paths ask about it, they ask in a cell that they
+// look at anyway (g_pending, g_bracket_flags). While somebody does, malloc takes its slow path for each list of blocks,
+// and each slow path comes by here:
+//
+//   what is counted                    when                                                 how exact
+//   held, free, large, purges (now)    a thread comes by and one of them changed            exact then
+//   live, by class and heap (a copy)   the same, kStep after the last, or kRest times as    exact but for lists of hot
+//                                      long as that took; and when a signal asks            spans of other threads
+//   allocated blocks                   a heap takes a list of blocks                        what is on lists counts
+//
+// So a program that does nothing shows what was so when it last came by, at most a step before it stopped.
+#pragma once
+
+#include "heap/heap.hpp"
+#include "observe/shared_page.hpp"
+
+namespace coffer {
+
+// What a heap's thread counts, by the heap's index; apart from the heap, so that nobody has it who is not watched.
+struct Watch {
+  Owned<u64> blocks[kClasses];  // taken for malloc, less what was returned
+};
+
+// Blocks that the heap may take of a class at once; at least 1.
+u32 unwatched_blocks(const Heap* heap, ClassIndex size_class);
+// The heap took blocks for malloc, or gave some back that malloc did not use. Its thread, while lists are watched.
+void blocks_taken(Heap* heap, ClassIndex size_class, u32 count);
+void blocks_returned(Heap* heap, ClassIndex size_class, u32 count);
+// A large block was allocated.
+void large_taken(usize bytes);
+
+// Begins what the options ask for, at the end of the process's start; the part that has to be there before (signals),
+// when the library is loaded.
+void watching_start();
+void watching_prepare();
+// In a fork child: the parent's page is not ours; if there was one, the child makes its own when it comes by.
+void watching_after_fork();
+void watching_lock_for_fork();
+void watching_unlock_after_fork();
+// The process ends: nothing is left behind.
+void watching_end();
+
+// Offers the page, or writes it anew. Any thread, any time, also in a signal handler.
+void share_now();
+// Where the page is; nullptr: there is none.
+const char* shared_path();
+
+}  // namespace coffer

@@ -1,0 +1,241 @@
+#include "observe/shared_page.hpp"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/text.hpp"
+#include "observe/counters.hpp"
+#include "observe/statistics.hpp"
+#include "os/os.hpp"
+
+namespace coffer {
+
+namespace {
+
+using page::Copy;
+using page::Page;
+
+// relaxed, wherever figures are written in this file: a reader takes them for what they are worth if `begin` and `end`
+// agree, and those are ordered by the fences in write.
+void put(Atomic<u64>& cell, u64 value) { cell.store(value, relaxed); }
+
+// In all of them a name says whose page it is: user, PID namespace (another may use the same directory and the same
+// numbers), and process.
+void add_prefix(Text& text) {
+  text.add("coffer-").number(os::user_number()).add('-').number(os::pid_namespace()).add('-');
+}
+
+// false: there is none of that number.
+bool add_directory(u32 number, Text& text) {
+  switch (number) {
+    case 0:
+      text.add("/dev/shm");
+      return true;
+    case 1:
+      text.add("/run/user/").number(os::user_number());
+      return true;
+    case 2:
+      text.add("/tmp");
+      return true;
+    default:
+      return false;
+  }
+}
+
+struct Place {
+  const char* directory;
+  const char* prefix;
+};
+
+void remove_if_stale(const char* name, void* context) {
+  const Place& place = *static_cast<const Place*>(context);
+  usize at = 0;
+  for (; place.prefix[at] != 0; ++at) {
+    if (name[at] != place.prefix[at]) return;
+  }
+  u64 process = 0;
+  for (; name[at] >= '0' && name[at] <= '9' && process < ~u32{0}; ++at) {
+    process = process * 10 + static_cast<u64>(name[at] - '0');
+  }
+  if (name[at] != 0 || process == 0 || !os::is_process_gone(static_cast<u32>(process))) return;
+  TextBuffer<kPagePathBytes> path;
+  path.add(place.directory).add('/').add(name);
+  path.terminate();
+  os::remove_file(path.data());
+}
+
+// Pages of processes that were killed, or ended by _exit: each page that is made removes some.
+void remove_stale(u32 number) {
+  constexpr u32 kMostNames = 256;
+  TextBuffer<40> directory, prefix;
+  if (!add_directory(number, directory)) return;
+  directory.terminate();
+  add_prefix(prefix);
+  prefix.terminate();
+  Place place = {directory.data(), prefix.data()};
+  os::for_each_name(directory.data(), kMostNames, &remove_if_stale, &place);
+}
+
+}  // namespace
+
+bool page_path(u32 directory, char (&path)[kPagePathBytes]) {
+  Text text(path, sizeof path);
+  if (!add_directory(directory, text)) return false;
+  text.add('/');
+  add_prefix(text);
+  text.number(os::process_number());
+  text.terminate();
+  return true;
+}
+
+bool SharedPage::open(u32 refresh_signal) {
+  for (u32 directory = 0; page_ == nullptr && page_path(directory, path_); ++directory) {
+    page_ = static_cast<Page*>(os::share_file(path_, page::kFileBytes));
+    // A page of that name is this process's own, of a program that it was before exec, or of a process that is gone.
+    if (page_ == nullptr && os::remove_file(path_)) {
+      page_ = static_cast<Page*>(os::share_file(path_, page::kFileBytes));
+    }
+    if (page_ != nullptr) remove_stale(directory);
+  }
+  if (page_ == nullptr) return false;
+  page::Header& header = page_->header;
+  header.version = page::kVersion;
+  header.page_bytes = page::kFileBytes;
+  header.copies_offset = offsetof(Page, copies);
+  header.copy_bytes = sizeof(Copy);
+  header.figures = page::kFigures;
+  header.now_figures = page::now::kFigures;
+  header.class_entries = page::kClassEntries;
+  header.class_fields = sizeof(page::Class) / sizeof(u64);
+  header.heap_entries = page::kHeapEntries;
+  header.heap_fields = sizeof(page::Heap) / sizeof(u64);
+  header.process = os::process_number();
+  header.made_ns = os::boot_ns();
+  header.made_unix_ns = os::unix_ns();
+  header.refresh_signal = refresh_signal;
+  os::program_name(header.program);
+  write_now();
+  // Last: what has no magic yet is no page yet.
+  compiler_fence();
+  memcpy(header.magic, page::kMagic, sizeof header.magic);
+  return true;
+}
+
+void SharedPage::close() {
+  if (page_ == nullptr) return;
+  if (is_of(os::process_number())) os::remove_file(path_);
+  os::unshare_file(page_, page::kFileBytes);
+  page_ = nullptr;
+}
+
+void SharedPage::write_now() {
+  if (page_ == nullptr) return;  // here and below: forgotten in the middle
+  const Counters& counts = counters();
+  Atomic<u64>* now = page_->header.now;
+  namespace figure = page::now;
+  // relaxed, all: figures, each right for itself.
+  const u64 held = counts.held.load(relaxed);
+  const u64 dirty = counts.dirty.load(relaxed);
+  const os::Purged purged = os::purged();
+  const u64 large = counts.large.load(relaxed);
+  const bool same = now[figure::held].load(relaxed) == held && now[figure::free_resident].load(relaxed) == dirty &&
+                    now[figure::large].load(relaxed) == large && now[figure::purges].load(relaxed) == purged.calls;
+  if (same && now[figure::now_ns].load(relaxed) != 0) return;
+  put(now[figure::held], held);
+  put(now[figure::free_resident], dirty);
+  put(now[figure::committed], counts.committed.load(relaxed));
+  put(now[figure::metadata], counts.metadata.load(relaxed));
+  put(now[figure::large], large);
+  put(now[figure::large_blocks], counts.large_blocks.load(relaxed));
+  put(now[figure::mixed_held], counts.mixed.load(relaxed));
+  put(now[figure::peak_held], counts.peak.load(relaxed));
+  put(now[figure::system_calls], os::call_count());
+  put(now[figure::purges], purged.calls);
+  put(now[figure::purged_bytes], purged.bytes);
+  put(now[figure::now_ns], os::monotonic_ns());
+}
+
+Copy& SharedPage::next() {
+  // relaxed, here and below: only the one writer changes it.
+  return page_->copies[(page_->header.turn.load(relaxed) + 1) % 2];
+}
+
+void SharedPage::begin() {
+  if (page_ == nullptr) return;
+  Copy& copy = next();
+  put(copy.begin, page_->header.turn.load(relaxed) + 1);
+  // seq_cst: `begin` is seen before any figure that comes after it; a reader looks at it again when it has read them.
+  full_fence();
+  put(copy.heaps_used, 0);
+}
+
+void SharedPage::add_heap(u32 index, const HeapStatistics& statistics, u64 allocated_blocks) {
+  if (page_ == nullptr) return;
+  Copy& copy = next();
+  const u64 used = copy.heaps_used.load(relaxed);
+  if (used >= page::kHeapEntries) return;
+  page::Heap& heap = copy.heaps[used];
+  put(heap.index, index);
+  put(heap.attached, statistics.attached);
+  put(heap.held, statistics.held);
+  put(heap.slack, statistics.slack);
+  put(heap.mailed, statistics.mailed);
+  put(heap.allocated_blocks, allocated_blocks);
+  put(copy.heaps_used, used + 1);
+}
+
+void SharedPage::write(const Statistics& statistics, const Allocated& allocated, u64 taken_ns, u64 walk_ns) {
+  if (page_ == nullptr) return;
+  Copy& copy = next();
+  Atomic<u64>* figures = copy.figures;
+#define COFFER_PUT(name) put(figures[page::name], statistics.name);
+  COFFER_PUT(live)
+  COFFER_PUT(held)
+  COFFER_PUT(resident)
+  COFFER_PUT(free_resident)
+  COFFER_PUT(committed)
+  COFFER_PUT(reserved)
+  COFFER_PUT(metadata)
+  COFFER_PUT(large)
+  COFFER_PUT(large_blocks)
+  COFFER_PUT(heaps)
+  COFFER_PUT(heaps_ever)
+  COFFER_PUT(spans)
+  COFFER_PUT(chunks)
+  COFFER_PUT(system_calls)
+  COFFER_PUT(limit)
+  COFFER_PUT(bound)
+  COFFER_PUT(peak_held)
+  COFFER_PUT(mixed_spans)
+  COFFER_PUT(mixed_held)
+  COFFER_PUT(mixed_live)
+  COFFER_PUT(mixed_resident)
+  COFFER_PUT(mixed_bound)
+#undef COFFER_PUT
+  const os::Purged purged = os::purged();
+  put(figures[page::purges], purged.calls);
+  put(figures[page::purged_bytes], purged.bytes);
+  put(figures[page::allocated_blocks], allocated.blocks);
+  put(figures[page::allocated_bytes], allocated.bytes);
+  put(figures[page::large_allocated_blocks], allocated.large_blocks);
+  put(figures[page::large_allocated_bytes], allocated.large_bytes);
+  put(figures[page::taken_ns], taken_ns);
+  put(figures[page::walk_ns], walk_ns);
+  put(copy.classes_used, statistics.classes);
+  for (usize i = 0; i < statistics.classes; ++i) {
+    const ClassStatistics& from = statistics.by_class[i];
+    page::Class& to = copy.classes[i];
+    put(to.block_bytes, from.block_bytes);
+    put(to.spans, from.spans);
+    put(to.held, from.held);
+    put(to.live, from.live);
+    put(to.bound, from.bound);
+    put(to.allocated_blocks, allocated.by_class[i]);
+  }
+  const u64 turn = page_->header.turn.load(relaxed) + 1;
+  copy.end.store(turn, release);  // release, both: whoever sees the number sees the figures
+  page_->header.turn.store(turn, release);
+  write_now();
+}
+
+}  // namespace coffer

@@ -1,0 +1,122 @@
+// Files, signals and names, with bare system calls: this runs inside malloc and in signal handlers.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/linux/namespace.hpp"
+#include "os/os.hpp"
+
+namespace coffer {
+namespace COFFER_OS_NAMESPACE {
+
+namespace {
+
+class KeepErrno {
+ public:
+  KeepErrno() : saved_(errno) {}
+  ~KeepErrno() { errno = saved_; }
+
+ private:
+  int saved_;
+};
+
+}  // namespace
+
+u32 process_number() {
+  // Not getpid, which C libraries before 2.25 answered from memory: wrong in a child that they did not make.
+  return static_cast<u32>(syscall(SYS_getpid));
+}
+
+u32 user_number() { return geteuid(); }
+
+u64 pid_namespace() {
+  const KeepErrno keep;
+  char text[64];  // "pid:[4026531836]"
+  const ssize_t length = readlink("/proc/self/ns/pid", text, sizeof text);
+  u64 number = 0;
+  for (ssize_t i = 0; i < length; ++i) {
+    if (text[i] >= '0' && text[i] <= '9') number = number * 10 + static_cast<u64>(text[i] - '0');
+  }
+  return number;
+}
+
+void program_name(char (&name)[os::kProgramNameBytes]) {
+  const KeepErrno keep;
+  if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) name[0] = 0;
+  name[sizeof name - 1] = 0;
+}
+
+void* share_file(const char* path, usize length) {
+  const KeepErrno keep;
+  const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) return nullptr;
+  void* mapped = MAP_FAILED;
+  // A file system that is full says so here, and not by a signal when the mapping is written to.
+  int full = 0;
+  do {
+    full = fallocate(file, 0, 0, static_cast<off_t>(length)) == 0 ? 0 : errno;
+  } while (full == EINTR);
+  if (full == 0) mapped = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (mapped != MAP_FAILED) return mapped;
+  unlink(path);
+  return nullptr;
+}
+
+void unshare_file(void* address, usize length) {
+  const KeepErrno keep;
+  munmap(address, length);
+}
+
+bool remove_file(const char* path) {
+  const KeepErrno keep;
+  return unlink(path) == 0;
+}
+
+void for_each_name(const char* directory, u32 most, void (*visit)(const char* name, void* context), void* context) {
+  const KeepErrno keep;
+  // As the kernel writes them: readdir allocates.
+  struct Entry {
+    u64 inode;
+    i64 offset;
+    u16 bytes;
+    u8 type;
+    char name[];
+  };
+  const int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  alignas(u64) char buffer[2048];
+  for (;;) {
+    const long got = syscall(SYS_getdents64, file, buffer, sizeof buffer);
+    if (got <= 0) break;
+    for (long at = 0; at < got && most > 0; --most) {
+      const Entry* entry = reinterpret_cast<const Entry*>(buffer + at);
+      visit(entry->name, context);
+      at += entry->bytes;
+    }
+    if (most == 0) break;
+  }
+  close(file);
+}
+
+bool is_process_gone(u32 process) {
+  const KeepErrno keep;
+  return kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
+}
+
+bool on_signal(u32 signal, void (*handler)(int)) {
+  const KeepErrno keep;
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  return sigaction(static_cast<int>(signal), &action, nullptr) == 0;
+}
+
+}  // namespace COFFER_OS_NAMESPACE
+}  // namespace coffer

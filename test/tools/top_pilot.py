@@ -1,0 +1,68 @@
+"""Drives coffer top by textual's pilot; run by test_live.py in the command's own Python: top_pilot.py PID."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+from coffer.live import page
+from coffer.live.top import Sorted, Top
+from textual.widgets import Static, TabbedContent
+
+
+def column(table: Sorted, name: str) -> list[str]:
+    place = [title for title, _, _ in table.wanted].index(name)
+    return [str(table.get_row_at(i)[place]) for i in range(table.row_count)]
+
+
+def text_of(app: Top, name: str) -> str:
+    return str(app.query_one(name, Static).render())
+
+
+async def drive(pid: int) -> None:
+    app = Top(page.Watched(pid), interval=0.2)
+    async with app.run_test(size=(110, 40)) as pilot:
+        await pilot.pause(0.5)
+        summary = text_of(app, "#bars")
+        assert str(pid) in summary and "bound" in summary and "age" in summary, summary
+        table = app.query_one("#class_table", Sorted)
+        assert table.row_count > 0 and table.sorted_by == "held"
+        assert app.class_entries[0].keys() >= {"rate", "held"}
+        # The class of the program's 1,000-byte blocks holds most.
+        assert column(table, "block")[0] == "1.0K", column(table, "block")
+        await pilot.press("r")
+        assert column(table, "block")[-1] == "1.0K"
+        await pilot.press("s")
+        assert table.sorted_by == "live" and column(table, "block")[0] == "1.0K"
+        await pilot.press("S", "S", "S")
+        assert table.sorted_by == "block"
+        blocks = [entry["block_bytes"] for entry in app.class_entries]
+        assert len(blocks) == table.row_count
+        await pilot.click("#class_table", offset=(3, 0))
+        await pilot.pause(0.1)
+        await pilot.press("2")
+        await pilot.pause(0.3)
+        assert app.query_one(TabbedContent).active == "heaps"
+        heaps = app.query_one("#heap_table", Sorted)
+        assert heaps.row_count >= 1 and "yes" in column(heaps, "thread")
+        await pilot.press("3")
+        await pilot.pause(0.3)
+        assert "peak_held" in text_of(app, "#figures")
+        await pilot.press("s", "r")  # nothing to sort here, and no harm
+        await pilot.press("space")
+        await pilot.pause(0.1)
+        assert "paused" in text_of(app, "#bars")
+        await pilot.press("space", "1")
+        await pilot.resize_terminal(30, 8)
+        await pilot.pause(0.3)
+        await pilot.resize_terminal(110, 40)
+        os.kill(pid, signal.SIGKILL)
+        await pilot.pause(0.8)
+        assert "ENDED" in text_of(app, "#bars")
+        await pilot.press("q")
+    print("the pilot is content")
+
+
+asyncio.run(drive(int(sys.argv[1])))

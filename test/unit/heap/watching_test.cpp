@@ -1,0 +1,297 @@
+#include "heap/watching.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "heap/forks.hpp"
+#include "heap/heaps.hpp"
+#include "support/build.hpp"
+
+namespace coffer {
+namespace {
+
+using namespace test;
+namespace fake = os::fake;
+
+void start_watched(bool share = true, u32 signal = 0) {
+  changeable_options().share = share;
+  changeable_options().share_signal = signal;
+  start_heaps();
+  watching_prepare();
+}
+
+// The page as another process sees it.
+class View {
+ public:
+  View() : View(shared_path()) {}
+  explicit View(const char* path) {
+    if (path == nullptr) return;
+    std::ifstream file(path, std::ios::binary);
+    file.read(bytes_, sizeof bytes_);
+    good_ = file.gcount() == sizeof bytes_;
+  }
+  bool is_good() const { return good_; }
+  u64 turn() const { return page().header.turn.load(relaxed); }
+  u64 process() const { return page().header.process; }
+  u64 now(page::now::Figure figure) const { return page().header.now[figure].load(relaxed); }
+  u64 figure(page::Figure figure) const { return newest().figures[figure].load(relaxed); }
+  const page::Copy& newest() const { return page().copies[turn() % 2]; }
+
+ private:
+  const page::Page& page() const { return *reinterpret_cast<const page::Page*>(bytes_); }
+  alignas(64) char bytes_[page::kFileBytes] = {};
+  bool good_ = false;
+};
+
+void finish() {
+  watching_end();
+  EXPECT_EQ(shared_path(), nullptr);
+}
+
+FRESH_TEST(Watching, NothingIsThereUntilItIsAskedFor) {
+  start_watched(false);
+  give_many(take_many(3000));
+  EXPECT_EQ(shared_path(), nullptr);
+  EXPECT_EQ(g_pending.load(relaxed), 0u);
+  EXPECT_FALSE(watches_lists());
+  struct sigaction action = {};
+  for (int signal = 1; signal < 65; ++signal) {
+    if (sigaction(signal, nullptr, &action) != 0 || signal == SIGALRM) continue;
+    EXPECT_TRUE(action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) << signal;
+  }
+}
+
+FRESH_TEST(Watching, ThePageShowsWhatStatisticsSay) {
+  start_watched();
+  const Blocks blocks = take_many(1000);
+  void* large = take(usize{1} << 20);
+  share_now();
+  const View view;
+  ASSERT_TRUE(view.is_good());
+  EXPECT_EQ(view.process(), static_cast<u64>(getpid()));
+  Statistics statistics;
+  collect_statistics(statistics);
+  EXPECT_EQ(view.figure(page::live), statistics.live);
+  EXPECT_EQ(view.figure(page::held), statistics.held);
+  EXPECT_EQ(view.figure(page::bound), statistics.bound);
+  EXPECT_EQ(view.figure(page::resident), statistics.resident);
+  EXPECT_EQ(view.now(page::now::held), statistics.held);
+  EXPECT_EQ(view.newest().classes[kClass].live.load(relaxed), statistics.by_class[kClass].live);
+  EXPECT_EQ(view.newest().classes_used.load(relaxed), kClasses);
+  ASSERT_EQ(view.newest().heaps_used.load(relaxed), 1u);
+  EXPECT_EQ(view.newest().heaps[0].held.load(relaxed), held_by(t_heap));
+  EXPECT_EQ(check_everything(), 0u);
+  give_many(blocks);
+  give(large);
+  finish();
+}
+
+// Lists that are taken and given back would count twice if what comes back were not taken off.
+FRESH_TEST(Watching, AllocationsAreCountedButForWhatIsOnLists) {
+  start_watched();
+  void* first = take();  // which makes the start
+  share_now();
+  const u64 before = View().figure(page::allocated_blocks);
+  u64 allocated = 0;
+  for (u32 round = 0; round < 200; ++round) {
+    const Blocks blocks = take_many(round % 7 * 20 + 1);
+    allocated += blocks.size();
+    give_many(blocks);
+  }
+  void* large = take(usize{3} << 20);
+  share_now();
+  const View view;
+  const u64 counted = view.figure(page::allocated_blocks) - before;
+  EXPECT_GE(counted, allocated + 1);
+  EXPECT_LE(counted, allocated + 1 + kCapacity) << "no more than one list waits";
+  EXPECT_EQ(view.figure(page::large_allocated_blocks), 1u);
+  EXPECT_EQ(view.figure(page::large_allocated_bytes), usize{3} << 20);
+  EXPECT_GE(view.newest().classes[kClass].allocated_blocks.load(relaxed), allocated);
+  give(first);
+  give(large);
+  finish();
+}
+
+FRESH_TEST(Watching, EveryKindOfListIsCounted) {
+  start_watched();
+  changeable_options().mixed = config::MixedPolicy::always;  // blocks from holes
+  u64 allocated = 0;
+  Blocks kept;
+  for (const usize size : {16, 48, 100, 500, 1000, 3000, 9000, 30'000}) {
+    Blocks blocks = take_many(300, size);
+    allocated += blocks.size();
+    for (usize i = 0; i < blocks.size(); i += 2) give(blocks[i]);
+    for (usize i = 1; i < blocks.size(); i += 2) kept.push_back(blocks[i]);
+    Worker worker;
+    worker.run([&] { give_now(kept); });  // lists of remote frees
+    kept.clear();
+    kept = take_many(200, size);
+    allocated += kept.size();
+  }
+  share_now();
+  const u64 counted = View().figure(page::allocated_blocks);
+  EXPECT_GE(counted, allocated);
+  EXPECT_LE(counted, allocated + 8 * 600);
+  EXPECT_EQ(check_everything(), 0u);
+  give_many(kept);
+  finish();
+}
+
+FRESH_TEST(Watching, WhatIsHeldIsShownAsSoonAsAThreadComesBy) {
+  fake::set_clock(1'000'000'000);
+  start_watched();
+  Blocks blocks = take_many(100);
+  const u64 turn = View().turn();
+  EXPECT_EQ(turn, 1u) << "the process showed a copy at its start";
+  // The clock stands still: no further copy.
+  void* large = take(usize{10} << 20);
+  give(take(usize{1} << 20));
+  View view;
+  EXPECT_EQ(view.turn(), turn);
+  EXPECT_GE(view.now(page::now::held), usize{10} << 20);
+  // And when time has passed, the next slow path brings one.
+  fake::set_clock(1'200'000'000);
+  give(take(usize{1} << 20));
+  EXPECT_EQ(View().turn(), turn + 1);
+  give(large);
+  give_many(blocks);
+  finish();
+}
+
+FRESH_TEST(Watching, ASignalOffersThePage) {
+  start_watched(false, SIGRTMIN + 5);
+  Blocks blocks = take_many(1000);
+  EXPECT_EQ(shared_path(), nullptr);
+  raise(SIGRTMIN + 5);
+  ASSERT_NE(shared_path(), nullptr);
+  View view;
+  EXPECT_GE(view.figure(page::live), 1000 * kSize);
+  give_now(blocks);
+  raise(SIGRTMIN + 5);
+  EXPECT_LT(View().figure(page::live), 1000 * kSize);
+  finish();
+}
+
+FRESH_TEST(Watching, ASignalThatCannotBeCaughtIsNamed) {
+  const Outcome outcome = outcome_of([] { start_watched(false, SIGKILL); });
+  EXPECT_TRUE(outcome.succeeded()) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("share_signal:9: this signal cannot be caught"), std::string::npos) << outcome.errors;
+}
+
+// The handler waits for nothing, wherever it interrupts an allocation, and the page is whole after each signal.
+FRESH_TEST(Watching, SignalsMayComeAnywhere) {
+  start_watched(true, SIGRTMIN + 5);
+  give(take());
+  const pthread_t self = pthread_self();
+  Atomic<u32> done;
+  std::thread sender([&] {
+    for (u32 i = 0; i < (kThreadSanitizer ? 300u : 3000u); ++i) {
+      pthread_kill(self, SIGRTMIN + 5);
+      std::this_thread::yield();
+    }
+    done.store(1, seq_cst);
+  });
+  Blocks blocks;
+  u64 rounds = 0;
+  while (done.load(seq_cst) == 0) {
+    blocks.push_back(take(16 << (++rounds % 13)));
+    if (blocks.size() > 500) {
+      give_many(blocks);
+      blocks.clear();
+    }
+  }
+  sender.join();
+  const View view;
+  EXPECT_GT(view.turn(), 10u);
+  EXPECT_EQ(view.newest().begin.load(relaxed), view.newest().end.load(relaxed));
+  give_many(blocks);
+  EXPECT_EQ(check_everything(), 0u);
+  finish();
+}
+
+FRESH_TEST(Watching, AForkChildShowsItsOwnPage) {
+  start_watched();
+  const Blocks blocks = take_many(500);
+  share_now();
+  const std::string parents = shared_path();
+  const u64 turn = View().turn();
+  run_fresh([&] {
+    EXPECT_EQ(shared_path(), nullptr);
+    const Blocks more = take_many(2000);
+    share_now();
+    ASSERT_NE(shared_path(), nullptr);
+    EXPECT_NE(shared_path(), parents);
+    const View view;
+    EXPECT_EQ(view.process(), static_cast<u64>(getpid()));
+    EXPECT_GE(view.figure(page::live), 2500 * kSize);
+    watching_end();
+  });
+  const View view;
+  EXPECT_EQ(shared_path(), parents);
+  EXPECT_EQ(view.turn(), turn) << "the child wrote nothing here";
+  give_many(blocks);
+  finish();
+}
+
+FRESH_TEST(Watching, ManyThreadsAndForksAtOnce) {
+  start_watched();
+  constexpr u32 kThreads = 4;
+  Atomic<u32> left(kThreads);
+  run_together(kThreads + 1, [&](u32 index) {
+    if (index == kThreads) {
+      for (u32 i = 0; i < 20 && left.load(seq_cst) != 0; ++i) {
+        const int status = status_of([] {
+          give_many(take_many(300));
+          share_now();
+          EXPECT_EQ(View().process(), static_cast<u64>(getpid()));
+          watching_end();
+        });
+        EXPECT_EQ(status, 0);
+      }
+      return;
+    }
+    for (u32 round = 0; round < (kThreadSanitizer ? 40u : 400u); ++round) {
+      give_many(take_many(50 + index * 30, 16u << (round % 10)));
+      if (round % 16 == 0) share_now();
+    }
+    left.fetch_sub(1, seq_cst);
+  });
+  share_now();
+  EXPECT_EQ(View().newest().begin.load(relaxed), View().newest().end.load(relaxed));
+  EXPECT_EQ(check_everything(), 0u);
+  finish();
+}
+
+FRESH_TEST(Watching, WithoutAPlaceForThePageTheProgramGoesOn) {
+  const Outcome outcome = outcome_of([] {
+    fake::set_faults({.nth = 1, .duration = fake::Duration::from_then_on, .kinds = fake::kFile});
+    start_watched();
+    const Blocks blocks = take_many(3000);
+    EXPECT_EQ(shared_path(), nullptr);
+    give_many(blocks);
+    EXPECT_EQ(fake::failed_calls(), 3u) << "three places, and not again";
+    EXPECT_EQ(check_everything(), 0u);
+  });
+  EXPECT_TRUE(outcome.succeeded());
+  EXPECT_NE(outcome.errors.find("share: no page could be made"), std::string::npos);
+  EXPECT_EQ(outcome.errors.find("share:", outcome.errors.find("share:") + 1), std::string::npos) << "said once";
+}
+
+FRESH_TEST(Watching, WithoutMemoryForItsCountsNothingElseFails) {
+  start_watched();
+  give(take(usize{1} << 20));
+  fake::set_faults({.nth = 1, .kinds = fake::kReserve});
+  const Blocks blocks = take_many(100);
+  EXPECT_EQ(fake::failed_calls(), 1u);
+  fake::stop_faults();
+  give_many(blocks);
+  EXPECT_EQ(check_everything(), 0u);
+  finish();
+}
+
+}  // namespace
+}  // namespace coffer

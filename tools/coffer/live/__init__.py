@@ -1,0 +1,1 @@
+"""What a running process shows of its heap: the shared page, and the commands that read it."""

@@ -1,0 +1,174 @@
+"""The sub-commands stat and top."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal as signals
+import subprocess
+import sys
+import time
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Optional, TextIO
+
+import typer
+
+from coffer import places
+from coffer.errors import CofferError
+from coffer.live import figures, page
+
+TARGET = "The number of a process; or a program and its arguments, after --. None: all processes that show a page."
+START_SECONDS = 10.0
+
+
+class Form(Enum):
+    lines = "lines"
+    json = "json"
+    prometheus = "prometheus"
+
+
+class Show:
+    """Writes readings of one process in one form."""
+
+    def __init__(self, form: Form, pid: int, out: TextIO) -> None:
+        self.form = form
+        self.pid = pid
+        self.out = out
+        self.before: page.Reading | None = None
+        self.shown = 0
+
+    def show(self, reading: page.Reading) -> None:
+        rates = figures.rates_between(self.before, reading)
+        if self.form is Form.json:
+            text = json.dumps({**figures.as_json(reading, rates), "pid": self.pid}) + "\n"
+        elif self.form is Form.prometheus:
+            text = figures.as_prometheus(self.pid, reading)
+        else:
+            text = (figures.HEADING + "\n" if self.shown % 20 == 0 else "") + figures.line(reading, rates) + "\n"
+        self.out.write(text)
+        self.out.flush()
+        self.before = reading
+        self.shown += 1
+
+
+def follow(watched: page.Watched, show: Show, interval: float, count: int | None) -> None:
+    """Until the process ends, or `count` readings were shown."""
+    while page.is_running(show.pid):
+        began = time.monotonic()
+        try:
+            show.show(watched.read())
+        except CofferError:
+            if not page.is_running(show.pid):
+                return
+            raise
+        if count is not None and show.shown >= count:
+            return
+        deadline = began + interval
+        while (left := deadline - time.monotonic()) > 0 and page.is_running(show.pid):
+            time.sleep(min(left, 0.1))
+
+
+def list_processes(form: Form) -> None:
+    pages = page.shown_processes()
+    if not pages and form is Form.lines:
+        raise CofferError("no process shows a page: start one with COFFER_CONF=share:true")
+    if form is Form.lines:
+        print("    pid" + figures.HEADING + "  program")
+    for shown in pages:
+        with shown:
+            try:
+                reading = shown.read()
+            except page.PageError:
+                continue  # it ended just now, or shows nothing yet
+            pid = int(shown.path.name.rpartition("-")[2])
+            if form is Form.lines:
+                print(f"{pid:7d}" + figures.line(reading, figures.Rates()) + f"  {reading.program}")
+            else:
+                Show(form, pid, sys.stdout).show(reading)
+
+
+def environment_with_page() -> dict[str, str]:
+    environment = dict(os.environ)
+    environment["LD_PRELOAD"] = ":".join(filter(None, [str(places.library()), environment.get("LD_PRELOAD")]))
+    environment["COFFER_CONF"] = ",".join(filter(None, [environment.get("COFFER_CONF"), "share:true"]))
+    return environment
+
+
+def run_program(program: list[str], form: Form, interval: float, count: int | None, output: Path | None) -> int:
+    """The program keeps its streams; the figures go to stderr, or to a file."""
+    out = output.open("w") if output else sys.stderr
+    try:
+        started = subprocess.Popen(program, env=environment_with_page())
+    except OSError as error:
+        raise CofferError(f"{program[0]}: {error.strerror}") from error
+    # As a shell does: the program decides what an interrupt means, and the figures end with it.
+    before = signals.signal(signals.SIGINT, signals.SIG_IGN)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        show = Show(form, started.pid, out)
+        while started.poll() is None:
+            try:
+                with page.Watched(started.pid) as watched:
+                    follow(watched, show, interval, count)
+                break
+            except (page.NotShown, page.PageError) as error:
+                # Not yet; or not any more, if it became another program that runs without Coffer.
+                if show.shown or time.monotonic() > deadline:
+                    print(f"coffer: {error}", file=sys.stderr)
+                    break
+                time.sleep(0.02)
+            except CofferError:
+                if started.poll() is None and page.is_running(started.pid):
+                    raise
+        status = started.wait()
+    finally:
+        signals.signal(signals.SIGINT, before)
+        if output:
+            out.close()
+    return 128 - status if status < 0 else status
+
+
+def stat(
+    target: Annotated[Optional[list[str]], typer.Argument(help=TARGET, show_default=False)] = None,
+    interval: Annotated[float, typer.Option(min=0.05, help="Seconds from line to line.")] = 1.0,
+    count: Annotated[Optional[int], typer.Option(min=1, help="Ends after so many.", show_default="no end")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line, with all classes and heaps.")] = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="Prometheus text, once unless --count.")] = False,
+    signal: Annotated[Optional[int], typer.Option(
+        help="The process's share_signal, when it shows no page yet.", show_default=False)] = None,
+    output: Annotated[Optional[Path], typer.Option(help="With a program: the figures go here.",
+                                                   show_default="stderr")] = None,
+) -> None:
+    """What a process holds, a line a second: live, held, resident, bound, allocations, purges."""
+    if as_json and prometheus:
+        raise CofferError("--json or --prometheus, not both")
+    form = Form.json if as_json else Form.prometheus if prometheus else Form.lines
+    if not target:
+        return list_processes(form)
+    if prometheus and count is None:
+        count = 1
+    if len(target) != 1 or not target[0].isascii() or not target[0].isdigit():
+        raise typer.Exit(run_program(target, form, interval, count, output))
+    pid = int(target[0])
+    with page.Watched(pid, signal) as watched:
+        try:
+            follow(watched, Show(form, pid, sys.stdout), interval, count)
+        except KeyboardInterrupt:
+            pass
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not worth a word
+
+
+def top(
+    pid: Annotated[int, typer.Argument(min=1, help="The number of a process.", show_default=False)],
+    interval: Annotated[float, typer.Option(min=0.05, help="Seconds from look to look.")] = 1.0,
+    signal: Annotated[Optional[int], typer.Option(
+        help="The process's share_signal, when it shows no page yet.", show_default=False)] = None,
+) -> None:
+    """A screen of what a process holds: by size class, by heap, by kind of memory."""
+    watched = page.Watched(pid, signal)
+    watched.read()
+    from coffer.live.top import Top  # here, for textual takes half a second to load
+
+    Top(watched, interval).run()
