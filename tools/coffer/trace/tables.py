@@ -41,7 +41,8 @@ def duration(ns: float) -> str:
 
 def command_line(information: dict[str, str]) -> str:
     arguments = [part for part in information.get("arguments", "").split("\0") if part]
-    return " ".join(arguments) or information.get("program", "unknown")
+    text = " ".join(arguments) or information.get("program", "unknown")
+    return " ".join(text.split())
 
 
 def notes(description: dict[str, Any]) -> list[str]:
