@@ -16,7 +16,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt models bench bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
+.PHONY: build tools run test test-rt test-tools models bench bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -44,6 +44,11 @@ test-rt:  ## the real-time heap's tests; RT_LONG=1: the long ones too
 	@tools/setup.sh build test
 	@tools/build.sh --tests release $(JOBS) coffer_rt_tests
 	@ctest --test-dir build -L '^rt$$' --output-on-failure --parallel $(JOBS)
+
+test-tools:  ## the tests of the coffer command and its programs alone; part of `make test`
+	@tools/setup.sh build tools test
+	@tools/build.sh --tests release $(JOBS) coffer_tool_tests coffer_command
+	@ctest --test-dir build -L '^tools$$' --output-on-failure --parallel $(JOBS)
 
 models:  ## explores every model of models/ whole, and finds the faults seeded in them
 	@tools/setup.sh models
