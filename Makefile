@@ -16,7 +16,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-tools models bench bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
+.PHONY: build tools run test test-rt test-tools models bench bench-quick bench-memory bench-index bench-sweep traces format lint install clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -79,6 +79,11 @@ bench-sweep:  ## what the options slack, empty_fraction and span cost and save
 	@tools/setup.sh $(build_sets) test
 	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries bench_programs
 	@python3 bench/sweep.py --build-dir $(build_dir)
+
+traces:  ## the library of traces, recorded from real programs, in build/traces: two minutes
+	@tools/setup.sh $(build_sets) tools test
+	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries coffer_command bench_suite
+	@python3 tools/traces/make.py --build-dir $(build_dir)
 
 format:  ## rewrites the C and C++ files by .clang-format
 	@tools/setup.sh lint

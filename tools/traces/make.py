@@ -67,7 +67,8 @@ def find(name: str) -> str:
 def python(program: str, size: int) -> Recipe:
     what = (HERE / "programs" / f"{program}.py").read_text().split('"""')[1].split(":")[0]
     return Recipe(f"CPython, reference counting. {what}", "python3",
-                  lambda place: [find("python3"), "-I", str(HERE / "programs" / f"{program}.py"), str(size)],
+                  lambda place: [find("python3"), "-s", "-S", "-B", str(HERE / "programs" / f"{program}.py"),
+                                 str(size)],
                   {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"})
 
 
@@ -79,9 +80,12 @@ def lua(place: Place) -> list[str]:
 def gcc(place: Place) -> list[str]:
     from inputs import cxx
 
-    compiler = subprocess.run([find("g++"), "-print-prog-name=cc1plus"], capture_output=True, text=True, check=True)
+    run = lambda *words: subprocess.run(words, capture_output=True, text=True, check=True).stdout  # noqa: E731
     source = place.put("program.cpp", "\n".join(cxx.program(1)))
-    return [compiler.stdout.strip(), "-quiet", "-std=c++20", "-O2", source, "-o", str(place.directory / "program.s")]
+    # The compiler proper knows less than its driver about where headers are: they are put in before.
+    whole = place.put("program.ii", run(find("g++"), "-std=c++20", "-E", source))
+    compiler = run(find("g++"), "-print-prog-name=cc1plus").strip()
+    return [compiler, "-quiet", "-fpreprocessed", "-std=c++20", "-O2", whole, "-o", str(place.directory / "program.s")]
 
 
 def z3(place: Place) -> list[str]:

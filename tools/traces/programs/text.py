@@ -1,4 +1,4 @@
-"""Counts words, sorts them, writes them as JSON and reads that again: strings of all lengths, dictionaries that grow."""
+"""Counts words, sorts them, writes them as JSON and reads that again: strings of all lengths, large tables."""
 
 import collections
 import json
