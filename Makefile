@@ -16,7 +16,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-hw models bench bench-quick bench-memory bench-index bench-sweep format lint install clean help setup
+.PHONY: build tools run test test-rt test-tools test-hw models bench bench-quick bench-memory bench-index bench-sweep traces format lint install clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -50,6 +50,11 @@ test-hw:  ## the hardware's tests: unit benches, traces, seeded faults
 	@tools/build.sh --tests release $(JOBS) coffer_hw_tests
 	@ctest --test-dir build -L '^hw$$' --output-on-failure --parallel $(JOBS)
 
+test-tools:  ## the tests of the coffer command and its programs alone; part of `make test`
+	@tools/setup.sh build tools test
+	@tools/build.sh --tests release $(JOBS) coffer_tool_tests coffer_command
+	@ctest --test-dir build -L '^tools$$' --output-on-failure --parallel $(JOBS)
+
 models:  ## explores every model of models/ whole, and finds the faults seeded in them
 	@tools/setup.sh models
 	@python3 models/run.py --jobs $(JOBS)
@@ -79,6 +84,11 @@ bench-sweep:  ## what the options slack, empty_fraction and span cost and save
 	@tools/setup.sh $(build_sets) test
 	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries bench_programs
 	@python3 bench/sweep.py --build-dir $(build_dir)
+
+traces:  ## the library of traces, recorded from real programs, in build/traces: two minutes
+	@tools/setup.sh $(build_sets) tools test
+	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries coffer_command bench_suite
+	@python3 tools/traces/make.py --build-dir $(build_dir)
 
 format:  ## rewrites the C and C++ files by .clang-format
 	@tools/setup.sh lint

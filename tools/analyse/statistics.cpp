@@ -98,12 +98,14 @@ void Statistics::end(const Live& block, const Event& event, bool is_freed) {
 }
 
 void Statistics::figure(const Event& event) {
-  auto& series = figures_[event.op == Op::figure ? event.detail : u8{0}];
-  series.emplace_back(event.time, event.size);
-  // Half of them go when there are many; what is left is as far apart as before, twice over.
-  if (series.size() < 2 * kFigures) return;
-  for (std::size_t i = 0; 2 * i < series.size(); ++i) series[i] = series[2 * i];
-  series.resize(series.size() / 2);
+  Series& series = figures_[event.detail];
+  if (series.seen++ % series.every != 0) return;
+  series.points.emplace_back(event.time, event.size);
+  if (series.points.size() < 2 * kFigures) return;
+  // Half of them go, and of those to come only half as many are kept.
+  for (std::size_t i = 0; 2 * i < series.points.size(); ++i) series.points[i] = series.points[2 * i];
+  series.points.resize(series.points.size() / 2);
+  series.every *= 2;
 }
 
 void Statistics::add(const Event& event) {
@@ -223,7 +225,7 @@ void Statistics::write_timeline(Json& out) const {
   for (const auto& [which, series] : figures_) {
     if (which == 0 || which > 5) continue;
     out.key(kFigureNames[which]).open('[');
-    for (const auto& [time, value] : series) out.open('[').number(time).number(value).close(']');
+    for (const auto& [time, value] : series.points) out.open('[').number(time).number(value).close(']');
     out.close(']');
   }
   out.close('}');

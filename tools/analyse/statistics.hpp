@@ -49,6 +49,10 @@ class Statistics {
     Tally allocations, frees;
     u64 lifetimes = 0, live = 0, most_live = 0;
   };
+  struct Series {
+    std::vector<std::pair<u64, u64>> points;  // time, value
+    u64 every = 1, seen = 0;
+  };
   struct Point {
     u64 time, bytes, blocks, most;
   };
@@ -79,7 +83,7 @@ class Statistics {
   std::map<u32, Site> sites_;
   std::map<std::pair<u32, u32>, Tally> remote_;  // allocated by, freed by
   std::vector<Point> timeline_;
-  std::map<u8, std::vector<std::pair<u64, u64>>> figures_;
+  std::map<u8, Series> figures_;
 };
 
 // What a request of this size gets in Coffer's size classes; whole pages above them.

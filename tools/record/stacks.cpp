@@ -86,7 +86,7 @@ u32 walk(Thread* thread, const void* frame, u64* frames) {
   }
   const u64 high = reinterpret_cast<u64>(thread->stack_high);
   u32 count = 0;
-  while (count < g_depth && (at & 7) == 0 && at + 16 <= high) {
+  while (count < g_depth && (at & 7) == 0 && at <= high - 16) {  // `at + 16` may overflow: it can be any number
     const u64 next = reinterpret_cast<const u64*>(at)[0], address = reinterpret_cast<const u64*>(at)[1];
     if (address < 4096) break;
     frames[count++] = address;

@@ -37,6 +37,9 @@ int find_range(dl_phdr_info* info, std::size_t, void* address) {
 bool is_allocator(const void* caller) { return reinterpret_cast<uintptr_t>(caller) - g_low < g_high - g_low; }
 
 void note(Op op, u8 how, const void* address, std::size_t bytes) {
+  // Coffer's reclaimer is a bare thread of the kernel whose thread-local variables nobody has set, ours neither; and it
+  // has no stack to spare. What it gives back is not recorded.
+  if (t_thread == nullptr) return;
   const int saved = errno;
   trace::Record record;
   record.op = op;

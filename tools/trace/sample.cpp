@@ -109,18 +109,23 @@ void large(Writer& writer, Blocks blocks, u64 count) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: trace_sample every|single|handover|large[-addresses] FILE [NUMBER]\n");
+    std::fprintf(stderr, "usage: trace_sample every|single|handover|large[-addresses][-stored] FILE [NUMBER]\n");
     return 2;
   }
   std::string kind = argv[1];
   const u64 count = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1000;
   Blocks blocks = Blocks::identities;
+  int level = 3;
+  if (const auto at = kind.find("-stored"); at != std::string::npos) {
+    kind.erase(at);
+    level = FrameWriter::kStored;
+  }
   if (const auto at = kind.find("-addresses"); at != std::string::npos) {
     kind.erase(at);
     blocks = Blocks::addresses;
   }
   try {
-    Writer writer(argv[2], {{"made_by", "trace_sample " + std::string(argv[1])}, {"program", "sample"}}, blocks);
+    Writer writer(argv[2], {{"made_by", "trace_sample " + std::string(argv[1])}, {"program", "sample"}}, blocks, level);
     if (kind == "every") {
       every(writer, blocks);
     } else if (kind == "single") {

@@ -66,10 +66,11 @@ def cut(trace: Input, output: Output, time_from: TimeFrom = None, time_to: TimeT
 
 @app.command("filter")
 def filter_blocks(trace: Input, output: Output,
-                  thread: Annotated[Optional[list[int]], typer.Option(min=1, help="That allocates; again: more.")] = None,
+                  thread: Annotated[Optional[list[int]], typer.Option(min=1, help="That allocates; again: more.")]
+                  = None,
                   stack: Annotated[Optional[list[int]], typer.Option(min=0, help="By number; again: more.")] = None,
-                  size: Annotated[Optional[str], typer.Option(metavar="LEAST:MOST", help="As asked for first.")] = None
-                  ) -> None:
+                  size: Annotated[Optional[str], typer.Option(metavar="LEAST:MOST", help="As asked for first.")]
+                  = None) -> None:
     """The blocks of some threads, call sites or sizes, with all that happened to them."""
     least, most = parse_range("--size", size)
     made(output, program.run("filter", [trace], out=output, thread=thread, stack=stack, size_from=least, size_to=most))

@@ -1,4 +1,4 @@
-"""Names for call stacks: by binutils' addr2line where the file is there and unchanged, by module and offset where not."""
+"""Names for call stacks: by binutils' addr2line where the file is there, by module and offset where not."""
 
 from __future__ import annotations
 

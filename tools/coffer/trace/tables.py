@@ -41,7 +41,8 @@ def duration(ns: float) -> str:
 
 def command_line(information: dict[str, str]) -> str:
     arguments = [part for part in information.get("arguments", "").split("\0") if part]
-    return " ".join(arguments) or information.get("program", "unknown")
+    text = " ".join(arguments) or information.get("program", "unknown")
+    return " ".join(text.split())
 
 
 def notes(description: dict[str, Any]) -> list[str]:
@@ -118,11 +119,11 @@ def show_frag(console: Console, found: dict[str, Any], description: dict[str, An
         return
     where = "addresses as recorded" if moment["addresses"] == "recorded" else (
         "the trace has no addresses: blocks laid out as a plain allocator would")
+    gap = size(moment["used"] - moment["live"])
     console.print(f"At {duration(moment['time_ns'])} {size(moment['live'])} live were in {size(moment['used'])} of "
-                  f"windows of {size(moment['window'])}: {size(moment['used'] - moment['live'])} could not be given back "
-                  f"({where}).", markup=False)
-    console.print(f"{moment['half_empty']} of {moment['windows']} windows were less than half full; {size(moment['pinned'])} "
-                  "were pinned in them.", markup=False)
+                  f"windows of {size(moment['window'])}: {gap} could not be given back ({where}).", markup=False)
+    console.print(f"{moment['half_empty']} of {moment['windows']} windows were less than half full; "
+                  f"{size(moment['pinned'])} were pinned in them.", markup=False)
     symbols = Symbols(description)
     stacks = sorted(moment["by_stack"], key=lambda one: -one["pinned"])[:top]
     symbols.resolve([one["stack"] for one in stacks])
@@ -132,7 +133,8 @@ def show_frag(console: Console, found: dict[str, Any], description: dict[str, An
     def line(name: str, one: dict) -> list[str]:
         return [name, size(one["pinned"]), f"{one['pinned'] / pinned:.1%}", str(one["pinning"]), size(one["live"])]
 
-    console.print(make_table("Who pins it: call sites", head, [line(symbols.name(one["stack"]), one) for one in stacks]))
+    lines = [line(symbols.name(one["stack"]), one) for one in stacks]
+    console.print(make_table("Who pins it: call sites", head, lines))
     for key, title in (("by_class", "class"), ("by_thread", "thread")):
         ordered = sorted(moment[key], key=lambda one: -one["pinned"])[:top]
         console.print(make_table(f"By {title}", head, [line(f"{title} {one[title]}", one) for one in ordered]))
