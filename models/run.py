@@ -84,6 +84,9 @@ MODELS = {
     "partial_pool": Model(
         plain={"three freers, two adopters": ""},
         faults={name: "" for name in ["NO_AWAITED", "RETURNER_ENDS", "DECIDE_LATER", "UNLINK_FIRST"]}),
+    "cif": Model(
+        plain={"three threads, two processors": ""},
+        faults={name: "" for name in ["NO_SECOND_LOOK", "GLOBAL_LEFT_EARLY", "OWN_LEFT_EARLY", "OWNER_LATE"]}),
     "chunk_word": Model(
         plain={"three users, a purge, a return": ""},
         faults={name: "" for name in ["CLAIM_STORE", "FREE_FIRST", "CLEAN_LATE", "PURGE_UNCLAIMED", "RETURN_LOOKS"]}),

@@ -112,6 +112,21 @@ def test_the_second_level_is_judged(tmp_path: Path) -> None:
     assert surveyed["sizes"][0]["count"] == 1024
 
 
+def test_allocators_of_this_build_take_options(tmp_path: Path) -> None:
+    flat, index = figures(tmp_path, "coffer,placement:flat,mixed:never", "x=coffer,mixed:never", "--low", 1024,
+                          "--high", 1024, "--no-aligned")
+    assert (flat["name"], index["name"]) == ("coffer,placement:flat,mixed:never", "x")
+    assert flat["sizes"][0]["l1"]["share"] < 0.5 < index["sizes"][0]["l1"]["share"]
+
+
+def test_cif_reaches_every_index_up_to_1_kib(tmp_path: Path) -> None:
+    """What paper 3's figure 1 shows; and of CIU that it does not."""
+    cif, ciu = figures(tmp_path, "cif", "cif,array:ciu,colours:1", "--low", 56, "--high", 504, "--step", 64,
+                       "--no-aligned")
+    assert min(one["l1"]["share"] for one in cif["sizes"]) > 0.95
+    assert min(one["l1"]["share"] for one in ciu["sizes"]) < 0.2
+
+
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_a_picture_is_drawn(tmp_path: Path, suffix: str) -> None:
     addresses = write_list(tmp_path / "known.txt", {64: 64, 4096: 4096})
@@ -124,7 +139,9 @@ def test_a_picture_is_drawn(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(("arguments", "message"), [
     (["libnothing.so"], "was not loaded: malloc came from"),
     (["/nowhere/libx.so"], "no library /nowhere/libx.so"),
-    (["nothing"], "neither glibc, nor coffer, nor a library"),
+    (["nothing"], "none of glibc, coffer, hoard, scalloc, cif, nor a library"),
+    (["coffer,nonsense:1"], 'COFFER_CONF: unknown option "nonsense"'),
+    (["glibc,arena:1"], "only coffer, hoard, scalloc, cif have options of this kind"),
     (["--addresses", "/nowhere/list"], "No such file"),
     (["--machine", "t3"], "no machine is called t3"),
     (["--low", "128", "--high", "64"], "--low 128 is above --high 64"),
@@ -139,6 +156,11 @@ def test_a_picture_is_drawn(tmp_path: Path, suffix: str) -> None:
 def test_what_cannot_be_done_is_said(arguments: list[str], message: str) -> None:
     error = run("index", *arguments, *(["--high", "64"] if "--high" not in arguments else []), status=1)
     assert error.startswith("coffer: ") and message in error and "Traceback" not in error
+
+
+@pytest.mark.parametrize("limit", [["--least-mean", "nan"], ["--least", "nan"], ["--least", "1.5"], ["--least", "-1"]])
+def test_a_limit_that_means_nothing(limit: list[str]) -> None:
+    assert "Invalid value" in run("index", "glibc", "--high", "64", *limit, status=2)
 
 
 @pytest.mark.parametrize(("program", "arguments", "message"), [

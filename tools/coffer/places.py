@@ -21,8 +21,12 @@ def program(name: str) -> Path:
     return path
 
 
-def library() -> Path:
-    path = build_dir() / "lib" / "libcoffer.so"
+# The allocators of this build: Coffer, and those of the papers (docs/papers.md).
+OURS = ("coffer", "hoard", "scalloc", "cif")
+
+
+def library(name: str = "coffer") -> Path:
+    path = build_dir() / "lib" / f"lib{name}.so"
     if not path.exists():
         raise CofferError(f"{path} is missing: build it first")
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -23,7 +24,17 @@ miss 10, an L2 miss 35. L2 figures are of virtual addresses: they hold where mem
 
 FILE_COLUMNS = 160
 FIRST_LEVEL_BLOCKS = 256  # those of the paper's figure 1
-ALLOCATORS = "glibc, coffer, a library's path, a name the loader knows (libjemalloc.so.2), or NAME=one of these."
+ALLOCATORS = (
+    "glibc, coffer, hoard, scalloc, cif, a library's path, a name the loader knows (libjemalloc.so.2), or NAME=one of "
+    "these; those of this build with options, too: cif,colours:64"
+)
+
+
+def not_nan(value: float) -> float:
+    """A limit that nothing can miss is none, and a test with it tests nothing."""
+    if math.isnan(value):
+        raise typer.BadParameter("nan is no limit")
+    return value
 
 
 def index(
@@ -45,8 +56,10 @@ def index(
     size: Annotated[Optional[list[int]], typer.Option(help="Shows the indices of this size, too.")] = None,
     plot_file: Annotated[Optional[Path], typer.Option("--plot", help="Draws a picture: .svg, .png, .pdf.")] = None,
     json_file: Annotated[Optional[Path], typer.Option("--json", help="Writes every figure.")] = None,
-    least_mean: Annotated[float, typer.Option(help="Fails if the mean share of a survey is less.")] = 0,
-    least: Annotated[float, typer.Option(help="Fails if the share of a size is less.")] = 0,
+    least_mean: Annotated[float, typer.Option(
+        min=0, max=1, callback=not_nan, help="Fails if the mean share of a survey is less.")] = 0,
+    least: Annotated[float, typer.Option(
+        min=0, max=1, callback=not_nan, help="Fails if the share of a size is less.")] = 0,
 ) -> None:
     """How evenly an allocator's blocks fall on the cache: the survey of paper 3."""
     if plot_file:

@@ -20,30 +20,46 @@ from coffer.index.geometry import Machine
 class Allocator:
     name: str
     library: str | None  # what LD_PRELOAD says; None: the C library's own
+    options: str = ""  # for the allocator's own variable, in place of the caller's
 
     @classmethod
     def parse(cls, text: str) -> Allocator:
-        """glibc, coffer, a library's path, a name that the loader knows, or any of these with a name: NAME=LIBRARY."""
-        name, equals, library = text.partition("=")
+        """glibc, one of this build, a library's path, or a name that the loader knows; before it a name of its own and
+        after it options: NAME=LIBRARY,KEY:VALUE,KEY:VALUE."""
+        name, equals, rest = text.partition("=")
         if not equals:
-            name, library = "", text
-        if library in ("glibc", "coffer"):
-            return cls(name or library, None if library == "glibc" else str(places.library()))
-        if "/" in library:
+            name, rest = "", text
+        library, _, options = rest.partition(",")
+        given = library
+        if library in places.OURS:
+            library = str(places.library(library))
+        elif "/" in library:
             if not Path(library).exists():
                 raise CofferError(f"no library {library}")
             library = str(Path(library).resolve())
-        elif ".so" not in library:
-            raise CofferError(f"{text}: neither glibc, nor coffer, nor a library such as libjemalloc.so.2, nor a path")
+        elif library != "glibc" and ".so" not in library:
+            names = ", ".join(("glibc", *places.OURS))
+            raise CofferError(f"{text}: none of {names}, nor a library such as libjemalloc.so.2, nor a path")
         if re.search(r"[\s:]", library):
             raise CofferError(f"{library}: the loader takes no names with spaces or colons")
-        return cls(name or re.sub(r"^lib|(_peer)?\.so.*$", "", Path(library).name), library)
+        own_name = re.sub(r"^lib|(_peer)?\.so.*$", "", Path(given).name) + (f",{options}" if options else "")
+        result = cls(name or own_name, None if library == "glibc" else library, options)
+        if options and result.stem not in places.OURS:
+            raise CofferError(f"{text}: only {', '.join(places.OURS)} have options of this kind")
+        return result
+
+    @property
+    def stem(self) -> str:
+        """coffer of .../libcoffer.so.0.1.0"""
+        return re.sub(r"^lib|\.so.*$", "", Path(self.library or "").name)
 
     def environment(self) -> dict[str, str]:
         """The caller's, so that an allocator's options work, with this library alone preloaded."""
         environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
         if self.library:
             environment["LD_PRELOAD"] = self.library
+        if self.options:
+            environment[f"{self.stem.upper()}_CONF"] = f"{self.options},strict:true"
         return environment
 
 

@@ -1,0 +1,124 @@
+// CIF's heaps: one for each processor, and the global one. As in Hoard (paper 1, section 3), under CIF's own locking
+// (paper 3, section 3: "heap-specific locks"):
+//
+//   allocate   lock the processor's heap; a block of its fullest superblock of the class. If none has room: one from
+//   the
+//              global heap (lock it, second), partly used or empty; if there is none, a new one.
+//   free       find the superblock by the block's header word; lock its owner; read the owner again, for it may have
+//              changed meanwhile: then once more. Give the block back. A processor's heap that is now too empty passes
+//              an f-empty superblock to the global heap (locked second).
+//
+// Order of locks: a processor's heap, then the global heap. A superblock's owner changes only while both the old and
+// the new owner's locks are held, so whoever holds the lock of the heap that `owner` names knows that it stays.
+// Hoard locks the superblock, too, on the way to its owner; here nothing of a superblock is touched before the owner's
+// lock is held, so that one lock a free is enough: models/cif.pml.
+//
+// a, u and K are those of a class in a heap, counted in blocks: a superblock adds its capacity to a, which is less than
+// its bytes over a block's, since header, colour and spacers hold none. So a full superblock has u = a, whatever its
+// layout.
+#pragma once
+
+#include "os/spin_lock.hpp"
+#include "papers/cif/superblock.hpp"
+#include "papers/common/counted_lock.hpp"
+#include "papers/common/pieces.hpp"
+
+namespace coffer::cif {
+
+// A heap's superblocks of one class. used <= held.
+struct ClassHeap {
+  usize held;      // a: blocks of all its superblocks
+  usize used;      // u: of them, those in use
+  usize k_blocks;  // blocks of K superblocks
+  FullnessGroups groups;
+
+  Superblock* fullest() const { return static_cast<Superblock*>(groups.fullest()); }
+  Superblock* emptiest() const { return static_cast<Superblock*>(groups.emptiest()); }
+};
+
+struct alignas(kCacheLine) Heap {
+  papers::CountedLock lock;
+  Superblock* empty;  // global heap: superblocks without blocks in use, of any class, linked by `next`
+  usize empty_count;
+  u64 arrivals;  // superblocks that came from another heap
+
+  ClassHeap& of(u32 size_class) { return reinterpret_cast<ClassHeap*>(this + 1)[size_class]; }
+};
+static_assert(sizeof(Heap) % alignof(ClassHeap) == 0);
+
+// Whether a heap must pass a superblock on (paper 1, section 3.1): u < a - K * S and u < (1 - f) * a. Written without
+// differences that could wrap.
+constexpr bool is_too_empty(const ClassHeap& heap, u32 empty_log2) {
+  return heap.used + heap.k_blocks < heap.held && ((heap.held - heap.used) << empty_log2) > heap.held;
+}
+
+class Heaps {
+ public:
+  static constexpr u32 kMostHeaps = 1024;
+
+  // Once, before all else; again in a child that was forked meanwhile. false: no memory. `heaps` 0: one for each
+  // processor.
+  bool start(const Settings& settings, u32 heaps, u64 seed);
+
+  // nullptr: no memory.
+  void* allocate(u32 size_class);
+  // `data` is a block's start, and its header word a superblock's.
+  void deallocate(void* data);
+
+  // Gives every heap's empty superblocks back to the system; true if there were any.
+  bool trim();
+
+  // fork: in the order of locks.
+  void lock_for_fork();
+  void unlock_after_fork();
+  // In the child: colours of its own.
+  void seed_colours(u64 seed);
+
+  // Calls visit(heap, number) for each heap under its lock; number 0 is the global heap.
+  template <class Visit>
+  void visit_heaps(Visit&& visit) {
+    for (u32 i = 0, count = made(); i <= count; ++i) {
+      heap(i).lock.lock();
+      visit(heap(i), i);
+      heap(i).lock.unlock();
+    }
+  }
+  u32 made() const { return made_.load(acquire); }  // acquire: pairs with the release in make_heap
+  const Settings& settings() const { return settings_; }
+
+  // Verifies every invariant; number of violations. Other threads must be outside.
+  usize check();
+
+ private:
+  static constexpr u32 kProcessors = 4096;
+
+  Heap& heap(u32 number) const { return *reinterpret_cast<Heap*>(records_ + number * record_bytes_); }
+  Heap& global() const { return heap(0); }
+  bool commit_record(u32 number);
+  Heap* own_heap();
+  Heap* make_heap(u32 processor);
+
+  void* try_allocate(u32 size_class);
+  Superblock* refill(Heap& own, u32 size_class);
+  Superblock* take_from_global(u32 size_class);
+  void put(Heap& to, Superblock* superblock);
+  void take_out(Heap& from, Superblock* superblock);
+  Superblock* pass_on(Superblock* superblock);
+  Superblock* settle_in_global(Superblock* superblock);
+  void give_back(Superblock* list);
+  void gather_empty();
+  u32 next_colour();
+
+  Settings settings_;
+  papers::Pieces pieces_;
+  char* records_ = nullptr;  // heap 0 is the global one
+  usize record_bytes_ = 0;
+  u32 most_heaps_ = 0;
+  SpinLock growth_;   // outermost: new heaps
+  Atomic<u32> made_;  // heaps beside the global one
+  Atomic<u64> colour_seed_;
+  Atomic<u64> colours_given_;
+  Atomic<Heap*> by_processor_[kProcessors];
+};
+
+}  // namespace coffer::cif
