@@ -20,7 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coffer_bench import index_inputs
-from coffer_bench.allocators import TOP, Allocator, BenchError, describe, machine_facts, parse_line, run, verify_library
+from coffer_bench.allocators import (
+    PAPERS,
+    TOP,
+    Allocator,
+    BenchError,
+    describe,
+    find,
+    machine_facts,
+    parse_line,
+    run,
+    verify_library,
+)
 from coffer_bench.index_rows import JUDGED_SIZES, ORDERS, PROGRAMS, RINGS_512, ROWS, SIMULATED_ONLY, ProgramRow, Row
 from memory import choose_allocators
 from coffer_bench.simulate import TLB, can_simulate, list_accesses, simulate
@@ -33,8 +44,10 @@ from coffer.index import figures, geometry
 from coffer.index.survey import Sizes, survey
 
 PARTS = ("survey", "time", "simulated")
-# Coffer with parts of placement switched off; left out where the library does not know the option.
-VARIANTS = {"flat": "placement:flat", "nocolour": "colour:false"}
+# Coffer and CIF with parts of placement switched off, or more of it; left out where the library does not know the
+# option. (`ciu` is paper 3's own name for CIF without spacers.)
+VARIANTS = {"flat": ("coffer", "placement:flat"), "nocolour": ("coffer", "colour:false"),
+            "ciu": ("cif", "array:ciu"), "cif-nocolour": ("cif", "colour:none"), "cif64": ("cif", "colours:64")}
 MEAN_LINE, LEAST_LINE = "mean share, all sizes", "least share, all"
 LEAST_MEAN_SHARE, LEAST_SHARE, RING_TARGET = 0.99, 0.9, 1.1
 # Not an allocator: rings whose blocks the program places itself, as evenly as can be. What they cost is the machine's.
@@ -73,9 +86,9 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def knows(library: Path, option: str, program: Path) -> bool:
+def knows(allocator: Allocator, option: str, program: Path) -> bool:
     """Whether this library has the option: it warns of those that it does not know."""
-    environment = {"LD_PRELOAD": str(library), "COFFER_CONF": option}
+    environment = {"LD_PRELOAD": str(allocator.library), allocator.variable: option}
     done = subprocess.run([program, "high=64", "count=1"], env=environment, capture_output=True, text=True, check=True)
     return not done.stderr
 
@@ -83,10 +96,9 @@ def knows(library: Path, option: str, program: Path) -> bool:
 def add_variants(allocators: list[Allocator], build_dir: Path) -> list[Allocator]:
     result = list(allocators)
     for allocator in allocators:
-        if allocator.name == "coffer" and allocator.library:
-            survey_program = build_dir.resolve() / "libexec" / "coffer" / "survey"
-            result += [Allocator(name, allocator.library, options) for name, options in VARIANTS.items()
-                       if knows(allocator.library, options, survey_program)]
+        survey_program = build_dir.resolve() / "libexec" / "coffer" / "survey"
+        result += [Allocator(name, allocator.library, options) for name, (of, options) in VARIANTS.items()
+                   if of == allocator.name and knows(allocator, options, survey_program)]
     return result
 
 
@@ -306,7 +318,11 @@ def main() -> int:
     arguments = parse_arguments()
     settings = Settings(arguments.build_dir, arguments.rounds, arguments.scale)
     os.environ["COFFER_BUILD_DIR"] = str(arguments.build_dir.resolve())
-    allocators = add_variants(choose_allocators(arguments.peers, arguments.build_dir), arguments.build_dir)
+    chosen = choose_allocators(arguments.peers, arguments.build_dir)
+    if not arguments.peers:
+        chosen += find([name for name in PAPERS if (arguments.build_dir / "lib" / f"lib{name}.so").exists()],
+                       arguments.build_dir)
+    allocators = add_variants(chosen, arguments.build_dir)
     rows, simulated_rows = (choose_rows(some, arguments.only) for some in (ROWS, [*ROWS, *SIMULATED_ONLY]))
     programs = [row for row in choose_rows(PROGRAMS, arguments.only)]
     for row in programs:

@@ -30,22 +30,35 @@ PEERS = {
 CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc5"]
 OURS = {"coffer": "lib/libcoffer.so", "nocheck": "lib/variants/libcoffer_nocheck.so"}
 NAMES = ["glibc", *PEERS, *OURS]
+# The papers' own, built over the same ground as Coffer (docs/papers.md), and the papers.
+PAPERS = {
+    "hoard": "Berger and others, ASPLOS 2000",
+    "scalloc": "Aigner and others, OOPSLA 2015",
+    "cif": "Afek and others, ISMM 2011",
+}
+VARIABLES = ["COFFER_CONF", *(f"{name.upper()}_CONF" for name in PAPERS)]
 
 
 @dataclass(frozen=True)
 class Allocator:
     name: str
     library: Path | None  # None: the C library's own
-    options: str = ""  # of COFFER_CONF, after the caller's own
+    options: str = ""  # of its variable, after the caller's own
+
+    @property
+    def variable(self) -> str:
+        """Where its options come from."""
+        match = re.match(r"lib(\w+)\.so", self.library.name) if self.library else None
+        return f"{match[1].upper()}_CONF" if match and match[1] in PAPERS else "COFFER_CONF"
 
     def environment(self) -> dict[str, str]:
-        """A small one, so that nothing set for the caller's shell changes an allocator. COFFER_CONF is let through:
-        options are there to be measured."""
-        keep = {name: os.environ[name] for name in ("PATH", "COFFER_CONF") if name in os.environ}
+        """A small one, so that nothing set for the caller's shell changes an allocator. COFFER_CONF and its like are
+        let through: options are there to be measured."""
+        keep = {name: os.environ[name] for name in ("PATH", *VARIABLES) if name in os.environ}
         if self.library:
             keep["LD_PRELOAD"] = str(self.library)
         if self.options:
-            keep["COFFER_CONF"] = ",".join(filter(None, [keep.get("COFFER_CONF"), self.options]))
+            keep[self.variable] = ",".join(filter(None, [keep.get(self.variable), self.options]))
         return keep
 
     def program_environment(self, home: Path) -> dict[str, str]:
@@ -98,14 +111,15 @@ def find(names: list[str], build_dir: Path) -> list[Allocator]:
             if not library.exists():
                 raise BenchError(f"{library} is missing: coffer bench peers builds it")
             result.append(Allocator(name, library))
-        elif name in OURS:
-            library = build_dir.resolve() / OURS[name]
+        elif name in OURS or name in PAPERS:
+            library = build_dir.resolve() / OURS.get(name, f"lib/lib{name}.so")
             if not library.exists():
                 raise BenchError(f"{library} is missing: build it first")
             result.append(Allocator(name, library))
         else:
-            raise BenchError(f"no allocator is called {name}; there are: {' '.join([*NAMES, *CRATES])}, and any "
-                             "library by its path, with a slash")
+            known = " ".join([*NAMES, *CRATES, *PAPERS])
+            raise BenchError(f"no allocator is called {name}; there are: {known}, and any library by its path, with a "
+                             "slash")
     return result
 
 

@@ -3,6 +3,7 @@ paths of rows.py, placement on cache indices, and real programs."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import shutil
 from collections.abc import Iterable
@@ -66,6 +67,7 @@ def index_workload(row: index_rows.Row, settings: Settings) -> Workload:
         threads=int(row.arguments.get("threads", 1)),
         row=row if row.steps else None,
         what=row.program,
+        with_papers=True,
     )
 
 
@@ -170,6 +172,8 @@ def choose(settings: Settings, only: str = "", groups: str = "") -> tuple[list[W
         if (not wanted_groups or workload.group in wanted_groups)
         and (not texts or any(text in workload.name for text in texts))
     ]
+    if settings.with_papers:
+        found = [dataclasses.replace(workload, with_papers=True) for workload in found]
     if not found:
         raise BenchError("no workload has such a name; `coffer bench list` shows them")
     names = [workload.name for workload in found]

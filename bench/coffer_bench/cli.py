@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import signal
 import sys
 from collections.abc import Callable
@@ -24,6 +25,26 @@ BUILD = typer.Option("--build-dir", envvar="COFFER_BUILD_DIR", help="Where progr
 BuildDir = Annotated[Path, BUILD]
 DEFAULT_BUILD = Path(__file__).resolve().parents[2] / "build"
 INTERRUPTED = 130
+
+
+def finite(value: float | None) -> float | None:
+    """Of every number with a point: nan is neither below a limit nor above it."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no number that can be used here")
+    return value
+
+
+def positive(value: float | None) -> float | None:
+    if finite(value) is not None and value <= 0:
+        raise typer.BadParameter(f"{value:g} is not above 0")
+    return value
+
+
+def listed(value: str | None) -> str | None:
+    """What is given must name something: a script's empty variable shall not stand for everything."""
+    if value is not None and not all(part.strip() for part in value.split(",")):
+        raise typer.BadParameter(f"'{value}' has an empty entry")
+    return value
 
 
 def beside(results: Path) -> Path:
@@ -71,14 +92,21 @@ def bench(
     ] = False,
     only: Annotated[str, typer.Option(metavar="TEXT;TEXT", help="Workloads whose name contains one of these.")] = "",
     groups: Annotated[str, typer.Option(metavar="NAMES", help="Workloads of these groups; `list` shows them.")] = "",
-    names: Annotated[str, typer.Option("--allocators", metavar="NAMES", help="Default: all that are installed.")] = "",
-    threads: Annotated[str, typer.Option(metavar="N,N", help="Thread counts, instead of 1, 2, 4 … processors.")] = "",
+    names: Annotated[
+        Optional[str],
+        typer.Option("--allocators", metavar="NAMES", callback=listed, help="Default: all that are installed."),
+    ] = None,
+    threads: Annotated[
+        Optional[str],
+        typer.Option(metavar="N,N", callback=listed, help="Thread counts, instead of 1, 2, 4 … processors."),
+    ] = None,
     rounds: Annotated[Optional[int], typer.Option(min=1, help="At most; default 7, quick 3.")] = None,
     minutes: Annotated[
-        Optional[float], typer.Option(help="Ends then, with fewer rounds; default 55, quick 4.5.")
+        Optional[float], typer.Option(callback=positive, help="Ends then, with fewer rounds; default 55, quick 4.5.")
     ] = None,
     scale: Annotated[
-        float, typer.Option(envvar="SCALE", min=1e-4, help="Shrinks the experiments; the report says so.")
+        float,
+        typer.Option(envvar="SCALE", min=1e-4, callback=finite, help="Shrinks the experiments; the report says so."),
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the order of allocators.")] = 1,
     clock: Annotated[str, typer.Option(help="wall; or cpu, for a machine that does other work.")] = "wall",
@@ -95,8 +123,8 @@ def bench(
                 quick,
                 only,
                 groups,
-                names,
-                threads,
+                names or "",
+                threads or "",
                 rounds,
                 minutes,
                 scale,
@@ -209,8 +237,10 @@ def compare(
     new: Annotated[str, typer.Argument(help="Another of the same kind.")],
     only: Annotated[str, typer.Option(metavar="TEXT;TEXT", help="Workloads whose name contains one of these.")] = "",
     rounds: Annotated[int, typer.Option(min=2, help="Of two libraries or commits.")] = 9,
-    minutes: Annotated[float, typer.Option(help="Of two libraries or commits: at most.")] = 10,
-    threshold: Annotated[float, typer.Option(help="Smaller differences are left out, in percent.")] = 2.0,
+    minutes: Annotated[float, typer.Option(callback=positive, help="Of two libraries or commits: at most.")] = 10,
+    threshold: Annotated[
+        float, typer.Option(min=0, callback=finite, help="Smaller differences are left out, in percent.")
+    ] = 2.0,
     clock: Annotated[str, typer.Option(help="wall or cpu.")] = "cpu",
     build_dir: BuildDir = DEFAULT_BUILD,
 ) -> None:

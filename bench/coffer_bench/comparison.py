@@ -199,8 +199,11 @@ def ratio_of_medians(above: Sequence[float], below: Sequence[float]) -> Estimate
 
 
 def of_builds(old: str, new: str, options: Options, console: Console) -> list[Change]:
-    pair = [Allocator("old", library(old, options, console)), Allocator("new", library(new, options, console))]
+    from coffer_bench.session import require_programs
+
     settings = Settings(options.build_dir.resolve(), quick=True)
+    require_programs(settings)
+    pair = [Allocator("old", library(old, options, console)), Allocator("new", library(new, options, console))]
     workloads, _ = catalogue.choose(settings, options.only, "" if options.only else ",".join(GROUPS))
     path = options.build_dir / "bench" / "results" / "compare.jsonl"
     writer = samples.Writer(path)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coffer_bench import counts, simulate
-from coffer_bench.allocators import TOP, Allocator
+from coffer_bench.allocators import PAPERS, TOP, Allocator
 from coffer_bench.callgrind import require_tools
 from coffer_bench.workload import Settings, Workload
 from coffer_bench.errors import BenchError
@@ -160,19 +160,21 @@ def tasks(allocators: list[Allocator], workloads: list[Workload], settings: Sett
         valgrind = False
     for case in counts.CASES if valgrind else ():
         for one in allocators:
+            if one.name in PAPERS and not settings.with_papers:
+                continue
             if not settings.quick or case.name in QUICK_CASES:
                 yield Task("instructions", case.name, one.name, partial(take_instructions, case, one, settings), True)
     for workload in workloads:
-        for one in allocators:
+        for one in filter(workload.takes, allocators):
             if workload.row and simulate.can_simulate(workload.row):
                 yield Task("misses", workload.name, one.name, partial(take_simulated, workload, one, settings))
     for workload in workloads:
         wanted = not settings.quick or workload.name.startswith(QUICK_LATENCIES)
-        for one in allocators:
+        for one in filter(workload.takes, allocators):
             if workload.latency and wanted:
                 yield Task("latency", workload.name, one.name, partial(take_latencies, workload, one))
     for workload in workloads if valgrind else ():
-        for one in allocators:
+        for one in filter(workload.takes, allocators):
             if workload.traced and not settings.quick:
                 yield Task("misses", workload.name, one.name, partial(take_misses, workload, one), True)
 

@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 
 from coffer_bench import processes
-from coffer_bench.allocators import CRATES, OURS, PEERS, TOP, Allocator, crate_library, run
+from coffer_bench.allocators import CRATES, OURS, PAPERS, PEERS, TOP, Allocator, crate_library, run
 from coffer_bench.errors import BenchError
 
 SOURCES = TOP / "bench" / "peers"
@@ -90,6 +90,8 @@ def version(allocator: Allocator, build_dir: Path) -> str:
         ((crate, wanted),) = manifest["dependencies"].items()
         library = manifest["package"].get("metadata", {}).get("library", "")
         return f"{library}{', ' if library else ''}{crate} {wanted['version'].removeprefix('=')}"
+    if allocator.name in PAPERS:
+        return PAPERS[allocator.name]
     if allocator.name in OURS:
         header = (TOP / "include" / "coffer" / "coffer.h").read_text()
         return ".".join(re.findall(r"^#define COFFER_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header, re.MULTILINE))

@@ -72,7 +72,8 @@ class Run:
         return [
             allocator
             for allocator in shuffled(self.allocators, self.seed, workload.name, number)
-            if (workload.name, allocator.name, number) not in self.done
+            if workload.takes(allocator)
+            and (workload.name, allocator.name, number) not in self.done
             and (workload.name, allocator.name) not in self.failed
         ]
 
@@ -102,7 +103,7 @@ class Run:
         try:
             workload.prepare()
         except BenchError as error:
-            for allocator in self.allocators:
+            for allocator in filter(workload.takes, self.allocators):
                 self.fail(workload, allocator, f"its inputs: {error}", 0.0)
 
     def sample(self, workload: Workload, allocator: Allocator, number: int) -> None:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from coffer_bench import allocators, catalogue, passes, peers
-from coffer_bench.allocators import CRATES, PEERS, TOP, Allocator
+from coffer_bench.allocators import CRATES, PAPERS, PEERS, TOP, Allocator
 from coffer_bench.errors import BenchError
 from coffer_bench.runner import Limits, Run
 from coffer_bench.samples import FORMAT, Record, Writer
@@ -21,7 +21,7 @@ from coffer_bench.workload import GROUPS, Settings, Workload
 if TYPE_CHECKING:
     from coffer_bench.cli import Options
 
-ALL_NAMES = ["coffer", "glibc", *PEERS, *CRATES]
+ALL_NAMES = ["coffer", "glibc", *PEERS, *CRATES, *PAPERS]
 # Of a run's time, that may go into what is measured once.
 PASSES_SHARE = 0.35
 
@@ -98,7 +98,13 @@ def bar(console: Console) -> Progress:
 def run(options: Options, console: Console) -> None:
     from coffer_bench import report, summary
 
-    settings = Settings(options.build_dir.resolve(), options.quick, options.scale, options.threads)
+    settings = Settings(
+        options.build_dir.resolve(),
+        options.quick,
+        options.scale,
+        options.threads,
+        with_papers=any(name in options.names for name in PAPERS),
+    )
     require_programs(settings)
     chosen = choose_allocators(options.names, options.build_dir, console)
     for allocator in chosen:
@@ -202,6 +208,7 @@ def show_list(quick: bool, build_dir: Path, console: Console) -> None:
 
 def show_peers(check: bool, build_dir: Path, console: Console) -> None:
     """Every peer is tried; one that is missing or not loaded is an error in the end."""
+    require_programs(Settings(build_dir.resolve()))
     if not check:
         install("peers")
         built, missing = peers.build(build_dir)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coffer_bench import index_rows
+from coffer_bench.allocators import PAPERS as PAPER_ALLOCATORS
 from coffer_bench.allocators import Allocator
 
 Figures = dict[str, float | str]
@@ -58,6 +59,11 @@ class Workload:
     # Uses no allocator: stands beside the others in the paper's figure, and in no mean.
     baseline: bool = False
     most_rounds: int = 1000  # more would say little for the time that they take
+    # Shows what an idea of the papers is worth: run under their own allocators, too, though nobody named them.
+    with_papers: bool = False
+
+    def takes(self, allocator: Allocator) -> bool:
+        return self.with_papers or allocator.name not in PAPER_ALLOCATORS
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class Settings:
     scale: float = 1.0  # of everything, beyond what quick does
     threads: tuple[int, ...] = ()  # empty: what each workload says, as far as there are processors
     timeout: float = 90.0
+    with_papers: bool = False  # the papers' allocators in every workload: they were named
 
     @property
     def bench_dir(self) -> Path:

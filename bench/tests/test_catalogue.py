@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -189,3 +190,24 @@ def test_what_fails_once_does_not_end_the_rest() -> None:
     assert [record["kind"] for record in records] == ["instructions", "failure", "failure", "latency"]
     assert [record.get("pass") for record in records] == [None, "instructions", "misses", None]
     assert not list(passes.run_tasks(tasks, 2, lambda: True))
+
+
+def test_the_papers_allocators_are_in_the_rows_about_the_cache(tmp_path: Path) -> None:
+    """Where nobody named them; named, they are in all."""
+    cif = Allocator("cif", tmp_path / "libcif.so")
+    settings = workload.Settings(BUILD, quick=True)
+    rows, _ = catalogue.choose(settings)
+    taken = {row.name for row in rows if row.takes(cif)}
+    assert taken == {row.name for row in rows if row.group == workload.INDEX} and len(taken) > 3
+    assert all(row.takes(GLIBC) for row in rows)
+    rows, _ = catalogue.choose(dataclasses.replace(settings, with_papers=True))
+    assert all(row.takes(cif) for row in rows)
+    chosen = [task for task in passes.tasks([GLIBC, cif], rows, settings) if task.allocator == "cif"]
+    assert chosen and all(task.kind != "instructions" for task in chosen)
+
+
+def test_options_go_to_the_allocators_own_variable(tmp_path: Path) -> None:
+    for name, variable in (("coffer", "COFFER_CONF"), ("coffer_nocheck", "COFFER_CONF"), ("cif", "CIF_CONF")):
+        one = Allocator("x", tmp_path / f"lib{name}.so", "colours:64")
+        assert one.environment()[variable] == "colours:64"
+    assert peers.version(Allocator("cif", tmp_path / "libcif.so"), BUILD).endswith("ISMM 2011")

@@ -111,6 +111,37 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
         run([*arguments(tmp_path), *more], status=2)
 
 
+@pytest.mark.parametrize(("more", "words"), [
+    (["--minutes", "nan"], "nan is no number"),
+    (["--minutes", "inf"], "inf is no number"),
+    (["--minutes", "0"], "0 is not above 0"),
+    (["--minutes", "-1"], "-1 is not above 0"),
+    (["--scale", "nan"], "Invalid value for '--scale'"),
+    (["--allocators", ""], "'' has an empty entry"),
+    (["--allocators", "coffer,,glibc"], "'coffer,,glibc' has an empty entry"),
+    (["--threads", ""], "'' has an empty entry"),
+    (["--threads", "1,"], "'1,' has an empty entry"),
+    (["compare", "a", "b", "--minutes", "nan"], "nan is no number"),
+    (["compare", "a", "b", "--threshold", "nan"], "Invalid value for '--threshold'"),
+    (["compare", "a", "b", "--threshold", "-1"], "Invalid value for '--threshold'"),
+])
+def test_values_that_mean_nothing(tmp_path: Path, more: list[str], words: str) -> None:
+    """Before anything is measured."""
+    results = [] if more[0] == "compare" else ["--results", str(tmp_path / "samples.jsonl")]
+    done = run([str(COMMAND), "bench", *more, *results], status=2)
+    assert words in " ".join(re.sub("[│╭╮╰╯─]", " ", done.stderr).split()), done.stderr
+    assert not (tmp_path / "samples.jsonl").exists()
+
+
+def test_programs_that_are_not_built(tmp_path: Path) -> None:
+    """One line that says how to build them, and not one a peer about a file of ours."""
+    library = str(BUILD / "lib" / "libcoffer.so")
+    for words in (["peers", "--check"], ["compare", library, library]):
+        done = run([str(COMMAND), "bench", *words, "--build-dir", str(tmp_path)], status=2)
+        assert "has no programs: make bench builds them" in done.stderr and len(done.stderr.splitlines()) == 1
+        assert not done.stdout.strip()
+
+
 def test_a_library_that_is_not_loaded_ends_the_run(tmp_path: Path) -> None:
     """A build directory whose libcoffer.so is no library."""
     for name in ("bench", "libexec"):

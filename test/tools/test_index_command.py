@@ -158,6 +158,11 @@ def test_what_cannot_be_done_is_said(arguments: list[str], message: str) -> None
     assert error.startswith("coffer: ") and message in error and "Traceback" not in error
 
 
+@pytest.mark.parametrize("limit", [["--least-mean", "nan"], ["--least", "nan"], ["--least", "1.5"], ["--least", "-1"]])
+def test_a_limit_that_means_nothing(limit: list[str]) -> None:
+    assert "Invalid value" in run("index", "glibc", "--high", "64", *limit, status=2)
+
+
 @pytest.mark.parametrize(("program", "arguments", "message"), [
     ("survey", ["low=0"], "bad range of sizes"),
     ("survey", ["low=128", "high=64"], "bad range of sizes"),

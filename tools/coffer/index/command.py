@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -29,6 +30,13 @@ ALLOCATORS = (
 )
 
 
+def not_nan(value: float) -> float:
+    """A limit that nothing can miss is none, and a test with it tests nothing."""
+    if math.isnan(value):
+        raise typer.BadParameter("nan is no limit")
+    return value
+
+
 def index(
     allocators: Annotated[Optional[list[str]], typer.Argument(help=ALLOCATORS, show_default="coffer")] = None,
     addresses: Annotated[Optional[list[Path]], typer.Option(
@@ -48,8 +56,10 @@ def index(
     size: Annotated[Optional[list[int]], typer.Option(help="Shows the indices of this size, too.")] = None,
     plot_file: Annotated[Optional[Path], typer.Option("--plot", help="Draws a picture: .svg, .png, .pdf.")] = None,
     json_file: Annotated[Optional[Path], typer.Option("--json", help="Writes every figure.")] = None,
-    least_mean: Annotated[float, typer.Option(help="Fails if the mean share of a survey is less.")] = 0,
-    least: Annotated[float, typer.Option(help="Fails if the share of a size is less.")] = 0,
+    least_mean: Annotated[float, typer.Option(
+        min=0, max=1, callback=not_nan, help="Fails if the mean share of a survey is less.")] = 0,
+    least: Annotated[float, typer.Option(
+        min=0, max=1, callback=not_nan, help="Fails if the share of a size is less.")] = 0,
 ) -> None:
     """How evenly an allocator's blocks fall on the cache: the survey of paper 3."""
     if plot_file:
