@@ -123,6 +123,26 @@ void place(Heap* heap, Span* span, SpanState from) {
   if (!push_ring(heap, span, free_bytes)) give_up(heap, span, SpanState::reusable);
 }
 
+bool recount(Heap* heap, Span* span) {
+  if (!stands_on_ring(heap, span)) return false;
+  const u32 capacity = span->capacity.get();
+  const u32 local = local_count(span);
+  const u32 own = local + absent_count(span);
+  // relaxed: remote frees make it more, and are counted at the next event.
+  const u32 free = own + load_word(span, relaxed).count();
+  // The blocks that others can still free, and have freed, are capacity - own. relaxed: the owner's own.
+  if (free >= capacity || span->claim_at.load(relaxed) > capacity - own) return false;
+  const u32 free_bytes = free * span->block_bytes.get();
+  const usize kept = heap->slack.get() - span->ring_slack.get();
+  const auto& options = config::options();
+  // relaxed: as in place.
+  const usize budget = slack_budget(options.slack, heap->held.load(relaxed)) + lonely_slack();
+  if (!within_slack(kept, free_bytes, budget) || kept > options.free_limit) return false;
+  set_countdown(span, local, frees_to_event(capacity, free));
+  set_ring_slack(heap, span, free_bytes);
+  return true;
+}
+
 void take_mail(Heap* heap) {
   // relaxed: only whether to look.
   const u64 seen = heap->mailbox.load(relaxed);

@@ -16,7 +16,10 @@ bool take_over(Heap* heap, Span* span);
 // which is nobody's hot span any more: keeps it as reusable, hands it on, or ends it, as emptiness and slack say. Does
 // nothing if somebody else claims it first. Inside its bracket.
 void place(Heap* heap, Span* span, SpanState from);
-// The same, but it is handed on or ended in any case.
+// The shortest way through place, and by far the commonest: a reusable span that stands on the ring, stays there, and
+// whose claim needs no lowering, has its free bytes counted anew. false: place has to decide.
+bool recount(Heap* heap, Span* span);
+// As place, but it is handed on or ended in any case.
 void give_up(Heap* heap, Span* span, SpanState from);
 
 // Takes the spans that remote frees claimed for this heap.

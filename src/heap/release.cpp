@@ -140,8 +140,10 @@ void local_event(Span* span, Heap* heap) {
   // relaxed: the owner acts on states that only it changes, or somebody's claim, and then a CAS decides.
   const SpanState state = load_word(span, relaxed).state();
   switch (state) {
-    case SpanState::floating:
     case SpanState::reusable:
+      if (recount(heap, span)) break;
+      [[fallthrough]];
+    case SpanState::floating:
       place(heap, span, state);
       break;
     case SpanState::hot:

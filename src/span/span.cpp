@@ -126,20 +126,32 @@ void end_span(Span* span) {
 
 Block* cut_page(Span* span, bool* zero) {
   Block* head = nullptr;
+  Block* last = nullptr;
+  u32 blocks = 0;
   u64 absent = span->absent.get();
+  const u32 cut = span->cut.get();
+  const u32 most = most_cut_at_once(span->block_bytes.get());
   const u32 start = start_block(span);
   const u64 from_start = ~low_mask(static_cast<u32>((first_offset(span) + stride_of(span).offset(start)) / kCarvePage));
-  while (absent != 0 && head == nullptr) {
+  while (absent != 0 && blocks < most) {
     const u64 ahead = (absent & from_start) != 0 ? absent & from_start : absent;
-    absent &= ~(ahead & -ahead);
-    for_each_page(span, ahead & -ahead, [&](u32, u32 from, u32 to) {
-      const bool begins = span->cut.get() == 0 && from <= start && start < to;
-      head = link_blocks(span, from, begins ? start : from, to);
-      span->cut.set(span->cut.get() + (to - from));
-      *zero = span->pages_zero.get() != 0;
+    const u64 page_bit = ahead & -ahead;
+    // Old data is there already; a page that may be fresh is touched only when it is needed.
+    const u32 slot = lowest_bit(page_bit) / kPagesPerSlot;
+    if (head != nullptr && ((span->dirty_slots_at_start.get() >> slot) & 1) == 0) break;
+    absent &= ~page_bit;
+    for_each_page(span, page_bit, [&](u32, u32 from, u32 to) {
+      const u32 first = cut == 0 && from <= start && start < to ? start : from;
+      Block* const list = link_blocks(span, from, first, to);
+      (head == nullptr ? head : last->next) = list;
+      last = block_at(span, first > from ? first - 1 : to - 1);
+      blocks += to - from;
     });
   }
   span->absent.set(absent);
+  if (head == nullptr) return nullptr;
+  span->cut.set(cut + blocks);
+  *zero = span->pages_zero.get() != 0;
   return head;
 }
 
