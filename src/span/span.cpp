@@ -31,6 +31,14 @@ void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
   span->use.store(first, relaxed);
 }
 
+// Cutting page by page, a class of large blocks would come to the slow path for each one or two of them.
+constexpr u32 most_cut_at_once(u32 block_bytes) {
+  constexpr u32 kBlocks = 8, kBytes = 32 * 1024;
+  const u32 blocks = kBytes / block_bytes;
+  return blocks < 1 ? 1 : blocks < kBlocks ? blocks : kBlocks;
+}
+static_assert(most_cut_at_once(16) == 8 && most_cut_at_once(4096) == 8 && most_cut_at_once(32768) == 1);
+
 // Links the blocks from .. to - 1 in address order, from `first` on, and then those before it.
 Block* link_blocks(const Span* span, u32 from, u32 first, u32 to) {
   Block* head = block_at(span, first);

@@ -121,17 +121,10 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start = Start::coloure
 void end_span(Span* span);
 
 // Cuts the next absent page that a block starts in, in address order from the page that the span's colour says, and on
-// from the first; of slots that were resident before, the pages behind it, too, up to most_cut_at_once blocks. Returns
+// from the first; of slots that were resident before, the pages behind it, too, up to a few blocks. Returns
 // the blocks as a list, nullptr when no absent page is left. *zero tells whether the blocks are zero but for their
 // links. Owner only.
 Block* cut_page(Span* span, bool* zero);
-// Cutting page by page, a class of large blocks would come to the slow path for each one or two of them.
-constexpr u32 most_cut_at_once(u32 block_bytes) {
-  constexpr u32 kBlocks = 8, kBytes = 32 * 1024;
-  const u32 blocks = kBytes / block_bytes;
-  return blocks < 1 ? 1 : blocks < kBlocks ? blocks : kBlocks;
-}
-static_assert(most_cut_at_once(16) == 8 && most_cut_at_once(4096) == 8 && most_cut_at_once(32768) == 1);
 
 // --- The remote word. ---
 
