@@ -52,6 +52,9 @@ void keep_locked(void* address, usize length);
 // false: the kernel refused; content is unchanged or zero, page by page.
 bool purge(void* address, usize length);
 
+// The opposite of commit: the range is reserved again, without access and without memory. false: nothing changed.
+bool decommit(void* address, usize length);
+
 // Moves the pages of [from, from + length) to [to, to + length), both inside reservations and committed; `from` stays
 // committed and reads as zero. false: the kernel cannot; nothing moved.
 bool move_pages(void* from, void* to, usize length);

@@ -21,6 +21,7 @@ bool on_fork(void (*prepare)(), void (*parent)(), void (*child)());
 void keep_locked(void* address, usize length);
 bool purge(void* address, usize length);
 bool move_pages(void* from, void* to, usize length);
+bool decommit(void* address, usize length);
 bool remap(void* address, usize length);
 void* map(usize length, usize alignment);
 void* grow(void* address, usize length, usize wanted);
@@ -175,6 +176,11 @@ void* grow(void* address, usize length, usize wanted) {
   void* const got = later(os_linux::grow(address, length, wanted));
   if (got == nullptr) g_reserved.subtract(wanted - length);
   return got;
+}
+
+// Of the same kind: a fresh mapping over an old one.
+bool decommit(void* address, usize length) {
+  return !refuse(fake::kRemap) && later(os_linux::decommit(address, length));
 }
 
 usize reservation_limit(usize wanted) {

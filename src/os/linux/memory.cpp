@@ -222,6 +222,15 @@ void* grow(void* address, usize length, usize wanted) {
   return got != MAP_FAILED ? got : nullptr;
 }
 
+// By a new mapping, which replaces the old one in one step: nobody else's can get in between. It loses the advice on
+// huge pages, which memory that cannot be touched does not need; but then it would not merge with what was reserved.
+bool decommit(void* address, usize length) {
+  KeepErrno keep;
+  if (mmap(address, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) return false;
+  madvise(address, length, MADV_NOHUGEPAGE);
+  return true;
+}
+
 void advise_huge_pages(void* address, usize length, HugePages advice) {
   KeepErrno keep;
   madvise(address, length, advice == HugePages::allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

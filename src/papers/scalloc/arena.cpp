@@ -1,0 +1,158 @@
+#include "papers/scalloc/arena.hpp"
+
+#include "base/bits.hpp"
+#include "os/os.hpp"
+#include "papers/common/gauge.hpp"
+#include "papers/scalloc/treiber_stack.hpp"
+
+namespace coffer::scalloc {
+
+namespace {
+
+constexpr usize kFewestSpans = 4;
+constexpr usize kWholeStep = usize{64} << 20;  // committed at a time where spans are not protected
+
+constexpr u32 kMostSpans = (1u << (kNumberBits - 1));
+constexpr u32 kBits = 64;
+
+// A bit for each of so many spans, zero. nullptr: no memory.
+void* make_map(usize spans, usize* bytes) {
+  const usize page = os::page_size();
+  *bytes = round_up(divide_up(spans, kBits) * sizeof(u64), page);
+  void* map = os::reserve(*bytes, page);
+  if (map == nullptr || os::commit(map, *bytes)) return map;
+  os::release(map, *bytes);
+  return nullptr;
+}
+
+}  // namespace
+
+bool Arena::start(const Parameters& parameters) {
+  const usize span = usize{1} << ceil_log2(parameters.virtual_span);
+  usize bytes = usize{1} << highest_bit(parameters.arena);
+  if (bytes / span > kMostSpans) bytes = span * kMostSpans;
+  // Alignment to the size takes twice that for a moment, which the part that limits leave to others can bear.
+  const usize limit = os::reservation_limit(bytes);
+  while (bytes > limit) bytes /= 2;
+  void* memory = nullptr;
+  void* map = nullptr;
+  usize map_bytes = 0;
+  for (; bytes >= kFewestSpans * span; bytes /= 2) {
+    memory = os::reserve(bytes, bytes);
+    if (memory == nullptr) continue;
+    map = make_map(bytes / span, &map_bytes);
+    if (map != nullptr) break;
+    os::release(memory, bytes);
+  }
+  if (map == nullptr) return false;
+  // Section 7: transparent huge pages interfere with on-demand paging, and are off but in one experiment.
+  os::advise_huge_pages(memory, bytes, parameters.huge ? os::HugePages::allow : os::HugePages::forbid);
+  os::name_mapping(memory, bytes, "scalloc arena");
+  papers::totals().reserved.add(bytes);
+  papers::totals().metadata.add(map_bytes);
+  made_ = static_cast<Atomic<u64>*>(map);
+  span_mask_ = span - 1;
+  span_shift_ = highest_bit(span);
+  spans_ = static_cast<u32>(bytes / span);
+  // A huge page is 2 MiB of memory in one mapping.
+  protect_ = parameters.protect && !parameters.huge;
+  base_ = reinterpret_cast<uptr>(memory);
+  bytes_ = bytes;
+  return true;
+}
+
+u32 Arena::take_number() {
+  if (COFFER_UNLIKELY(returned_count_.get() != 0)) {
+    LockGuard guard(returned_lock_);
+    const u32 count = returned_count_.get();
+    if (count != 0) {
+      returned_count_.set(count - 1);
+      return returned_[count - 1];
+    }
+  }
+  u32 taken = next_.load(relaxed);  // relaxed, here and below: a number, nothing is published by it
+  do {
+    if (taken >= spans_) return 0;
+  } while (!next_.compare_exchange(taken, taken + 1, relaxed, relaxed));
+  return taken + 1;
+}
+
+// Where more threads than kMostReturned fail at a time, address space is lost, never memory.
+void Arena::return_number(u32 number) {
+  LockGuard guard(returned_lock_);
+  const u32 count = returned_count_.get();
+  if (count == kMostReturned) return;
+  returned_[count] = number;
+  returned_count_.set(count + 1);
+}
+
+usize Arena::whole_pages(usize bytes) const { return round_up(bytes, os::page_size()); }
+
+// Makes [from, bytes) of a span readable and writable.
+bool Arena::commit(Span* span, usize from, usize bytes) {
+  return os::commit(reinterpret_cast<void*>(span->base() + from), bytes - from);
+}
+
+void Arena::note_made(u32 number) {
+  // release: pairs with the acquire in is_made.
+  made_[(number - 1) / kBits].fetch_or(u64{1} << (number - 1) % kBits, release);
+}
+
+bool Arena::is_made(u32 number) const {
+  // acquire: pairs with the release in note_made: the header can be read.
+  return (made_[(number - 1) / kBits].load(acquire) >> (number - 1) % kBits & 1) != 0;
+}
+
+Span* Arena::allocate_virtual_span(usize bytes) {
+  const u32 number = take_number();
+  if (number == 0) return nullptr;
+  Span* fresh = span(number);
+  const bool whole = !protect_ || number > kProtectedSpans;
+  const usize committed = whole ? virtual_span() : whole_pages(bytes);
+  // Steps of many spans: the first of a step commits it all. relaxed: whoever finds it too low commits once more, which
+  // is harmless.
+  if (!whole || committed_whole_.load(relaxed) < number) {
+    u32 spans = 1;
+    if (whole) {
+      spans = static_cast<u32>(divide_up(kWholeStep, virtual_span()));
+      if (spans > spans_ - number + 1) spans = spans_ - number + 1;
+    }
+    const usize wanted = usize{spans - 1} * virtual_span() + committed;
+    if (!commit(fresh, 0, wanted) && (spans == 1 || !commit(fresh, 0, committed))) {
+      return_number(number);
+      return nullptr;
+    }
+    // relaxed: as above. Numbers come in order, but for those that were returned.
+    if (whole && spans > 1) committed_whole_.store(number + spans - 1, relaxed);
+  }
+  papers::totals().held.add(committed);
+  fresh->committed.set(static_cast<u32>(committed));
+  note_made(number);
+  return fresh;
+}
+
+bool Arena::resize(Span* span, usize bytes) {
+  const usize wanted = whole_pages(bytes);
+  const usize now = span->committed.get();
+  if (!protect_ || now == virtual_span()) return true;
+  if (wanted > now) {
+    if (!commit(span, now, wanted)) return false;
+    papers::totals().held.add(wanted - now);
+  } else if (wanted < now) {
+    // It needs a mapping more if the kernel has none to give: then the rest stays as it is, purged but touchable.
+    if (!os::decommit(reinterpret_cast<void*>(span->base() + wanted), now - wanted)) return true;
+    papers::totals().held.subtract(now - wanted);
+  }
+  span->committed.set(static_cast<u32>(wanted));
+  return true;
+}
+
+bool Arena::madvise_span(Span* span) {
+  const usize page = os::page_size();
+  const usize bytes = whole_pages(real_span_bytes(span->real_span.get()));
+  if (bytes <= page || !os::purge(reinterpret_cast<void*>(span->base() + page), bytes - page)) return false;
+  span->purged.set(1);
+  return true;
+}
+
+}  // namespace coffer::scalloc
