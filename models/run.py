@@ -39,6 +39,9 @@ RING = "REUSE A=1,0,0,0 B=2,1,0,0 NEED=0,0,0,1"
 FORKER = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
 MIXED = "TAKE PURGE MAKE"
 SIGNAL = "TAKE PURGE FORK BY_PURGER"
+# A: lives, mallocs and frees of the owner's threads, B: of another LAB's, G: frees of one without a LAB.
+ADOPTED = "A=1,2,1 B=1,1,1 G=1"
+LOCAL_FREES = "A=1,3,2 B=1,0,1 G=0"
 
 # Hoard's threads of heaps 1, 2 and 1: mallocs, frees.
 HEAPS = "A=3,2 B=1,0 C=0,1"
@@ -130,6 +133,20 @@ MODELS = {
         plain={"a thread forks": HEAPS + " FORK"},
         faults={"FORK_LEAVES_GLOBAL": HEAPS + " FORK"},
         stops=True),
+    "scalloc_span": Model(
+        plain={
+            "owner, adopter, freer": ADOPTED,
+            "local frees of a floating span": LOCAL_FREES,
+            "a LAB lives again": "A=2,1,1 B=1,0,1 G=1",
+        },
+        faults={
+            **{name: ADOPTED for name in ["PUT_APART", "ONE_TRY", "NO_SETTLE", "NO_COUNTER", "DECIDE_FIRST"]},
+            "COUNT_FIRST": LOCAL_FREES,
+            "SAME_IDENTITY": "A=2,1,0 B=1,0,1 G=0",
+        }),
+    "scalloc_stack": Model(
+        plain={"two users, a trim": ""},
+        faults={name: "" for name in ["NO_TAG", "STALE_LINK", "LINK_LATE"]}),
 }
 # The same text with another end: here all threads run to theirs, and none may get stuck.
 SAME_TEXT = {"span_ends": "span_life", "mixed_fork": "mixed_span", "hoard_fork": "hoard"}
