@@ -142,4 +142,11 @@ begin
     end if;
   end process change;
 
+  -- Checked in every simulation, and proved (formal/free_buffer_formal.vhd).
+  default clock is rising_edge(clk_i);
+
+  credits : assert always rst_i = '0' -> count + reserved <= depth_g;
+  ranges  : assert always rst_i = '0' -> top <= depth_g - 1 and bottom <= depth_g - 1;
+  indices : assert always rst_i = '0' -> (bottom + count) mod depth_g = top;
+
 end architecture rtl;

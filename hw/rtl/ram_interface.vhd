@@ -50,7 +50,6 @@ architecture rtl of ram_interface is
   signal granted  : std_ulogic;
   signal fair     : std_ulogic;
   signal turns    : natural range 0 to turns_g;
-  signal others_wait : std_ulogic;
 
 begin
 
@@ -66,8 +65,7 @@ begin
       urgent_o    => urgent
     );
 
-  others_wait <= or_all(req_i and not dependent_i);
-  fair        <= '1' when turns = turns_g and others_wait = '1' else '0';
+  fair        <= '1' when turns = turns_g and or_all(req_i) = '1' else '0';
   granted     <= '1' when req = '0' and hold_i = '0' and (cpu_req_i = '0' or fair = '1') and or_all(req_i) = '1'
                  else '0';
 

