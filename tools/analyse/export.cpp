@@ -1,18 +1,14 @@
 #include "analyse/export.hpp"
 
-#include <cerrno>
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
-#include <cstring>
 #include <map>
 
 #include "analyse/json.hpp"
+#include "analyse/text_file.hpp"
 #include "replay/flat_map.hpp"
 
 namespace coffer::analyse {
 
-using trace::Error;
 using trace::Event;
 using trace::Op;
 using trace::Reader;
@@ -26,45 +22,6 @@ const char* const kNames[trace::kOps] = {"malloc",       "calloc",     "aligned"
                                          "thread_start", "thread_end", "fork",    "take",    "give",
                                          "figure",       "stack",      "lost"};
 const char* const kFigureNames[6] = {"", "resident", "live", "held", "allocator resident", "bound"};
-
-class TextFile {
- public:
-  explicit TextFile(const std::string& path) : path_(path) {
-    file_ = path == "-" ? stdout : std::fopen(path.c_str(), "we");
-    if (file_ == nullptr) fail();
-  }
-  ~TextFile() {
-    if (file_ != nullptr && file_ != stdout) std::fclose(file_);
-  }
-  TextFile(const TextFile&) = delete;
-  TextFile& operator=(const TextFile&) = delete;
-
-  [[gnu::format(printf, 2, 3)]] void put(const char* format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = std::vfprintf(file_, format, arguments);
-    va_end(arguments);
-    if (length < 0) fail();
-  }
-  void put_text(const std::string& text) {
-    if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail();
-  }
-  void close() {
-    const bool is_written = std::fflush(file_) == 0;
-    const int failure = errno;
-    std::FILE* const file = file_;
-    file_ = nullptr;
-    const bool is_closed = file == stdout || std::fclose(file) == 0;
-    if (!is_written) errno = failure;
-    if (!is_written || !is_closed) fail();
-  }
-
- private:
-  [[noreturn]] void fail() const { throw Error(path_ + ": " + std::strerror(errno)); }
-
-  std::string path_;
-  std::FILE* file_;
-};
 
 }  // namespace
 

@@ -156,6 +156,13 @@ void run(const std::string& command, Arguments& arguments) {
     const u64 least = arguments.number("least", 65536);
     arguments.done();
     return export_chrome(inputs[0], to, least);
+  } else if (command == "rt") {
+    const std::string policy = arguments.one("policy", "estranged");
+    const RtOptions options{policy == "knuth", arguments.number("heap", 1 << 20)};
+    arguments.done();
+    if (!options.is_knuth && policy != "estranged") throw Error("policy: knuth or estranged");
+    std::printf("%s\n", export_rt(inputs[0], to, options).c_str());
+    return;
   } else {
     throw Error("no command is called " + command);
   }
@@ -166,7 +173,7 @@ void run(const std::string& command, Arguments& arguments) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: trace survey|cut|filter|merge|anonymize|csv|chrome KEY=VALUE...\n");
+    std::fprintf(stderr, "usage: trace survey|cut|filter|merge|anonymize|csv|chrome|rt KEY=VALUE...\n");
     return 2;
   }
   try {

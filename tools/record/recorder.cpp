@@ -21,7 +21,8 @@ namespace {
 
 constinit Thread g_none{};  // the state of threads that have none; never written
 pthread_key_t g_key;
-constexpr u64 kFiguresEvery = 50'000'000;         // nanoseconds
+constexpr u64 kFiguresEvery = 50'000'000;         // nanoseconds, at least
+constexpr u64 kFiguresShare = 256;                // and of so many parts of the time they may take one
 constexpr u64 kCollectorTimeout = 3'000'000'000;  // without a sign of life
 constexpr u32 kRoom = trace::kMaxRecord + 8;
 
@@ -250,6 +251,9 @@ void put_figures(Thread* thread) {
   if (now < seen || !due.compare_exchange_strong(seen, now + kFiguresEvery, std::memory_order_relaxed)) return;
   struct coffer_stats stats{};
   if (g_next.coffer_stats(&stats, sizeof stats) != 0) return;
+  const u64 took = kernel_ns() - now;
+  // relaxed: as above.
+  if (took * kFiguresShare > kFiguresEvery) due.store(now + took * kFiguresShare, std::memory_order_relaxed);
   put(thread, plain(Op::figure, stats.live, static_cast<u8>(trace::Figure::live)));
   put(thread, plain(Op::figure, stats.held, static_cast<u8>(trace::Figure::held)));
   put(thread, plain(Op::figure, stats.resident, static_cast<u8>(trace::Figure::allocator_resident)));

@@ -157,8 +157,9 @@ std::vector<PlanStep> Compiler::with_threads(Plan& plan) const {
   std::vector<const Thread*> by_start, by_end;
   for (std::size_t i = 1; i < threads_.size(); ++i) by_start.push_back(&threads_[i]);
   by_end = by_start;
-  std::stable_sort(by_end.begin(), by_end.end(),
-                   [](const Thread* a, const Thread* b) { return a->last_sequence < b->last_sequence; });
+  std::sort(by_end.begin(), by_end.end(), [](const Thread* a, const Thread* b) {
+    return a->last_sequence != b->last_sequence ? a->last_sequence < b->last_sequence : a->index < b->index;
+  });
   std::vector<PlanStep> steps;
   u64 copied = 0, sequence = main.first_sequence, alive = 1;
   // As push() does, for a sequence that steps of both origins share.

@@ -169,9 +169,10 @@ void Player::allocate(Worker& worker, const PlanStep& step) {
   if (block == nullptr && size != 0) fail(worker, "gave no memory");
   if ((reinterpret_cast<uintptr_t>(block) & ((uintptr_t{1} << step.other) - 1)) != 0) fail(worker, "is not aligned");
   if (block != nullptr && step.kind() == Step::calloc) check_zero(worker, static_cast<const char*>(block), size);
-  fill(worker, step.slot, block, block == nullptr ? 0 : size, 0);
-  // Relaxed: a figure of ours, that take_sample() reads.
+  // Before the block can be freed by another thread, so that no sum is below 0. Relaxed: a figure of ours, that
+  // take_sample() reads; the slot's release and acquire order it with the taker's.
   worker.live.store(worker.live.load(std::memory_order_relaxed) + size, std::memory_order_relaxed);
+  fill(worker, step.slot, block, block == nullptr ? 0 : size, 0);
 }
 
 void Player::reallocate(Worker& worker, const PlanStep& step, size_t old_size) {
@@ -186,9 +187,9 @@ void Player::reallocate(Worker& worker, const PlanStep& step, size_t old_size) {
   worker.latency[kReallocate].add(ticks);
   if (block == nullptr && size != 0) fail(worker, "gave no memory");
   if (size >= 8) check_tag(worker, from, value, "lost what was in the block", block);
-  fill(worker, step.other, block, block == nullptr ? 0 : size, old_size);
   // Relaxed: as above.
   worker.live.store(worker.live.load(std::memory_order_relaxed) + size - old_size, std::memory_order_relaxed);
+  fill(worker, step.other, block, block == nullptr ? 0 : size, old_size);
 }
 
 void Player::release(Worker& worker, const PlanStep& step) {
@@ -236,6 +237,8 @@ void Player::take_sample(u32 number, u64 sequence) {
   u64 live = 0;
   // Relaxed: a figure, of some moment near this one.
   for (size_t i = 0; i < head_.threads; ++i) live += workers_[i].live.load(std::memory_order_relaxed);
+  // One may be read before it allocated what another had freed when that was read.
+  if (live > ~u64{0} / 2) live = 0;
   const size_t tables = bench::Memory::now().page_tables;
   // Relaxed: only the highest is wanted, and only in the end.
   if (tables > most_tables_.load(std::memory_order_relaxed)) most_tables_.store(tables, std::memory_order_relaxed);

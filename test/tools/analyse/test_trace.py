@@ -231,3 +231,56 @@ def test_names_of_call_sites(tmp_path: Path) -> None:
     symbols.resolve([1, 2, 3])
     assert [str(frame) for frame in symbols.stack(1)] == ["first (two.c:1)", "lib.so+0x2010"]
     assert symbols.name(2) == "0x99990000" and "not in the trace" in symbols.name(3)
+
+
+class Knuth:
+    """The buddy system of rt/vectors/README.md, anew."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.free = size, {size: [0]}
+        self.taken: dict[int, int] = {}
+
+    def alloc(self, request: int) -> int:
+        wanted = 16
+        while wanted < request + 4:
+            wanted *= 2
+        found = next((size for size in sorted(self.free) if size >= wanted and self.free[size]), 0)
+        if not found:
+            return 0xFFFFFFFF
+        place = self.free[found].pop(0)
+        while found > wanted:
+            found //= 2
+            self.free.setdefault(found, []).insert(0, place + found)
+        self.taken[place] = found
+        return place + 4
+
+    def give_back(self, address: int) -> None:
+        place = address - 4
+        size = self.taken.pop(place)
+        while size < self.size and place ^ size in self.free.get(size, []):
+            self.free[size].remove(place ^ size)
+            place, size = place & ~size, size * 2
+        self.free.setdefault(size, []).insert(0, place)
+
+
+def test_rt_vectors_have_the_answers_of_a_buddy_system(traces: dict[str, Path], tmp_path: Path) -> None:
+    out = tmp_path / "vectors.txt"
+    for heap, refused in ((1 << 20, False), (1 << 14, True)):
+        done = json.loads(coffer("trace", "export", traces["single"], "-o", out, "-f", "rt", "--policy", "knuth",
+                                 "--heap", heap))
+        assert (done["refused"] > 0) == refused
+        lines = [line.split() for line in out.read_text().splitlines()]
+        assert lines[1:4] == [["policy", "knuth"], ["heap", str(heap)], ["min", "16"]]
+        model = Knuth(heap)
+        for line in lines[4:]:
+            if line[0] == "a":
+                assert model.alloc(int(line[1])) == int(line[2], 16)
+            elif line[0] == "f":
+                model.give_back(int(line[1], 16))
+        headers = {int(line[1], 16): int(line[2], 16) for line in lines if line[0] == "h"}
+        assert headers == {**model.taken, **{place: size + 1 for size, places in model.free.items()
+                                             for place in places}}
+    estranged = json.loads(coffer("trace", "export", traces["every"], "-o", out, "-f", "rt"))
+    assert estranged == {"requests": 4, "refused": 0, "frees": 3, "live_at_end": 1}
+    for arguments, message in ((["--heap", 1000], "a power of two"), (["--policy", "best"], "knuth or estranged")):
+        assert message in coffer("trace", "export", traces["every"], "-o", out, "-f", "rt", *arguments, status=1)
