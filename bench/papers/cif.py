@@ -59,7 +59,9 @@ class Recipe:
     def names(self) -> list[str]:
         return [one.name for one in self.allocators]
 
-    def medians(self, rows: Sequence[Row | ProgramRow], measure: Callable[[Allocator, Row | ProgramRow], float]) -> Table:
+    def medians(
+        self, rows: Sequence[Row | ProgramRow], measure: Callable[[Allocator, Row | ProgramRow], float]
+    ) -> Table:
         samples: dict[str, dict[str, list[float]]] = {row.name: {name: [] for name in self.names} for row in rows}
         shuffle = random.Random(1)
         for number in range(self.rounds):
@@ -154,8 +156,8 @@ def steps_a_ms(recipe: Recipe) -> Callable[[Allocator, Row], float]:
 
 
 def figure_2(recipe: Recipe) -> Table:
-    """Steps of a walk round the blocks in a millisecond. 512 blocks, as many for the L1s of today as the paper's 256 were
-    for half of its own, and in random order too, since prefetchers guess ascending ones."""
+    """Steps of a walk round the blocks in a millisecond. 512 blocks, as many for the L1s of today as the paper's 256
+    were for half of its own, and in random order too, since prefetchers guess ascending ones."""
     rows = [Row(f"{size}, {order}", "mcache", {"blocks": blocks, "size": size, "order": order}, operations=4_000_000)
             for blocks, order in ((512, "ascending"), (512, "random")) for size in (128, 504, 1000, 2000, 4000, 8000)]
     table = recipe.medians(rows, steps_a_ms(recipe))
