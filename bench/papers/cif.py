@@ -155,8 +155,8 @@ def steps_a_ms(recipe: Recipe) -> Callable[[Allocator, Row], float]:
 
 
 def figure_2(recipe: Recipe) -> Table:
-    """Steps of a walk round the blocks in a millisecond. 512 blocks, not 256: the L1s of today have more lines. In random
-    order, too, since prefetchers guess an ascending one."""
+    """Steps of a walk round the blocks in a millisecond. 512 blocks, not 256: the L1s of today have more lines. In
+    random order, too, since prefetchers guess an ascending one."""
     rows = [Row(f"{size}, {order}", "mcache", {"blocks": 512, "size": size, "order": order}, operations=4_000_000)
             for order in ORDERS for size in (128, 504, 1000, 2000, 4000, 8000)]
     table = recipe.medians(rows, steps_a_ms(recipe))
