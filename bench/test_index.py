@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from coffer_bench import allocators
 import index
 from coffer_bench import index_inputs
+from coffer_bench.allocators import Allocator
 from coffer_bench.index_rows import (
     JUDGED_SIZES,
     ORDERS,
@@ -137,8 +138,8 @@ def test_missed_targets_are_named() -> None:
 def test_a_variant_needs_an_option_that_the_library_knows() -> None:
     library = BENCH.parent / "lib" / "libcoffer.so"
     survey = BENCH.parent / "libexec" / "coffer" / "survey"
-    assert index.knows(library, "slack:64K", survey)
-    assert not index.knows(library, "no_such_option:1", survey)
+    assert index.knows(Allocator("coffer", library), "slack:64K", survey)
+    assert not index.knows(Allocator("coffer", library), "no_such_option:1", survey)
 
 
 def test_options_reach_the_programs() -> None:
