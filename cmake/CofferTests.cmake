@@ -24,8 +24,8 @@ enable_testing()
 # Folders whose tests link libcoffer_core; a sanitizer build has these only.
 set(coffer_test_folders test/unit test/property test/stress test/fault)
 if(NOT COFFER_SANITIZE)
-  list(APPEND coffer_test_folders test/misuse test/conformance test/apps test/tidy test/install test/tools bench models
-    rt/test)
+  list(APPEND coffer_test_folders test/misuse test/conformance test/apps test/tidy test/install test/tools test/relacy
+    bench models rt/test)
 endif()
 foreach(folder IN LISTS coffer_test_folders)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)

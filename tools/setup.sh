@@ -16,7 +16,7 @@ packages_programs=(
   lua5.4 rocksdb-tools nodejs git
 )
 packages_test=(
-  libgtest-dev python3 python3-pytest valgrind
+  libgtest-dev python3 python3-pytest valgrind relacy-dev
   # The real programs of test/apps, with those above.
   perl xz-utils time 'libpython3.11-testsuite|libpython3.12-testsuite'
   "${packages_peers[@]}" "${packages_programs[@]}"

@@ -75,8 +75,8 @@ bool FrontEnd::is_orphan(Owner owner) {
 // identities are not used twice: so the CAS is between adopters, and the last user of the local list is gone.
 void FrontEnd::try_adopt(Lab* lab, Span* span, Owner owner) {
   const Owner own = lab->owner.load(relaxed);  // relaxed: the caller's own
-  // release: pairs with the acquires of the owner word below, for others who share the LAB: what is_orphan acquired
-  // goes on to them. relaxed: settle loads again, also where the weak CAS failed for no reason.
+  // release: pairs with the acquire in deallocate, for others who share the LAB: what is_orphan acquired goes on to
+  // them. relaxed: settle loads again, also where the weak CAS failed for no reason.
   span->owner.compare_exchange(owner, own, release, relaxed);
 }
 
@@ -108,9 +108,10 @@ void FrontEnd::settle(Lab* lab, Span* span) {
     const Epoch epoch = load_epoch(span);
     const bool floating = epoch.state() == State::floating;
     if (!floating && epoch.state() != State::reusable) return;
-    // acquire: pairs with the release in try_adopt. It belongs to `epoch` if a CAS from that succeeds: the owner of a
-    // span changes only with its life, and by adoption, after which sets of the old owner refuse it.
-    const Owner owner = span->owner.load(acquire);
+    // relaxed: what else belongs to the owner is acquired by is_orphan, by the set's lock and by free_blocks. It
+    // belongs to `epoch` if a CAS from that succeeds: the owner of a span changes only with its life, and by adoption,
+    // after which sets of the old owner refuse it.
+    const Owner owner = span->owner.load(relaxed);
     const bool orphan = is_orphan(owner);
     if (floating && orphan && lab != nullptr) {
       try_adopt(lab, span, owner);
@@ -134,8 +135,8 @@ void FrontEnd::settle(Lab* lab, Span* span) {
 // A free by the owner: to the local list. Threads that share a LAB take its lock.
 void FrontEnd::deallocate(Lab* lab, Span* span, Block* block) {
   if (parameters_.account) count_freed(span);
-  // acquire: as in settle, for a span that another thread of the same LAB adopted. A span with a live block keeps its
-  // owner while that has a thread; and if it is this one, it has.
+  // acquire: pairs with the release in try_adopt, for a span that another thread of the same LAB adopted. A span with a
+  // live block keeps its owner while that has a thread; and if it is this one, it has.
   if (lab != nullptr && span->owner.load(acquire) == lab->owner.load(relaxed)) {  // relaxed: the caller's own
     const bool shared = lab->shared.get() != 0;
     if (shared) lab->lock.lock();

@@ -31,8 +31,8 @@ bool carve(Span* span) {
   u32 count = static_cast<u32>(kCarveBytes / span->bytes.get());
   if (count == 0) count = 1;
   if (count > capacity - from) count = capacity - from;
-  for (u32 i = from; i + 1 < from + count; ++i) span->block(i)->next = span->block(i + 1);
-  span->block(from + count - 1)->next = nullptr;
+  for (u32 i = from; i + 1 < from + count; ++i) span->block(i)->next.set(span->block(i + 1));
+  span->block(from + count - 1)->next.set(nullptr);
   span->carved.set(from + count);
   compiler_fence();  // a fork child rather loses these blocks than finds them twice
   span->local_first.set(span->block(from));
@@ -50,7 +50,7 @@ void take_remotes(Span* span) {
 
 void recount_local(Span* span) {
   u32 count = span->capacity.get() - span->carved.get();
-  for (Block* block = span->local_first.get(); block != nullptr; block = block->next) ++count;
+  for (Block* block = span->local_first.get(); block != nullptr; block = block->next.get()) ++count;
   span->local_count.store(count, relaxed);  // relaxed: as in pop_local
 }
 

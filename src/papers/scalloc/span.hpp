@@ -34,7 +34,7 @@ namespace coffer::scalloc {
 enum class State : u8 { expected = 0, hot = 1, floating = 2, reusable = 4, free = 8 };
 
 struct Block {
-  Block* next;
+  Owned<Block*> next;
 };
 
 // The owner word: 16 bits of identity above the address of the LAB. 0 is nobody's.
@@ -101,7 +101,7 @@ struct alignas(64) Span {
     return block(static_cast<u32>((address - base() - kHeaderBytes) / bytes.get()));
   }
 };
-static_assert(sizeof(Span) == kHeaderBytes);
+static_assert(sizeof(Span) <= kHeaderBytes);
 
 // --- Transitions. Each returns false when the epoch is not `old` any more, and has then changed nothing. ---
 
@@ -135,7 +135,7 @@ bool carve(Span* span);
 COFFER_INLINE Block* pop_local(Span* span) {
   Block* block = span->local_first.get();
   if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
-  span->local_first.set(block->next);
+  span->local_first.set(block->next.get());
   // relaxed: others read the count only after the span has left this state, which publishes it.
   span->local_count.store(span->local_count.load(relaxed) - 1, relaxed);
   return block;
@@ -143,7 +143,7 @@ COFFER_INLINE Block* pop_local(Span* span) {
 
 // A local free of a hot span: nobody acts upon its count.
 COFFER_INLINE void push_local_hot(Span* span, Block* block) {
-  block->next = span->local_first.get();
+  block->next.set(span->local_first.get());
   compiler_fence();  // a fork child finds whole lists
   span->local_first.set(block);
   span->local_count.store(span->local_count.load(relaxed) + 1, relaxed);  // relaxed: as in pop_local
@@ -152,7 +152,7 @@ COFFER_INLINE void push_local_hot(Span* span, Block* block) {
 // A local free of a span that is not hot. The last local and the last remote free of a span may happen at one time, and
 // one of them has to see the other: each adds its block first and counts then, all by seq_cst.
 inline void push_local(Span* span, Block* block) {
-  block->next = span->local_first.get();
+  block->next.set(span->local_first.get());
   compiler_fence();
   span->local_first.set(block);
   span->local_count.fetch_add(1, seq_cst);  // seq_cst: pairs with free_blocks of whoever pushed to the other list
@@ -162,7 +162,7 @@ inline void push_local(Span* span, Block* block) {
 inline void push_remote(Span* span, Block* block) {
   RemoteTop top{span->remote.load(relaxed)};  // relaxed: a first guess for the CAS
   do {
-    block->next = top.first();
+    block->next.set(top.first());
     // seq_cst: pairs with free_blocks as above, and with the epoch: either the owner that makes the span floating
     // counts this block afterwards, or the caller sees it floating. Its release pairs with take_remotes. relaxed: as
     // above. No tag is needed: a top that came back with the same count stands for the same list (section 5).

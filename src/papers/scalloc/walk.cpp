@@ -21,7 +21,7 @@ u32 live_blocks(const Span* span) {
 u32 list_length(const Span* span, const Block* block) {
   const u32 broken = span->capacity.get() + 1;
   u32 count = 0;
-  for (; block != nullptr && count < broken; block = block->next) {
+  for (; block != nullptr && count < broken; block = block->next.get()) {
     const uptr address = reinterpret_cast<uptr>(block);
     if (address - span->base() >= kHeaderBytes + payload_bytes(span->size_class.get())) return broken;
     if (span->block_around(address) != block) return broken;
