@@ -88,9 +88,9 @@ void print_help() {
     } else {
       line.add(option.words);
     }
-    line.pad(0, 36).add("default ");
+    line.pad(0, 35).add(" default ");  // a blank even after the widest choice
     print_value(option, option.standard, line);
-    line.pad(0, 51).add(option.help);
+    line.pad(0, 50).add(' ').add(option.help);
     write_line(line);
   }
 }

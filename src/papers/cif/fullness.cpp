@@ -22,11 +22,16 @@ void FullnessGroups::insert(Filling* filling, u32 empty_log2) {
   filling->group = bounds.group;
   filling->least = bounds.least;
   filling->most = bounds.most;
+  link(filling);
+}
+
+void FullnessGroups::link(Filling* filling) {
+  const u32 group = filling->group;
   filling->previous = nullptr;
-  filling->next = first_[bounds.group];
+  filling->next = first_[group];
   if (filling->next != nullptr) filling->next->previous = filling;
-  first_[bounds.group] = filling;
-  present_ |= u64{1} << bounds.group;
+  first_[group] = filling;
+  present_ |= u64{1} << group;
 }
 
 void FullnessGroups::remove(Filling* filling) {

@@ -35,7 +35,12 @@ class FullnessGroups {
     if (COFFER_UNLIKELY(filling->used > filling->most)) move(filling, empty_log2);
   }
   void gave(Filling* filling, u32 empty_log2) {
-    if (filling->used < filling->least || filling->previous != nullptr) move(filling, empty_log2);
+    if (COFFER_UNLIKELY(filling->used < filling->least)) {
+      move(filling, empty_log2);
+    } else if (filling->previous != nullptr) {
+      remove(filling);
+      link(filling);
+    }
   }
 
   // The fullest that has room; nullptr: none has.
@@ -50,6 +55,8 @@ class FullnessGroups {
     remove(filling);
     insert(filling, empty_log2);
   }
+
+  void link(Filling* filling);  // at the front of its group
 
   Filling* first_[kGroups] = {};
   u64 present_ = 0;  // bit g: group g is not empty

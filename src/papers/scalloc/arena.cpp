@@ -31,6 +31,8 @@ bool Arena::start(const Parameters& parameters) {
   const usize span = usize{1} << ceil_log2(parameters.virtual_span);
   usize bytes = usize{1} << highest_bit(parameters.arena);
   if (bytes / span > kMostSpans) bytes = span * kMostSpans;
+  // Options that contradict each other.
+  if (bytes < kFewestSpans * span) bytes = kFewestSpans * span;
   // Alignment to the size takes twice that for a moment, which the part that limits leave to others can bear.
   const usize limit = os::reservation_limit(bytes);
   while (bytes > limit) bytes /= 2;

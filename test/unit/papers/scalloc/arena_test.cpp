@@ -39,6 +39,17 @@ FRESH_TEST(ScallocArena, TakesLessWhereTheKernelOrALimitWantsIt) {
   EXPECT_FALSE(third.start(small_parameters()));
 }
 
+FRESH_TEST(ScallocArena, HoldsAFewOfTheLargestSpans) {
+  Parameters parameters = small_parameters();
+  parameters.arena = usize{16} << 20;
+  parameters.virtual_span = usize{100} << 20;
+  Arena arena;
+  ASSERT_TRUE(arena.start(parameters));
+  EXPECT_EQ(arena.virtual_span(), usize{128} << 20);
+  EXPECT_NE(arena.allocate_virtual_span(32 * 1024), nullptr);
+  EXPECT_NE(arena.allocate_virtual_span(32 * 1024), nullptr);
+}
+
 FRESH_TEST(ScallocArena, VirtualSpansAreAlignedAndEndInAFault) {
   for (const usize size : {usize{2} << 20, usize{16} << 20}) {
     Parameters parameters = small_parameters();
