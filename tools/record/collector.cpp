@@ -326,9 +326,12 @@ class Collector {
   void finish(Process& process, const std::string& end, int status) {
     process.close(end, status);
     if (options_.quiet) return;
-    std::fprintf(stderr, "coffer record: %s: %s, %llu records of %zu threads, %.1f MB%s\n", process.path().c_str(),
+    const auto bytes = static_cast<double>(process.bytes());
+    char size[32];
+    std::snprintf(size, sizeof size, bytes < 1e6 ? "%.1f kB" : "%.1f MB", bytes / (bytes < 1e6 ? 1e3 : 1e6));
+    std::fprintf(stderr, "coffer record: %s: %s, %llu records of %zu thread%s, %s%s\n", process.path().c_str(),
                  process.program().c_str(), static_cast<unsigned long long>(process.records()), process.threads(),
-                 static_cast<double>(process.bytes()) / 1e6,
+                 process.threads() == 1 ? "" : "s", size,
                  process.lost() == 0 ? "" : (", " + std::to_string(process.lost()) + " LOST").c_str());
   }
 
@@ -339,9 +342,8 @@ class Collector {
                    options_.program[0]);
       unlink(options_.output.c_str());
     } else if (!unrecorded_.empty() && !options_.quiet) {
-      std::fprintf(stderr,
-                   "coffer record: %zu other processes were started and not recorded (--children records them)\n",
-                   unrecorded_.size());
+      std::fprintf(stderr, "coffer record: %zu other process%s started and not recorded (--children records them)\n",
+                   unrecorded_.size(), unrecorded_.size() == 1 ? " was" : "es were");
     }
   }
 
