@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from coffer.trace.reader import ALLOCATIONS, EVENT, FAILED, Op, Trace
-from coffer.trace.symbols import Symbols, addr2line
+from coffer.trace.symbols import Symbols, addr2line, bare, joined
 from conftest import COMMAND, coffer
 
 
@@ -222,6 +222,14 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     for command in (["trace", "info"], ["replay"], ["report", "-o", tmp_path / "x.html"],
                     ["trace", "export", "-o", tmp_path / "x.parquet"]):
         assert "no regular file" in coffer(*command, tmp_path / "pipe", status=1)
+
+
+def test_names_without_arguments() -> None:
+    assert [bare(text) for text in ("f(int)", "a::(anonymous namespace)::g(void (*)(int)) const", "operator()(int)",
+                                    "main")] == ["f", "a::g", "operator", "main"]
+    assert joined([("allocate(int)", "/a/x.hpp:3"), ("keep()", "/a/x.cpp:8"), ("serve(int)", "/b/y.cpp:70")]) == (
+        "allocate < keep < serve", "x.cpp:8")
+    assert joined([("??", "??:0")]) == ("", "") and joined([]) == ("", "")
 
 
 def test_names_of_call_sites(tmp_path: Path) -> None:
