@@ -100,9 +100,8 @@ class Collector {
 
   int run() {
     block_signals();
-    output_ = open_output(options_.output);
-    if (output_ < 0) give_up(with_reason(options_.output));
     listen_to_programs();
+    open_first_output();
     start();
     loop();
     report();
@@ -110,8 +109,27 @@ class Collector {
   }
 
  private:
+  // A trace may be renamed, and removed when nothing was recorded; so it is a regular file, under its own name.
   static int open_output(const std::string& path) {
-    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (file < 0) return -1;
+    struct stat status{};
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && ftruncate(file, 0) == 0) return file;
+    close(file);
+    errno = S_ISREG(status.st_mode) ? errno : ENOTSUP;
+    return -1;
+  }
+
+  void open_first_output() {
+    char* const target = realpath(options_.output.c_str(), nullptr);
+    struct stat status{};
+    if (target != nullptr && lstat(options_.output.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) {
+      options_.output = target;
+    }
+    std::free(target);
+    output_ = open_output(options_.output);
+    if (output_ >= 0) return;
+    cleanup_and_give_up(errno == ENOTSUP ? options_.output + ": no regular file" : with_reason(options_.output));
   }
 
   void block_signals() {
