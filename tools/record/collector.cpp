@@ -100,9 +100,8 @@ class Collector {
 
   int run() {
     block_signals();
-    output_ = open_output(options_.output);
-    if (output_ < 0) give_up(with_reason(options_.output));
     listen_to_programs();
+    open_first_output();
     start();
     loop();
     report();
@@ -110,8 +109,27 @@ class Collector {
   }
 
  private:
+  // A trace may be renamed, and removed when nothing was recorded; so it is a regular file, under its own name.
   static int open_output(const std::string& path) {
-    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (file < 0) return -1;
+    struct stat status{};
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && ftruncate(file, 0) == 0) return file;
+    close(file);
+    errno = S_ISREG(status.st_mode) ? errno : ENOTSUP;
+    return -1;
+  }
+
+  void open_first_output() {
+    char* const target = realpath(options_.output.c_str(), nullptr);
+    struct stat status{};
+    if (target != nullptr && lstat(options_.output.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) {
+      options_.output = target;
+    }
+    std::free(target);
+    output_ = open_output(options_.output);
+    if (output_ >= 0) return;
+    cleanup_and_give_up(errno == ENOTSUP ? options_.output + ": no regular file" : with_reason(options_.output));
   }
 
   void block_signals() {
@@ -326,9 +344,12 @@ class Collector {
   void finish(Process& process, const std::string& end, int status) {
     process.close(end, status);
     if (options_.quiet) return;
-    std::fprintf(stderr, "coffer record: %s: %s, %llu records of %zu threads, %.1f MB%s\n", process.path().c_str(),
+    const auto bytes = static_cast<double>(process.bytes());
+    char size[32];
+    std::snprintf(size, sizeof size, bytes < 1e6 ? "%.1f kB" : "%.1f MB", bytes / (bytes < 1e6 ? 1e3 : 1e6));
+    std::fprintf(stderr, "coffer record: %s: %s, %llu records of %zu thread%s, %s%s\n", process.path().c_str(),
                  process.program().c_str(), static_cast<unsigned long long>(process.records()), process.threads(),
-                 static_cast<double>(process.bytes()) / 1e6,
+                 process.threads() == 1 ? "" : "s", size,
                  process.lost() == 0 ? "" : (", " + std::to_string(process.lost()) + " LOST").c_str());
   }
 
@@ -339,9 +360,8 @@ class Collector {
                    options_.program[0]);
       unlink(options_.output.c_str());
     } else if (!unrecorded_.empty() && !options_.quiet) {
-      std::fprintf(stderr,
-                   "coffer record: %zu other processes were started and not recorded (--children records them)\n",
-                   unrecorded_.size());
+      std::fprintf(stderr, "coffer record: %zu other process%s started and not recorded (--children records them)\n",
+                   unrecorded_.size(), unrecorded_.size() == 1 ? " was" : "es were");
     }
   }
 

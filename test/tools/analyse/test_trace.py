@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from coffer.trace.reader import ALLOCATIONS, EVENT, FAILED, Op, Trace
-from coffer.trace.symbols import Symbols, addr2line
-from conftest import coffer
+from coffer.trace.symbols import Symbols, addr2line, bare, joined
+from conftest import COMMAND, coffer
 
 
 def events_of(path: Path) -> np.ndarray:
@@ -162,6 +164,9 @@ def test_csv(traces: dict[str, Path], tmp_path: Path) -> None:
         assert [int(row[name]) for row in rows] == list(events[column])
     assert [row["operation"] for row in rows] == [Op(op).name.lower() for op in events["op"]]
     assert "No space left" in coffer("trace", "export", traces["single"], "-o", "/dev/full", "-f", "csv", status=1)
+    words = ["bash", "-c", 'ulimit -f 8; exec "$0" "$@"', COMMAND, "trace", "export", traces["single"], "-o"]
+    done = subprocess.run([*words, tmp_path / "a.csv"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "SIGXFSZ" in done.stderr and not list(tmp_path.iterdir())
 
 
 def test_parquet(traces: dict[str, Path], tmp_path: Path) -> None:
@@ -212,10 +217,24 @@ def test_a_file_that_is_no_trace(traces: dict[str, Path], tmp_path: Path, comman
     assert "bad.trace: byte" in coffer("trace", words[0], bad, *words[1:], status=1)
 
 
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for command in (["trace", "info"], ["replay"], ["report", "-o", tmp_path / "x.html"],
+                    ["trace", "export", "-o", tmp_path / "x.parquet"]):
+        assert "no regular file" in coffer(*command, tmp_path / "pipe", status=1)
+
+
+def test_names_without_arguments() -> None:
+    assert [bare(text) for text in ("f(int)", "a::(anonymous namespace)::g(void (*)(int)) const", "operator()(int)",
+                                    "main")] == ["f", "a::g", "operator", "main"]
+    assert joined([("allocate(int)", "/a/x.hpp:3"), ("keep()", "/a/x.cpp:8"), ("serve(int)", "/b/y.cpp:70")]) == (
+        "allocate < keep < serve", "x.cpp:8")
+    assert joined([("??", "??:0")]) == ("", "") and joined([]) == ("", "")
+
+
 def test_names_of_call_sites(tmp_path: Path) -> None:
     """By addr2line where the file is there, by module and offset where not."""
     import shutil
-    import subprocess
 
     source, program = tmp_path / "two.c", tmp_path / "two"
     source.write_text("int first(int a) { return a * 3; }\nint main(void) { return first(0); }\n")

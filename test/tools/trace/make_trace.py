@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
 
 MAGIC = b"\x89COFTR\r\n"
 OPERATIONS = {name: number for number, name in enumerate(
@@ -81,16 +80,13 @@ ONE = record("malloc", 10, 100, zigzag(1))
 FREED = record("free", 10)  # of the block before it
 
 
-def bad_traces() -> dict[str, tuple[bytes, str]]:
-    """Malformed traces, and what must be said of each."""
+def bad_files() -> dict[str, tuple[bytes, str]]:
+    """What is wrong with the file or a frame of it."""
     start = len(head())  # of the first frame
     good = of(ONE, FREED)
     flipped = bytearray(good)
     flipped[start + 64 + 33] ^= 1
     zstd = good[:start] + frame(batch([ONE]), records=1, codec=1) + footer()
-
-    def cut(change: Callable[[bytes], bytes]) -> bytes:
-        return change(good)
 
     return {
         "empty": (b"", "byte 0: the file is empty"),
@@ -119,11 +115,18 @@ def bad_traces() -> dict[str, tuple[bytes, str]]:
         "backwards": (head() + frame(b"", first=9, last=8), f"byte {start + 16}: the frame ends before it begins"),
         "records of modules": (head() + frame(b"", kind=2, records=1), f"byte {start + 48}: records in a frame of"),
         "frame before start": (head(ticks=2000) + frame(b""), f"byte {start + 32}: the frame was written before"),
-        "frame header damaged": (good[:start + 20] + b"\7" + good[start + 21:], f"byte {start + 60}: the frame header's"),
+        "frame header damaged": (good[:start + 20] + b"\7" + good[start + 21:],
+                                 f"byte {start + 60}: the frame header's"),
         "payload damaged": (bytes(flipped), f"byte {start + 56}: the payload's checksum is wrong"),
-        "after the footer": (cut(lambda text: text + frame(b"")), f"byte {len(good)}: something follows the footer"),
+        "after the footer": (good + frame(b""), f"byte {len(good)}: something follows the footer"),
         "footer of rubbish": (head() + frame(b"\1", kind=255), f"byte {start + 64}: the information ends within"),
         "no zstd": (zstd, f"byte {start + 64}: no zstd frame of"),
+    }
+
+
+def bad_records() -> dict[str, tuple[bytes, str]]:
+    """What is wrong within a frame."""
+    return {
         "batch header": (head() + frame(b"\1" * 20) + footer(), "a batch header ends after the frame"),
         "batch not zero": (head() + frame(batch([ONE], zero=1), records=1), "not zero"),
         "batch too long": (head() + frame(batch([ONE], bytes=99), records=1), "a batch ends after the frame"),
@@ -169,3 +172,8 @@ def bad_traces() -> dict[str, tuple[bytes, str]]:
         "realloc changes identity": (of(ONE, realloc(1, 5, zigzag(1), zigzag(-1))), "changes its block's identity"),
         "realloc of a dead block": (of(ONE, FREED, realloc(1, 5, 0, 0)), "a realloc of block 1, which is not live"),
     }
+
+
+def bad_traces() -> dict[str, tuple[bytes, str]]:
+    """Malformed traces, and what must be said of each."""
+    return bad_files() | bad_records()

@@ -232,10 +232,21 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert trace["summary"]["events"] > 1000
 
 
-def test_a_device_that_is_full_from_the_start(tmp_path: Path) -> None:
-    (tmp_path / "t").symlink_to("/dev/full")
-    done = record(tmp_path / "t", "--", SUBJECT, "count")
-    assert "done" in done.stdout and "is not recorded: " in done.stderr and "No space left" in done.stderr
+def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+
+    done = record(tmp_path / "t", "--", SUBJECT, "count", preexec_fn=limit)
+    assert "done" in done.stdout and "is not recorded: " in done.stderr and "File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_the_trace_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("t")
+    (tmp_path / "t").write_text("old")
+    record(tmp_path / "link", "--", SUBJECT, "exec", "200")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "t", "t.exec1"]
+    assert (tmp_path / "link").is_symlink() and read(tmp_path / "link")["sizes"][100] == 500
 
 
 def test_memory_that_is_locked_and_address_space_that_is_limited(tmp_path: Path) -> None:
@@ -254,6 +265,7 @@ def test_memory_that_is_locked_and_address_space_that_is_limited(tmp_path: Path)
 @pytest.mark.parametrize(("arguments", "status", "message"), [
     (["-o", "/nowhere/t", "--", "ls"], 125, "/nowhere/t: No such file or directory"),
     (["-o", "/", "--", "ls"], 125, "/: Is a directory"),
+    (["-o", "/dev/null", "--", "/nowhere/program"], 125, "/dev/null: no regular file"),
     (["-o", "{tmp}/t", "--", "/nowhere/program"], 127, "/nowhere/program: No such file or directory"),
     (["-o", "{tmp}/t", "--", "/etc/passwd"], 126, "/etc/passwd: Permission denied"),
     (["-o", "{tmp}/t", "--allocator", "nonsense", "--", "ls"], 1, "no allocator is called nonsense"),

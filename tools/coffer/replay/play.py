@@ -124,8 +124,8 @@ def play(plan: Path, allocator: Allocator, options: Options) -> dict[str, Any]:
 
 def replay(trace: Path, chosen: list[Allocator], options: Options) -> tuple[dict[str, Any], list[Result]]:
     """Rounds are taken in turn, so that what disturbs the machine disturbs all."""
-    if not trace.exists():
-        raise CofferError(f"{trace}: no such file")
+    if not trace.is_file():
+        raise CofferError(f"{trace}: {'no regular file' if trace.exists() else 'no such file'}")
     results = [Result(allocator.name) for allocator in chosen]
     with compiled(trace, options.gaps) as (plan, facts):
         for _ in range(options.rounds):

@@ -9,7 +9,7 @@ import plotly.graph_objects as graph
 from coffer.replay.play import Result
 from coffer.trace.tables import duration, size
 
-COLOURS = ["#1f5fa8", "#e08e0b", "#2e8b57", "#8e44ad", "#16a085", "#d35475", "#7f6000", "#5d6d7e"]
+COLOURS = ["#1f5fa8", "#e08e0b", "#c0392b", "#8e44ad", "#16a085", "#d35475", "#7f6000", "#5d6d7e"]
 LIVE, GREY = "#2e8b57", "#9aa5b1"
 FIGURES = {"resident": "resident (the process)", "held": "held (the allocator says)",
            "allocator_resident": "resident (the allocator says)", "bound": "bound"}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import plotly.offline
 
-from coffer.errors import CofferError
 from coffer.replay import command as replay_command
 from coffer.replay import play
 from coffer.report import charts
@@ -34,13 +32,8 @@ def write(trace: Path, target: Path, chosen: list[Allocator], options: play.Opti
                                      undefined=jinja2.StrictUndefined)
     text = environment.get_template("page.html.j2").render(
         plotly=plotly.offline.get_plotlyjs(), **sections(trace, found, description, facts, results))
-    unfinished = target.with_name(target.name + ".part")
-    try:
+    with program.whole(target) as unfinished:
         unfinished.write_text(text)
-        os.replace(unfinished, target)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise CofferError(f"{target}: {error.strerror}") from error
 
 
 def sections(trace: Path, found: dict[str, Any], description: dict[str, Any], facts: dict[str, Any],

@@ -112,16 +112,16 @@ def export(trace: Input, output: Annotated[Path, typer.Option("--output", "-o", 
     form = form or endings.get(output.suffix)
     if form not in FORMATS:
         raise CofferError(f"--format: one of {', '.join(FORMATS)}")
-    if form == "parquet":
-        from coffer.trace import parquet
+    options = {"rt": {"policy": policy, "heap": heap}, "csv": {}}.get(form, {"least": least})
+    with program.whole(output) as target:
+        if form == "parquet":
+            from coffer.trace import parquet  # here, since it takes long to load
 
-        parquet.write(trace, output)
-    elif form == "rt":
-        print(program.run("rt", [trace], out=output, policy=policy, heap=heap).strip())
-    elif form == "csv":
-        sys.stdout.write(program.run("csv", [trace], out=output))
-    else:
-        sys.stdout.write(program.run("chrome", [trace], out=output, least=least))
+            program.check_input(trace)
+            parquet.write(trace, target)
+        else:
+            command = form if form in ("rt", "csv") else "chrome"
+            sys.stdout.write(program.run(command, [trace], out=target, **options))
 
 
 def parse_time(option: str, text: str | None) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from coffer.errors import CofferError
@@ -10,7 +9,6 @@ from coffer.trace.reader import EVENT, Op, Trace
 
 
 def write(source: Path, target: Path) -> None:
-    """Whole or not at all."""
     import pyarrow
     import pyarrow.parquet
 
@@ -19,15 +17,11 @@ def write(source: Path, target: Path) -> None:
     fields = [(name, pyarrow.dictionary(pyarrow.int8(), pyarrow.string()) if name == "op"
                else pyarrow.from_numpy_dtype(EVENT[name])) for name in names]
     schema = pyarrow.schema(fields)
-    unfinished = target.with_name(target.name + ".part")
     try:
-        with Trace(source) as trace, pyarrow.parquet.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+        with Trace(source) as trace, pyarrow.parquet.ParquetWriter(target, schema, compression="zstd") as writer:
             for events in trace:
                 columns = [pyarrow.DictionaryArray.from_arrays(pyarrow.array(events["op"].astype("i1")), operations)
                            if name == "op" else pyarrow.array(events[name]) for name in names]
                 writer.write_table(pyarrow.Table.from_arrays(columns, schema=schema))
-        os.replace(unfinished, target)
     except OSError as error:
         raise CofferError(f"{target}: {error.strerror or error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,11 +16,32 @@ from coffer.errors import CofferError
 from coffer.replay.play import describe_status
 
 
+def check_input(path: Path) -> None:
+    """What is found before a pipe is waited for."""
+    if not path.is_file():
+        raise CofferError(f"{path}: {'no regular file' if path.exists() else 'no such file'}")
+
+
+@contextlib.contextmanager
+def whole(target: Path) -> Iterator[Path]:
+    """A name to write to: the file gets its own when it is whole. A device, or - for the standard output, is itself."""
+    if str(target) == "-" or (target.exists() and not target.is_file()):
+        yield target
+        return
+    unfinished = target.with_name(target.name + ".part")
+    try:
+        yield unfinished
+        os.replace(unfinished, target)
+    except OSError as error:
+        raise CofferError(f"{target}: {error.strerror or error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
 def run(command: str, inputs: list[Path], **options: object) -> str:
     """Options that are None are left out; a list is given one by one."""
     for path in inputs:
-        if not path.exists():
-            raise CofferError(f"{path}: no such file")
+        check_input(path)
     words = [str(places.program("trace")), command, *(f"in={path}" for path in inputs)]
     for key, value in options.items():
         values = value if isinstance(value, list) else [] if value is None else [value]

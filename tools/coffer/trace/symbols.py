@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from bisect import bisect_right
@@ -15,6 +16,7 @@ ALLOCATOR_FILES = ("libcoffer", "libjemalloc", "libtcmalloc", "libmimalloc", "li
 ALLOCATING = ("malloc", "calloc", "realloc", "free", "operator new", "operator delete", "posix_memalign",
               "aligned_alloc", "memalign", "strdup", "__libc_malloc")
 SECONDS = 60
+INLINED = 3  # functions shown of those inlined at one place
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,14 @@ class Frame:
 
     @property
     def is_allocator(self) -> bool:
-        return self.module.startswith(ALLOCATOR_FILES) or self.function.split("(")[0] in ALLOCATING
+        return self.module.startswith(ALLOCATOR_FILES) or self.function in ALLOCATING
 
     def __str__(self) -> str:
-        if self.function:
-            return f"{self.function} ({self.line})" if self.line else f"{self.function} ({self.module})"
-        return f"{self.module}+{self.offset:#x}" if self.module else f"{self.offset:#x}"
+        if self.line:
+            return f"{self.function} ({self.line})"
+        place = f"{self.module}+{self.offset:#x}" if self.module else f"{self.offset:#x}"
+        # Without lines, the name is that of the last symbol before it: in a stripped file it may be another function's.
+        return f"{place} (after {self.function})" if self.function else place
 
 
 class Symbols:
@@ -93,14 +97,36 @@ def addr2line(path: str, offsets: list[int]) -> list[tuple[str, str]]:
         return unknown
     text = "".join(f"{offset:#x}\n" for offset in offsets)
     try:
-        done = subprocess.run(["addr2line", "-f", "-C", "-e", path], input=text, capture_output=True, text=True,
-                              errors="replace", timeout=SECONDS, check=False)
+        done = subprocess.run(["addr2line", "-a", "-i", "-f", "-C", "-e", path], input=text, capture_output=True,
+                              text=True, errors="replace", timeout=SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return unknown
-    lines = done.stdout.splitlines()
-    if len(lines) != 2 * len(offsets):
-        return unknown
-    return [(function if function != "??" else "", short(line)) for function, line in zip(lines[::2], lines[1::2])]
+    # Before each place its address; then function and line of what was inlined there, innermost first.
+    found: list[list[tuple[str, str]]] = []
+    lines = iter(done.stdout.splitlines())
+    for text in lines:
+        if text.startswith("0x"):
+            found.append([])
+        elif found:
+            found[-1].append((text, next(lines, "")))
+    return [joined(places) for places in found] if len(found) == len(offsets) else unknown
+
+
+def joined(places: list[tuple[str, str]]) -> tuple[str, str]:
+    """Inlined functions with whom they are in, as `allocate < serve`, and where the innermost is called."""
+    names = [bare(function) for function, _ in places if function != "??"]
+    shown = names if len(names) <= INLINED else [names[0], *names[1 - INLINED :]]
+    return " < ".join(dict.fromkeys(shown)), short(places[min(1, len(places) - 1)][1]) if places else ""
+
+
+def bare(function: str) -> str:
+    """Without arguments: what differs in them only is told by the line."""
+    text, depth = "", 0
+    for part in re.split(r"([()])", function.replace("(anonymous namespace)::", "")):
+        depth += {"(": 1, ")": -1}.get(part, 0)
+        if depth == 0 and part != ")":
+            text += part
+    return text.removesuffix(" const") or function
 
 
 def short(line: str) -> str:
