@@ -92,7 +92,7 @@ def run(proof: Proof) -> str | None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as changed:
-        text = convert(proof.top, sources(proof.change, Path(changed)), dict(proof.generics))
+        text = convert(proof.top, sources(proof.change, Path(changed)), dict(proof.generics), properties=True)
     found = len(re.findall(r"^ *\w+: assert \(", text, re.MULTILINE))
     if found < proof.properties:
         return f"{found} properties in the text, not {proof.properties}"

@@ -19,8 +19,8 @@ entity index_component is
     rst_i       : in    std_ulogic;
     whole_i     : in    std_ulogic;
     flush_i     : in    std_ulogic;
-    low_i       : in    natural range 0 to depth_g;
-    high_i      : in    natural range 0 to depth_g;
+    low_i       : in    natural range 0 to 63;
+    high_i      : in    natural range 0 to 63;
     enable_i    : in    std_ulogic;
     op_i        : in    index_op_t;
     addr_i      : in    word_t;

@@ -22,8 +22,8 @@ entity ram_index_controller is
     rst_i        : in    std_ulogic;
     whole_i      : in    std_ulogic;  -- a block of this size is the whole heap: it has no buddy
     flush_i      : in    std_ulogic;  -- empty the buffer
-    low_i        : in    natural range 0 to depth_g;
-    high_i       : in    natural range 0 to depth_g;
+    low_i        : in    natural range 0 to 63;
+    high_i       : in    natural range 0 to 63;
     -- What the processor waits for.
     wants_i      : in    std_ulogic;  -- a block, and the buffer has none
     stuck_i      : in    std_ulogic;  -- to free one, and there is no room

@@ -80,8 +80,8 @@ def mend(text: str) -> str:
     return mend_psl(text)
 
 
-def convert(top: str, sources: list[Path], generics: dict[str, str | int]) -> str:
-    """The Verilog text of an entity and all that is below it."""
+def convert(top: str, sources: list[Path], generics: dict[str, str | int], properties: bool = False) -> str:
+    """The Verilog text of an entity and all that is below it, with or without what is to be proved of it."""
     with tempfile.TemporaryDirectory() as folder:
         def ghdl(*arguments: str) -> str:
             try:
@@ -95,7 +95,10 @@ def convert(top: str, sources: list[Path], generics: dict[str, str | int]) -> st
         ghdl("-i", *FLAGS, *(str(source.resolve()) for source in sources))
         ghdl("-m", *FLAGS, top)
         options = [f"-g{name}={value}" for name, value in generics.items()]
-        return mend(ghdl("--synth", *FLAGS, "--out=verilog", *options, top))
+        text = mend(ghdl("--synth", *FLAGS, "--out=verilog", *options, top))
+        if not properties:
+            text = re.sub(r"always @\*\n\s*\w+: (assert|assume) \(\w+\);", "", text)
+        return text
 
 
 def main() -> int:
