@@ -175,8 +175,9 @@ std::string lines_text(const Memory& memory) {
   }
   std::vector<LineSum> sorted;
   for (const auto& [name, sum] : sums) sorted.push_back(sum);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const LineSum& a, const LineSum& b) {
-    return a.waited + 100 * a.transfers > b.waited + 100 * b.transfers;
+  std::sort(sorted.begin(), sorted.end(), [](const LineSum& a, const LineSum& b) {
+    const u64 ours = a.waited + 100 * a.transfers, theirs = b.waited + 100 * b.transfers;
+    return ours != theirs ? ours > theirs : a.name < b.name;
   });
   std::string result = "[";
   for (std::size_t i = 0; i < sorted.size() && i < kShown; ++i) {
@@ -208,8 +209,9 @@ std::string places_text(const Machine::Counts& counts) {
     sum.waited += one.waited;
   }
   std::vector<std::pair<std::string, PlaceCounts>> sorted(sums.begin(), sums.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-    return a.second.waited + 100 * a.second.transfers > b.second.waited + 100 * b.second.transfers;
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    const u64 ours = a.second.waited + 100 * a.second.transfers, theirs = b.second.waited + 100 * b.second.transfers;
+    return ours != theirs ? ours > theirs : a.first < b.first;
   });
   std::string result = "[";
   for (std::size_t i = 0; i < sorted.size() && i < kShown; ++i) {
