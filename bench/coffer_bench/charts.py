@@ -122,6 +122,29 @@ def latency_chart(record_by_allocator: dict[str, dict], allocators: Sequence[str
     return fragment(figure, 340)
 
 
+def scaling_chart(curves: dict[str, dict[int, float]], real: dict[int, float], title: str) -> str:
+    """Speed-up by cores, both axes logarithmic; what real threads reached is a mark."""
+    figure = graph.Figure()
+    for name, curve in curves.items():
+        figure.add_scatter(
+            name=name,
+            x=list(curve),
+            y=list(curve.values()),
+            mode="lines+markers",
+            line={"color": colour(list(curves), name), "width": 3 if name == OURS else 1.5},
+        )
+    counts = sorted({cores for curve in curves.values() for cores in curve})
+    figure.add_scatter(name="linear", x=counts, y=counts, mode="lines", line={"color": "#cccccc", "dash": "dot"})
+    if len(real) > 1:
+        mark = {"symbol": "x", "size": 11, "color": RED}
+        counted, values = list(real), list(real.values())
+        figure.add_scatter(name="coffer, real threads", x=counted, y=values, mode="markers", marker=mark)
+    figure.update_layout(title={"text": title, "font": {"size": 13}})
+    figure.update_xaxes(type="log", title="cores", tickvals=counts)
+    figure.update_yaxes(type="log", title="speed-up")
+    return fragment(figure, 360)
+
+
 def overview(found: Summary, path: Path) -> None:
     """One picture: Coffer against each other allocator, and against the best of each row; time and memory."""
     import matplotlib

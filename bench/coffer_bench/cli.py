@@ -232,6 +232,23 @@ def make_report(
 
 @app.command()
 @guarded
+def simulate(
+    names: Annotated[str, typer.Option("--allocators", metavar="NAMES", help="Default: all that are built.")] = "",
+    workloads: Annotated[str, typer.Option("--workload", metavar="NAMES", help="Default: all.")] = "",
+    cores: Annotated[str, typer.Option(metavar="N..N", help="Powers of two: 1..128, or 1,8,64.")] = "1..128",
+    seed: Annotated[int, typer.Option(min=0, help="The same one gives the same figures.")] = 1,
+    scale: Annotated[float, typer.Option(min=0.001, max=100, help="Shrinks the experiments.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each run, with all counts.")] = False,
+    build_dir: BuildDir = DEFAULT_BUILD,
+) -> None:
+    """Scaling on a simulated machine of up to 128 cores: speed-up, and the cache lines that cores wait for."""
+    from coffer_bench import scaling
+
+    scaling.run(names, workloads, cores, seed, scale, as_json, build_dir, make_console())
+
+
+@app.command()
+@guarded
 def compare(
     old: Annotated[str, typer.Argument(help="A file of samples, a commit of Coffer, or a library's path.")],
     new: Annotated[str, typer.Argument(help="Another of the same kind.")],

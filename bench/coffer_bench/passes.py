@@ -1,5 +1,5 @@
 """What is measured once and not in rounds: latencies of single calls, and counts that are the same on every run:
-instructions by callgrind, misses and pages by cachegrind and by Coffer's own simulator."""
+instructions by callgrind, misses and pages by cachegrind and by Coffer's own simulator, scaling on simulated cores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from coffer_bench import counts, simulate
+from coffer_bench import counts, scaling, simulate
 from coffer_bench.allocators import PAPERS, TOP, Allocator
 from coffer_bench.callgrind import require_tools
 from coffer_bench.workload import Settings, Workload
@@ -151,6 +151,15 @@ def take_simulated(workload: Workload, allocator: Allocator, settings: Settings)
     }
 
 
+SIMULATED_SEED = 1
+QUICK_SIMULATED = 0.25
+
+
+def take_scaling(point: scaling.Point, settings: Settings) -> Record:
+    scale = QUICK_SIMULATED if settings.quick else 1.0
+    return scaling.mark(scaling.simulate(point, settings.build_dir, SIMULATED_SEED, scale))
+
+
 def tasks(allocators: list[Allocator], workloads: list[Workload], settings: Settings) -> Iterator[Task]:
     """In the order of what is missed most where time runs out."""
     try:
@@ -173,6 +182,8 @@ def tasks(allocators: list[Allocator], workloads: list[Workload], settings: Sett
         for one in filter(workload.takes, allocators):
             if workload.latency and wanted:
                 yield Task("latency", workload.name, one.name, partial(take_latencies, workload, one))
+    for point in scaling.points_of([workload.name for workload in workloads], settings.build_dir):
+        yield Task("scaling", scaling.point_name(point), point.allocator, partial(take_scaling, point, settings))
     for workload in workloads if valgrind else ():
         for one in filter(workload.takes, allocators):
             if workload.traced and not settings.quick:

@@ -21,12 +21,18 @@ from coffer_bench.sections import (
     names_of,
     paper_figures,
     row_tables,
+    scaling_parts,
+    scaling_tables,
     top_lines,
     warnings,
 )
 from coffer_bench.summary import DRAW, Summary
 
 HERE = Path(__file__).resolve().parent
+SCALING_NOTE = (
+    "Speed-up over the same allocator on one core, on a simulated machine that counts how cache lines move between "
+    "cores (docs/design/simulation.md). The real column is this run's own, with real threads."
+)
 
 
 def write(results: Path, directory: Path, clock: str = "wall") -> None:
@@ -100,6 +106,8 @@ def page(found: Summary, results: samples.Results) -> str:
         cores=machine["processors"],
         latencies=latency_charts(found),
         counts=count_tables(found),
+        scaling=scaling_parts(found),
+        scaling_note=SCALING_NOTE,
         versions=versions(found),
         failures=failure_lines(found),
         skipped=left_out(found),
@@ -154,6 +162,12 @@ def markdown(found: Summary) -> str:
                 [table["head"], *table["names"]], [[line["name"], *line["cells"]] for line in table["lines"]]
             ),
         ]
+    for number, table in enumerate(scaling_tables(found)):
+        parts += [*(["## Scaling (simulated)", SCALING_NOTE] if number == 0 else []), f"### {table['title']}"]
+        lines = [[line["name"], *line["cells"], line["real"]] for line in table["lines"]]
+        parts.append(markdown_table(["cores", *table["names"], "coffer, real"], lines))
+        if table["hot"]:
+            parts.append("\n".join(f"- {text}" for text in table["hot"]))
     parts += [
         "## Versions",
         markdown_table(

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from coffer_bench import charts, samples
+from coffer_bench import charts, samples, scaling
 from coffer_bench import summary as sums
 from coffer_bench.errors import BenchError
 from coffer_bench.passes import QUICK_LATENCIES
@@ -219,6 +219,20 @@ def count_table(title: str, note: str, head: str, found: Summary, by_row: dict[s
             for workload, line in by_row.items()
         ],
     }
+
+
+# Scaling on simulated cores.
+
+
+def scaling_tables(found: Summary) -> list[dict]:
+    return scaling.tables(found.scaling, {row.name: row.median(OURS) for row in found.time if OURS in row.measured})
+
+
+def scaling_parts(found: Summary) -> list[dict]:
+    return [
+        {**table, "html": charts.scaling_chart(table["curves"], table["real"], table["title"])}
+        for table in scaling_tables(found)
+    ]
 
 
 # The rows whose latencies are drawn; those of all others are in the table.

@@ -168,7 +168,7 @@ def run_passes(
     done = {
         (record.get("pass", record["kind"]), record["workload"], record["allocator"])
         for record in records
-        if record["kind"] in ("instructions", "misses", "latency", "failure")
+        if record["kind"] in ("instructions", "misses", "latency", "scaling", "failure")
     }
     wanted = [
         task
@@ -176,7 +176,7 @@ def run_passes(
         if (task.kind, task.of, task.allocator) not in done and (task.of, task.allocator) not in state.failed
     ]
     until = state.limits.left() * (1 - PASSES_SHARE)
-    task = progress.add_task("latencies, instructions, misses", total=len(wanted))
+    task = progress.add_task("latencies, instructions, misses, simulated cores", total=len(wanted))
     jobs = len(os.sched_getaffinity(0))
     for record in passes.run_tasks(wanted, jobs, lambda: state.limits.left() < until):
         writer.append(record)

@@ -74,6 +74,7 @@ class Summary:
     instructions: list[dict]
     misses: list[dict]
     latencies: list[dict]
+    scaling: list[dict]
     failures: list[dict]
     skipped: dict[str, str]
     cut: list[str]
@@ -158,6 +159,7 @@ def summarise(results: samples.Results, clock: str = "wall") -> Summary:
         instructions=results.of("instructions"),
         misses=results.of("misses"),
         latencies=results.of("latency"),
+        scaling=results.of("scaling"),
         failures=results.of("failure"),
         skipped=results.header.get("skipped", {}),
         cut=ends[-1].get("cut", []) if ends else [],

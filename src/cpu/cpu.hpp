@@ -5,15 +5,6 @@
 
 namespace coffer {
 
-// Tells the processor that this is a spin loop.
-COFFER_INLINE void spin_hint() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
 // The first-level data cache that blocks are placed for: an address's index there is its line number modulo the sets.
 // Where a machine has more sets, its indices fold onto these, and blocks spread over them a little less evenly.
 inline constexpr usize kCacheLine = 64;

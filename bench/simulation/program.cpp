@@ -1,0 +1,52 @@
+#include "program.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace simulation {
+
+void* allocate(std::size_t size) {
+  Machine& machine = *g_machine;
+  machine.enter(kMalloc);
+  const u64 began = machine.now();
+  void* const block = subject::allocate(size);
+  machine.leave(kMalloc, began);
+  if (block != nullptr) return block;
+  std::fputs("simulate: out of memory\n", stderr);
+  std::exit(1);
+}
+
+void release(void* block) {
+  Machine& machine = *g_machine;
+  machine.enter(kFree);
+  const u64 began = machine.now();
+  subject::release(block);
+  machine.leave(kFree, began);
+}
+
+void* table_bytes(std::size_t bytes) {
+  bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  void* const memory = take_ground(bytes, kPageBytes);
+  if (memory == nullptr || mprotect(memory, bytes, PROT_READ | PROT_WRITE) != 0) {
+    std::fputs("simulate: no memory for a table\n", stderr);
+    std::exit(1);
+  }
+  return memory;
+}
+
+void Clock::begin() {
+  g_machine->meet(meeting_);
+  // All go on at one time; the first one sets the counts back.
+  if (begin_ == 0) {
+    begin_ = g_machine->now();
+    g_machine->begin_to_count();
+  }
+}
+
+void Clock::end() {
+  if (g_machine->now() > end_) end_ = g_machine->now();
+}
+
+}  // namespace simulation

@@ -1,0 +1,199 @@
+"""The simulated machine as the command shows it: the same seed is the same run, an allocator that cannot scale is seen
+not to, and what the report says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from coffer_bench import report, samples, scaling, sections
+from coffer_bench import summary as sums
+from coffer_bench.errors import BenchError
+from conftest import BUILD, COMMAND, results_of, write_results
+
+SMALL = 0.1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def simulators() -> None:
+    subprocess.run(["cmake", "--build", str(BUILD), "--target", "coffer_simulators"], check=True, capture_output=True)
+
+
+def simulate(allocator: str, workload: str, cores: int, seed: int = 1, scale: float = SMALL) -> dict:
+    return scaling.simulate(scaling.Point(allocator, workload, cores), BUILD, seed, scale)
+
+
+def curve(allocator: str, workload: str, counts: tuple[int, ...], scale: float = SMALL) -> dict[int, float]:
+    records = [scaling.mark(simulate(allocator, workload, cores, scale=scale)) for cores in counts]
+    return scaling.speed_ups(scaling.by_cores(records, workload, allocator))
+
+
+@pytest.mark.parametrize("workload", scaling.WORKLOADS)
+def test_the_same_seed_is_the_same_run(workload: str) -> None:
+    words = [str(BUILD / "libexec/coffer/simulate_coffer"), f"workload={workload}", "cores=8", f"scale={SMALL}"]
+    texts = [subprocess.run([*words, f"seed={seed}"], capture_output=True, check=True).stdout for seed in (3, 3, 4)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_threads_that_share_nothing_scale() -> None:
+    found = curve("coffer", "threadtest", (1, 2, 8), scale=0.5)
+    assert found[2] > 1.8 and found[8] > 6
+
+
+def test_one_lock_collapses() -> None:
+    found = curve("one-lock", "threadtest", (1, 2, 8), scale=1)
+    assert found[2] < 0.5 and found[8] < 0.2
+    record = simulate("one-lock", "threadtest", 8, scale=1)
+    assert "g_lock" in record["lines"][0]["name"]
+    assert any("spin_lock.hpp" in place["name"] for place in record["places"])
+
+
+def blocks_transferred(record: dict) -> float:
+    """By the program's own accesses, a write."""
+    return record["calls"]["program"]["transfers"] / record["operations"]
+
+
+@pytest.mark.parametrize("workload", ["active-false", "passive-false"])
+def test_false_sharing_shows(workload: str) -> None:
+    sharing = simulate("one-lock", workload, 8, scale=5)
+    apart = simulate("coffer", workload, 8, scale=1)
+    assert blocks_transferred(sharing) > 0.001 > 10 * blocks_transferred(apart)
+    assert curve("coffer", workload, (1, 8), scale=1)[8] > 7.5
+
+
+def test_frees_of_other_threads_are_seen() -> None:
+    record = simulate("coffer", "producer-consumer", 4, scale=1)
+    assert record["remote"] > 0.4 * record["operations"]
+    assert record["calls"]["free"]["transfers"] > 0 and record["calls"]["malloc"]["failed"] >= 0
+
+
+def test_costs_can_be_chosen() -> None:
+    words = [str(BUILD / "libexec/coffer/simulate_one-lock"), "workload=threadtest", "cores=4", f"scale={SMALL}"]
+    near, far = (
+        json.loads(subprocess.run([*words, text], capture_output=True, check=True).stdout)["cycles"]
+        for text in ("write_owned_near=115", "write_owned_near=1150")
+    )
+    assert far > 2 * near
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["workload=none"], "no workload none"),
+        (["workload=larson", "cores=3"], "cores is a power of two"),
+        (["workload=larson", "cores=256"], "cores=256 is not allowed"),
+        (["workload=larson", "seed=x"], "seed=x is not allowed"),
+        (["workload=larson", "scale=nan"], "scale=nan is not allowed"),
+        (["workload=larson", "colour=1"], "no key colour"),
+        (["workload"], "not key=value: workload"),
+        ([], "which workload?"),
+    ],
+)
+def test_wrong_arguments(words: list[str], said: str) -> None:
+    done = subprocess.run([str(BUILD / "libexec/coffer/simulate_coffer"), *words], capture_output=True, text=True)
+    assert done.returncode == 2 and said in done.stderr and not done.stdout
+
+
+# The command.
+
+
+def run(*words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [str(COMMAND), "bench", "simulate", *words], capture_output=True, text=True, env={**os.environ, "TERM": "dumb"}
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_the_command_prints_curves() -> None:
+    done = run("--workload", "threadtest", "--cores", "1..4", "--scale", "0.05", "--allocators", "coffer,one-lock")
+    assert "threadtest, coffer" in done.stdout and "threadtest, one-lock" in done.stdout
+    assert "g_lock" in done.stdout and "failed CAS" in done.stdout
+    lines = run("--workload", "larson", "--cores", "1,4", "--scale", "0.05", "--json").stdout.splitlines()
+    assert {(json.loads(line)["allocator"], json.loads(line)["cores"]) for line in lines} >= {
+        ("coffer", 1),
+        ("coffer", 4),
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--cores", "3"), "powers of two"),
+        (("--cores", "x"), "numbers like"),
+        (("--cores", "9..15"), "powers of two"),
+        (("--workload", "nothing"), "no workload 'nothing'"),
+        (("--allocators", "glibc"), "no simulator of 'glibc'"),
+    ],
+)
+def test_errors_are_one_line(words: tuple[str, ...], said: str) -> None:
+    done = run(*words, status=2)
+    assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_what_is_not_built_is_said(tmp_path: Path) -> None:
+    done = run("--build-dir", str(tmp_path), status=2)
+    assert "coffer_simulators" in done.stderr
+
+
+# The report.
+
+
+def scaling_record(allocator: str, cores: int, cycles: int) -> dict:
+    calls = {"calls": 10, "cycles": 10, "transfers": 1, "failed": 0, "waited": 5}
+    line = {"name": "a hot line", "transfers": 7, "waited": 9, "failed": 1}
+    record = {"allocator": allocator, "workload": "threadtest", "cores": cores, "operations": 10, "cycles": cycles}
+    return scaling.mark({**record, "calls": {"malloc": calls, "free": calls}, "lines": [line]})
+
+
+def example() -> samples.Results:
+    rounds = {"coffer": [4.0, 4.0]}, {"coffer": [2.0, 2.0]}
+    results = results_of({"threadtest 8, 1 thread": rounds[0], "threadtest 8, 2 threads": rounds[1]})
+    results.records.extend(
+        scaling_record(name, cores, cycles)
+        for name, cores, cycles in (
+            ("coffer", 1, 800),
+            ("coffer", 2, 400),
+            ("coffer", 4, 100),
+            ("one-lock", 1, 800),
+            ("one-lock", 4, 1600),
+        )
+    )
+    return results
+
+
+def test_speed_ups_stand_beside_real_ones(tmp_path: Path) -> None:
+    results = example()
+    (table,) = sections.scaling_tables(sums.summarise(results))
+    assert table["names"] == ["coffer", "one-lock"]
+    assert [(line["name"], *line["cells"], line["real"]) for line in table["lines"]] == [
+        ("1", "1.00", "1.00", "1.00"),
+        ("2", "2.00", "-", "2.00"),
+        ("4", "8.00", "0.50", "-"),
+    ]
+    report.write(write_results(tmp_path / "samples.jsonl", results), tmp_path / "report")
+    page, text = ((tmp_path / "report" / name).read_text() for name in ("index.html", "report.md"))
+    assert 'id="scaling"' in page and "a hot line: 7 transfers" in page
+    assert "## Scaling (simulated)" in text and "| 4 | 8.00 | 0.50 | - |" in text
+
+
+def test_a_run_simulates_what_it_measures() -> None:
+    points = scaling.points_of(["larson 10-100, 1 thread", "redis"], BUILD)
+    assert {point.workload for point in points} == {"larson"} and len(points) >= 2 * len(scaling.CORES)
+    assert scaling.points_of(["redis"], BUILD) == []
+
+
+def test_a_simulator_that_fails_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "libexec" / "coffer" / "simulate_broken"
+    path.parent.mkdir(parents=True)
+    path.write_text("#!/bin/sh\necho out of luck >&2\nexit 3\n")
+    path.chmod(0o755)
+    with pytest.raises(BenchError, match="status 3: out of luck"):
+        scaling.simulate(scaling.Point("broken", "larson", 1), tmp_path, 1, 1)
+    path.write_text("#!/bin/sh\necho '{'\n")
+    with pytest.raises(BenchError):
+        scaling.simulate(scaling.Point("broken", "larson", 1), tmp_path, 1, 1)
