@@ -23,7 +23,8 @@ enum class AlignPolicy : u8 { multiples, all };
 // UNSIGNED(name, default, least, greatest, help)
 // CHOICE(name, type, default, words, help)        type: an enum; words: its names in its order, between bars
 // BOOLEAN(name, default, help)
-#define COFFER_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                               \
+// TEXT(name, help)                                empty by default; no comma
+#define COFFER_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT)                                                         \
   SIZE(arena, 16 * kTiB, 4 * kMiB, 64 * kTiB, "largest reservation of address space at the start")                    \
   SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside 1/16 of it")                          \
   CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part to reuse a span")     \
@@ -40,6 +41,12 @@ enum class AlignPolicy : u8 { multiples, all };
   BOOLEAN(cgroup, true, "give free memory back eagerly near the limits of the process's cgroup")                      \
   BOOLEAN(share, false, "offer a page of figures for `coffer stat` and `coffer top`")                                 \
   UNSIGNED(share_signal, 0, 0, 64, "signal that writes this page anew, or offers it; 0: none")                        \
+  BOOLEAN(profile, false, "sample allocations; write a heap profile at the end")                                      \
+  SIZE(profile_rate, 512 * kKiB, 1, kTiB, "mean bytes between samples")                                               \
+  TEXT(profile_to, "begin of profiles' names: X.PID.N.pb.gz; else coffer")                                            \
+  UNSIGNED(profile_signal, 0, 0, 64, "signal that turns sampling on or off; 0: none")                                 \
+  UNSIGNED(dump_signal, 0, 0, 64, "signal that has a heap profile written; 0: none")                                  \
+  BOOLEAN(leaks, false, "sample allocations; print what is live at the end")                                          \
   BOOLEAN(stats, false, "print malloc_stats when the program ends")                                                   \
   BOOLEAN(confirm, false, "print every option, its value and where that came from")                                   \
   BOOLEAN(strict, false, "abort at an unknown option or a bad value")                                                 \
@@ -52,16 +59,19 @@ struct Options {
 #define COFFER_FIELD_UNSIGNED(name, standard, least, greatest, help) u32 name = standard;
 #define COFFER_FIELD_CHOICE(name, type, standard, words, help) type name = standard;
 #define COFFER_FIELD_BOOLEAN(name, standard, help) bool name = standard;
-  COFFER_OPTIONS(COFFER_FIELD_SIZE, COFFER_FIELD_UNSIGNED, COFFER_FIELD_CHOICE, COFFER_FIELD_BOOLEAN)
+#define COFFER_FIELD_TEXT(name, help) const char* name = nullptr;
+  COFFER_OPTIONS(COFFER_FIELD_SIZE, COFFER_FIELD_UNSIGNED, COFFER_FIELD_CHOICE, COFFER_FIELD_BOOLEAN, COFFER_FIELD_TEXT)
+#undef COFFER_FIELD_TEXT
 #undef COFFER_FIELD_SIZE
 #undef COFFER_FIELD_UNSIGNED
 #undef COFFER_FIELD_CHOICE
 #undef COFFER_FIELD_BOOLEAN
 };
 
-enum class Type : u8 { size, unsigned_number, choice, boolean };
+enum class Type : u8 { size, unsigned_number, choice, boolean, text };
 
-// One row of the table. Every value travels as a u64: a choice as its place among the words, a boolean as 0 or 1.
+// One row of the table. Every value travels as a u64: a choice as its place among the words, a boolean as 0 or 1, a
+// text as its address, 0 if it is empty.
 struct Option {
   const char* name;
   Type type;
@@ -93,7 +103,18 @@ inline constexpr Option kOptions[] = {
   {#name, Type::choice, static_cast<u64>(standard), 0, count_words(words) - 1, words, help, COFFER_ACCESS(name)},
 #define COFFER_ROW_BOOLEAN(name, standard, help) \
   {#name, Type::boolean, standard, 0, 1, "false|true", help, COFFER_ACCESS(name)},
-    COFFER_OPTIONS(COFFER_ROW_SIZE, COFFER_ROW_UNSIGNED, COFFER_ROW_CHOICE, COFFER_ROW_BOOLEAN)
+#define COFFER_ROW_TEXT(name, help)                                                               \
+  {#name,                                                                                         \
+   Type::text,                                                                                    \
+   0,                                                                                             \
+   0,                                                                                             \
+   0,                                                                                             \
+   "a text",                                                                                      \
+   help,                                                                                          \
+   [](const Options& options) { return static_cast<u64>(reinterpret_cast<uptr>(options.name)); }, \
+   [](Options& options, u64 value) { options.name = reinterpret_cast<const char*>(value); }},
+    COFFER_OPTIONS(COFFER_ROW_SIZE, COFFER_ROW_UNSIGNED, COFFER_ROW_CHOICE, COFFER_ROW_BOOLEAN, COFFER_ROW_TEXT)
+#undef COFFER_ROW_TEXT
 #undef COFFER_ACCESS
 #undef COFFER_ROW_SIZE
 #undef COFFER_ROW_UNSIGNED

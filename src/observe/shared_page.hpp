@@ -17,23 +17,25 @@ namespace coffer {
 
 // The figures of a copy, in their order: those of struct coffer_stats, and after them what a process counts only while
 // it is watched.
-#define COFFER_PAGE_FIGURES(FIGURE)                                                                                   \
-  FIGURE(taken_ns)                                                                                                    \
-  FIGURE(walk_ns)                                                                                                     \
-  FIGURE(live)                                                                                                        \
-  FIGURE(held)                                                                                                        \
-  FIGURE(resident) FIGURE(free_resident) FIGURE(committed) FIGURE(reserved) FIGURE(metadata) FIGURE(large)            \
-      FIGURE(large_blocks) FIGURE(heaps) FIGURE(heaps_ever) FIGURE(spans) FIGURE(chunks) FIGURE(system_calls)         \
-          FIGURE(limit) FIGURE(bound) FIGURE(peak_held) FIGURE(mixed_spans) FIGURE(mixed_held) FIGURE(mixed_live)     \
-              FIGURE(mixed_resident) FIGURE(mixed_bound) FIGURE(purges) FIGURE(purged_bytes) FIGURE(allocated_blocks) \
-                  FIGURE(allocated_bytes) FIGURE(large_allocated_blocks) FIGURE(large_allocated_bytes)
+#define COFFER_PAGE_FIGURES(FIGURE)                                                                                    \
+  FIGURE(taken_ns)                                                                                                     \
+  FIGURE(walk_ns)                                                                                                      \
+  FIGURE(live)                                                                                                         \
+  FIGURE(held)                                                                                                         \
+  FIGURE(resident)                                                                                                     \
+  FIGURE(free_resident) FIGURE(committed) FIGURE(reserved) FIGURE(metadata) FIGURE(large) FIGURE(large_blocks)         \
+      FIGURE(heaps) FIGURE(heaps_ever) FIGURE(spans) FIGURE(chunks) FIGURE(system_calls) FIGURE(limit) FIGURE(bound)   \
+          FIGURE(peak_held) FIGURE(mixed_spans) FIGURE(mixed_held) FIGURE(mixed_live) FIGURE(mixed_resident)           \
+              FIGURE(mixed_bound) FIGURE(purges) FIGURE(purged_bytes) FIGURE(allocated_blocks) FIGURE(allocated_bytes) \
+                  FIGURE(large_allocated_blocks) FIGURE(large_allocated_bytes)
 
 // What needs no walk: written whenever a thread comes by and one of them changed.
-#define COFFER_PAGE_NOW(FIGURE)                                                                                  \
-  FIGURE(now_ns)                                                                                                 \
-  FIGURE(held)                                                                                                   \
-  FIGURE(free_resident) FIGURE(committed) FIGURE(metadata) FIGURE(large) FIGURE(large_blocks) FIGURE(mixed_held) \
-      FIGURE(peak_held) FIGURE(system_calls) FIGURE(purges) FIGURE(purged_bytes)
+#define COFFER_PAGE_NOW(FIGURE)                                                                              \
+  FIGURE(now_ns)                                                                                             \
+  FIGURE(held)                                                                                               \
+  FIGURE(free_resident)                                                                                      \
+  FIGURE(committed) FIGURE(metadata) FIGURE(large) FIGURE(large_blocks) FIGURE(mixed_held) FIGURE(peak_held) \
+      FIGURE(system_calls) FIGURE(purges) FIGURE(purged_bytes)
 
 namespace page {
 

@@ -10,6 +10,7 @@ import typer
 from coffer.errors import CofferError
 from coffer.index.command import index
 from coffer.live.command import stat, top
+from coffer.profile.command import profile
 from coffer_bench.cli import app as bench
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
@@ -23,6 +24,7 @@ def coffer() -> None:
 app.command()(index)
 app.command()(stat)
 app.command()(top)
+app.command()(profile)
 app.add_typer(bench, name="bench")
 
 
