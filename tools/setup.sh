@@ -22,8 +22,8 @@ packages_test=(
   "${packages_peers[@]}" "${packages_programs[@]}"
   # What the index benchmarks and the suite of bench/ run.
   libxml2-dev libxslt1-dev phylip grep
-  # The coffer command, whose other needs pip installs.
-  python3-venv libzstd-dev
+  # The coffer command, whose other needs pip installs; its profiles are parsed with the package that knows their form.
+  python3-venv libzstd-dev python3-protobuf
   # The processors that coffer-rt is tested on, and its analyser.
   gcc-riscv64-unknown-elf qemu-user qemu-system-misc lld-19 cppcheck
 )

@@ -120,6 +120,17 @@ COFFER_EXPORT int coffer_heap_stats(unsigned index, struct coffer_heap_stats *st
 COFFER_EXPORT int coffer_set_limit(size_t bytes) COFFER_NOEXCEPT;
 COFFER_EXPORT size_t coffer_get_limit(void) COFFER_NOEXCEPT;
 
+/* The heap profile. Allocations are sampled from now on: each byte with probability 1 / mean_bytes (0: what the option
+ * profile_rate says, 512 KiB unless set), so that large blocks are sampled more often, and each sample stands for as
+ * many blocks as its size makes it. Again with another mean: what was sampled so far keeps its weight. Stopped, nothing
+ * new is sampled; blocks that were stay known until they are freed. */
+COFFER_EXPORT void coffer_profile_start(size_t mean_bytes) COFFER_NOEXCEPT;
+COFFER_EXPORT void coffer_profile_stop(void) COFFER_NOEXCEPT;
+/* Writes what was sampled since the start, and what of it is live, to a file that pprof reads (gzipped profile.proto),
+ * in place of what is there. path NULL: to a new file, PREFIX.PID.N.pb.gz, with the option profile_to as PREFIX, else
+ * "coffer". Returns 0, or -1: the file cannot be written, and is not there. */
+COFFER_EXPORT int coffer_profile_dump(const char *path) COFFER_NOEXCEPT;
+
 /* Walks all metadata and verifies its invariants. For tests and debuggers: other threads must not be inside Coffer.
  * Returns 0, or the number of violations found, each reported as one line on stderr. */
 COFFER_EXPORT size_t coffer_check(void) COFFER_NOEXCEPT;

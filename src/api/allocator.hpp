@@ -44,13 +44,23 @@ concept AllocatorConcept =
       { A::heap_statistics(index, heap_statistics) } -> std::same_as<bool>;
       // Verifies every invariant; number of violations. Other threads must be outside.
       { A::check() } -> std::same_as<usize>;
-      // The library was loaded, and the options read; the process ends.
-      { A::loaded() } -> std::same_as<void>;
-      { A::ending() } -> std::same_as<void>;
       // fork: prepare takes every lock, in the allocator's order; parent and child release them.
       { A::fork_prepare() } -> std::same_as<void>;
       { A::fork_parent() } -> std::same_as<void>;
       { A::fork_child() } -> std::same_as<void>;
     };
+
+// What an allocator may have beside that: to be watched. Others are not.
+template <class A>
+concept WatchedAllocator = requires(usize n, const char* path) {
+  // The library was loaded, and the options read; the process ends.
+  { A::loaded() } -> std::same_as<void>;
+  { A::ending() } -> std::same_as<void>;
+  // Sampling, with n bytes from sample to sample (0: as the options say), and its end; the profile to a file (nullptr:
+  // one that gets a name), false: it cannot be written.
+  { A::profile_start(n) } -> std::same_as<void>;
+  { A::profile_stop() } -> std::same_as<void>;
+  { A::profile_dump(path) } -> std::same_as<bool>;
+};
 
 }  // namespace coffer

@@ -19,6 +19,20 @@ namespace {
 
 constexpr char kVersion[] = COFFER_VERSION_TEXT(COFFER_VERSION_MAJOR, COFFER_VERSION_MINOR, COFFER_VERSION_PATCH);
 
+// Of an allocator that can be watched; of another, nothing.
+template <class A>
+struct Profile {
+  static void start(usize) {}
+  static void stop() {}
+  static bool dump(const char*) { return false; }
+};
+template <WatchedAllocator A>
+struct Profile<A> {
+  static void start(usize mean) { A::profile_start(mean); }
+  static void stop() { A::profile_stop(); }
+  static bool dump(const char* path) { return A::profile_dump(path); }
+};
+
 }  // namespace
 
 extern "C" {
@@ -62,6 +76,12 @@ COFFER_VISIBLE size_t coffer_get_limit(void) noexcept {
   config::load();
   return Allocator::limit();
 }
+
+COFFER_VISIBLE void coffer_profile_start(size_t mean_bytes) noexcept { Profile<Allocator>::start(mean_bytes); }
+
+COFFER_VISIBLE void coffer_profile_stop(void) noexcept { Profile<Allocator>::stop(); }
+
+COFFER_VISIBLE int coffer_profile_dump(const char* path) noexcept { return Profile<Allocator>::dump(path) ? 0 : -1; }
 
 COFFER_VISIBLE size_t coffer_check(void) noexcept { return Allocator::check(); }
 

@@ -14,14 +14,24 @@ namespace {
 
 constexpr int kFirst = 101;  // before the constructors, and after the destructors, of the program itself
 
+template <class A>
+void loaded() {
+  if constexpr (WatchedAllocator<A>) A::loaded();
+}
+
+template <class A>
+void ending() {
+  if constexpr (WatchedAllocator<A>) A::ending();
+}
+
 // Options that ask for a message get it even if the program never allocates.
 __attribute__((constructor(kFirst))) void start() {
   config::load();
-  Allocator::loaded();
+  loaded<Allocator>();
 }
 
 __attribute__((destructor(kFirst))) void end() {
-  Allocator::ending();
+  ending<Allocator>();
   if (config::options().stats) coffer_malloc_stats();
 }
 

@@ -23,7 +23,8 @@ enum class AlignPolicy : u8 { multiples, all };
 // UNSIGNED(name, default, least, greatest, help)
 // CHOICE(name, type, default, words, help)        type: an enum; words: its names in its order, between bars
 // BOOLEAN(name, default, help)
-#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                           \
+// TEXT(name, help)                                empty by default; no comma
+#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT)                                                     \
   SIZE(arena, 16 * kTiB, 4 * kMiB, 64 * kTiB, "largest reservation of address space at the start")                    \
   SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside 1/16 of it")                          \
   CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part to reuse a span")     \
@@ -39,7 +40,13 @@ enum class AlignPolicy : u8 { multiples, all };
   SIZE(limit, 0, 0, 64 * kTiB, "bytes that may be resident at most; past it, ENOMEM; 0: none")                        \
   BOOLEAN(cgroup, true, "give free memory back eagerly near the limits of the process's cgroup")                      \
   BOOLEAN(share, false, "offer a page of figures for `coffer stat` and `coffer top`")                                 \
-  UNSIGNED(share_signal, 0, 0, 64, "signal that writes this page anew, or offers it; 0: none")
+  UNSIGNED(share_signal, 0, 0, 64, "signal that writes this page anew, or offers it; 0: none")                        \
+  BOOLEAN(profile, false, "sample allocations; write a heap profile at the end")                                      \
+  SIZE(profile_rate, 512 * kKiB, 1, kTiB, "mean bytes between samples")                                               \
+  TEXT(profile_to, "begin of profiles' names: X.PID.N.pb.gz; else coffer")                                            \
+  UNSIGNED(profile_signal, 0, 0, 64, "signal that turns sampling on or off; 0: none")                                 \
+  UNSIGNED(dump_signal, 0, 0, 64, "signal that has a heap profile written; 0: none")                                  \
+  BOOLEAN(leaks, false, "sample allocations; print what is live at the end")
 // clang-format on
 
 }  // namespace coffer::config

@@ -69,6 +69,9 @@ void print_wanted(const Option& option, Text& text) {
     case Type::boolean:
       text.add(option.words);
       return;
+    case Type::text:
+      text.add("up to 255 characters");
+      return;
     case Type::size:
     case Type::unsigned_number:
       text.add(option.type == Type::size ? "a size from " : "a number from ");
@@ -159,7 +162,27 @@ const Option* find_option(const char* name, usize length) {
   return nullptr;
 }
 
+namespace {
+
+// Texts outlive where they were read; what a program sets again and again finds no room in the end, and is refused.
+constexpr usize kLongestText = 255;
+char g_texts[1024];
+usize g_texts_used;
+
+bool keep_text(const char* text, usize length, u64& value) {
+  if (length > kLongestText || length + 1 > sizeof g_texts - g_texts_used) return false;
+  char* kept = g_texts + g_texts_used;
+  for (usize i = 0; i < length; ++i) kept[i] = text[i];
+  kept[length] = 0;
+  g_texts_used += length + 1;
+  value = length != 0 ? reinterpret_cast<uptr>(kept) : 0;
+  return true;
+}
+
+}  // namespace
+
 bool parse_value(const Option& option, const char* text, usize length, u64& value) {
+  if (option.type == Type::text) return keep_text(text, length, value);
   u64 read = 0;
   const bool is_number = option.type == Type::size || option.type == Type::unsigned_number;
   if (is_number ? !parse_number(text, length, option.type == Type::size, read)
@@ -172,6 +195,10 @@ bool parse_value(const Option& option, const char* text, usize length, u64& valu
 }
 
 void print_value(const Option& option, u64 value, Text& text) {
+  if (option.type == Type::text) {
+    if (value != 0) text.add(reinterpret_cast<const char*>(value));
+    return;
+  }
   if (option.type == Type::choice || option.type == Type::boolean) {
     const char* word = option.words;
     for (u64 i = 0; i < value; ++word) i += *word == '|' ? 1 : 0;

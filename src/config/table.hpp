@@ -15,8 +15,8 @@ namespace coffer::config {
 
 // clang-format off
 // Those that every allocator has.
-#define COFFER_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                               \
-  COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                                 \
+#define COFFER_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT)                                                         \
+  COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT)                                                           \
   BOOLEAN(stats, false, "print malloc_stats when the program ends")                                                   \
   BOOLEAN(confirm, false, "print every option, its value and where that came from")                                   \
   BOOLEAN(strict, false, "abort at an unknown option or a bad value")                                                 \
@@ -29,16 +29,19 @@ struct Options {
 #define COFFER_FIELD_UNSIGNED(name, standard, least, greatest, help) u32 name = standard;
 #define COFFER_FIELD_CHOICE(name, type, standard, words, help) type name = standard;
 #define COFFER_FIELD_BOOLEAN(name, standard, help) bool name = standard;
-  COFFER_OPTIONS(COFFER_FIELD_SIZE, COFFER_FIELD_UNSIGNED, COFFER_FIELD_CHOICE, COFFER_FIELD_BOOLEAN)
+#define COFFER_FIELD_TEXT(name, help) const char* name = nullptr;
+  COFFER_OPTIONS(COFFER_FIELD_SIZE, COFFER_FIELD_UNSIGNED, COFFER_FIELD_CHOICE, COFFER_FIELD_BOOLEAN, COFFER_FIELD_TEXT)
+#undef COFFER_FIELD_TEXT
 #undef COFFER_FIELD_SIZE
 #undef COFFER_FIELD_UNSIGNED
 #undef COFFER_FIELD_CHOICE
 #undef COFFER_FIELD_BOOLEAN
 };
 
-enum class Type : u8 { size, unsigned_number, choice, boolean };
+enum class Type : u8 { size, unsigned_number, choice, boolean, text };
 
-// One row of the table. Every value travels as a u64: a choice as its place among the words, a boolean as 0 or 1.
+// One row of the table. Every value travels as a u64: a choice as its place among the words, a boolean as 0 or 1, a
+// text as its address, 0 if it is empty.
 struct Option {
   const char* name;
   Type type;
@@ -70,7 +73,18 @@ inline constexpr Option kOptions[] = {
   {#name, Type::choice, static_cast<u64>(standard), 0, count_words(words) - 1, words, help, COFFER_ACCESS(name)},
 #define COFFER_ROW_BOOLEAN(name, standard, help) \
   {#name, Type::boolean, standard, 0, 1, "false|true", help, COFFER_ACCESS(name)},
-    COFFER_OPTIONS(COFFER_ROW_SIZE, COFFER_ROW_UNSIGNED, COFFER_ROW_CHOICE, COFFER_ROW_BOOLEAN)
+#define COFFER_ROW_TEXT(name, help)                                                               \
+  {#name,                                                                                         \
+   Type::text,                                                                                    \
+   0,                                                                                             \
+   0,                                                                                             \
+   0,                                                                                             \
+   "a text",                                                                                      \
+   help,                                                                                          \
+   [](const Options& options) { return static_cast<u64>(reinterpret_cast<uptr>(options.name)); }, \
+   [](Options& options, u64 value) { options.name = reinterpret_cast<const char*>(value); }},
+    COFFER_OPTIONS(COFFER_ROW_SIZE, COFFER_ROW_UNSIGNED, COFFER_ROW_CHOICE, COFFER_ROW_BOOLEAN, COFFER_ROW_TEXT)
+#undef COFFER_ROW_TEXT
 #undef COFFER_ACCESS
 #undef COFFER_ROW_SIZE
 #undef COFFER_ROW_UNSIGNED

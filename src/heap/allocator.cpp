@@ -2,8 +2,10 @@
 
 #include <string.h>
 
+#include "heap/bracket.hpp"
 #include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
+#include "heap/profiling.hpp"
 #include "heap/refill.hpp"
 #include "heap/registry.hpp"
 #include "heap/taking.hpp"
@@ -76,6 +78,9 @@ void* Allocator::allocate_zeroed(usize size) {
     zero = heap->zero[size_class].get() != 0;
     heap->blocks[size_class].set(block->next);
   } else {
+    if (COFFER_UNLIKELY(samples_lists())) {
+      if (void* sampled = sample_small(size, size_class, kQuantum)) return memset(sampled, 0, size);
+    }
     block = allocate_of_class(size_class, &zero, false);
     if (COFFER_UNLIKELY(block == nullptr)) block = allocate_from_larger(size_class, &zero);
     if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
@@ -90,6 +95,9 @@ void* Allocator::allocate_zeroed(usize size) {
 
 void* Allocator::allocate_aligned(usize size, usize alignment) {
   bool zero = false;
+  if (COFFER_UNLIKELY(samples_lists()) && aligned_class(size, alignment) < kClasses) {
+    if (void* sampled = sample_small(size, aligned_class(size, alignment), alignment)) return sampled;
+  }
   for (ClassIndex c = aligned_class(size, alignment); c < kClasses; ++c) {
     // The first one serves, unless memory is exhausted.
     if (class_bytes(c) < size || !is_aligned_class(c, alignment)) continue;
@@ -116,11 +124,18 @@ void* Allocator::reallocate(void* block, usize size) {
   if (size > kLargestSmall) {
     settle_fork();
     note_if_heapless(t_heap);
-    if (void* resized = resize_large(block, span, size)) return resized;
+    if (void* resized = resize_large(block, span, size)) {
+      sample_resized(block, resized, size);
+      return resized;
+    }
   }
   void* moved = move_block(block, have, size);
   // What the heap gave up for the second block may let the first one grow.
-  if (moved == nullptr && size > have) return resize_large(block, span, size);
+  if (moved == nullptr && size > have) {
+    moved = resize_large(block, span, size);
+    if (moved != nullptr) sample_resized(block, moved, size);
+    return moved;
+  }
   // As above.
   return moved == nullptr && size <= have ? block : moved;
 }
@@ -159,6 +174,11 @@ bool Allocator::heap_statistics(u32 index, HeapStatistics& statistics) { return 
 usize Allocator::check() { return check_everything(); }
 void Allocator::loaded() { watching_prepare(); }
 void Allocator::ending() { watching_end(); }
+void Allocator::profile_start(usize mean) {
+  if (start_process()) coffer::profile_start(mean);
+}
+void Allocator::profile_stop() { coffer::profile_stop(); }
+bool Allocator::profile_dump(const char* path) { return start_process() && coffer::profile_dump(path); }
 void Allocator::fork_prepare() { coffer::fork_prepare(); }
 void Allocator::fork_parent() { coffer::fork_parent(); }
 void Allocator::fork_child() { coffer::fork_child(); }

@@ -24,6 +24,9 @@ struct Allocator {
   static void statistics(Statistics& statistics);
   static bool heap_statistics(u32 index, HeapStatistics& statistics);
   static usize check();
+  static void profile_start(usize mean);
+  static void profile_stop();
+  static bool profile_dump(const char* path);
   static void loaded();
   static void ending();
   static void fork_prepare();

@@ -24,12 +24,14 @@ namespace coffer {
 //                    (Arena::fast_frontier). Set once, before there is a span
 //   kWatchLists      somebody wants to know what heaps take for malloc (watching.hpp): it takes its slow path for each
 //                    list of blocks
-enum BracketFlag : u8 { kFenceBrackets = 1, kWatchLists = 2 };
+//   kSampleLists     and asks, before it takes one, whether this block is to be sampled (profiling.hpp)
+enum BracketFlag : u8 { kFenceBrackets = 1, kWatchLists = 2, kSampleLists = 4 };
 extern Atomic<u8> g_bracket_flags __attribute__((visibility("hidden")));
 // relaxed, here and for all later uses in this file: the first flag does not change, the second is a hint that may be
 // late.
 COFFER_INLINE bool is_unusual() { return g_bracket_flags.load(relaxed) != 0; }
 inline bool fences_brackets() { return (g_bracket_flags.load(relaxed) & kFenceBrackets) != 0; }
+inline bool samples_lists() { return (g_bracket_flags.load(relaxed) & kSampleLists) != 0; }
 inline bool watches_lists() { return (g_bracket_flags.load(relaxed) & kWatchLists) != 0; }
 
 // seq_cst: stands for the barrier that the taker cannot issue; pairs with the same on its side (settle_unsettled).

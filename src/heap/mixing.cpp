@@ -4,6 +4,7 @@
 #include "heap/bracket.hpp"
 #include "heap/hot.hpp"
 #include "heap/ownership.hpp"
+#include "heap/profiling.hpp"
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"
 #include "heap/walk.hpp"
@@ -236,6 +237,7 @@ bool make_holes(Heap* heap, ClassIndex size_class, usize size) {
 }
 
 void free_mixed(void* block, Span* span, usize size) {
+  forget_sample(block);
   const usize bytes = g_mixed_pool.release(span, block, size);
   if (COFFER_UNLIKELY(bytes == 0))
     return g_mixed_pool.size_of(span, block) != 0 ? refuse_size(block, size) : refuse_free(block);

@@ -6,6 +6,7 @@
 #include "heap/hot.hpp"
 #include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
+#include "heap/profiling.hpp"
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"
 #include "heap/taking.hpp"
@@ -260,7 +261,7 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
     release_idle(heap);
     block = allocate_large(size, alignment, zero);
   }
-  if (COFFER_UNLIKELY(watches_lists()) && block != nullptr) large_taken(size);
+  if (COFFER_UNLIKELY(watches_lists()) && block != nullptr) large_taken(block, size);
   return block;
 }
 
@@ -298,6 +299,9 @@ COFFER_NOINLINE void* allocate_slowly(usize size) {
   bool zero = false;
   if (size > kLargestSmall) return allocate_large_block(size, kQuantum, &zero);
   const ClassIndex size_class = class_of(size);
+  if (COFFER_UNLIKELY(samples_lists())) {
+    if (void* sampled = sample_small(size, size_class, kQuantum)) return sampled;
+  }
   Block* block = allocate_of_class(size_class, &zero, false, size);
   return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
 }

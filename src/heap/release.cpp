@@ -3,6 +3,7 @@
 #include "heap/hot.hpp"
 #include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
+#include "heap/profiling.hpp"
 #include "heap/registry.hpp"
 #include "heap/walk.hpp"
 #include "large/large.hpp"
@@ -193,6 +194,7 @@ COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   if (is_large(span)) {
     note_if_heapless(heap);
     clear_bracket(heap);
+    forget_sample(block);
     if (!free_large(block, span)) return refuse_free(block);
     return;
   }

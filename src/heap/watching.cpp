@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "config/config.hpp"
 #include "heap/bracket.hpp"
+#include "heap/profiling.hpp"
 #include "heap/registry.hpp"
 #include "heap/walk.hpp"
 #include "observe/budget.hpp"
@@ -70,13 +71,6 @@ Watch* find_watch(const Heap* heap) {
   const usize end = (usize{heap->index.get()} + 1) * sizeof(Watch);
   if (w.committed.load(acquire) < end) return nullptr;  // acquire: pairs with the release in reach_watch
   return w.table.load(acquire) + heap->index.get();
-}
-
-Watch* watch_of(const Heap* heap) {
-  Watch* watch = find_watch(heap);
-  if (COFFER_LIKELY(watch != nullptr)) return watch;
-  if (heap == &g_null_heap || !reach_watch((usize{heap->index.get()} + 1) * sizeof(Watch))) return nullptr;
-  return find_watch(heap);
 }
 
 void add_heaps() {
@@ -150,6 +144,13 @@ void share_signalled(int) { share_now(); }
 
 }  // namespace
 
+Watch* watch_of(const Heap* heap) {
+  Watch* watch = find_watch(heap);
+  if (COFFER_LIKELY(watch != nullptr)) return watch;
+  if (heap == &g_null_heap || !reach_watch((usize{heap->index.get()} + 1) * sizeof(Watch))) return nullptr;
+  return find_watch(heap);
+}
+
 void settle_pending() {
   // relaxed: settle_fork acquired it.
   const u32 pending = g_pending.load(relaxed);
@@ -157,10 +158,17 @@ void settle_pending() {
   if ((pending & kWatching) != 0) come_by(false);
 }
 
-u32 unwatched_blocks(const Heap*, ClassIndex) { return kNever; }
+u32 unwatched_blocks(const Heap* heap, ClassIndex size_class) {
+  if (!samples_lists()) return kNever;
+  Watch* watch = watch_of(heap);
+  return watch != nullptr ? blocks_before_sample(watch, size_class) : kNever;
+}
 
 void blocks_taken(Heap* heap, ClassIndex size_class, u32 count) {
-  if (Watch* watch = watch_of(heap)) watch->blocks[size_class].set(watch->blocks[size_class].get() + count);
+  Watch* watch = watch_of(heap);
+  if (watch == nullptr) return;
+  watch->blocks[size_class].set(watch->blocks[size_class].get() + count);
+  if (samples_lists()) count_taken(watch, size_class, count);
 }
 
 void blocks_returned(Heap* heap, ClassIndex size_class, u32 count) {
@@ -169,14 +177,17 @@ void blocks_returned(Heap* heap, ClassIndex size_class, u32 count) {
   // Lists that were taken before anybody watched may come back, too.
   const u64 taken = watch->blocks[size_class].get();
   watch->blocks[size_class].set(taken > count ? taken - count : 0);
+  if (samples_lists()) count_returned(watch, size_class, count);
 }
 
-void large_taken(usize bytes) {
+void large_taken(void* block, usize bytes) {
+  if (samples_lists()) sample_large(block, bytes);
   g_watching.large_blocks.fetch_add(1, relaxed);  // relaxed, both: figures
   g_watching.large_bytes.fetch_add(bytes, relaxed);
 }
 
 void watching_prepare() {
+  profiling_prepare();
   // A program that never allocates can be watched, too.
   if (config::options().share) start_process();
   const u32 signal = config::options().share_signal;
@@ -190,15 +201,18 @@ void watching_start() {
   const config::Options& options = config::options();
   if (options.share || options.share_signal != 0) g_watching.process = os::process_number();
   if (options.share) share_now();
+  profiling_start();
 }
 
 void watching_lock_for_fork() {
   g_watching.writer.lock_for_fork();
+  profiling_lock_for_fork();
   g_watching.table_lock.lock_for_fork();
 }
 
 void watching_unlock_after_fork() {
   g_watching.table_lock.unlock_after_fork();
+  profiling_unlock_after_fork();
   g_watching.writer.unlock_after_fork();
 }
 
@@ -210,12 +224,23 @@ void watching_after_fork() {
 }
 
 void watching_end() {
+  profiling_end();
   Watching& w = g_watching;
   // If somebody writes just now the page is left behind; whoever looks for pages removes it.
   if (!w.page.is_open() || !w.writer.try_lock()) return;
   w.page.close();
   w.process = 0;  // what allocates after this offers no page
   w.writer.unlock();
+}
+
+void begin_sampling() {
+  g_bracket_flags.fetch_or(kWatchLists | kSampleLists, relaxed);  // relaxed, here and below: see begin_watching
+}
+
+void end_sampling() {
+  // relaxed, both: hints that may be late.
+  const bool watching = (g_pending.load(relaxed) & kWatching) != 0;
+  g_bracket_flags.fetch_and(static_cast<u8>(watching ? ~kSampleLists : ~(kSampleLists | kWatchLists)), relaxed);
 }
 
 void share_now() {

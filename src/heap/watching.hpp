@@ -22,7 +22,11 @@ namespace coffer {
 // What a heap's thread counts, by the heap's index; apart from the heap, so that nobody has it who is not watched.
 struct Watch {
   Owned<u64> blocks[kClasses];  // taken for malloc, less what was returned
+  Owned<u32> left[kClasses];    // until the next sample, and of which generation that is (profiling.cpp)
+  Owned<u32> generation;
 };
+// The heap's; nullptr: there is no memory for it.
+Watch* watch_of(const Heap* heap);
 
 // Blocks that the heap may take of a class at once; at least 1.
 u32 unwatched_blocks(const Heap* heap, ClassIndex size_class);
@@ -30,7 +34,7 @@ u32 unwatched_blocks(const Heap* heap, ClassIndex size_class);
 void blocks_taken(Heap* heap, ClassIndex size_class, u32 count);
 void blocks_returned(Heap* heap, ClassIndex size_class, u32 count);
 // A large block was allocated.
-void large_taken(usize bytes);
+void large_taken(void* block, usize bytes);
 
 // Begins what the options ask for, at the end of the process's start; the part that has to be there before (signals),
 // when the library is loaded.
@@ -42,6 +46,10 @@ void watching_lock_for_fork();
 void watching_unlock_after_fork();
 // The process ends: nothing is left behind.
 void watching_end();
+
+// Lists are watched for samples, too (profiling.cpp).
+void begin_sampling();
+void end_sampling();
 
 // Offers the page, or writes it anew. Any thread, any time, also in a signal handler.
 void share_now();

@@ -167,6 +167,30 @@ void for_each_name(const char* directory, u32 most, void (*visit)(const char* na
 // Whether a process of that number is known not to exist.
 bool is_process_gone(u32 process);
 
+// A file for writing, of mode 0600 if it is new: one that was not there, or whatever is there, emptied. -1: it cannot
+// be had. write_file: whole, or false. close_file: false if what was written is lost.
+enum class Existing : u8 { refuse, empty };
+int create_file(const char* path, Existing existing);
+bool write_file(int file, const void* from, usize length);
+bool close_file(int file);
+
+// Return addresses, less 1, of the functions that called the caller of the caller and so on, the last call first; of
+// unknown ones the list ends. Up to some hundreds of nanoseconds each; takes no lock, may be called in signal handlers.
+u32 call_stack(uptr* frames, u32 most);
+// Where the shared library that an address lies in ends and begins; 0: in none, or in the program itself.
+uptr library_end(uptr inside, uptr* begin);
+
+// Memory that has code, and the file it is from.
+inline constexpr u32 kMostBuildId = 32;
+struct Mapping {
+  uptr begin, end;
+  u64 offset;        // in the file
+  const char* path;  // while visit runs; "" where there is none
+  u8 build_id[kMostBuildId];
+  u32 build_id_bytes;  // 0: unknown
+};
+void for_each_code_mapping(void (*visit)(const Mapping& mapping, void* context), void* context);
+
 // Has `handler` called for a signal, restarting system calls that it interrupts, on the alternate stack where the
 // thread has one. false: there is no such signal, or it cannot be caught.
 bool on_signal(u32 signal, void (*handler)(int));

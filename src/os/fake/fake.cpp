@@ -60,6 +60,12 @@ bool remove_file(const char* path);
 void for_each_name(const char* directory, u32 most, void (*visit)(const char* name, void* context), void* context);
 bool is_process_gone(u32 process);
 bool on_signal(u32 signal, void (*handler)(int));
+int create_file(const char* path, os::Existing existing);
+bool write_file(int file, const void* from, usize length);
+bool close_file(int file);
+u32 call_stack(uptr* frames, u32 most);
+uptr library_end(uptr inside, uptr* begin);
+void for_each_code_mapping(void (*visit)(const os::Mapping& mapping, void* context), void* context);
 
 }  // namespace coffer::os_linux
 
@@ -279,6 +285,18 @@ void for_each_name(const char* directory, u32 most, void (*visit)(const char* na
   os_linux::for_each_name(directory, most, visit, context);
 }
 bool is_process_gone(u32 process) { return os_linux::is_process_gone(process); }
+int create_file(const char* path, Existing existing) {
+  return refuse(fake::kFile) ? -1 : os_linux::create_file(path, existing);
+}
+bool write_file(int file, const void* from, usize length) {
+  return !refuse(fake::kFile) && os_linux::write_file(file, from, length);
+}
+bool close_file(int file) { return os_linux::close_file(file); }
+u32 call_stack(uptr* frames, u32 most) { return os_linux::call_stack(frames, most); }
+uptr library_end(uptr inside, uptr* begin) { return os_linux::library_end(inside, begin); }
+void for_each_code_mapping(void (*visit)(const Mapping& mapping, void* context), void* context) {
+  os_linux::for_each_code_mapping(visit, context);
+}
 bool on_signal(u32 signal, void (*handler)(int)) { return os_linux::on_signal(signal, handler); }
 
 }  // namespace coffer::os

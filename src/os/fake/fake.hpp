@@ -18,7 +18,7 @@ enum Kind : u32 {
   kRemap = 16,
   kBarrier = 32,  // barrier_everywhere
   kThread = 64,   // start_transient
-  kFile = 128,    // files that are made
+  kFile = 128,    // files that are made or written
 };
 inline constexpr u32 kKinds = 8;
 inline constexpr u32 kAllKinds = (1u << kKinds) - 1;

@@ -78,6 +78,30 @@ bool remove_file(const char* path) {
   return unlink(path) == 0;
 }
 
+int create_file(const char* path, os::Existing existing) {
+  const KeepErrno keep;
+  const int how = existing == os::Existing::refuse ? O_EXCL : O_TRUNC;
+  return open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | how, 0600);
+}
+
+bool write_file(int file, const void* from, usize length) {
+  const KeepErrno keep;
+  const char* at = static_cast<const char*>(from);
+  while (length > 0) {
+    const ssize_t written = write(file, at, length);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    at += written;
+    length -= static_cast<usize>(written);
+  }
+  return true;
+}
+
+bool close_file(int file) {
+  const KeepErrno keep;
+  return close(file) == 0;
+}
+
 void for_each_name(const char* directory, u32 most, void (*visit)(const char* name, void* context), void* context) {
   const KeepErrno keep;
   // As the kernel writes them: readdir allocates.

@@ -22,7 +22,7 @@ using CifColour = cif::ColourPlace;
 enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
 
 // clang-format off
-#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                           \
+#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT)                                                     \
   SIZE(superblock, 64 * kKiB, 16 * kKiB, 4 * kMiB, "bytes of a superblock; rounded up to a power of two")             \
   CHOICE(array, CifArray, CifArray::punctuated, "punctuated|multiple|ciu", "spacers after a cache page, lcm, never")  \
   CHOICE(classes, CifClasses, CifClasses::powers, "powers|halves|odd|adjusted", "sizes of blocks, header included")   \

@@ -15,7 +15,7 @@ enum class Lookup : u8 { header, mask };
 enum class Assign : u8 { hash, processor, adaptive };
 
 // clang-format off
-#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                            \
+#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT)                                                      \
   SIZE(superblock, 8 * kKiB, 4 * kKiB, 1 * kMiB, "S: bytes of a superblock; rounded up to a power of two")             \
   CHOICE(f, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16|3/4", "empty fraction: free part to give up")     \
   UNSIGNED(k, 4, 0, 1000000, "K: superblocks' worth of free blocks that a heap keeps, by class")                       \

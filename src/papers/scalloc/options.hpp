@@ -15,7 +15,7 @@ enum class LabPolicy : u8 { thread, core };
 enum class ReclaimPolicy : u8 { free, allocation };
 
 // clang-format off
-#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN)                                                           \
+#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT)                                                     \
   SIZE(arena, 32 * kTiB, 16 * kMiB, 32 * kTiB, "address space; halved until the kernel grants it")                    \
   SIZE(virtual_span, 2 * kMiB, 2 * kMiB, 128 * kMiB, "bytes of a virtual span; rounded up to a power of two")         \
   SIZE(madvise_threshold, 32 * kKiB, 4 * kKiB, 2 * kMiB, "empty spans above this give their pages back")              \

@@ -65,7 +65,8 @@ TEST(Config, DefaultsWithoutAVariable) {
             "arena:16T,slack:64K,empty_fraction:1/"
             "4,span:32K,placement:index,align:multiples,colour:true,free_limit:8M,huge:auto,mixed:auto,shards:0,"
             "reclaimer:true,limit:0,"
-            "cgroup:true,share:false,share_signal:0,stats:false,confirm:false,strict:false,help:false\n");
+            "cgroup:true,share:false,share_signal:0,profile:false,profile_rate:512K,profile_to:,profile_signal:0,"
+            "dump_signal:0,leaks:false,stats:false,confirm:false,strict:false,help:false\n");
 }
 
 TEST(Config, EmptyEnvironmentAndEmptyVariable) {

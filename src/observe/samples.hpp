@@ -1,0 +1,85 @@
+// What the heap profile knows: call stacks with what was allocated from them, and the sampled blocks that are live.
+//
+// All of it lies in mappings of its own, which do not count for the limit: 8 MiB of tables, of which what is used is
+// touched, and 32 bytes for each live sample. Everything is under one lock, which whoever must not wait tries.
+#pragma once
+
+#include "os/os.hpp"
+#include "os/spin_lock.hpp"
+
+namespace coffer {
+
+inline constexpr u32 kMostFrames = 96;
+
+struct CallStack {
+  u32 count;
+  uptr frames[kMostFrames];  // the last call first
+};
+
+// Sums of weights: what the samples stand for.
+struct StackSums {
+  double allocated_blocks, allocated_bytes;
+  double freed_blocks, freed_bytes;
+};
+
+class Samples {
+ public:
+  SpinLock lock;  // around all that follows
+
+  // The block is live, and stands for `weight` blocks of so many bytes. false: no memory for it.
+  bool add(const void* block, usize bytes, double weight, const CallStack& stack);
+  // The block is freed. false: it is no sample.
+  bool remove(const void* block, double* weight = nullptr);
+
+  u32 live() const { return live_; }
+  u64 dropped() const { return dropped_; }  // for which there was no memory
+  u32 stacks() const { return stacks_; }
+  u32 addresses() const { return addresses_; }
+  const StackSums& sums(u32 stack) const;
+  // Calls visit(index of an address).
+  template <class Visit>
+  void for_each_frame(u32 stack, Visit&& visit) const {
+    for (u32 i = 0; i < table_->stacks[stack].count; ++i) visit(table_->frames[table_->stacks[stack].first + i]);
+  }
+  uptr address(u32 index) const;
+
+ private:
+  static constexpr u32 kStacks = 32 * 1024, kAddresses = 64 * 1024, kFrames = 1024 * 1024;
+
+  struct Stack {
+    u64 hash;
+    u32 first, count;  // in frames
+    StackSums sums;
+  };
+  // Hash tables hold 1 + the index; 0: nothing.
+  struct Table {
+    Stack stacks[kStacks];
+    u32 stack_at[2 * kStacks];
+    uptr addresses[kAddresses];
+    u32 address_at[2 * kAddresses];
+    u32 frames[kFrames];
+  };
+  struct Live {
+    uptr block;  // 0: nothing
+    u32 stack;
+    u32 unused;
+    u64 bytes;
+    double weight;
+  };
+
+  bool make_table();
+  u32 find_address(uptr address);
+  u32 find_stack(const CallStack& stack);
+  bool grow_live();
+  u64 home(uptr block) const;
+  void put_live(const Live& one);
+
+  Table* table_ = nullptr;
+  u32 stacks_ = 0, addresses_ = 0, frames_ = 0;
+  Live* lives_ = nullptr;
+  u32 capacity_ = 0;  // a power of two
+  u32 live_ = 0;
+  u64 dropped_ = 0;
+};
+
+}  // namespace coffer

@@ -1,0 +1,119 @@
+// Who called: the return addresses on the stack of the calling thread, by the tables that compilers make for exceptions
+// (.eh_frame, in DWARF's form), found by the C library without a lock and without memory. Where there is none for an
+// address, such as code that a program made at run time, by frame pointers.
+//
+// Nothing here may crash, whatever a table or the stack holds: each page of the stack is probed before it is read, each
+// step must lead up the stack, and a rule that is not known ends the walk. The tables themselves are the loader's.
+#include <dlfcn.h>
+#include <link.h>
+
+#include "os/linux/unwind.hpp"
+
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 35)
+#define COFFER_FINDS_OBJECTS 1
+extern "C" int _dl_find_object(void* address, struct dl_find_object* result) noexcept __attribute__((weak));
+#endif
+#endif
+#ifndef COFFER_FINDS_OBJECTS
+#define COFFER_FINDS_OBJECTS 0
+#endif
+
+namespace coffer {
+namespace COFFER_OS_NAMESPACE {
+
+namespace {
+
+#if defined(__x86_64__)
+
+bool step_by_frame_pointer(Registers& registers, Stack& stack) {
+  const uptr frame = registers.value[kRbp];
+  const uptr before = registers.value[kRsp];
+  if (frame < before || frame - before > kLongestFrame) return false;
+  uptr caller = 0, next = 0;
+  if (!stack.read(frame, &next) || !stack.read(frame + sizeof(uptr), &caller)) return false;
+  registers.value[kReturn] = caller;
+  registers.value[kRsp] = frame + 2 * sizeof(uptr);
+  registers.value[kRbp] = next;
+  return true;
+}
+
+bool step(uptr pc, Registers& registers, Stack& stack) {
+#if COFFER_FINDS_OBJECTS
+  struct dl_find_object found;
+  if (&_dl_find_object != nullptr && _dl_find_object(reinterpret_cast<void*>(pc), &found) == 0 &&
+      found.dlfo_eh_frame != nullptr) {
+    return step_by_table(static_cast<const u8*>(found.dlfo_eh_frame), pc, registers, stack);
+  }
+#endif
+  return step_by_frame_pointer(registers, stack);
+}
+
+#endif
+
+}  // namespace
+
+#if defined(__x86_64__)
+
+COFFER_NOINLINE u32 call_stack(uptr* frames, u32 most) {
+  Registers registers = {};
+  __asm__ volatile(
+      "leaq 0(%%rip), %%rax\n\t"
+      "movq %%rax, 128(%0)\n\t"
+      "movq %%rbx, 24(%0)\n\t"
+      "movq %%rbp, 48(%0)\n\t"
+      "movq %%rsp, 56(%0)\n\t"
+      "movq %%r12, 96(%0)\n\t"
+      "movq %%r13, 104(%0)\n\t"
+      "movq %%r14, 112(%0)\n\t"
+      "movq %%r15, 120(%0)\n\t"
+      :
+      : "r"(registers.value)
+      : "rax", "memory");
+  Stack stack(registers.value[kRsp]);
+  u32 count = 0;
+  uptr pc = registers.value[kReturn];
+  while (count < most && step(pc, registers, stack) && registers.value[kReturn] > kPage) {
+    // The call, and not what comes after it, which may be another function.
+    pc = registers.value[kReturn] - 1;
+    frames[count++] = pc;
+  }
+  return count;
+}
+
+#else
+
+COFFER_NOINLINE u32 call_stack(uptr* frames, u32 most) {
+  uptr frame = reinterpret_cast<uptr>(__builtin_frame_address(0));
+  Stack stack(frame);
+  u32 count = 0;
+  while (count < most) {
+    uptr next = 0, caller = 0;
+    if (!stack.read(frame, &next) || !stack.read(frame + sizeof(uptr), &caller) || caller <= kPage) break;
+    frames[count++] = caller - 1;
+    if (next <= frame || next - frame > kLongestFrame) break;
+    frame = next;
+  }
+  return count;
+}
+
+#endif
+
+uptr library_end(uptr inside, uptr* begin) {
+#if COFFER_FINDS_OBJECTS
+  struct dl_find_object found;
+  // The program itself, which has no name, is no library: a program that is linked with Coffer calls from there.
+  if (&_dl_find_object != nullptr && _dl_find_object(reinterpret_cast<void*>(inside), &found) == 0 &&
+      found.dlfo_link_map != nullptr && found.dlfo_link_map->l_name[0] != 0) {
+    *begin = reinterpret_cast<uptr>(found.dlfo_map_start);
+    return reinterpret_cast<uptr>(found.dlfo_map_end);
+  }
+#else
+  static_cast<void>(inside);
+#endif
+  *begin = 0;
+  return 0;
+}
+
+}  // namespace COFFER_OS_NAMESPACE
+}  // namespace coffer

@@ -1,0 +1,84 @@
+#include "observe/samples.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "fresh.hpp"
+#include "support/random.hpp"
+
+namespace coffer {
+namespace {
+
+CallStack stack_of(std::vector<uptr> frames) {
+  CallStack stack = {};
+  stack.count = static_cast<u32>(frames.size());
+  for (usize i = 0; i < frames.size(); ++i) stack.frames[i] = frames[i];
+  return stack;
+}
+
+const void* block(uptr number) { return reinterpret_cast<const void*>(0x100000 + number * 16); }
+
+FRESH_TEST(Samples, AddUpByStack) {
+  static Samples samples;
+  EXPECT_FALSE(samples.remove(block(1)));
+  EXPECT_TRUE(samples.add(block(1), 100, 2.0, stack_of({10, 20, 30})));
+  EXPECT_TRUE(samples.add(block(2), 50, 4.0, stack_of({10, 20, 30})));
+  EXPECT_TRUE(samples.add(block(3), 7, 1.0, stack_of({11, 20, 30})));
+  EXPECT_EQ(samples.live(), 3u);
+  ASSERT_EQ(samples.stacks(), 3u) << "the first is the one without frames";
+  EXPECT_EQ(samples.addresses(), 4u) << "each address once";
+  EXPECT_EQ(samples.sums(1).allocated_blocks, 6.0);
+  EXPECT_EQ(samples.sums(1).allocated_bytes, 400.0);
+  double weight = 0;
+  EXPECT_TRUE(samples.remove(block(1), &weight));
+  EXPECT_EQ(weight, 2.0);
+  EXPECT_FALSE(samples.remove(block(1)));
+  EXPECT_EQ(samples.sums(1).freed_blocks, 2.0);
+  EXPECT_EQ(samples.sums(1).freed_bytes, 200.0);
+  std::vector<uptr> frames;
+  samples.for_each_frame(2, [&](u32 index) { frames.push_back(samples.address(index)); });
+  EXPECT_EQ(frames, (std::vector<uptr>{11, 20, 30}));
+}
+
+FRESH_TEST(Samples, ManyComeAndGoInAnyOrder) {
+  static Samples samples;
+  std::map<uptr, u32> model;
+  test::Random random(11);
+  for (u32 round = 0; round < 200'000; ++round) {
+    const uptr number = random.below(20'000);
+    if (model.erase(number) != 0) {
+      ASSERT_TRUE(samples.remove(block(number))) << round;
+    } else if (round % 3 != 0) {
+      ASSERT_TRUE(samples.add(block(number), 16, 1, stack_of({number % 500 + 1, 2})));
+      model[number] = round;
+    } else {
+      ASSERT_FALSE(samples.remove(block(number)));
+    }
+    ASSERT_EQ(samples.live(), model.size());
+  }
+  for (const auto& [number, round] : model) EXPECT_TRUE(samples.remove(block(number)));
+  EXPECT_EQ(samples.live(), 0u);
+}
+
+FRESH_TEST(Samples, MoreStacksThanThereIsRoomForAreCountedTogether) {
+  static Samples samples;
+  constexpr u32 kMany = 40'000;
+  for (u32 i = 0; i < kMany; ++i) ASSERT_TRUE(samples.add(block(i), 10, 1, stack_of({i + 1, i % 7 + 1})));
+  double blocks = 0;
+  for (u32 i = 0; i < samples.stacks(); ++i) blocks += samples.sums(i).allocated_blocks;
+  EXPECT_EQ(blocks, double{kMany}) << "none is lost";
+  EXPECT_GT(samples.sums(0).allocated_blocks, 0);
+  for (u32 i = 0; i < kMany; ++i) ASSERT_TRUE(samples.remove(block(i)));
+}
+
+FRESH_TEST(Samples, AnEmptyStackHasItsPlace) {
+  static Samples samples;
+  EXPECT_TRUE(samples.add(block(1), 10, 3, stack_of({})));
+  EXPECT_EQ(samples.stacks(), 1u);
+  EXPECT_EQ(samples.sums(0).allocated_bytes, 30.0);
+}
+
+}  // namespace
+}  // namespace coffer

@@ -1,0 +1,1 @@
+"""Heap profiles: taking them of a program, and adding the names of functions."""

@@ -1,0 +1,100 @@
+"""The sub-command profile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from coffer import places
+from coffer.errors import CofferError
+from coffer.live.figures import number, size
+from coffer.profile import proto, symbols
+
+SHOWN = 15
+WHAT = {"inuse": ("inuse_objects", "inuse_space"), "alloc": ("alloc_objects", "alloc_space")}
+
+
+def show(profile: proto.Profile, what: str) -> None:
+    """The functions that most was allocated in, and below which."""
+    names = symbols.names_of(profile)
+    blocks_at, bytes_at = (profile.types.index(one) for one in WHAT[what])
+    flat: dict[str, list[int]] = {}
+    below: dict[str, int] = {}
+    total = 0
+    for locations, values in profile.samples:
+        stack = [names.get(one, "?") for one in locations] or ["(no stack)"]
+        own = flat.setdefault(stack[0], [0, 0])
+        own[0] += values[blocks_at]
+        own[1] += values[bytes_at]
+        total += values[bytes_at]
+        for name in set(stack):
+            below[name] = below.get(name, 0) + values[bytes_at]
+    kind = "live" if what == "inuse" else "allocated"
+    print(f"{size(total)} {kind}; a sample each {size(profile.period)}")
+    print("  bytes  blocks  with callees  function")
+    for name in sorted(below, key=lambda one: (-flat.get(one, [0, 0])[1], -below[one]))[:SHOWN]:
+        if below[name] == 0:
+            continue
+        blocks, own_bytes = flat.get(name, [0, 0])
+        print(f"{size(own_bytes):>7} {number(blocks):>7} {size(below[name]):>13}  {name}")
+
+
+def run_program(program: list[str], prefix: Path, rate: str) -> int:
+    options = f"profile:true,profile_rate:{rate},profile_to:{prefix}"
+    environment = dict(os.environ)
+    environment["LD_PRELOAD"] = ":".join(filter(None, [str(places.library()), environment.get("LD_PRELOAD")]))
+    environment["COFFER_CONF"] = ",".join(filter(None, [environment.get("COFFER_CONF"), options]))
+    try:
+        status = subprocess.run(program, env=environment).returncode
+    except OSError as error:
+        raise CofferError(f"{program[0]}: {error.strerror}") from error
+    except KeyboardInterrupt:
+        return 130
+    return 128 - status if status < 0 else status
+
+
+def profile(
+    target: Annotated[list[str], typer.Argument(help="A program and its arguments, after --; or a profile to show.",
+                                                show_default=False)],
+    output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Where the profile goes.",
+                                                   show_default="coffer.PID.N.pb.gz for each process")] = None,
+    rate: Annotated[str, typer.Option(help="Mean bytes between samples: 64K, 1 for every block.")] = "512K",
+    what: Annotated[str, typer.Option("--show", help="inuse, alloc or none.")] = "inuse",
+) -> None:
+    """A heap profile of a program, for pprof and speedscope, with the names of functions in it."""
+    if what not in {*WHAT, "none"}:
+        raise CofferError(f"--show {what}: inuse, alloc or none")
+    if not rate[:-1].isdigit() and not rate.isdigit() or rate[-1] not in "0123456789KMGT":
+        raise CofferError(f"--rate {rate}: a size such as 512K")
+    if len(target) == 1 and target[0].endswith(".pb.gz"):
+        found = proto.read(Path(target[0]))
+        proto.write(output or Path(target[0]), proto.with_functions(found, symbols.names_of(found)))
+        if what != "none":
+            show(found, what)
+        return
+    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
+        raise CofferError(f"{output}: {'is a directory' if output.is_dir() else 'no such directory'}")
+    with tempfile.TemporaryDirectory(prefix="coffer-profile-") as scratch:
+        status = run_program(target, Path(scratch) / "coffer", rate)
+        written = sorted(Path(scratch).iterdir(), key=lambda path: path.stat().st_mtime)
+        if not written:
+            print("coffer: the program wrote no profile: it was killed, ended by _exit, or does not run under a"
+                  " preloaded library", file=sys.stderr)
+            raise typer.Exit(status or 1)
+        for path in written:
+            found = proto.read(path)
+            last = path is written[-1]
+            to = output if output is not None and last else Path(path.name)
+            if output is not None and not last:
+                to = output.with_name(f"{output.name}.{path.name.split('.')[1]}")
+            proto.write(to, proto.with_functions(found, symbols.names_of(found)))
+            print(f"coffer: {to}", file=sys.stderr)
+            if last and what != "none":
+                show(found, what)
+    raise typer.Exit(status)

@@ -1,0 +1,171 @@
+"""Heap profiles as the library writes them (gzipped profile.proto): read, and written again with functions. Only what a
+profile has of protocol buffers is known here: varints and bytes."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coffer.errors import CofferError
+
+MOST_BYTES = 1 << 30
+SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = range(1, 7)
+
+
+def varint(value: int) -> bytes:
+    result = bytearray()
+    while value >= 0x80:
+        result.append(value & 0x7F | 0x80)
+        value >>= 7
+    result.append(value)
+    return bytes(result)
+
+
+def number(number_of_field: int, value: int) -> bytes:
+    return varint(number_of_field << 3) + varint(value)
+
+
+def chunk(number_of_field: int, data: bytes) -> bytes:
+    return varint(number_of_field << 3 | 2) + varint(len(data)) + data
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise CofferError("the profile is damaged")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    at = 0
+    while at < len(data):
+        key, at = read_varint(data, at)
+        if key & 7 == 0:
+            value, at = read_varint(data, at)
+            yield key >> 3, value
+        elif key & 7 == 2:
+            length, at = read_varint(data, at)
+            if length > len(data) - at:
+                raise CofferError("the profile is damaged")
+            yield key >> 3, data[at:at + length]
+            at += length
+        else:
+            raise CofferError("the profile is damaged")
+
+
+def packed(data: bytes) -> list[int]:
+    values, at = [], 0
+    while at < len(data):
+        value, at = read_varint(data, at)
+        values.append(value)
+    return values
+
+
+@dataclass(frozen=True)
+class Mapping:
+    begin: int
+    end: int
+    offset: int
+    path: str
+    build_id: str
+
+
+@dataclass
+class Profile:
+    types: list[str] = field(default_factory=list)
+    samples: list[tuple[list[int], list[int]]] = field(default_factory=list)  # locations, values
+    mappings: dict[int, Mapping] = field(default_factory=dict)
+    locations: dict[int, tuple[int, int]] = field(default_factory=dict)  # mapping, address
+    names: dict[int, str] = field(default_factory=dict)  # of a location's function, where it is known
+    period: int = 0
+    content: bytes = b""
+    strings: list[str] = field(default_factory=list)
+
+
+def plain(message: bytes) -> dict[int, int | bytes]:
+    return dict(fields(message))
+
+
+def read(path: Path) -> Profile:
+    try:
+        packed_bytes = path.read_bytes()
+        with gzip.open(path) as file:
+            content = file.read(MOST_BYTES + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise CofferError(f"{path}: not a heap profile: {error}") from error
+    except OSError as error:
+        raise CofferError(f"{path}: {error.strerror or error}") from error
+    if len(content) > MOST_BYTES or not packed_bytes:
+        raise CofferError(f"{path}: too large for a heap profile")
+    try:
+        return parse(content)
+    except (CofferError, IndexError, TypeError, KeyError, ValueError, AttributeError) as error:
+        raise CofferError(f"{path}: not a heap profile, or a damaged one") from error
+
+
+def parse(content: bytes) -> Profile:
+    profile = Profile(content=content)
+    raw: dict[int, list[bytes]] = {kind: [] for kind in range(1, 7)}
+    for kind, value in fields(content):
+        if kind in raw and isinstance(value, bytes):
+            raw[kind].append(value)
+        elif kind == 12:
+            profile.period = int(value)
+    strings = profile.strings = [text.decode("utf-8", "replace") for text in raw[STRING]]
+    profile.types = [strings[plain(one).get(1, 0)] for one in raw[SAMPLE_TYPE]]
+    for one in raw[MAPPING]:
+        have = plain(one)
+        profile.mappings[have[1]] = Mapping(have.get(2, 0), have.get(3, 0), have.get(4, 0),
+                                            strings[have.get(5, 0)], strings[have.get(6, 0)])
+    functions = {plain(one)[1]: strings[plain(one).get(2, 0)] for one in raw[FUNCTION]}
+    for one in raw[LOCATION]:
+        have = plain(one)
+        profile.locations[have[1]] = (have.get(2, 0), have.get(3, 0))
+        if isinstance(have.get(4), bytes):
+            profile.names[have[1]] = functions[plain(have[4])[1]]
+    for one in raw[SAMPLE]:
+        have = plain(one)
+        profile.samples.append((packed(have.get(1, b"")), packed(have[2])))
+        if len(profile.samples[-1][1]) != len(profile.types):
+            raise CofferError("the profile is damaged")
+    return profile
+
+
+def with_functions(profile: Profile, names: dict[int, str]) -> bytes:
+    """The profile's content with a function for each location that has a name."""
+    result = bytearray()
+    strings = len(profile.strings)
+    functions: dict[str, int] = {}
+    for kind, value in fields(profile.content):
+        if kind == LOCATION and isinstance(value, bytes):
+            have = plain(value)
+            name = names.get(have[1])
+            if name is not None and 4 not in have:
+                if name not in functions:
+                    functions[name] = len(functions) + 1
+                value += chunk(4, number(1, functions[name]))
+        elif kind == FUNCTION:
+            return profile.content  # it has them already
+        result += chunk(kind, value) if isinstance(value, bytes) else number(kind, value)
+    for name, identity in functions.items():
+        result += chunk(STRING, name.encode())
+        index = strings + identity - 1
+        result += chunk(FUNCTION, number(1, identity) + number(2, index) + number(3, index))
+    return bytes(result)
+
+
+def write(path: Path, content: bytes) -> None:
+    try:
+        with gzip.open(path, "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise CofferError(f"{path}: {error.strerror or error}") from error
