@@ -74,10 +74,6 @@ struct Adapter {
     if (is_started()) P::describe(text);
   }
 
-  // Nothing to show to who watches from outside.
-  static void loaded() {}
-  static void ending() {}
-
   static usize check() { return is_started() ? P::check() : 0; }
 
   // The fork handlers are registered at the start (process.cpp); these are for whoever calls them by hand.

@@ -8,7 +8,7 @@ namespace coffer::config {
 inline constexpr char kVariable[] = "PLAIN_CONF";
 inline constexpr bool kProgramString = false;
 
-#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT)\
+#define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT) \
   SIZE(piece, 64 * kKiB, 4 * kKiB, 1 * kMiB, "bytes of a piece")
 
 }  // namespace coffer::config
