@@ -224,6 +224,14 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
         assert "no regular file" in coffer(*command, tmp_path / "pipe", status=1)
 
 
+def test_a_new_trace_takes_no_device_s_place(traces: dict[str, Path], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for command in ("cut", "filter", "anonymize"):
+        assert "takes the place" in coffer("trace", command, traces["every"], "-o", tmp_path / "pipe", status=1)
+    assert "takes the place" in coffer("trace", "merge", traces["every"], traces["single"], "-o", tmp_path, status=1)
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_names_without_arguments() -> None:
     assert [bare(text) for text in ("f(int)", "a::(anonymous namespace)::g(void (*)(int)) const", "operator()(int)",
                                     "main")] == ["f", "a::g", "operator", "main"]

@@ -50,7 +50,9 @@ def frag(trace: Input, window: Window = 32768, top: Annotated[int, typer.Option(
     tables.show_frag(console(), found, tables.describe(trace), top)
 
 
-def made(output: Path, records: str) -> None:
+def make(command: str, traces: list[Path], output: Path, **options: object) -> None:
+    program.check_output(output)
+    records = program.run(command, traces, out=output, **options)
     print(f"{output}: {json.loads(records)['records']} records, {output.stat().st_size} bytes")
 
 
@@ -60,8 +62,8 @@ def cut(trace: Input, output: Output, time_from: TimeFrom = None, time_to: TimeT
         live: Annotated[bool, typer.Option(help="Begins with what is live there.")] = True) -> None:
     """A part of a trace, by time or by number. It can be replayed: it begins with what is live there."""
     first, last = parse_range("--events", events)
-    made(output, program.run("cut", [trace], out=output, time_from=parse_time("--from", time_from),
-                             time_to=parse_time("--to", time_to), event_from=first, event_to=last, live=live))
+    make("cut", [trace], output, time_from=parse_time("--from", time_from), time_to=parse_time("--to", time_to),
+         event_from=first, event_to=last, live=live)
 
 
 @app.command("filter")
@@ -73,7 +75,7 @@ def filter_blocks(trace: Input, output: Output,
                   = None) -> None:
     """The blocks of some threads, call sites or sizes, with all that happened to them."""
     least, most = parse_range("--size", size)
-    made(output, program.run("filter", [trace], out=output, thread=thread, stack=stack, size_from=least, size_to=most))
+    make("filter", [trace], output, thread=thread, stack=stack, size_from=least, size_to=most)
 
 
 @app.command()
@@ -82,7 +84,7 @@ def merge(traces: Annotated[list[Path], typer.Argument(help="Two or more.")], ou
     """Several traces as one, as if it had been one process; as far apart in time as they were recorded."""
     if len(traces) < 2:
         raise CofferError("merge takes two traces or more")
-    made(output, program.run("merge", traces, out=output, together=together))
+    make("merge", traces, output, together=together)
 
 
 @app.command()
@@ -94,7 +96,7 @@ def anonymize(trace: Input, output: Output,
     step = parse_time("--time-step", time_step)
     if not step:
         raise CofferError("--time-step 0: at least 1ns")
-    made(output, program.run("anonymize", [trace], out=output, size_step=size_step, time_step=step))
+    make("anonymize", [trace], output, size_step=size_step, time_step=step)
 
 
 @app.command()

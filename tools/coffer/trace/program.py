@@ -22,6 +22,12 @@ def check_input(path: Path) -> None:
         raise CofferError(f"{path}: {'no regular file' if path.exists() else 'no such file'}")
 
 
+def check_output(path: Path) -> None:
+    """A trace is renamed to its name when it is whole: what is there must be a file, lest a device be replaced."""
+    if path.exists() and not path.is_file():
+        raise CofferError(f"{path}: no regular file, and a trace takes the place of what is there")
+
+
 @contextlib.contextmanager
 def whole(target: Path) -> Iterator[Path]:
     """A name to write to: the file gets its own when it is whole. A device, or - for the standard output, is itself."""
