@@ -60,6 +60,12 @@ u32 left_of(Watch* watch, ClassIndex size_class) {
   return left;
 }
 
+// What people are told: a process that allocated nothing has not begun.
+usize shown_mean() {
+  const usize mean = mean_bytes();
+  return mean != 0 ? mean : config::options().profile_rate;
+}
+
 u32 block_units(ClassIndex size_class) { return static_cast<u32>(class_layout(size_class).block_bytes / kUnit); }
 
 void dump_if_wanted();
@@ -136,7 +142,7 @@ bool dump_locked(const char* path) {
   const int file = os::create_file(path, os::Existing::empty);
   if (file < 0) return false;
   const u64 now = os::monotonic_ns();
-  const ProfileTimes times = {mean_bytes(), os::unix_ns(), p.began_ns != 0 ? now - p.began_ns : 0};
+  const ProfileTimes times = {shown_mean(), os::unix_ns(), p.began_ns != 0 ? now - p.began_ns : 0};
   const bool written = write_pprof(p.samples, times, file);
   if (os::close_file(file) && written) return true;
   os::remove_file(path);
@@ -301,7 +307,7 @@ void print_leaks() {
   TextBuffer<200> line;
   line.add("coffer: leaks: ").number(static_cast<u64>(bytes + 0.5)).add(" bytes in ");
   line.number(static_cast<u64>(blocks + 0.5)).add(" blocks are live at the end (a sample each ");
-  line.number(mean_bytes()).add(" bytes)");
+  line.number(shown_mean()).add(" bytes)");
   if (p.samples.dropped() != 0) line.add(", ").number(p.samples.dropped()).add(" samples lost for want of memory");
   print_line(line);
   double before = 1e300;

@@ -188,8 +188,9 @@ void large_taken(void* block, usize bytes) {
 
 void watching_prepare() {
   profiling_prepare();
-  // A program that never allocates can be watched, too.
-  if (config::options().share) start_process();
+  // A program that never allocates can be watched, too; and of one that does, the first block may be sampled.
+  const config::Options& options = config::options();
+  if (options.share || options.profile || options.leaks) start_process();
   const u32 signal = config::options().share_signal;
   if (signal == 0 || os::on_signal(signal, &share_signalled)) return;
   TextBuffer<80> line;
