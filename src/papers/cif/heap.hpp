@@ -19,6 +19,7 @@
 #pragma once
 
 #include "os/spin_lock.hpp"
+#include "cpu/cpu.hpp"
 #include "papers/cif/superblock.hpp"
 #include "papers/common/counted_lock.hpp"
 #include "papers/common/pieces.hpp"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/bits.hpp"
+#include "cpu/cpu.hpp"
 #include "papers/common/counted_lock.hpp"
 #include "papers/hoard/parameters.hpp"
 #include "papers/hoard/superblock.hpp"
