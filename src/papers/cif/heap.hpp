@@ -2,8 +2,7 @@
 // (paper 3, section 3: "heap-specific locks"):
 //
 //   allocate   lock the processor's heap; a block of its fullest superblock of the class. If none has room: one from
-//   the
-//              global heap (lock it, second), partly used or empty; if there is none, a new one.
+//              the global heap (lock it, second), partly used or empty; if there is none, a new one.
 //   free       find the superblock by the block's header word; lock its owner; read the owner again, for it may have
 //              changed meanwhile: then once more. Give the block back. A processor's heap that is now too empty passes
 //              an f-empty superblock to the global heap (locked second).
@@ -18,8 +17,8 @@
 // layout.
 #pragma once
 
-#include "os/spin_lock.hpp"
 #include "cpu/cpu.hpp"
+#include "os/spin_lock.hpp"
 #include "papers/cif/superblock.hpp"
 #include "papers/common/counted_lock.hpp"
 #include "papers/common/pieces.hpp"
