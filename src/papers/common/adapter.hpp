@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "os/os.hpp"
 #include "papers/common/gauge.hpp"
 #include "papers/common/paper.hpp"
 #include "papers/common/process.hpp"
@@ -68,6 +69,7 @@ struct Adapter {
     statistics.reserved = all.reserved.now() + all.held.now();
     statistics.committed = all.held.now();
     if (statistics.resident == 0) statistics.resident = all.held.now();
+    statistics.system_calls = os::call_count();
   }
   static bool heap_statistics(u32, HeapStatistics&) { return false; }
   static void describe(Text& text) {
