@@ -96,8 +96,15 @@ class Recipe:
             if not entry["name"].startswith(figure.rows) or not (self.settings.bench_dir / entry["program"]).exists():
                 continue
             threads = [0] if len(entry.get("threads", [])) < 2 else thread_counts()
-            found += [suite_workload(entry, count, self.settings) for count in threads]
+            found += [suite_workload(self.shrunk(entry), count, self.settings) for count in threads]
         return found
+
+    def shrunk(self, entry: dict) -> dict:
+        """Rounds that a program repeats inside shrink, too, to one at least."""
+        full = dict(entry.get("full", {}))
+        if "repeat" in full:
+            full["repeat"] = max(1, round(full["repeat"] * min(1.0, self.settings.scale)))
+        return {**entry, "full": full}
 
     def measure(self, figure: Figure) -> dict[str, dict[str, dict[str, float]]]:
         """Median time and peak memory, by row and allocator."""
