@@ -23,7 +23,11 @@ struct blocks {
 static unsigned long g_line = 0;
 
 static _Noreturn void fail(const char* message) {
-  (void)fprintf(stderr, "answers: line %lu: %s\n", g_line, message);
+  if (g_line == 0) {
+    (void)fprintf(stderr, "answers: %s\n", message);
+  } else {
+    (void)fprintf(stderr, "answers: line %lu: %s\n", g_line, message);
+  }
   exit(1);
 }
 

@@ -109,8 +109,9 @@ class Bench:
         done = re.findall(r"\(report note\): (replayed .*)", output)
         failure = re.search(r"\((?:report|assertion) (?:failure|error)\): (.*)", output)
         if failure or run.returncode != 0 or len(done) != 1:
-            return Result(False, failure.group(1) if failure else f"the simulation stopped: {output.strip()[-300:]}",
-                          {})
+            stop = re.search(r"error: *(.*)", output)
+            return Result(False, failure.group(1) if failure else
+                          f"the simulation stopped: {stop.group(1) if stop else output.strip()[-300:]}", {})
         times = {name: Row(int(least), float(mean), int(most)) for name, least, mean, most in re.findall(
             r"\(report note\): (\w+ \w+): min (\d+), mean ([\d.]+), max (\d+) ns", output)}
         return Result(True, done[0], times)
@@ -127,10 +128,14 @@ def main() -> int:
     parser.add_argument("--log", type=Path, help="a line for each call: kind, bytes, answer, cycles of find, block, "
                         "total, answer, and of waiting to be heard")
     arguments = parser.parse_args()
+    if not 0 <= arguments.lead <= 1000:
+        parser.error("--lead is from 0 to 1000")
     try:
+        if arguments.log is not None:
+            arguments.log.open("w").close()
         result = Bench().replay(arguments.trace, arguments.log, **generics_for(arguments.unit),
                                 memory=arguments.memory, lead=arguments.lead, gap=arguments.gap)
-    except ReplayError as error:
+    except (ReplayError, OSError) as error:
         print(f"replay: {error}", file=sys.stderr)
         return 1
     if not result.ok:

@@ -64,6 +64,15 @@ def test_a_missing_trace(tmp_path: Path) -> None:
     assert run.returncode == 1 and "cannot be read" in run.stderr and run.stderr.count("\n") == 1
 
 
+def test_a_log_that_cannot_be_written(make_trace: Callable[..., Path], tmp_path: Path) -> None:
+    trace = make_trace("small", 1, 50, 65536)
+    for log, message in ((tmp_path / "none" / "log", "No such file"),
+                         (Path("/dev/full"), "the simulation stopped: file_close")):
+        run = subprocess.run([sys.executable, "-B", HERE / "sim" / "replay.py", trace, "--log", log], text=True,
+                             capture_output=True, check=False)
+        assert run.returncode == 1 and message in run.stderr and run.stderr.count("\n") == 1, run.stderr
+
+
 def test_the_watchdog_barks(bench: Bench, make_trace: Callable[..., Path]) -> None:
     result = bench.replay(make_trace("small", 1, 50, 65536), patience=20)
     assert not result.ok and "watchdog: no end of the call after 20 cycles" in result.message
