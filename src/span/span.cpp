@@ -144,9 +144,10 @@ Block* cut_page(Span* span, bool* zero) {
   while (absent != 0 && blocks < most) {
     const u64 ahead = (absent & from_start) != 0 ? absent & from_start : absent;
     const u64 page_bit = ahead & -ahead;
-    // Old data is there already; a page that may be fresh is touched only when it is needed.
+    // Old data is there already; a page that may be fresh is touched only when it is needed. And a class of which a
+    // page is enough stays with it (hot.hpp: relaxed classes).
     const u32 slot = lowest_bit(page_bit) / kPagesPerSlot;
-    if (head != nullptr && ((span->dirty_slots_at_start.get() >> slot) & 1) == 0) break;
+    if (head != nullptr && (cut == 0 || ((span->dirty_slots_at_start.get() >> slot) & 1) == 0)) break;
     absent &= ~page_bit;
     for_each_page(span, page_bit, [&](u32, u32 from, u32 to) {
       const u32 first = cut == 0 && from <= start && start < to ? start : from;

@@ -121,9 +121,9 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start = Start::coloure
 void end_span(Span* span);
 
 // Cuts the next absent page that a block starts in, in address order from the page that the span's colour says, and on
-// from the first; of slots that were resident before, the pages behind it, too, up to a few blocks. Returns
-// the blocks as a list, nullptr when no absent page is left. *zero tells whether the blocks are zero but for their
-// links. Owner only.
+// from the first; once a page is cut, and of slots that were resident before, the pages behind it, too, up to a few
+// blocks. Returns the blocks as a list, nullptr when no absent page is left. *zero tells whether the blocks are zero
+// but for their links. Owner only.
 Block* cut_page(Span* span, bool* zero);
 
 // --- The remote word. ---
