@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/atomic.hpp"
+#include "cpu/cpu.hpp"
 #include "cpu/spin_hint.hpp"
 #include "os/os.hpp"
 
