@@ -100,7 +100,7 @@ TEST(CofferVersion, IsTheHeaders) {
 }
 
 TEST(CofferConf, GivesOneOptionOrAll) {
-  char text[300];
+  char text[1024];
   int length = coffer_conf("huge", text, sizeof text);
   EXPECT_EQ(length, static_cast<int>(std::strlen(text)));
   length = coffer_conf(nullptr, text, sizeof text);
