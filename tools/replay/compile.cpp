@@ -15,7 +15,7 @@ using trace::Op;
 
 namespace {
 
-constexpr u64 kGapNs = 1000;  // shorter gaps are not worth a step
+constexpr u64 kGapNs = 1000;  // a step that waits for less is not worth it
 constexpr u64 kMaxSamples = 4096;
 
 bool is_operation(const Event& event) {
@@ -65,8 +65,10 @@ void Compiler::add(const Event& event) {
   ++sequence_;
   Thread& thread = thread_of(event.thread);
   thread.last_sequence = sequence_;
-  if (options_.gaps && event.time > thread.last_time + kGapNs) push(thread, Step::wait, event.time);
-  thread.last_time = event.time;
+  if (options_.gaps && event.time > thread.waited_for + kGapNs) {
+    push(thread, Step::wait, event.time);
+    thread.waited_for = event.time;  // not at every operation: short gaps add up
+  }
   plan_.head.duration_ns = std::max(plan_.head.duration_ns, event.time);
   switch (event.op) {
     case Op::realloc:

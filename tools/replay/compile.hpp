@@ -44,7 +44,7 @@ class Compiler {
     u32 slots = 0;
     u64 sequence = 0;  // of its last step
     u64 first_sequence = 0, last_sequence = 0;
-    u64 last_time = 0;
+    u64 waited_for = 0;  // the time of the last step that waits
     u64 main_steps = 0;  // of the main thread when this one began
   };
   // Who filled the slot, and the step that says so.

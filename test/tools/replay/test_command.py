@@ -82,10 +82,9 @@ def test_every_operation_and_every_touch(traces: dict[str, Path]) -> None:
 
 
 def test_gaps_take_as_long_as_they_did(traces: dict[str, Path]) -> None:
-    # 40,000 operations, 500 ns apart: 20 ms, which nothing else would take. The threads' start is not in wall_ns; where
-    # it takes long, the first gaps have passed by then.
+    # 40,000 operations, 500 ns apart: 20 ms, which nothing else would take.
     whole = results(traces["handover"], "-a", "glibc", "--gaps")
-    assert whole["results"][0]["wall_ns"] >= whole["duration_ns"] * 0.8
+    assert whole["results"][0]["wall_ns"] >= whole["duration_ns"] - 1e5
 
 
 def test_memory_is_there_as_far_as_it_is_touched(tmp_path: Path) -> None:
