@@ -34,11 +34,27 @@ function(coffer_add_objects target)
   set_source_files_properties(${coffer_source_dir}/api/new_handler.cpp PROPERTIES COMPILE_OPTIONS -fexceptions)
 endfunction()
 
+# What most processes never run: it comes last in the libraries, so that a small program maps less of their code (the
+# kernel maps 64 KiB around each page that is touched).
+set(coffer_seldom_run "/(observe/(pprof|samples|shared_page)|heap/(walk|check|vanished)\
+|os/linux/(unwind|stack|mappings|files|cgroup)|latency/[a-z_]+|rt/src/[a-z_]+)[.]c(pp)?[.]o(bj)?$")
+
+# The objects of some object libraries in the order in which they are to be linked.
+function(coffer_link_order result)
+  set(often "")
+  set(seldom "")
+  foreach(objects IN LISTS ARGN)
+    list(APPEND often "$<FILTER:$<TARGET_OBJECTS:${objects}>,EXCLUDE,${coffer_seldom_run}>")
+    list(APPEND seldom "$<FILTER:$<TARGET_OBJECTS:${objects}>,INCLUDE,${coffer_seldom_run}>")
+  endforeach()
+  set(${result} ${often} ${seldom} PARENT_SCOPE)
+endfunction()
+
 # A shared library that replaces malloc, from object libraries. Linked as C: it needs libc and nothing else.
 function(coffer_add_shared target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "OBJECTS")
-  list(TRANSFORM arg_OBJECTS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
-  add_library(${target} SHARED ${arg_OBJECTS})
+  coffer_link_order(objects ${arg_OBJECTS})
+  add_library(${target} SHARED ${objects})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${arg_OUTPUT_NAME} LINKER_LANGUAGE C
     LINK_DEPENDS ${coffer_source_dir}/api/libcoffer.map)
   target_link_options(${target} PRIVATE
@@ -66,7 +82,6 @@ set_target_properties(coffer_rt_inside PROPERTIES C_STANDARD 11 C_STANDARD_REQUI
   POSITION_INDEPENDENT_CODE ON)
 target_compile_options(coffer_rt_inside PRIVATE -ffreestanding -fvisibility=hidden)
 target_include_directories(coffer_rt_inside PRIVATE ${PROJECT_SOURCE_DIR}/include)
-# Last in each library: what the allocator runs stays together, and a small program maps less of the file.
 set(coffer_latency_objects coffer_latency coffer_rt_inside)
 
 add_library(coffer_core STATIC $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_latency>
@@ -97,15 +112,13 @@ add_library(coffer::coffer ALIAS coffer_shared)
 # use the same ones; comdat groups are dissolved first, since a group that loses against the program's own copy would
 # take local names with it.
 coffer_add_objects(coffer_api_static SOURCES ${coffer_api_sources} DEFINITIONS COFFER_STATIC_LIBRARY)
-set(coffer_joined_latency $<TARGET_OBJECTS:coffer_latency> $<TARGET_OBJECTS:coffer_rt_inside>)
+coffer_link_order(coffer_joined_objects coffer_objects coffer_api_static ${coffer_latency_objects})
 set(coffer_joined ${CMAKE_CURRENT_BINARY_DIR}/coffer_joined.o)
 add_custom_command(OUTPUT ${coffer_joined}
   COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${coffer_joined}
-    $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_static>
-    ${coffer_joined_latency}
+    ${coffer_joined_objects}
   COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${coffer_joined}
-  DEPENDS $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_static>
-    ${coffer_joined_latency}
+  DEPENDS ${coffer_joined_objects}
   COMMAND_EXPAND_LISTS VERBATIM COMMENT "Joining the objects of libcoffer.a")
 set_source_files_properties(${coffer_joined} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 add_library(coffer_static STATIC ${coffer_joined})

@@ -172,8 +172,9 @@ usize Allocator::limit() { return get_limit(); }
 void Allocator::statistics(Statistics& statistics) { collect_statistics(statistics); }
 bool Allocator::heap_statistics(u32 index, HeapStatistics& statistics) { return collect_heap(index, statistics); }
 usize Allocator::check() { return check_everything(); }
-void Allocator::loaded() { watching_prepare(); }
-void Allocator::ending() { watching_end(); }
+// Cold, and what they call: code that every process runs at its start lies together, or small ones map more of it.
+COFFER_COLD void Allocator::loaded() { watching_prepare(); }
+COFFER_COLD void Allocator::ending() { watching_end(); }
 void Allocator::profile_start(usize mean) {
   if (start_process()) coffer::profile_start(mean);
 }

@@ -327,7 +327,7 @@ void print_leaks() {
   }
 }
 
-void profiling_prepare() {
+COFFER_COLD void profiling_prepare() {
   const config::Options& options = config::options();
   catch_signal("profile_signal", options.profile_signal, &toggle_signalled);
   catch_signal("dump_signal", options.dump_signal, &dump_signalled);
@@ -338,7 +338,7 @@ void profiling_start() {
   if (options.profile || options.leaks) profile_start(0);
 }
 
-void profiling_end() {
+COFFER_COLD void profiling_end() {
   const config::Options& options = config::options();
   if (options.profile) profile_dump(nullptr);
   if (options.leaks) print_leaks();

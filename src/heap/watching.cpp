@@ -186,7 +186,7 @@ void large_taken(void* block, usize bytes) {
   g_watching.large_bytes.fetch_add(bytes, relaxed);
 }
 
-void watching_prepare() {
+COFFER_COLD void watching_prepare() {
   profiling_prepare();
   // A program that never allocates can be watched, too; and of one that does, the first block may be sampled.
   const config::Options& options = config::options();
@@ -224,7 +224,7 @@ void watching_after_fork() {
   w.next_copy.set(0);
 }
 
-void watching_end() {
+COFFER_COLD void watching_end() {
   profiling_end();
   Watching& w = g_watching;
   // If somebody writes just now the page is left behind; whoever looks for pages removes it.
