@@ -30,6 +30,8 @@ def parse(data: bytes) -> tuple[list[Record], int]:
             break
         if not isinstance(record, dict) or "kind" not in record:
             break
+        if record["kind"] == "sample" and not {"workload", "allocator", "round", "figures"} <= record.keys():
+            break
         records.append(record)
         end += len(line)
     return records, end

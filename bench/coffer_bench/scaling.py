@@ -56,7 +56,7 @@ def choose(text: str, known: Sequence[str], what: str) -> list[str]:
 
 
 def choose_cores(text: str) -> list[int]:
-    """1,2,8 or 1..128: the powers of two in between."""
+    """1,2,8 or 1..128: the powers of two in between; and always one core, which the others' speed-up is over."""
     low, dots, high = text.partition("..")
     try:
         wanted = [int(part) for part in ((low, high) if dots else text.split(","))]
@@ -65,7 +65,7 @@ def choose_cores(text: str) -> list[int]:
     found = [cores for cores in CORES if wanted[0] <= cores <= wanted[-1]] if dots else wanted
     if not found or any(cores not in CORES for cores in found):
         raise BenchError(f"--cores {text}: powers of two from {CORES[0]} to {CORES[-1]}")
-    return sorted(set(found))
+    return sorted({1, *found})
 
 
 def simulate(point: Point, build_dir: Path, seed: int, scale: float) -> Record:
@@ -122,11 +122,10 @@ def by_cores(records: Iterable[Record], workload: str, allocator: str) -> dict[i
 
 
 def speed_ups(curve: dict[int, Record]) -> dict[int, float]:
-    """Over the same allocator on the fewest cores, which are one if that was simulated."""
-    if not curve:
+    """Over the same allocator on one core; none if that was not simulated."""
+    if 1 not in curve:
         return {}
-    least = min(curve)
-    return {cores: least * cycles(curve[least]) / cycles(record) for cores, record in sorted(curve.items())}
+    return {cores: cycles(curve[1]) / cycles(record) for cores, record in sorted(curve.items())}
 
 
 def in_calls(record: Record, key: str) -> float:
@@ -218,7 +217,7 @@ def print_curve(curve: dict[int, Record], console: Console, lines: bool) -> None
         calls = [one["cycles"] / max(1, one["calls"]) for one in both]
         table.add_row(
             str(cores),
-            f"{ups[cores]:.2f}",
+            f"{ups[cores]:.2f}" if cores in ups else "-",
             f"{cycles(record) * cores:,.1f}",
             *(f"{one:,.0f}" for one in calls),
             *(f"{in_calls(record, key):.3f}" for key in ("transfers", "failed")),
@@ -226,6 +225,7 @@ def print_curve(curve: dict[int, Record], console: Console, lines: bool) -> None
         )
     console.print(table)
     if lines:
+        console.print(f"  Lines of memory on {max(curve)} cores, of the whole run, threads' starts and ends included:")
         for text in hot_lines(curve[max(curve)]):
             console.print(f"    {text}", markup=False)
 

@@ -19,7 +19,7 @@ struct Walk {
 uptr address_of(const void* code) { return reinterpret_cast<uptr>(code); }
 
 // Whether a frame lies in a function that begins there and has at most so many bytes.
-bool lies_in(uptr frame, const void* function, usize bytes = 400) {
+[[maybe_unused]] bool lies_in(uptr frame, const void* function, usize bytes = 400) {
   return frame >= address_of(function) && frame < address_of(function) + bytes;
 }
 
@@ -47,7 +47,7 @@ __attribute__((noinline)) void aligned(Walk& walk) {
   __asm__ volatile("" ::"r"(space) : "memory");
 }
 
-__attribute__((noinline)) void of_any_size(Walk& walk, usize bytes) {
+[[maybe_unused]] __attribute__((noinline)) void of_any_size(Walk& walk, usize bytes) {
   volatile char* space = static_cast<volatile char*>(__builtin_alloca(bytes));
   space[0] = 1;
   aligned(walk);
