@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "os/fake/fake.hpp"
+#include "support/build.hpp"
 
 namespace coffer {
 namespace {
@@ -159,6 +160,7 @@ TEST(LatencyHeap, TheComputedSizeIsEnough) {
 }
 
 TEST(LatencyHeap, SaysWhyMemoryCannotBeLocked) {
+  if (test::kSanitizer) GTEST_SKIP() << "sanitizers turn mlock into nothing";
   const auto with_limit = [](rlim_t limit, const struct coffer_heap_options* options) {
     return in_child([=] {
       struct {
@@ -270,6 +272,7 @@ TEST(LatencyHeap, IsWholeInAForkChild) {
 
 // An overrun of the whole region meets a page that cannot be written, on either side.
 TEST(LatencyHeapDeath, HasGuardPages) {
+  if (test::kSanitizer) GTEST_SKIP() << "sanitizers catch the signal";
   struct coffer_heap* const heap = create();
   const usize page = static_cast<usize>(sysconf(_SC_PAGESIZE));
   auto* const start = reinterpret_cast<volatile char*>(heap);
