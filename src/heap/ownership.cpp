@@ -38,6 +38,19 @@ u32 frees_to_event(u32 capacity, u32 free) {
 // What is more is shared, for the pages inside shared spans go back.
 usize lonely_slack() { return attached_heaps() <= 1 ? config::options().free_limit : 0; }
 
+// Free bytes that the heap may keep in reusable spans, one that is empty among them or not. What a thread that frees
+// everything keeps must not grow with what it had.
+usize may_keep(const Heap* heap, bool empty) {
+  const usize slack = config::options().slack;
+  // relaxed: the heap's own figure, but for what others take meanwhile.
+  return empty ? slack_budget(slack, 0) : slack_budget(slack, heap->held.load(relaxed)) + lonely_slack();
+}
+
+// What the heap keeps free on its ring beside this span.
+usize kept_beside(const Heap* heap, const Span* span, bool stands) {
+  return heap->slack.get() - (stands ? span->ring_slack.get() : 0);
+}
+
 // Puts the heap's list of the class back where it came from; the class has no hot span afterwards. Returns the span
 // that was hot, which then is on no list, or nullptr.
 template <class Visit>
@@ -102,11 +115,8 @@ void place(Heap* heap, Span* span, SpanState from) {
   // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
   const bool stands = stands_on_ring(heap, span);
   const u32 free_bytes = empty ? span_bytes(span) : free * span->block_bytes.get();
-  // What a thread that frees everything keeps must not grow with what it had. relaxed: the heap's own figure, but for
-  // what others take meanwhile.
-  const usize budget = slack_budget(config::options().slack, empty ? 0 : heap->held.load(relaxed));
-  const usize kept = heap->slack.get() - (stands ? span->ring_slack.get() : 0);
-  const bool fits = within_slack(kept, free_bytes, empty ? budget : budget + lonely_slack());
+  const usize kept = kept_beside(heap, span, stands);
+  const bool fits = within_slack(kept, free_bytes, may_keep(heap, empty));
   const bool keep = fits && (!empty || comes_back(heap, size_class));
   if (empty) class_is_gone(heap, size_class);
   if (!keep) return give_up(heap, span, from);
@@ -133,11 +143,8 @@ bool recount(Heap* heap, Span* span) {
   // The blocks that others can still free, and have freed, are capacity - own. relaxed: the owner's own.
   if (free >= capacity || span->claim_at.load(relaxed) > capacity - own) return false;
   const u32 free_bytes = free * span->block_bytes.get();
-  const usize kept = heap->slack.get() - span->ring_slack.get();
-  const auto& options = config::options();
-  // relaxed: as in place.
-  const usize budget = slack_budget(options.slack, heap->held.load(relaxed)) + lonely_slack();
-  if (!within_slack(kept, free_bytes, budget) || kept > options.free_limit) return false;
+  const usize kept = kept_beside(heap, span, true);
+  if (!within_slack(kept, free_bytes, may_keep(heap, false)) || kept > config::options().free_limit) return false;
   set_countdown(span, local, frees_to_event(capacity, free));
   set_ring_slack(heap, span, free_bytes);
   return true;
@@ -173,7 +180,7 @@ void close_chain(Heap* heap) {
 }
 
 void shed_surplus(Heap* heap) {
-  const usize budget = slack_budget(config::options().slack, heap->held.load(relaxed));  // relaxed: as in place
+  const usize budget = slack_budget(config::options().slack, heap->held.load(relaxed));  // relaxed: as in may_keep
   if (COFFER_LIKELY(heap->slack.get() <= budget) || heap->slack.get() - budget <= lonely_slack()) return;
   u32 shed = 0;
   for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce && heap->slack.get() > budget; ++looked) {

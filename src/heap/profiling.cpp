@@ -4,6 +4,7 @@
 #include "config/config.hpp"
 #include "heap/bracket.hpp"
 #include "heap/registry.hpp"
+#include "heap/signals.hpp"
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/pprof.hpp"
@@ -170,13 +171,6 @@ void dump_signalled(int) {
 }
 
 void toggle_signalled(int) { samples_lists() ? profile_stop() : profile_start(0); }
-
-void catch_signal(const char* option, u32 signal, void (*handler)(int)) {
-  if (signal == 0 || os::on_signal(signal, handler)) return;
-  TextBuffer<80> line;
-  line.add("coffer: ").add(option).add(':').number(signal).add(": this signal cannot be caught\n");
-  os::write_error(line.data(), line.stored());
-}
 
 // --- Leaks. ---
 

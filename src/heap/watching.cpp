@@ -1,10 +1,10 @@
 #include "heap/watching.hpp"
 
-#include "base/text.hpp"
 #include "config/config.hpp"
 #include "heap/bracket.hpp"
 #include "heap/profiling.hpp"
 #include "heap/registry.hpp"
+#include "heap/signals.hpp"
 #include "heap/walk.hpp"
 #include "observe/budget.hpp"
 #include "observe/counters.hpp"
@@ -191,11 +191,7 @@ COFFER_COLD void watching_prepare() {
   // A program that never allocates can be watched, too; and of one that does, the first block may be sampled.
   const config::Options& options = config::options();
   if (options.share || options.profile || options.leaks) start_process();
-  const u32 signal = config::options().share_signal;
-  if (signal == 0 || os::on_signal(signal, &share_signalled)) return;
-  TextBuffer<80> line;
-  line.add("coffer: share_signal:").number(signal).add(": this signal cannot be caught\n");
-  os::write_error(line.data(), line.stored());
+  catch_signal("share_signal", options.share_signal, &share_signalled);
 }
 
 void watching_start() {
