@@ -51,6 +51,18 @@ inline void give(void* block) { deallocate(block); }
 inline void give_many(const Blocks& blocks, usize from = 0, usize to = ~usize{0}) {
   for (usize i = from; i < blocks.size() && i < to; ++i) give(blocks[i]);
 }
+// As give_many(take_many(count, size)), with no call of the C library's or a sanitizer's allocator: what forks while
+// others do this gets a child that may use that allocator, whose locks fork leaves locked under ThreadSanitizer.
+inline void take_and_give(usize count, usize size = kSize) {
+  constexpr usize kMost = 512;
+  void* blocks[kMost];
+  ASSERT_LE(count, kMost);
+  for (usize i = 0; i < count; ++i) {
+    blocks[i] = take(size);
+    ASSERT_NE(blocks[i], nullptr);
+  }
+  for (usize i = 0; i < count; ++i) give(blocks[i]);
+}
 // What is held back in the chain goes out.
 inline void give_now(const Blocks& blocks, usize from = 0, usize to = ~usize{0}) {
   give_many(blocks, from, to);

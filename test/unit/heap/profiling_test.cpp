@@ -246,11 +246,11 @@ FRESH_TEST(Profile, ForksWhileOthersSample) {
   start_profile(500);
   Atomic<u32> done;
   std::thread other([&] {
-    while (done.load(seq_cst) == 0) give_many(take_many(100, 100));
+    while (done.load(seq_cst) == 0) take_and_give(100, 100);
   });
   for (u32 i = 0; i < 30; ++i) {
     EXPECT_EQ(status_of([] {
-                give_many(take_many(100));
+                take_and_give(100);
                 const File file("coffer-forks-");
                 EXPECT_TRUE(profile_dump(file.path()));
               }),

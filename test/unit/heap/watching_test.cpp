@@ -242,25 +242,25 @@ FRESH_TEST(Watching, AForkChildShowsItsOwnPage) {
 FRESH_TEST(Watching, ManyThreadsAndForksAtOnce) {
   start_watched();
   constexpr u32 kThreads = 4;
-  Atomic<u32> left(kThreads);
+  Atomic<u32> forked;
   run_together(kThreads + 1, [&](u32 index) {
     if (index == kThreads) {
-      for (u32 i = 0; i < 20 && left.load(seq_cst) != 0; ++i) {
+      for (u32 i = 0; i < 20; ++i) {
         const int status = status_of([] {
-          give_many(take_many(300));
+          take_and_give(300);
           share_now();
           EXPECT_EQ(View().process(), static_cast<u64>(getpid()));
           watching_end();
         });
         EXPECT_EQ(status, 0);
       }
+      forked.store(1, seq_cst);
       return;
     }
-    for (u32 round = 0; round < (kThreadSanitizer ? 40u : 400u); ++round) {
-      give_many(take_many(50 + index * 30, 16u << (round % 10)));
+    for (u32 round = 0; round < 40 || forked.load(seq_cst) == 0; ++round) {
+      take_and_give(50 + index * 30, 16u << (round % 10));
       if (round % 16 == 0) share_now();
     }
-    left.fetch_sub(1, seq_cst);
   });
   share_now();
   EXPECT_EQ(View().newest().begin.load(relaxed), View().newest().end.load(relaxed));
