@@ -25,8 +25,8 @@ class Limits(NamedTuple):
     costs: dict[str, tuple[tuple[str, int], ...]]
 
 
-def bounds(levels: int, radix_log2: int, target: int) -> Limits:
-    """Of a call about a block of level `target`, without sums; docs/design/rt.md, "Loop bounds"."""
+def bounds(levels: int, radix_log2: int, target: int, *, has_sums: bool = False) -> Limits:
+    """Of a call about a block of level `target`; docs/design/rt.md, "Loop bounds"."""
     top = levels - 1
     above = top - target
     orders = radix_log2 * (target + 1)
@@ -40,9 +40,9 @@ def bounds(levels: int, radix_log2: int, target: int) -> Limits:
         "lower": above * orders,
         "whole": above,
         "raise_levels": above,
-        "raise": above * (orders - 1),
+        "raise": above * (orders if has_sums else orders - 1),
         "joined": above,
-    }, {
+    }, {} if has_sums else {
         "whole": (("lower", orders - 1),),
         "joined": (("raise", orders - 1),),
     })
@@ -233,6 +233,7 @@ def main() -> int:
     parser.add_argument("--radix-log2", type=int, required=True, help="5 with 32 bits, 6 with 64")
     parser.add_argument("--without", action="append", default=[], metavar="FUNCTION",
                         help="leave out paths that call it")
+    parser.add_argument("--sums", action="store_true", help="of a heap whose blocks are sums of powers of two")
     parser.add_argument("--path", action="store_true", help="show the longest path's blocks")
     parser.add_argument("elf")
     parser.add_argument("function", nargs="+")
@@ -241,7 +242,8 @@ def main() -> int:
     for function in arguments.function:
         counts = []
         for target in range(arguments.levels):
-            counts.append(program.longest(function, bounds(arguments.levels, arguments.radix_log2, target),
+            counts.append(program.longest(function, bounds(arguments.levels, arguments.radix_log2, target,
+                                                           has_sums=arguments.sums),
                                           frozenset(arguments.without)))
             for name, address, cost in program.path() if arguments.path else []:
                 print(f"  level {target}: {name} {address:#x} {cost}")
