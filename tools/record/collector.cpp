@@ -1,7 +1,8 @@
 // coffer record's C++ part: starts a program with the recorder before its allocator, takes the records of all threads
 // over shared memory, and writes the trace.
 //
-//   record --output FILE --preload LIB[:LIB…] [--stacks none|frames] [--depth N] [--children] [--level N] [--quiet]
+//   record --output FILE --preload LIB[:LIB…] [--stacks none|frames|unwind] [--depth N] [--children] [--level N]
+//   [--quiet]
 //          -- PROGRAM [ARGUMENT…]
 //
 // Ends as the program did: with its exit status, or by its signal. 127 and 126 as a shell: the program was not found,
@@ -72,8 +73,11 @@ Options parse(int argc, char** argv) {
       options.output = value;
     } else if (name == "--preload") {
       options.preload = value;
-    } else if (name == "--stacks" && (value == "none" || value == "frames")) {
-      options.settings.stacks = value == "none" ? Stacks::none : Stacks::frames;
+    } else if (name == "--stacks" && (value == "none" || value == "frames" || value == "unwind")) {
+      options.settings.stacks = value == "none" ? Stacks::none : value == "frames" ? Stacks::frames : Stacks::unwind;
+#if !defined(__x86_64__)
+      if (value == "unwind") give_up("--stacks unwind is for x86-64; here there is --stacks frames");
+#endif
     } else if (name == "--depth") {
       options.settings.depth = static_cast<u32>(std::atoi(value.c_str()));
     } else if (name == "--level") {

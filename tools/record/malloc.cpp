@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "record/recorder.hpp"
+#include "record/unwind.hpp"
 
 #define RECORD_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -64,6 +65,7 @@ std::size_t first_usable_size(void* block) { return resolve() ? g_next.malloc_us
 int first_fork() { return resolve() ? g_next.fork() : -1; }
 void* first_sbrk(long increment) { return resolve() ? g_next.sbrk(increment) : reinterpret_cast<void*>(-1); }
 int first_brk(void* end) { return resolve() ? g_next.brk(end) : -1; }
+int first_dlclose(void* library) { return resolve() ? g_next.dlclose(library) : -1; }
 
 // For allocators without the names of C23.
 void free_for_sized(void* block, std::size_t) { g_next.free(block); }
@@ -88,6 +90,7 @@ void find_all() {
   find(next.fork, "fork");
   find(next.sbrk, "sbrk");
   find(next.brk, "brk");
+  find(next.dlclose, "dlclose");
   find(next.coffer_stats, "coffer_stats");
   find(next.coffer_version, "coffer_version");
   find_operators();
@@ -112,6 +115,7 @@ constinit Next g_next{first_malloc,
                       first_fork,
                       first_sbrk,
                       first_brk,
+                      first_dlclose,
                       nullptr,
                       nullptr};
 
@@ -256,6 +260,12 @@ RECORD_EXPORT void free_aligned_sized(void* block, std::size_t alignment, std::s
 RECORD_EXPORT std::size_t malloc_usable_size(void* block) {
   if (block != nullptr && is_early(block)) return early_size(block);
   return g_next.malloc_usable_size(block);
+}
+
+RECORD_EXPORT int dlclose(void* library) {
+  const int result = g_next.dlclose(library);
+  if (result == 0) note_unloading();
+  return result;
 }
 
 RECORD_EXPORT int fork() {

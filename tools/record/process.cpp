@@ -95,7 +95,8 @@ trace::Information Process::describe(const Hello& hello) {
   information["allocator"] = std::string(hello.allocator, strnlen(hello.allocator, sizeof hello.allocator));
   const std::string version(hello.version, strnlen(hello.version, sizeof hello.version));
   if (!version.empty()) information["allocator_version"] = version;
-  information["stacks"] = settings_.stacks == Stacks::none ? "none" : "frames";
+  constexpr const char* names[] = {"none", "frames", "unwind"};
+  information["stacks"] = names[static_cast<u32>(settings_.stacks)];
   return information;
 }
 
@@ -195,8 +196,10 @@ bool Process::pass(bool everything, bool final) {
 
 bool Process::drain() {
   const trace::Clock now = read_clock(settings_.use_tsc);
-  area_->beat.fetch_add(1, std::memory_order_relaxed);  // relaxed: a sign of life
-  if (settings_.stacks != Stacks::none && now.ns - modules_ns_ >= kModulesNs) write_modules();
+  area_->beat.fetch_add(1, std::memory_order_relaxed);               // relaxed: a sign of life
+  const u32 mapped = area_->mapped.load(std::memory_order_relaxed);  // relaxed: a reason to look, no more
+  if (settings_.stacks != Stacks::none && (now.ns - modules_ns_ >= kModulesNs || mapped != mapped_)) write_modules();
+  mapped_ = mapped;
   if (now.ns - sampled_ns_ >= kSampleNs) sample();
   const bool is_due = now.ns - flushed_ns_ >= kFlushNs;
   const bool any = pass(is_due, false);

@@ -102,6 +102,7 @@ class Process {
   u32 payload_records_ = 0;
   u64 flushed_ns_ = 0, sampled_ns_ = 0, modules_ns_ = 0;
   std::string modules_;  // of the last frame
+  u32 mapped_ = 0;       // Area::mapped at that time
   u32 backlog_ = 0;
 
   u64 records_ = 0, lost_ = 0;

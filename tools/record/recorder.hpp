@@ -63,6 +63,7 @@ struct Next {
   int (*fork)();
   void* (*sbrk)(long);
   int (*brk)(void*);
+  int (*dlclose)(void*);
   int (*coffer_stats)(void*, std::size_t);  // nullptr in other allocators
   const char* (*coffer_version)();
 };

@@ -54,6 +54,7 @@ struct alignas(64) Area {
   std::atomic<u32> closed;                 // the collector takes no more
   alignas(64) std::atomic<u64> lost[kLostKinds];
   std::atomic<u64> stacks;       // numbers given
+  std::atomic<u32> mapped;       // rises when the program has seen that other objects are mapped
   std::atomic<u64> figures_due;  // monotonic nanoseconds when the allocator's own figures are next due
 };
 

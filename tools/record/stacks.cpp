@@ -1,12 +1,11 @@
-// Call stacks by frame pointers. A chain is followed within the thread's stack only, whose bounds come from
-// /proc/self/maps, read without the C library's buffers; so no address is read that may not be there.
+// Call stacks and their numbers. They are followed within the thread's stack only, whose bounds come from
+// /proc/self/maps; so no address is read that may not be there.
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "record/maps.hpp"
 #include "record/session.hpp"
+#include "record/unwind.hpp"
 
 namespace coffer::record {
 
@@ -22,69 +21,8 @@ struct Cell {
 Cell* g_cells = nullptr;
 u32 g_depth = 32;
 
-bool parse_hex(const char*& at, const char* end, u64& value) {
-  value = 0;
-  const char* const begin = at;
-  for (; at < end; ++at) {
-    const char c = *at;
-    const u32 digit = c >= '0' && c <= '9' ? static_cast<u32>(c - '0') : static_cast<u32>(c - 'a' + 10);
-    if (digit > 15) break;
-    value = value << 4 | digit;
-  }
-  return at != begin;
-}
-
-// The bounds of the mapping that this address is in.
-bool find_mapping(u64 address, u64& low, u64& high) {
-  const long file = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  char buffer[4096];
-  u64 have = 0;
-  bool found = false, at_start = true;
-  for (;;) {
-    const long got = syscall(SYS_read, file, buffer + have, sizeof buffer - have);
-    if (got <= 0) break;
-    const char* const end = buffer + have + got;
-    const char* line = buffer;
-    for (const char* at = buffer; at < end; ++at) {
-      if (*at != '\n') continue;
-      const char* number = line;
-      u64 first, last;
-      if (at_start && parse_hex(number, at, first) && *number++ == '-' && parse_hex(number, at, last) &&
-          first <= address && address < last) {
-        low = first;
-        high = last;
-        found = true;
-      }
-      at_start = true;
-      line = at + 1;
-    }
-    if (found) break;
-    have = static_cast<u64>(end - line);
-    if (have == sizeof buffer) {  // a line longer than the buffer: its end is not a start
-      have = 0;
-      at_start = false;
-    } else {
-      __builtin_memmove(buffer, line, have);
-    }
-  }
-  syscall(SYS_close, file);
-  return found;
-}
-
-u32 walk(Thread* thread, const void* frame, u64* frames) {
-  u64 at = reinterpret_cast<u64>(frame);
-  if (at < reinterpret_cast<u64>(thread->stack_low) || at >= reinterpret_cast<u64>(thread->stack_high)) {
-    // A first look, or the thread is on another stack (a signal's, a coroutine's).
-    u64 low = 0, high = 0;
-    const int saved = errno;
-    const bool found = find_mapping(at, low, high);
-    errno = saved;
-    if (!found) return 0;
-    thread->stack_low = reinterpret_cast<const u8*>(low);
-    thread->stack_high = reinterpret_cast<const u8*>(high);
-  }
-  const u64 high = reinterpret_cast<u64>(thread->stack_high);
+// Frame pointers, as far as they go.
+u32 follow(u64 at, u64 high, u64* frames) {
   u32 count = 0;
   while (count < g_depth && (at & 7) == 0 && at <= high - 16) {  // `at + 16` may overflow: it can be any number
     const u64 next = reinterpret_cast<const u64*>(at)[0], address = reinterpret_cast<const u64*>(at)[1];
@@ -94,6 +32,23 @@ u32 walk(Thread* thread, const void* frame, u64* frames) {
     at = next;
   }
   return count;
+}
+
+u32 walk(Thread* thread, const void* frame, u64* frames) {
+  const u64 at = reinterpret_cast<u64>(frame);
+  if (at < reinterpret_cast<u64>(thread->stack_low) || at >= reinterpret_cast<u64>(thread->stack_high)) {
+    // A first look, or the thread is on another stack (a signal's, a coroutine's).
+    const StackBounds found = stack_at(at);
+    if (found.high == 0) return 0;
+    thread->stack_low = reinterpret_cast<const u8*>(found.low);
+    thread->stack_high = reinterpret_cast<const u8*>(found.high);
+  }
+  const StackBounds bounds{reinterpret_cast<u64>(thread->stack_low), reinterpret_cast<u64>(thread->stack_high)};
+  // relaxed: a coarse clock.
+  if (g_stacks == Stacks::unwind) {
+    return unwind(at, bounds, thread->beat->load(std::memory_order_relaxed), frames, g_depth);
+  }
+  return follow(at, bounds.high, frames);
 }
 
 u64 hash_of(const u64* frames, u32 count) {
@@ -107,6 +62,21 @@ u64 hash_of(const u64* frames, u32 count) {
 
 }  // namespace
 
+StackBounds stack_at(u64 address) {
+  const int saved = errno;
+  StackBounds bounds;
+  for_each_mapping([&](const Mapping& mapping) {
+    if (address >= mapping.end) return true;
+    if (address >= mapping.begin) bounds = {mapping.begin, mapping.end};
+    return false;
+  });
+  errno = saved;
+  // A thread's own block lies above its stack, and what lies above that may be anyone's.
+  const u64 own = reinterpret_cast<u64>(__builtin_thread_pointer());
+  if (own > address && own < bounds.high) bounds.high = own & ~u64{7};
+  return bounds;
+}
+
 bool start_stacks(Stacks kind, u32 depth) {
   if (kind == Stacks::none) return true;
   g_depth = depth == 0 || depth > trace::kMaxFrames ? 32 : depth;
@@ -115,7 +85,7 @@ bool start_stacks(Stacks kind, u32 depth) {
   if (cells == MAP_FAILED) return false;
   if (g_cells != nullptr) munmap(g_cells, sizeof(Cell) * kCells);  // a fork child numbers its stacks anew
   g_cells = static_cast<Cell*>(cells);
-  return true;
+  return kind == Stacks::frames || start_unwinding();
 }
 
 u32 stack_number(Thread*& thread, const void* frame) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import resource
 import signal
@@ -18,6 +19,8 @@ BUILD = places.build_dir()
 COMMAND = BUILD / "bin" / "coffer"
 SUBJECT = BUILD / "test" / "tools" / "trace" / "record_subject"
 SUBJECT_CPP = BUILD / "test" / "tools" / "trace" / "record_subject_cpp"
+UNWIND_SUBJECT = BUILD / "test" / "tools" / "trace" / "record_unwind_subject"
+UNWIND_LIBRARY = UNWIND_SUBJECT.with_name("librecord_unwind_library.so")
 BUMP = BUILD / "test" / "tools" / "trace" / "libbump.so"
 
 # The system's Python has no numpy; the command's own has.
@@ -101,7 +104,7 @@ def test_with_options_and_output_untouched(tmp_path: Path) -> None:
     assert record(tmp_path / "t", "-q", "--", SUBJECT, "count").stderr == ""
 
 
-@pytest.mark.parametrize("extra", [[], ["--stacks", "frames"]])
+@pytest.mark.parametrize("extra", [[], ["--stacks", "frames"], ["--stacks", "unwind"]])
 def test_the_program_sees_nothing(tmp_path: Path, extra: list[str]) -> None:
     plain = subprocess.run([COMMAND, "run", SUBJECT, "look"], capture_output=True, text=True, check=True).stdout
     assert "descriptors" in plain
@@ -122,6 +125,61 @@ def test_a_stack_names_the_callers(tmp_path: Path) -> None:
                             *(hex(frame - 1 - own["start"] + own["offset"]) for frame in inside[:3])],
                            capture_output=True, text=True, check=True).stdout.split("\n")[::2]
     assert names[:3] == ["inner", "outer", "main"]
+
+
+def names_of(trace: dict, frames: list[int], path: Path) -> list[str]:
+    """The functions of those frames that lie in this file."""
+    for modules in reversed(trace["modules"]):
+        own = [module for module in modules["modules"] if module["path"] == str(path.resolve())]
+        inside = [(frame, part) for frame in frames for part in own if part["start"] <= frame < part["end"]]
+        if inside:
+            names = subprocess.run(["addr2line", "-f", "-e", path,
+                                    *(hex(frame - 1 - part["start"] + part["offset"]) for frame, part in inside)],
+                                   capture_output=True, text=True, check=True).stdout
+            return names.split("\n")[:-1:2]
+    return []
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="unwind tables are for x86-64")
+def test_unwind_tables_follow_what_keeps_no_frame_pointers(tmp_path: Path) -> None:
+    assert "done" in record(tmp_path / "t", "--stacks", "unwind", "--", UNWIND_SUBJECT, UNWIND_LIBRARY).stdout
+    trace = read(tmp_path / "t")
+    assert_whole(trace)
+    assert trace["information"]["stacks"] == "unwind"
+
+    def chain(size: int, path: Path = UNWIND_SUBJECT) -> list[str]:
+        return names_of(trace, trace["stacks"][str(trace["of_size"][size])], path)
+
+    inner, end = ["allocate", "plain_inner"], ["main", "_start"]
+    assert chain(1001) == [*inner, "plain_outer", *end]
+    assert chain(1002) == [*inner, "plain_outer", "huge_frame", *end]
+    assert chain(1003) == [*inner, "plain_outer", "variable_frame", "realigned_frame", "realigned_variable",
+                           "many_registers", *end]
+    assert chain(1004) == [*inner, "plain_outer", *["recursive"] * 11, *end]
+    assert chain(1005) == [*inner, "in_handler", "interrupted", *end], "on the signals' own stack"
+    assert chain(1006) == [*inner, "compare", "sort", *end], "through the C library"
+    assert chain(1007) == [*inner, "plain_outer", "thread_body"]
+    for size in (1008, 1009):
+        assert chain(size) == [*inner, *end], "through a library that was loaded later, and again"
+        assert chain(size, UNWIND_LIBRARY) == ["loaded_inner", "loaded_outer"]
+    frames = record(tmp_path / "f", "--stacks", "frames", "--", UNWIND_SUBJECT)
+    assert "done" in frames.stdout
+    by_frames = read(tmp_path / "f")
+    assert names_of(by_frames, by_frames["stacks"][str(by_frames["of_size"][1002])], UNWIND_SUBJECT) != [
+        *inner, "plain_outer", "huge_frame", *end], "the subject has no frame pointers"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="unwind tables are for x86-64")
+def test_unwind_tables_of_a_whole_interpreter(tmp_path: Path) -> None:
+    """Every stack ends where processes begin, so none went astray."""
+    record(tmp_path / "t", "--stacks", "unwind", "--depth", "256", "--", "/usr/bin/python3", "-c",
+           "import json, decimal; json.loads(json.dumps([{'a': 1}] * 100))")
+    trace = read(tmp_path / "t")
+    assert_whole(trace)
+    ends = {}
+    for frames in trace["stacks"].values():
+        ends[frames[-1]] = ends.get(frames[-1], 0) + (len(frames) < 256)
+    assert max(ends.values()) > 0.95 * sum(ends.values()) > 100
 
 
 def test_fork_leaves_the_childrens_records_out(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ ALLOCATORS = "coffer, glibc, jemalloc, tcmalloc, mimalloc, ..., or the path of a
 class Stacks(str, Enum):
     none = "none"
     frames = "frames"
+    unwind = "unwind"
 
 
 def record(
@@ -27,7 +28,8 @@ def record(
     output: Annotated[Path, typer.Option("--output", "-o", help="The trace.")],
     allocator: Annotated[str, typer.Option(help=ALLOCATORS)] = "coffer",
     stacks: Annotated[Stacks, typer.Option(
-        help="Call stacks of allocations, by frame pointers: callers that were compiled without end the stack.")
+        help="Call stacks of allocations: by unwind tables (x86-64), or by frame pointers, where callers that were "
+             "compiled without end the stack.")
     ] = Stacks.none,
     depth: Annotated[int, typer.Option(min=1, max=256, help="Frames of a stack, at most.")] = 32,
     children: Annotated[bool, typer.Option(

@@ -1,0 +1,429 @@
+// Which table an address has, and the walk. What is mapped is kept in a sorted list of which there are two: the one
+// that counts, and the one that is written anew next. Tables are never given up, so that whoever still has one may read
+// on; an object that is loaded again finds its own by a hash of its index.
+#include "record/unwind.hpp"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <atomic>
+
+#include "record/maps.hpp"
+#include "record/session.hpp"
+#include "record/unwind_table.hpp"
+
+namespace coffer::record {
+
+namespace {
+
+constexpr u32 kMostParts = 4096;  // executable mappings
+constexpr u32 kMostTables = 2048;
+constexpr u32 kMostSegments = 128;
+constexpr u32 kCached = 1u << 14;
+constexpr u32 kLookBeats = 20;  // between looks at what is mapped, at least
+constexpr u64 kLookShare = 64;  // and of so many parts of the time they may take one
+
+// An executable mapping. Its table is that of the object whose first mapping begins at `base`.
+struct Part {
+  std::atomic<u64> begin, end, base, file;
+  std::atomic<u32> table;  // 1 + the index; 0: none
+};
+struct List {
+  std::atomic<u32> count;
+  Part parts[kMostParts];
+};
+struct Known {
+  u64 hash;
+  u64 bytes;
+  UnwindTable table;
+};
+// A rule that was found, by its address. The words are written one after the other, so whoever reads them believes them
+// only if they fit: check ^ rule must give the key.
+struct Cached {
+  std::atomic<u64> check, rule;
+};
+struct Unwinding {
+  List lists[2];
+  Known tables[kMostTables];
+  Cached cached[kCached];
+};
+
+Unwinding* g_unwinding = nullptr;
+u32 g_tables = 0;  // written by who has the lock, before the list that names them
+std::atomic<u32> g_locked{0};
+std::atomic<u32> g_writing{0};    // numbers of lists: that which is being written or was last
+std::atomic<u32> g_published{0};  // that which counts
+std::atomic<u32> g_unloaded{0};
+std::atomic<u32> g_look_at{0};        // the beat of the next look
+std::atomic<u64> g_useless_until{0};  // an unknown address is no reason to look before
+
+u64 round_down(u64 address) { return address & ~u64{4095}; }
+
+// Memory of this process, which may vanish while it is read.
+class Memory {
+ public:
+  Memory() : file_(syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC)) {}
+  ~Memory() {
+    if (file_ >= 0) syscall(SYS_close, file_);
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  // How much could be read.
+  u64 read(u64 address, void* into, u64 bytes) const {
+    u64 done = 0;
+    while (done < bytes) {
+      const long got = syscall(SYS_pread64, file_, static_cast<char*>(into) + done, bytes - done, address + done);
+      if (got <= 0) break;
+      done += static_cast<u64>(got);
+    }
+    return done;
+  }
+
+ private:
+  long file_;
+};
+
+// Memory for as long as it is looked at.
+class Copy {
+ public:
+  Copy(const Memory& memory, u64 address, u64 bytes) : bytes_(bytes) {
+    if (bytes == 0 || bytes > u64{1} << 32) return;
+    const long made =
+        syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made < 0 && made > -4096) return;
+    at_ = reinterpret_cast<u8*>(made);
+    image_ = {at_, memory.read(address, at_, bytes), address};
+  }
+  ~Copy() {
+    if (at_ != nullptr) syscall(SYS_munmap, at_, bytes_);
+  }
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+  const Image& image() const { return image_; }
+
+ private:
+  u8* at_ = nullptr;
+  u64 bytes_;
+  Image image_;
+};
+
+u64 hash_of(const Image& image) {
+  u64 hash = image.size;
+  for (u64 i = 0; i + 8 <= image.size; i += 8) {
+    u64 word;
+    __builtin_memcpy(&word, image.bytes + i, 8);
+    hash = (hash ^ word) * 0xD6E8FEB86659FD93u;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+// Where an object's index is, and the segment that it and the descriptions lie in.
+struct Place {
+  u64 header = 0, header_bytes = 0, segment = 0, segment_end = 0;
+};
+
+bool find_place(const Memory& memory, u64 base, Place& place) {
+  Elf64_Ehdr head;
+  if (memory.read(base, &head, sizeof head) != sizeof head || __builtin_memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+      head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != EM_X86_64 || head.e_phentsize != sizeof(Elf64_Phdr) ||
+      head.e_phnum > kMostSegments) {
+    return false;
+  }
+  bool has_bias = false;
+  u64 bias = 0;
+  Elf64_Phdr index{};
+  for (u32 pass = 0; pass < 2; ++pass) {
+    for (u32 i = 0; i < head.e_phnum; ++i) {
+      Elf64_Phdr part;
+      if (memory.read(base + head.e_phoff + i * sizeof part, &part, sizeof part) != sizeof part) return false;
+      if (part.p_type == PT_GNU_EH_FRAME) index = part;
+      if (part.p_type != PT_LOAD) continue;
+      if (!has_bias) bias = base - round_down(part.p_vaddr);
+      has_bias = true;
+      if (pass == 0 || index.p_vaddr - part.p_vaddr >= part.p_filesz) continue;
+      place = {bias + index.p_vaddr, index.p_memsz, bias + part.p_vaddr, bias + part.p_vaddr + part.p_filesz};
+    }
+    if (index.p_memsz == 0 || !has_bias) return false;
+  }
+  return place.header != 0 && place.header + place.header_bytes <= place.segment_end;
+}
+
+// The table of the object that begins here: 1 + its index, or 0.
+u32 load_table(const Memory& memory, u64 base) {
+  Place place;
+  FrameIndex index;
+  if (!find_place(memory, base, place)) return 0;
+  const Copy header(memory, place.header, place.header_bytes);
+  if (header.image().size != place.header_bytes || !read_index(header.image(), index)) return 0;
+  const u64 hash = hash_of(header.image());
+  for (u32 i = 0; i < g_tables; ++i) {
+    const Known& known = g_unwinding->tables[i];
+    if (known.hash == hash && known.bytes == place.header_bytes) return i + 1;
+  }
+  if (g_tables == kMostTables) return 0;
+  const u64 first = index.first > place.segment ? index.first : place.segment;
+  u64 last = index.last + kMostOfOne;
+  if (last > place.segment_end) last = place.segment_end;
+  if (last <= first) return 0;
+  const Copy frames(memory, first, last - first);
+  Known& made = g_unwinding->tables[g_tables];
+  if (!read_frames(header.image(), index, frames.image(), base, made.table)) {
+    made.table.release();
+    return 0;
+  }
+  made.hash = hash;
+  made.bytes = place.header_bytes;
+  return ++g_tables;
+}
+
+// relaxed, here and below: a reader that met a list in change sees it at the end (find_rule).
+u32 known_part(const List& list, const Mapping& mapping, u64 base) {
+  u32 low = 0, high = list.count.load(std::memory_order_relaxed);
+  while (low < high) {
+    const u32 middle = low + (high - low) / 2;
+    const Part& part = list.parts[middle];
+    if (part.begin.load(std::memory_order_relaxed) < mapping.begin) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == list.count.load(std::memory_order_relaxed)) return ~u32{0};
+  const Part& part = list.parts[low];
+  const bool is_same = part.begin.load(std::memory_order_relaxed) == mapping.begin &&
+                       part.end.load(std::memory_order_relaxed) == mapping.end &&
+                       part.file.load(std::memory_order_relaxed) == mapping.file &&
+                       part.base.load(std::memory_order_relaxed) == base;
+  return is_same ? part.table.load(std::memory_order_relaxed) : ~u32{0};
+}
+
+// Looks at what is mapped, and reads what is new. Under the lock, with signals blocked. Whether anything was new.
+bool look() {
+  // relaxed, both: only who has the lock writes them, and the lock orders those.
+  const u32 number = g_published.load(std::memory_order_relaxed);
+  const List& before = g_unwinding->lists[number & 1];
+  List& list = g_unwinding->lists[(number + 1) & 1];
+  g_writing.store(number + 1, std::memory_order_relaxed);
+  // release: who reads what is written from here on in the list, sees also that it is being written (find_rule).
+  std::atomic_thread_fence(std::memory_order_release);
+  const Memory memory;
+  Mapping object;  // the last one that was an object's first
+  u32 count = 0;
+  bool is_new = false;
+  const bool read = for_each_mapping([&](const Mapping& mapping) {
+    if (mapping.offset == 0 && mapping.file != 0) object = mapping;
+    if (!mapping.executable || count == kMostParts) return true;
+    const u64 base = mapping.file != 0 && mapping.file == object.file ? object.begin : 0;
+    u32 table = known_part(before, mapping, base);
+    if (table == ~u32{0}) {
+      is_new = true;
+      table = base != 0 ? load_table(memory, base) : 0;
+    }
+    Part& part = list.parts[count++];
+    part.begin.store(mapping.begin, std::memory_order_relaxed);
+    part.end.store(mapping.end, std::memory_order_relaxed);
+    part.base.store(base, std::memory_order_relaxed);
+    part.file.store(mapping.file, std::memory_order_relaxed);
+    part.table.store(table, std::memory_order_relaxed);
+    return true;
+  });
+  if (!read) return false;
+  is_new = is_new || count != before.count.load(std::memory_order_relaxed);
+  list.count.store(count, std::memory_order_relaxed);
+  // release: pairs with the acquire in find_rule, which then sees the list and its tables.
+  if (!is_new) return false;
+  g_published.store(number + 1, std::memory_order_release);
+  if (g_session.area != nullptr) g_session.area->mapped.fetch_add(1, std::memory_order_relaxed);  // relaxed: a hint
+  return true;
+}
+
+bool try_look(u32 beat) {
+  // acquire and release: the lists and tables are as the one before left them. Nobody waits: a handler could be in the
+  // middle of it, and who reads what is mapped may have to wait for the loader.
+  if (g_locked.exchange(1, std::memory_order_acquire) != 0) return false;
+  const int saved = errno;
+  sigset_t all, old;
+  sigfillset(&all);
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, 8);
+  const u64 begun = kernel_ns();
+  const bool is_new = look();
+  const u64 ended = kernel_ns(), took = ended - begun;
+  // relaxed, both: when to look again is a matter of cost alone.
+  constexpr u64 kBeatNs = 5'000'000;
+  const u64 beats = took * kLookShare / kBeatNs;
+  g_look_at.store(beat + kLookBeats + static_cast<u32>(beats), std::memory_order_relaxed);
+  g_useless_until.store(is_new ? 0 : ended + took * kLookShare / 4, std::memory_order_relaxed);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, nullptr, 8);
+  g_locked.store(0, std::memory_order_release);
+  errno = saved;
+  return is_new;
+}
+
+enum class Found { rule, nothing, again };
+
+// The rule for the instruction; nothing: it lies in no mapping that is known.
+Found find_in_list(u64 at, u32 number, Rule& rule) {
+  const List& list = g_unwinding->lists[number & 1];
+  u32 low = 0, high = list.count.load(std::memory_order_relaxed);
+  if (high > kMostParts) return Found::again;
+  while (low < high) {
+    const u32 middle = low + (high - low) / 2;
+    if (list.parts[middle].begin.load(std::memory_order_relaxed) <= at) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  u64 end = 0, base = 0;
+  u32 table = 0;
+  if (low != 0) {
+    const Part& part = list.parts[low - 1];
+    end = part.end.load(std::memory_order_relaxed);
+    base = part.base.load(std::memory_order_relaxed);
+    table = part.table.load(std::memory_order_relaxed);
+  }
+  // acquire: if any of the above was written by a later look at this list, its number is seen here.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (g_writing.load(std::memory_order_relaxed) - number > 1) return Found::again;
+  if (at >= end) return Found::nothing;
+  rule = table != 0 && table <= kMostTables && at - base <= ~u32{0}
+             ? g_unwinding->tables[table - 1].table.find(static_cast<u32>(at - base))
+             : Rule{};
+  return Found::rule;
+}
+
+Found find_rule(u64 at, Rule& rule) {
+  for (u32 tries = 0; tries < 4; ++tries) {
+    const u32 number = g_published.load(std::memory_order_acquire);  // pairs with the release in look
+    const u64 key = at ^ u64 { number } * 0x9E3779B97F4A7C15u;
+    Cached& cached = g_unwinding->cached[(at ^ at >> 14) % kCached];
+    const u64 seen = cached.rule.load(std::memory_order_relaxed);  // relaxed, all: believed only if they fit
+    if ((cached.check.load(std::memory_order_relaxed) ^ seen) == key) {
+      rule = __builtin_bit_cast(Rule, seen);
+      return Found::rule;
+    }
+    const Found found = find_in_list(at, number, rule);
+    if (found == Found::again) continue;
+    if (found == Found::rule) {
+      const u64 bits = __builtin_bit_cast(u64, rule);
+      cached.rule.store(bits, std::memory_order_relaxed);
+      cached.check.store(bits ^ key, std::memory_order_relaxed);
+    }
+    return found;
+  }
+  return Found::nothing;
+}
+
+struct Registers {
+  u64 pc, sp, bp;
+};
+
+u64 word_at(u64 address) { return *reinterpret_cast<const u64*>(address); }
+
+bool by_frame_pointer(const StackBounds& bounds, Registers& now) {
+  if (now.bp < now.sp || !bounds.holds(now.bp) || !bounds.holds(now.bp + 8)) return false;
+  now = {word_at(now.bp + 8), now.bp + 16, word_at(now.bp)};
+  return true;
+}
+
+// The registers where the signal came, as the kernel left them. They may be another stack's.
+bool before_signal(StackBounds& bounds, Registers& now) {
+  const u64 registers = now.sp + __builtin_offsetof(ucontext_t, uc_mcontext);
+  const u64 bytes = sizeof(mcontext_t::gregs);
+  if (!bounds.holds(registers) || !bounds.holds(registers + bytes - 8)) return false;
+  const auto saved = [&](int which) { return word_at(registers + 8 * static_cast<u64>(which)); };
+  const u64 sp_before = now.sp;
+  now = {saved(REG_RIP), saved(REG_RSP), saved(REG_RBP)};
+  if (now.sp > sp_before && now.sp < bounds.high) return true;
+  bounds = stack_at(now.sp);
+  return bounds.high != 0;
+}
+
+// From a frame to its caller's. false: it was the last.
+bool step(StackBounds& bounds, const Rule& rule, Registers& now) {
+  const auto offset = static_cast<u64>(i64{rule.offset});
+  u64 cfa = 0;
+  switch (rule.cfa) {
+    case Cfa::none:
+      return by_frame_pointer(bounds, now);
+    case Cfa::end:
+      return false;
+    case Cfa::signal:
+      return before_signal(bounds, now);
+    case Cfa::sp:
+      cfa = now.sp + offset;
+      break;
+    case Cfa::bp:
+      cfa = now.bp + offset;
+      break;
+    case Cfa::at_sp:
+    case Cfa::at_bp: {
+      const u64 at = (rule.cfa == Cfa::at_sp ? now.sp : now.bp) + offset;
+      if (!bounds.holds(at)) return false;
+      cfa = word_at(at);
+      break;
+    }
+    case Cfa::plt:
+      cfa = now.sp + 8 + ((now.pc & 15) >= offset ? 8 : 0);
+      break;
+  }
+  // Callers' frames lie higher: so it ends, whatever stands there.
+  if (cfa <= now.sp || !bounds.holds(cfa - 8)) return false;
+  u64 bp = now.bp;
+  if (rule.bp == SavedBp::lost) {
+    bp = 0;
+  } else if (rule.bp != SavedBp::same) {
+    const u64 at = (rule.bp == SavedBp::at_cfa ? cfa : now.bp) + static_cast<u64>(i64{rule.bp_offset});
+    bp = bounds.holds(at) ? word_at(at) : 0;
+  }
+  now = {word_at(cfa - 8), cfa, bp};
+  return true;
+}
+
+}  // namespace
+
+bool start_unwinding() {
+  g_locked.store(0, std::memory_order_relaxed);  // relaxed: no other thread yet; one may have vanished with a fork
+  if (g_unwinding == nullptr) {
+    void* const made =
+        mmap(nullptr, sizeof(Unwinding), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made == MAP_FAILED) return false;
+    g_unwinding = static_cast<Unwinding*>(made);
+  }
+  try_look(0);
+  return true;
+}
+
+void note_unloading() { g_unloaded.store(1, std::memory_order_relaxed); }  // relaxed: by the thread that walks next
+
+u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most) {
+  // relaxed, both: see try_look, note_unloading.
+  if (static_cast<std::int32_t>(beat - g_look_at.load(std::memory_order_relaxed)) > 0) try_look(beat);
+  if (g_unloaded.load(std::memory_order_relaxed) != 0 && g_unloaded.exchange(0, std::memory_order_relaxed) != 0) {
+    try_look(beat);
+  }
+  // The recorder's own function keeps a frame pointer.
+  if (!bounds.holds(frame) || !bounds.holds(frame + 8)) return 0;
+  Registers now{word_at(frame + 8), frame + 16, word_at(frame)};
+  u32 count = 0;
+  bool is_return = true;  // the address is behind a call, not where a signal came
+  while (count < most && now.pc >= 4096) {
+    frames[count++] = now.pc;
+    const u64 at = is_return ? now.pc - 1 : now.pc;
+    Rule rule;
+    if (find_rule(at, rule) == Found::nothing) {
+      // relaxed: see try_look.
+      if (kernel_ns() >= g_useless_until.load(std::memory_order_relaxed) && try_look(beat)) find_rule(at, rule);
+    }
+    is_return = rule.cfa != Cfa::signal;
+    if (!step(bounds, rule, now)) break;
+  }
+  return count;
+}
+
+}  // namespace coffer::record

@@ -1,0 +1,30 @@
+// Call stacks by unwind tables, which are read once for each object that is mapped: at the process's start, and when an
+// address comes up that no table covers, or an object was unloaded. Walking takes no lock, allocates nothing, and reads
+// nothing but the thread's stack; a signal handler may do it.
+#pragma once
+
+#include "trace/format.hpp"
+
+namespace coffer::record {
+
+using trace::u32;
+using trace::u64;
+using trace::u8;
+
+struct StackBounds {
+  u64 low = 0, high = 0;
+
+  bool holds(u64 at) const { return (at & 7) == 0 && at >= low && at < high && high - at >= 8; }
+};
+// The stack that this address is on; empty if there is none. Keeps errno.
+StackBounds stack_at(u64 address);
+
+// Reads the tables of what is mapped. Again in a fork child. false: not possible here.
+bool start_unwinding();
+// Something was unloaded: tables may be of what is not there any more.
+void note_unloading();
+// Return addresses from that of the function whose frame pointer this is, at most `most`. `beat`: a clock that goes
+// every few milliseconds.
+u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most);
+
+}  // namespace coffer::record
