@@ -134,7 +134,8 @@ std::string pair(const char* key, u64 value) { return "\"" + std::string(key) + 
 std::string name_of_line(uptr address) {
   std::string name = subject::name_of(address);
   if (name.empty()) name = variables_on(address);
-  if (name.empty()) name = is_ground(address) ? "program or mapped memory" : "static data";
+  if (name.empty())
+    name = is_table(address) ? "the program's tables" : is_ground(address) ? "mapped memory" : "static data";
   return name;
 }
 

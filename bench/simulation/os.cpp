@@ -8,6 +8,7 @@ namespace coffer::os_linux {
 
 usize page_size();
 bool commit(void* address, usize length);
+bool decommit(void* address, usize length);
 bool purge(void* address, usize length);
 bool move_pages(void* from, void* to, usize length);
 bool remap(void* address, usize length);
@@ -61,6 +62,23 @@ void release(void* address, usize length) {
 bool commit(void* address, usize length) {
   call("commit", costs().map);
   return os_linux::commit(address, length);
+}
+bool decommit(void* address, usize length) {
+  call("decommit", costs().map, true, true);
+  forget(address, length);
+  return os_linux::decommit(address, length);
+}
+void* map(usize length, usize alignment) {
+  void* const got = reserve(length, alignment);
+  return got != nullptr && os_linux::commit(got, length) ? got : nullptr;
+}
+// At a place of its own, so that addresses stay the same in each run.
+void* grow(void* address, usize length, usize wanted) {
+  void* const got = map(wanted, page_size());
+  if (got == nullptr) return nullptr;
+  __builtin_memcpy(got, address, length);
+  release(address, length);
+  return got;
 }
 bool locks_memory() { return false; }
 void forget_locking() {}

@@ -26,6 +26,19 @@ void release(void* block) {
   machine.leave(kFree, began);
 }
 
+namespace {
+
+struct Table {
+  uptr from;
+  std::size_t bytes;
+};
+std::vector<Table>& tables() {
+  static std::vector<Table> all;
+  return all;
+}
+
+}  // namespace
+
 void* table_bytes(std::size_t bytes) {
   bytes = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   void* const memory = take_ground(bytes, kPageBytes);
@@ -33,7 +46,15 @@ void* table_bytes(std::size_t bytes) {
     std::fputs("simulate: no memory for a table\n", stderr);
     std::exit(1);
   }
+  tables().push_back({reinterpret_cast<uptr>(memory), bytes});
   return memory;
+}
+
+bool is_table(uptr address) {
+  for (const Table& one : tables()) {
+    if (address - one.from < one.bytes) return true;
+  }
+  return false;
 }
 
 void Clock::begin() {

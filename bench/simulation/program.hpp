@@ -23,8 +23,9 @@ std::string name_of(uptr address);
 void* allocate(std::size_t size);
 void release(void* block);
 
-// Memory of the program itself, zero.
+// Memory of the program itself, zero; and whether an address lies in such memory.
 void* table_bytes(std::size_t bytes);
+bool is_table(uptr address);
 template <class T>
 T* table(std::size_t count) {
   return static_cast<T*>(table_bytes(count * sizeof(T)));

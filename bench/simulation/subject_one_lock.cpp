@@ -60,6 +60,6 @@ void release(void* block) {
   g_lists[index] = free;
 }
 
-std::string name_of(uptr) { return ""; }
+std::string name_of(uptr address) { return is_table(address) ? "blocks, the program's tables" : ""; }
 
 }  // namespace simulation::subject

@@ -64,6 +64,40 @@ def test_false_sharing_shows(workload: str) -> None:
     assert curve("coffer", workload, (1, 8), scale=1)[8] > 7.5
 
 
+# The papers' own allocators, where their papers say what the curves look like (docs/papers.md).
+
+
+@pytest.mark.parametrize(("name", "least"), [("hoard", 6.0), ("scalloc", 7.0), ("cif", 7.0)])
+def test_threadtest_scales_in_the_papers_allocators(name: str, least: float) -> None:
+    assert curve(name, "threadtest", (1, 8), scale=0.3)[8] > least
+
+
+@pytest.mark.parametrize("name", ["hoard", "scalloc", "cif"])
+@pytest.mark.parametrize("workload", ["active-false", "passive-false"])
+def test_the_papers_allocators_share_no_lines(name: str, workload: str) -> None:
+    assert blocks_transferred(simulate(name, workload, 8, scale=1)) < 0.0001
+
+
+def test_hoard_scales_in_larson_where_heaps_are_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that end leave their blocks to others. By the thread's number those use another heap, and must take the
+    first one's lock to free; the paper's heaps are those of Solaris's light-weight processes."""
+    by_thread = simulate("hoard", "larson", 8, scale=1)
+    monkeypatch.setenv("HOARD_CONF", "assign:processor")
+    by_processor = simulate("hoard", "larson", 8, scale=1)
+    assert scaling.cycles(by_thread) > 4 * scaling.cycles(by_processor)
+    assert "heap: lock" in by_thread["lines"][0]["name"]
+    assert scaling.in_calls(by_processor, "waited") < 1 < scaling.in_calls(by_thread, "waited")
+
+
+def test_scalloc_frees_for_others_without_their_locks() -> None:
+    """One remote list a span: a free of another thread's block is an atomic step, where Hoard and CIF take locks."""
+    free = {
+        name: simulate(name, "producer-consumer", 8, scale=1)["calls"]["free"] for name in ("hoard", "scalloc", "cif")
+    }
+    cycles = {name: one["cycles"] / one["calls"] for name, one in free.items()}
+    assert 4 * cycles["scalloc"] < cycles["cif"] < cycles["hoard"]
+
+
 def test_frees_of_other_threads_are_seen() -> None:
     record = simulate("coffer", "producer-consumer", 4, scale=1)
     assert record["remote"] > 0.4 * record["operations"]
