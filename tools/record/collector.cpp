@@ -1,9 +1,8 @@
 // coffer record's C++ part: starts a program with the recorder before its allocator, takes the records of all threads
 // over shared memory, and writes the trace.
 //
-//   record --output FILE --preload LIB[:LIB…] [--stacks none|frames|unwind] [--depth N] [--children] [--level N]
-//   [--quiet]
-//          -- PROGRAM [ARGUMENT…]
+//   record --output FILE --preload LIB[:LIB…] [--stacks none|frames|unwind] [--depth N] [--instructions TOOL]
+//          [--children] [--level N] [--quiet] -- PROGRAM [ARGUMENT…]
 //
 // Ends as the program did: with its exit status, or by its signal. 127 and 126 as a shell: the program was not found,
 // or cannot be run. 125: recording could not begin, and the program was not started.
@@ -28,6 +27,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -40,6 +40,7 @@ using namespace coffer::record;
 
 struct Options {
   std::string output, preload;
+  std::string tool;  // of valgrind's, to run the program with
   Settings settings;
   bool children = false, quiet = false;
   char** program = nullptr;
@@ -80,6 +81,9 @@ Options parse(int argc, char** argv) {
 #endif
     } else if (name == "--depth") {
       options.settings.depth = static_cast<u32>(std::atoi(value.c_str()));
+    } else if (name == "--instructions") {
+      options.tool = value;
+      options.settings.instructions = true;
     } else if (name == "--level") {
       options.settings.level = std::atoi(value.c_str());
     } else {
@@ -89,7 +93,32 @@ Options parse(int argc, char** argv) {
   if (options.output.empty() || options.program == nullptr || options.program[0] == nullptr) {
     give_up("usage: record --output FILE --preload LIBRARIES [OPTIONS] -- PROGRAM [ARGUMENT...]");
   }
+  if (options.settings.instructions) {
+    for (char** argument = options.program; *argument != nullptr; ++argument) {
+      options.settings.arguments += std::string(*argument) + '\0';
+    }
+  }
   return options;
+}
+
+// As execvp looks for it; empty: errno says why not. Valgrind's own messages would say it later and differently.
+std::string find_program(const std::string& name) {
+  const auto is_program = [](const std::string& path) {
+    struct stat status{};
+    if (stat(path.c_str(), &status) != 0) return false;
+    if (S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0) return true;
+    errno = EACCES;
+    return false;
+  };
+  if (name.find('/') != std::string::npos) return is_program(name) ? name : "";
+  const char* const given = std::getenv("PATH");
+  std::istringstream folders(given != nullptr ? given : "/usr/local/bin:/bin:/usr/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string path = (folder.empty() ? "." : folder) + "/" + name;
+    if (is_program(path)) return path;
+  }
+  errno = ENOENT;
+  return "";
 }
 
 class Collector {
@@ -199,10 +228,28 @@ class Collector {
     if (others != nullptr && *others != '\0') preload += std::string(":") + others;
     setenv("LD_PRELOAD", preload.c_str(), 1);
     setenv(kSocketVariable, (directory_ + "/socket").c_str(), 1);
-    execvp(options_.program[0], options_.program);
+    if (options_.tool.empty()) {
+      execvp(options_.program[0], options_.program);
+    } else {
+      become_counted();
+    }
     const int error = errno;
     const ssize_t told = write(failed, &error, sizeof error);
     _exit(told == static_cast<ssize_t>(sizeof error) ? 127 : 126);
+  }
+
+  // The tool itself and not the command valgrind, which would load the recorder into itself. Returns if it fails.
+  void become_counted() {
+    std::string program = find_program(options_.program[0]);
+    if (program.empty()) return;
+    std::vector<std::string> words{"valgrind", "--tool=coffer_count", "-q", "--vgdb=no", "--max-threads=10000"};
+    words.push_back(program);
+    for (char** argument = options_.program + 1; *argument != nullptr; ++argument) words.push_back(*argument);
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    setenv("VALGRIND_LAUNCHER", "/usr/bin/valgrind", 1);  // it wants one, for programs that this one executes
+    execv(options_.tool.c_str(), arguments.data());
   }
 
   void loop() {
@@ -347,6 +394,11 @@ class Collector {
 
   void finish(Process& process, const std::string& end, int status) {
     process.close(end, status);
+    if (options_.settings.instructions && !process.counts()) {
+      std::fprintf(stderr,
+                   "coffer record: %s has no instruction counts: %s was executed, and valgrind stays behind then\n",
+                   process.path().c_str(), process.program().c_str());
+    }
     if (options_.quiet) return;
     const auto bytes = static_cast<double>(process.bytes());
     char size[32];

@@ -176,6 +176,7 @@ void* realloc_early(void* block, std::size_t size) {
 using namespace coffer::record;
 
 RECORD_EXPORT void* malloc(std::size_t size) {
+  const Counted counted;
   const u8* const seen = place();
   void* const block = g_next.malloc(size);
   note_allocation<Op::malloc>(seen, size, block);
@@ -183,12 +184,14 @@ RECORD_EXPORT void* malloc(std::size_t size) {
 }
 
 RECORD_EXPORT void free(void* block) {
+  const Counted counted;
   if (RECORD_UNLIKELY(block == nullptr || is_early(block))) return;
   note_free(block);
   g_next.free(block);
 }
 
 RECORD_EXPORT void* calloc(std::size_t count, std::size_t size) {
+  const Counted counted;
   const u8* const seen = place();
   void* const block = g_next.calloc(count, size);
   std::size_t bytes;
@@ -198,6 +201,7 @@ RECORD_EXPORT void* calloc(std::size_t count, std::size_t size) {
 }
 
 RECORD_EXPORT void* realloc(void* block, std::size_t size) {
+  const Counted counted;
   const u8* const seen = place();
   if (block == nullptr || RECORD_UNLIKELY(is_early(block))) {
     void* const fresh = block == nullptr ? g_next.realloc(nullptr, size) : realloc_early(block, size);
@@ -211,6 +215,7 @@ RECORD_EXPORT void* realloc(void* block, std::size_t size) {
 }
 
 RECORD_EXPORT void* memalign(std::size_t alignment, std::size_t size) {
+  const Counted counted;
   const u8* const seen = place();
   void* const block = g_next.memalign(alignment, size);
   note_allocation<Op::aligned>(seen, size, block, log2_of(alignment));
@@ -218,6 +223,7 @@ RECORD_EXPORT void* memalign(std::size_t alignment, std::size_t size) {
 }
 
 RECORD_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  const Counted counted;
   const u8* const seen = place();
   void* const block = g_next.aligned_alloc(alignment, size);
   note_allocation<Op::aligned>(seen, size, block, log2_of(alignment));
@@ -225,6 +231,7 @@ RECORD_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t size) {
 }
 
 RECORD_EXPORT int posix_memalign(void** result, std::size_t alignment, std::size_t size) {
+  const Counted counted;
   const u8* const seen = place();
   const int failure = g_next.posix_memalign(result, alignment, size);
   note_allocation<Op::aligned>(seen, size, failure == 0 ? *result : nullptr, log2_of(alignment));
@@ -232,6 +239,7 @@ RECORD_EXPORT int posix_memalign(void** result, std::size_t alignment, std::size
 }
 
 RECORD_EXPORT void* valloc(std::size_t size) {
+  const Counted counted;
   const u8* const seen = place();
   void* const block = g_next.valloc(size);
   note_allocation<Op::aligned>(seen, size, block, log2_of(static_cast<std::size_t>(getpagesize())));
@@ -239,6 +247,7 @@ RECORD_EXPORT void* valloc(std::size_t size) {
 }
 
 RECORD_EXPORT void* pvalloc(std::size_t size) {
+  const Counted counted;
   const u8* const seen = place();
   void* const block = g_next.pvalloc(size);
   note_allocation<Op::aligned>(seen, size, block, log2_of(static_cast<std::size_t>(getpagesize())));
@@ -246,12 +255,14 @@ RECORD_EXPORT void* pvalloc(std::size_t size) {
 }
 
 RECORD_EXPORT void free_sized(void* block, std::size_t size) {
+  const Counted counted;
   if (block == nullptr || is_early(block)) return;
   note_free(block, size);
   g_next.free_sized(block, size);
 }
 
 RECORD_EXPORT void free_aligned_sized(void* block, std::size_t alignment, std::size_t size) {
+  const Counted counted;
   if (block == nullptr || is_early(block)) return;
   note_free(block, size);
   g_next.free_aligned_sized(block, alignment, size);

@@ -47,18 +47,21 @@ void find_operators() {
 }
 
 void delete_sized(void* block, size_t stated) {
+  const Counted counted;
   if (block == nullptr || is_early(block)) return;
   note_free(block, stated);
   g_next.free_sized(block, stated);
 }
 
 void delete_aligned_sized(void* block, size_t stated, align_val_t alignment) {
+  const Counted counted;
   if (block == nullptr || is_early(block)) return;
   note_free(block, stated);
   g_next.free_aligned_sized(block, static_cast<size_t>(alignment), stated);
 }
 
 void* new_nothrow(size_t size, bool is_ours) {
+  const Counted counted;
   need();
   const u8* const seen = place();
   void* const block = g_operators.nothrow(size, g_nothrow);
@@ -67,6 +70,7 @@ void* new_nothrow(size_t size, bool is_ours) {
 }
 
 void* new_aligned_nothrow(size_t size, align_val_t alignment, bool is_ours) {
+  const Counted counted;
   need();
   const u8* const seen = place();
   void* const block = g_operators.aligned_nothrow(size, alignment, g_nothrow);
@@ -79,6 +83,7 @@ void* new_aligned_nothrow(size_t size, align_val_t alignment, bool is_ours) {
 using namespace coffer::record;
 
 RECORD_OPERATOR void* operator new(std::size_t size) {
+  const Counted counted;
   need();
   const u8* const seen = place();
   void* const block = g_operators.plain(size);
@@ -87,6 +92,7 @@ RECORD_OPERATOR void* operator new(std::size_t size) {
 }
 
 RECORD_OPERATOR void* operator new(std::size_t size, std::align_val_t alignment) {
+  const Counted counted;
   need();
   const u8* const seen = place();
   void* const block = g_operators.aligned(size, alignment);
@@ -95,12 +101,14 @@ RECORD_OPERATOR void* operator new(std::size_t size, std::align_val_t alignment)
 }
 
 RECORD_OPERATOR void operator delete(void* block) noexcept {
+  const Counted counted;
   if (block == nullptr || is_early(block)) return;
   note_free(block);
   g_next.free(block);
 }
 
 RECORD_OPERATOR void operator delete(void* block, std::align_val_t) noexcept {
+  const Counted counted;
   if (block == nullptr || is_early(block)) return;
   note_free(block);
   g_next.free(block);

@@ -52,7 +52,7 @@ int make_memory(u64 length) {
 }  // namespace
 
 Process::Process(pid_t pid, const Hello& hello, const Settings& settings, std::string path, int file)
-    : pid_(pid), settings_(settings), path_(std::move(path)), writer_(file) {
+    : pid_(pid), settings_(settings), path_(std::move(path)), counts_(hello.counts != 0), writer_(file) {
   const trace::Clock now = read_clock(settings_.use_tsc);
   const int failure = writer_.write_head(describe(hello), trace::Blocks::addresses, now, realtime_ns());
   if (failure != 0) throw std::system_error(failure, std::generic_category(), path_);
@@ -91,6 +91,11 @@ trace::Information Process::describe(const Hello& hello) {
   program_ = link_of("/proc/" + std::to_string(pid_) + "/exe");
   information["program"] = program_;
   information["arguments"] = contents_of("/proc/" + std::to_string(pid_) + "/cmdline");
+  if (counts_) {
+    program_ = information["program"] = std::string(hello.program, strnlen(hello.program, sizeof hello.program));
+    information["arguments"] = settings_.arguments;
+    information["instructions"] = "1";
+  }
   information["pid"] = std::to_string(pid_);
   information["allocator"] = std::string(hello.allocator, strnlen(hello.allocator, sizeof hello.allocator));
   const std::string version(hello.version, strnlen(hello.version, sizeof hello.version));

@@ -25,6 +25,8 @@ struct Settings {
   u32 depth = 32;
   int level = 1;
   bool use_tsc = can_use_tsc();
+  bool instructions = false;  // are wanted; these are the program's arguments then
+  std::string arguments;
 };
 
 class Process {
@@ -53,6 +55,7 @@ class Process {
   u64 bytes() const { return writer_.bytes(); }
   std::size_t threads() const { return expected_.size(); }
   const std::string& program() const { return program_; }
+  bool counts() const { return counts_; }
 
  private:
   struct Item {
@@ -88,6 +91,7 @@ class Process {
   u8* data_ = nullptr;
   Settings settings_;
   std::string path_, program_;
+  bool counts_;  // instructions
   trace::FrameWriter writer_;
 
   std::vector<Progress> progress_;           // by chunk

@@ -166,7 +166,7 @@ bool next_chunk(Thread* thread) {
   head.state.store(static_cast<u32>(ChunkState::active), std::memory_order_release);  // pairs with the collector's
   thread->cursor = thread->data;
   thread->real_limit = thread->data + kChunkBytes - kRoom;
-  thread->limit = thread->resting = g_stacks == Stacks::none ? thread->real_limit : kAlwaysSlow;
+  thread->limit = thread->resting = g_stacks == Stacks::none && !kCounts ? thread->real_limit : kAlwaysSlow;
   return true;
 }
 
@@ -338,6 +338,7 @@ void note_allocation_slow(Op op, std::size_t size, void* block, u8 log2, const v
   }
   own(thread, record.b);
   record.time = stamp_after();
+  add_instructions(record);
   put(thread, record);
   finish(thread);
 }
@@ -351,6 +352,7 @@ void note_free_slow(void* block, std::size_t stated) {
   record.b = reinterpret_cast<u64>(block);
   own(thread, record.b);
   record.time = stamp_before();
+  add_instructions(record);
   put(thread, record);
   finish(thread);
 }
@@ -386,6 +388,7 @@ void note_realloc(const Realloc& before, void* block, std::size_t size, void* re
     const u64 ended = stamp_after();
     record.duration = ended > before.begun ? ended - before.begun : 0;
   }
+  add_instructions(record);
   put(thread, record);
   finish(thread);
 }
@@ -413,6 +416,7 @@ u64 new_stack_number() {
 // Processes that never allocate are recorded too.
 __attribute__((constructor)) static void coffer_record_begin() {
   using namespace coffer::record;
+  const Counted counted;
   resolve();
   prepare();
 }

@@ -149,6 +149,29 @@ inline void own(Thread* thread, u64 block) {
   thread->stale = kStale;
 }
 
+// Instructions between calls, in the libraries that are made for valgrind (counts.cpp). What is executed while a
+// Counted lives is not the program's.
+#if defined(RECORD_COUNTS)
+inline constexpr bool kCounts = true;
+#else
+inline constexpr bool kCounts = false;
+#endif
+bool can_count();
+void begin_call();
+void end_call();
+void add_instructions(trace::Record& record);
+class Counted {
+ public:
+  RECORD_INLINE Counted() {
+    if constexpr (kCounts) begin_call();
+  }
+  RECORD_INLINE ~Counted() {
+    if constexpr (kCounts) end_call();
+  }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+};
+
 // `seen` is where the thread's records ended before the allocator was called: if the allocator came here itself, with
 // this very block, the block is recorded already.
 RECORD_INLINE const u8* place() { return t_thread->cursor; }

@@ -106,6 +106,9 @@ bool say_hello(const char* path, bool is_fork) {
     strncpy(hello.allocator, info.dli_fname, sizeof hello.allocator - 1);
   }
   if (g_next.coffer_version != nullptr) strncpy(hello.version, g_next.coffer_version(), sizeof hello.version - 1);
+  hello.counts = can_count() ? 1 : 0;
+  if (hello.counts != 0 && readlink("/proc/self/exe", hello.program, sizeof hello.program - 1) < 0)
+    hello.program[0] = 0;
   Answer answer{};
   int descriptor = -1;
   bool ok = send(socket, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello && receive(socket, answer, descriptor);

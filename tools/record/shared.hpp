@@ -64,7 +64,7 @@ inline u64 data_offset(u32 capacity) { return kHeadsOffset + (u64{capacity} * si
 inline u64 area_bytes(u32 capacity) { return data_offset(capacity) + u64{capacity} * kChunkBytes; }
 
 // The hello. The collector's answer carries the mapping's descriptor if mode is not off.
-inline constexpr u32 kHelloMagic = 0xC0FFE201;
+inline constexpr u32 kHelloMagic = 0xC0FFE202;
 
 struct Hello {
   u32 magic;
@@ -72,6 +72,8 @@ struct Hello {
   u64 room;     // bytes of address space that may be taken
   char allocator[512];
   char version[64];  // of the allocator, if it says
+  u32 counts;        // valgrind counts its instructions; then also, since valgrind stands where the kernel shows it:
+  char program[512];
 };
 
 enum class Mode : u32 { off = 0, on = 1 };

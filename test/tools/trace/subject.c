@@ -202,6 +202,22 @@ static void slow_mode(long count) {
 static void* g_early;
 __attribute__((constructor(101))) static void begin(void) { g_early = malloc(31); }
 
+// Two blocks, with 1,000 instructions more before the second. (On other processors nop is one, too.)
+static void gaps_mode(long count) {
+  for (long i = 0; i < count; ++i) {
+    g_keep = malloc(2001);
+    free(g_keep);
+    __asm__ volatile(".rept 1000\n\tnop\n\t.endr" ::: "memory");
+    g_keep = malloc(2002);
+    free(g_keep);
+    __asm__ volatile("" ::: "memory");
+  }
+}
+static void* gaps_body(void* count) {
+  gaps_mode((long)count);
+  return NULL;
+}
+
 __attribute__((noinline)) static void inner(void) { free((g_keep = malloc(12345))); }
 __attribute__((noinline)) static void outer(void) {
   inner();
@@ -236,7 +252,12 @@ int main(int argc, char** argv) {
     lock_mode();
   else if (!strcmp(what, "slow"))
     slow_mode(count);
-  else if (!strcmp(what, "stacks"))
+  else if (!strcmp(what, "gaps")) {
+    gaps_mode(count);
+    pthread_t thread;
+    assert(pthread_create(&thread, NULL, gaps_body, (void*)count) == 0);
+    pthread_join(thread, NULL);
+  } else if (!strcmp(what, "stacks"))
     outer();
   else if (!strcmp(what, "exec")) {
     churn(count, 100);

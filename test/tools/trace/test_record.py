@@ -29,16 +29,18 @@ import json, sys
 from coffer.trace.reader import Op, Trace
 import numpy as np
 with Trace(sys.argv[1]) as trace:
-    operations, sizes, stacks = {}, {}, {}
+    operations, sizes, stacks, gaps = {}, {}, {}, []
     for events in trace:
         for op, count in zip(*np.unique(events["op"], return_counts=True)):
             operations[Op(op).name] = operations.get(Op(op).name, 0) + int(count)
         asked = events[np.isin(events["op"], (0, 1, 2)) & (events["flags"] == 0)]
         for size, count in zip(*np.unique(asked["size"], return_counts=True)):
             sizes[int(size)] = sizes.get(int(size), 0) + int(count)
+        gaps += [(int(event["thread"]), int(event["size"]), int(event["instructions"]))
+                 for event in events[(events["flags"] & 8 != 0) & (events["op"] <= 3)]]
         for event in asked[asked["stack"] != 0]:
             stacks[int(event["size"])] = int(event["stack"])
-    print(json.dumps({"operations": operations, "sizes": sizes, "of_size": stacks, **trace.describe()}))
+    print(json.dumps({"operations": operations, "sizes": sizes, "of_size": stacks, "gaps": gaps, **trace.describe()}))
 """
 
 
@@ -180,6 +182,50 @@ def test_unwind_tables_of_a_whole_interpreter(tmp_path: Path) -> None:
     for frames in trace["stacks"].values():
         ends[frames[-1]] = ends.get(frames[-1], 0) + (len(frames) < 256)
     assert max(ends.values()) > 0.95 * sum(ends.values()) > 100
+
+
+COUNTS = pytest.mark.skipif(not (BUILD / "libexec" / "coffer" / "valgrind").exists(),
+                            reason="built without valgrind's libraries")
+
+
+@COUNTS
+def test_instructions_between_calls(tmp_path: Path) -> None:
+    gaps = []
+    for name, allocator in (("t", "coffer"), ("u", "coffer"), ("v", "glibc")):
+        done = record(tmp_path / name, "--instructions", "--allocator", allocator, "--", SUBJECT, "gaps", 30)
+        assert "done" in done.stdout and "valgrind" not in done.stderr
+        trace = read(tmp_path / name)
+        assert_whole(trace)
+        assert trace["information"]["instructions"] == "1"
+        assert trace["information"]["program"] == str(SUBJECT.resolve())
+        assert trace["information"]["arguments"] == "\0".join([str(SUBJECT), "gaps", "30", ""])
+        gaps.append(trace["gaps"])
+    assert gaps[0] == gaps[1], "a program that does the same has the same gaps"
+    for thread in (1, 2):
+        # Not the first round, which binds names.
+        short, long = ([gap for of, size, gap in gaps[0] if (of, size) == (thread, wanted)][2:]
+                       for wanted in (2001, 2002))
+        assert len(short) == len(long) == 28 and len(set(short)) == len(set(long)) == 1
+        assert short[0] < 20 and 1000 < long[0] < 1020, "the program's own, without allocator and recorder"
+    loop = [gap for of, size, gap in gaps[2] if of == 2 and size in (2001, 2002)]
+    assert loop[4:] == [gap for of, size, gap in gaps[0] if of == 2 and size in (2001, 2002)][4:], "whatever allocates"
+
+
+@COUNTS
+def test_what_runs_with_instruction_counts(tmp_path: Path) -> None:
+    assert "done" in record(tmp_path / "t", "--instructions", "--children", "--", SUBJECT, "fork").stdout
+    assert len(list(tmp_path.iterdir())) == 4 and all(read(path)["gaps"] for path in tmp_path.iterdir())
+    done = record(tmp_path / "u", "--instructions", "--", "sh", "-c", f"exec {SUBJECT} count 20")
+    assert "u has no instruction counts: " in done.stderr
+    assert read(tmp_path / "u.exec1")["gaps"] and not read(tmp_path / "u")["gaps"]
+    done = record(tmp_path / "v", "--instructions", "--", SUBJECT_CPP, "without-exception")
+    assert "done" in done.stdout and read(tmp_path / "v")["gaps"]
+    record(tmp_path / "w", "--instructions", "--", "sh", "-c", "exit 3", status=3)
+    record(tmp_path / "x", "--instructions", "--", SUBJECT, "kill", 10, status=-signal.SIGKILL)
+    assert len(read(tmp_path / "x")["gaps"]) >= 10
+    for program, status, said in (("/nowhere/program", 127, "No such file"), ("/etc/passwd", 126, "Permission denied"),
+                                  ("/etc", 126, "Permission denied")):
+        assert said in record(tmp_path / "y", "--instructions", "--", program, status=status).stderr
 
 
 def test_fork_leaves_the_childrens_records_out(tmp_path: Path) -> None:

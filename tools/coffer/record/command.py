@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -32,6 +33,9 @@ def record(
              "compiled without end the stack.")
     ] = Stacks.none,
     depth: Annotated[int, typer.Option(min=1, max=256, help="Frames of a stack, at most.")] = 32,
+    instructions: Annotated[bool, typer.Option(
+        "--instructions", help="Counts the instructions between calls, too: the program runs under valgrind, slowly.")
+    ] = False,
     children: Annotated[bool, typer.Option(
         "--children", help="Records the processes that it starts, too: each into OUTPUT.PID.")] = False,
     level: Annotated[int, typer.Option(min=-7, max=19, help="zstd's level. Less when the program is faster.")] = 1,
@@ -41,14 +45,26 @@ def record(
 
     Ends with the program's status. The format is in docs/reference/trace.md.
     """
-    preload = libraries(allocator)
+    preload = libraries(allocator, "_count" if instructions else "")
     arguments = [str(places.program("record")), "--output", str(output), "--preload", preload,
                  "--stacks", stacks.value, "--depth", str(depth), "--level", str(level)]
+    arguments += ["--instructions", str(counting_tool())] * instructions
     arguments += ["--children"] * children + ["--quiet"] * quiet
     places.become(arguments[0], [*arguments, "--", *program])
 
 
-def libraries(name: str) -> str:
+def counting_tool() -> Path:
+    """Valgrind's tool of this build, which works only with what else the same valgrind brings."""
+    path = places.build_dir() / "libexec" / "coffer" / "valgrind" / "coffer_count-amd64-linux"
+    if not path.exists():
+        raise CofferError("--instructions: this build has no tool for valgrind. It is built on x86-64, where "
+                          "valgrind's headers and libraries are: Debian and Ubuntu have them in the package valgrind")
+    if shutil.which("valgrind") is None:
+        raise CofferError("--instructions: valgrind is not installed")
+    return path
+
+
+def libraries(name: str, kind: str = "") -> str:
     """The recorder before the allocator, as LD_PRELOAD takes them."""
     if name == "coffer":
         chosen = Allocator(name, places.library())
@@ -62,5 +78,6 @@ def libraries(name: str) -> str:
     # glibc comes after the recorder by name, so that a program linked with another allocator is recorded over glibc.
     library = str(chosen.library) if chosen.library else "libc.so.6"
     has_operators = chosen.library is not None and defines(chosen.library, "_Znwm")
-    recorder = places.shared_library("libcoffer_record.so" if has_operators else "libcoffer_record_malloc.so")
+    forms = "" if has_operators else "_malloc"
+    recorder = places.shared_library(f"libcoffer_record{forms}{kind}.so")
     return places.preload(str(recorder), library)
