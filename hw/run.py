@@ -41,11 +41,16 @@ def main() -> int:
             bench.add_config(f"{'optimised' if optimised else 'reference'},free={free_bit}",
                              generics={"optimised_g": optimised, "free_bit_g": f"'{free_bit}'"})
     bench = library.test_bench("tb_ohebs")
-    bench.add_config("estranged", generics={"recombine_g": False})
-    bench.add_config("joining", generics={"recombine_g": True})
-    bench.add_config("without Fast Return", generics={"fast_return_g": False})
+    # Each configuration sets all generics: one that is left out keeps what the configuration before it has set.
+    for name, recombine, fast_return in (("estranged", False, True), ("joining", True, True),
+                                         ("without Fast Return", False, False)):
+        bench.add_config(name, generics={"recombine_g": recombine, "fast_return_g": fast_return})
     for depth in (2, 3, 8):
         library.test_bench("tb_free_buffer").add_config(f"depth={depth}", generics={"depth_g": depth})
+    bench = library.test_bench("tb_bus")
+    for name in ("axi", "axi,hbs", "wishbone", "wishbone,pipelined,posted"):
+        bench.add_config(name, generics={f"{word}_g": word in name.split(",")
+                                         for word in ("axi", "hbs", "pipelined", "posted")})
     unit.main()
     return 0
 

@@ -37,6 +37,27 @@ package coffer_hw is
   constant status_double_c : status_t := "011";  -- the block is free already
   constant status_closed_c : status_t := "100";  -- no heap has been initialised
 
+  constant status_fault_c  : status_t := "101";  -- of the bus faces: memory has refused a transfer
+
+  -- The bus faces' registers, by word (doc/registers.md).
+  constant reg_id_c      : natural := 0;
+  constant reg_shape_c   : natural := 1;
+  constant reg_control_c : natural := 2;
+  constant reg_base_c    : natural := 3;
+  constant reg_status_c  : natural := 4;
+  constant reg_answer_c  : natural := 5;
+  constant reg_late_c    : natural := 6;
+  constant reg_heap_c    : natural := 7;
+  constant reg_init_c    : natural := 8;
+  constant reg_alloc_c   : natural := 9;
+  constant reg_free_c    : natural := 10;
+  constant reg_marks_c   : natural := 11;
+  constant reg_close_c   : natural := 12;
+  constant register_id_c : word_t  := x"C0FFE401";  -- the last byte is the map's version
+
+  -- The register SHAPE.
+  function shape (hbs : boolean; min_log2, heap_log2 : natural; fast_return, posted, recombine : boolean) return word_t;
+
   -- What OHEBS's interface layer asks of one index.
   subtype index_op_t is std_ulogic_vector(1 downto 0);
   constant index_alloc_c : index_op_t := "00";
@@ -147,6 +168,26 @@ package body coffer_hw is
     end if;
     return result;
   end function block_size;
+
+  function shape (hbs : boolean; min_log2, heap_log2 : natural; fast_return, posted, recombine : boolean)
+    return word_t is
+    -- A sum: ghdl 2.0's synthesis stumbles over variables that are assigned by bits here.
+    variable number : natural := heap_log2 * 256 + min_log2;
+  begin
+    if fast_return then
+      number := number + 2 ** 16;
+    end if;
+    if posted and not hbs then
+      number := number + 2 ** 17;
+    end if;
+    if recombine or hbs then
+      number := number + 2 ** 18;
+    end if;
+    if hbs then
+      number := number + 2 ** 19;
+    end if;
+    return std_ulogic_vector(to_unsigned(number, 32));
+  end function shape;
 
   function plus (address : word_t; offset : natural) return word_t is
   begin

@@ -366,6 +366,7 @@ begin
         enable  <= (others => '0');
         req_o   <= '0';
         done_o  <= '0';
+        late_o  <= status_ok_c;
         marks_o <= '0';
         tried   <= '0';
         told    <= '0';

@@ -30,6 +30,11 @@ UNITS: dict[str, tuple[str, dict[str, str | int]]] = {
     "ohebs_4k": ("ohebs", {"heap_log2_g": 12}),
     "ohebs": ("ohebs", {"heap_log2_g": 25}),
     "sdram": ("sdram_controller", {}),
+    # The bus faces' own part.
+    "registers": ("register_face", {}),
+    "axi_slave": ("axi_slave", {}),
+    "axi_master": ("axi_master", {}),
+    "wishbone_master": ("wishbone_master", {}),
 }
 
 

@@ -1,0 +1,88 @@
+/* coffer-hw from a processor: the calls of coffer_rt.h, served by an allocator on a bus (hw/doc/registers.md).
+ *
+ * Freestanding C11; nothing of the C library. The region is ordinary memory that both the processor and the unit reach.
+ * The unit keeps a header of four bytes in front of each block and links in free ones, and knows nothing of caches:
+ * memory that the processor caches has to be coherent with the unit's master, or left uncached.
+ */
+#ifndef COFFER_HW_H
+#define COFFER_HW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "coffer/coffer_rt.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How registers are reached, if not by loads and stores: through another bus, or a simulation. */
+struct coffer_hw_bus {
+  uint32_t (*read)(void* context, uint32_t offset);
+  void (*write)(void* context, uint32_t offset, uint32_t value);
+  void* context;
+};
+
+/* All zeros is the default. */
+struct coffer_hw_options {
+  const struct coffer_hw_bus* bus; /* NULL: `registers` is where they are mapped */
+  /* Where the unit sees the region's first byte; 0: at the address that the processor sees. */
+  uint32_t bus_address;
+  /* Of blocks: 4, 8 or 16; 0 is 4. With more than 4 the heap begins up to 12 bytes into the region, so a region of 16
+   * bytes more than a power of two loses nothing. */
+  unsigned alignment;
+  /* Not 0: the answer's read waits on the bus until it is there, instead of asking again and again. Not for a bus on
+   * which the unit's own transfers would have to wait behind that read: nothing would ever move again. */
+  int waits;
+  /* How often the state is asked for before a call is given up as lost; 0 is 1,000,000. */
+  uint32_t patience;
+  /* Called around each call that reads or changes the heap, if both are given. */
+  void (*lock)(void* context);
+  void (*unlock)(void* context);
+  /* Called, within the lock, with what a call returns as its error; `block` is the address given. */
+  void (*on_error)(void* context, enum coffer_rt_error error, const void* block);
+  void* context;
+};
+
+/* What the driver keeps of one unit: the caller's memory, the driver's business. */
+struct coffer_hw {
+  volatile uint32_t* registers;
+  unsigned char* heap; /* the first block's header */
+  uint32_t bus_heap;   /* the same, as the unit sees it */
+  uint32_t bytes;
+  int is_lost; /* the unit has not answered, or memory has refused it */
+  struct coffer_hw_options options;
+};
+
+/* Makes a heap of the largest power of two that fits into `region`, in the unit whose registers are at `registers`;
+ * what was there before is closed first. NULL if there is no such unit, the options are wrong, the region is too small,
+ * or the unit does not see it. */
+struct coffer_hw* coffer_hw_init(struct coffer_hw* heap, volatile void* registers, void* region, size_t bytes,
+                                 const struct coffer_hw_options* options_or_null);
+
+/* NULL if no block is large enough; size 0 gets a block of the smallest size. */
+void* coffer_hw_alloc(struct coffer_hw* heap, size_t size);
+
+/* NULL is freed without effect. A wrong address changes nothing and is told: COFFER_RT_FOREIGN, _BAD or _DOUBLE, as far
+ * as a header in front of the block can tell. COFFER_RT_CORRUPT: memory has refused one of the unit's own transfers, or
+ * the unit does not answer; only init helps. A unit that posts frees (hw/doc/ohebs.md) says COFFER_RT_OK at once. */
+enum coffer_rt_error coffer_hw_free(struct coffer_hw* heap, void* block);
+
+/* What was wrong with the first posted free since this was last asked that was wrong. */
+enum coffer_rt_error coffer_hw_late(struct coffer_hw* heap);
+
+/* Sets the marks between which the unit keeps its buffer of blocks of 2^index bytes, header included.
+ * COFFER_RT_ARGUMENT if it has no such index, or no such marks. */
+enum coffer_rt_error coffer_hw_marks(struct coffer_hw* heap, unsigned index, unsigned low, unsigned high);
+
+/* The unit forgets the heap and leaves its memory alone. */
+void coffer_hw_close(struct coffer_hw* heap);
+
+/* The bytes of which blocks are cut. */
+size_t coffer_hw_bytes(const struct coffer_hw* heap);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
