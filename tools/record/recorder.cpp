@@ -272,7 +272,7 @@ u64 kernel_ns() {
 
 bool start_thread_ends() { return pthread_key_create(&g_key, thread_ends) == 0; }
 
-Thread* prepare() {
+Thread* prepare(Asks asks) {
   Thread* thread = t_thread;
   // A chunk, but no limit: a signal handler came in the middle of this thread's record.
   if (thread->resting != nullptr && thread->limit == nullptr) {
@@ -292,7 +292,7 @@ Thread* prepare() {
     thread = attach();
     if (thread == nullptr) return nullptr;
   }
-  put_figures(thread);
+  if (asks == Asks::may) put_figures(thread);
   return thread;
 }
 
@@ -307,25 +307,26 @@ void finish(Thread* thread) {
 
 // The calling thread's state, ready for a record of any kind. There is none in the middle of a record; then, and when
 // nothing is recorded, nullptr.
-Thread* ready() {
+Thread* ready(Asks asks) {
   Thread* const thread = t_thread;
   if (thread->limit != nullptr && thread->cursor < thread->real_limit) return thread;
-  return prepare();
+  return prepare(asks);
 }
 
 }  // namespace
 
 void record_event(const trace::Record& record) {
-  Thread* const thread = ready();
+  const bool of_the_system = record.op == Op::take || record.op == Op::give;
+  Thread* const thread = ready(of_the_system ? Asks::never : Asks::may);
   if (thread == nullptr) return;
   const u8* const begin = thread->cursor;
   put(thread, record);
-  if (record.op == Op::take || record.op == Op::give) thread->system_bytes += static_cast<u64>(thread->cursor - begin);
+  if (of_the_system) thread->system_bytes += static_cast<u64>(thread->cursor - begin);
   finish(thread);
 }
 
 void note_allocation_slow(Op op, std::size_t size, void* block, u8 log2, const void* frame) {
-  Thread* thread = ready();
+  Thread* thread = ready(Asks::may);
   if (thread == nullptr) return;
   trace::Record record;
   record.op = op;
@@ -344,7 +345,7 @@ void note_allocation_slow(Op op, std::size_t size, void* block, u8 log2, const v
 }
 
 void note_free_slow(void* block, std::size_t stated) {
-  Thread* const thread = ready();
+  Thread* const thread = ready(Asks::may);
   if (thread == nullptr) return;
   trace::Record record;
   record.op = Op::free;
@@ -358,7 +359,7 @@ void note_free_slow(void* block, std::size_t stated) {
 }
 
 Realloc begin_realloc(void* block) {
-  Thread* thread = ready();
+  Thread* thread = ready(Asks::may);
   if (thread != nullptr) own(thread, reinterpret_cast<u64>(block));
   thread = t_thread;
   return {stamp_before(), thread->base.block, thread->system_bytes, thread->cursor};
@@ -372,7 +373,7 @@ void note_realloc(const Realloc& before, void* block, std::size_t size, void* re
       (thread->base.block != before.last_block || added < kChunkBytes)) {
     return;
   }
-  thread = ready();
+  thread = ready(Asks::may);
   if (thread == nullptr) return;
   trace::Record record;
   record.time = before.begun;

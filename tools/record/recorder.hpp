@@ -82,8 +82,11 @@ void* early_alloc(std::size_t size, std::size_t alignment);
 bool is_early(const void* block);
 std::size_t early_size(const void* block);
 
+// Whether Coffer may be asked for its figures. Never from within a system call of the allocator's: it may hold the
+// locks that its figures need.
+enum class Asks : u8 { may, never };
 // The calling thread's state with room for a record, or nullptr: nothing is recorded now. Keeps errno.
-Thread* prepare();
+Thread* prepare(Asks asks = Asks::may);
 // A record of any kind, from anywhere but the paths below.
 void record_event(const trace::Record& record);
 // The number of the calling thread's stack, 0 if it cannot be had. May use up the chunk.
