@@ -102,7 +102,7 @@ def test_fish_completes() -> None:
     assert sorted(in_fish("coffer re")) == ["record", "replay", "report"]
     assert sorted(in_fish("coffer trace f")) == ["filter", "frag"]
     assert in_fish("coffer record --st") == ["--stacks"]
-    assert sorted(in_fish("coffer record --stacks ")) == ["frames", "none"]
+    assert sorted(in_fish("coffer record --stacks ")) == ["frames", "none", "unwind"]
     assert in_fish("coffer trace export --format pa") == ["parquet"]
 
 

@@ -30,7 +30,7 @@ PROGRAM = "import json; kept = [json.loads('[' + '1,' * 5000 + '2]') for _ in ra
 def run(*command: object, status: int = 0, cwd: Path | None = None, **environment: str) -> str:
     """Both streams of a command whose environment has nothing of this build."""
     clean = {name: value for name, value in os.environ.items()
-             if name not in {"COFFER_BUILD_DIR", "PYTHONPATH", "LD_PRELOAD", "COFFER_CONF"}}
+             if name not in {"PYTHONPATH", "LD_PRELOAD"} and not name.startswith("COFFER_")}
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           cwd=cwd, env=clean | environment, timeout=1500)
     assert done.returncode == status, done.stdout
