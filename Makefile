@@ -99,7 +99,7 @@ lint:  ## format, clang-tidy and the tidy test; changes nothing
 	@tools/build.sh release $(JOBS) coffer_libraries
 	@tools/lint.sh check $(JOBS)
 
-install: build  ## into $(DESTDIR)$(PREFIX)
+install: tools  ## libraries, the coffer command, its manual and shell completions, into $(DESTDIR)$(PREFIX)
 	@DESTDIR="$(DESTDIR)" cmake --install $(build_dir) --prefix "$(PREFIX)"
 
 clean:  ## removes every build directory

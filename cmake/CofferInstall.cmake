@@ -23,3 +23,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/coffer.pc DESTINATION ${CMAKE_INSTALL_
 file(RELATIVE_PATH coffer_bin_to_lib /p/${CMAKE_INSTALL_BINDIR} /p/${CMAKE_INSTALL_LIBDIR})
 configure_file(cmake/coffer-run.in coffer-run @ONLY)
 install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/coffer-run DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+# The command last: tools/install.py links its libcoffer.so to the library's.
+configure_file(cmake/CofferInstallCommand.cmake.in CofferInstallCommand.cmake @ONLY)
+install(SCRIPT ${CMAKE_CURRENT_BINARY_DIR}/CofferInstallCommand.cmake)

@@ -22,6 +22,8 @@ packages_test=(
   "${packages_peers[@]}" "${packages_programs[@]}"
   # What the index benchmarks and the suite of bench/ run.
   libxml2-dev libxslt1-dev phylip grep
+  # The shells that complete it, and what shows its manual.
+  fish zsh man-db groff-base
   # The coffer command, whose other needs pip installs; its profiles are parsed with the package that knows their form.
   python3-venv libzstd-dev python3-protobuf
   # The processors that coffer-rt is tested on, and its analyser.

@@ -54,6 +54,13 @@ def beside(results: Path) -> Path:
     return results.with_suffix("")
 
 
+def need_checkout() -> None:
+    """The workloads, their recipes and what they are compared with are no part of an installed command."""
+    top = Path(__file__).resolve().parents[2]
+    if not (top / "bench" / "coffer_bench").is_dir():
+        raise BenchError("coffer bench needs a checkout of Coffer: there, make bench builds and runs it")
+
+
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
     """Errors of the bench are one line and status 2; an interruption is 130, after every process has ended."""
 
@@ -61,6 +68,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
     def run(*arguments: object, **options: object) -> None:
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         try:
+            need_checkout()
             function(*arguments, **options)
         except BenchError as error:
             print(f"bench: {error}", file=sys.stderr)

@@ -59,7 +59,9 @@ languages = pytest.mark.parametrize("compiler,source", PROBES, ids=["c", "c++"])
 
 def test_installed_files(prefix: Path) -> None:
     names = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
-    for wanted in ("bin/coffer-run", "include/coffer/coffer.h", "include/coffer/coffer_rt.h"):
+    for wanted in ("bin/coffer-run", "bin/coffer", "include/coffer/coffer.h", "include/coffer/coffer_rt.h",
+                   "share/man/man1/coffer-record.1", "share/bash-completion/completions/coffer",
+                   "share/zsh/site-functions/_coffer", "share/fish/vendor_completions.d/coffer.fish"):
         assert wanted in names
     for wanted in ("libcoffer.so", "libcoffer.so.0", "libcoffer.a", "libcoffer_core.a", "libcoffer_rt.a",
                    "pkgconfig/coffer.pc", "cmake/Coffer/CofferConfig.cmake"):
@@ -70,9 +72,10 @@ def test_installed_files(prefix: Path) -> None:
 
 def test_installed_text_has_no_build_paths(prefix: Path) -> None:
     for path in prefix.rglob("*"):
-        if path.is_file() and path.suffix in {".cmake", ".pc", ".h", ""}:
-            text = path.read_text()
-            assert str(ROOT) not in text and str(BUILD_DIR) not in text, path
+        if path.is_file() and path.suffix in {".cmake", ".pc", ".h", ".1", ""}:
+            data = path.read_bytes()
+            if not data.startswith(b"\x7fELF"):  # programs name their sources for debuggers
+                assert str(ROOT).encode() not in data and str(BUILD_DIR).encode() not in data, path
 
 
 @languages
@@ -132,8 +135,9 @@ def test_program_that_only_its_libraries_make_allocate(tmp_path: Path, lib: Path
 def test_moved_tree(tmp_path: Path, prefix: Path, lib: Path) -> None:
     """Nothing that is installed knows where it was installed."""
     moved = tmp_path / "moved"
-    run("cp", "-a", prefix, moved)
+    run("cp", "-al", prefix, moved)
     assert run(moved / "bin/coffer-run", build(tmp_path, CC, "probe.c")) == OURS
+    assert run(moved / "bin/coffer", "run", "--", tmp_path / "program") == OURS
     place = moved / lib.relative_to(prefix) / "pkgconfig"
     flags = run("pkg-config", "--cflags", "coffer", environment={"PKG_CONFIG_PATH": str(place)})
     assert str(moved.resolve()) in os.path.realpath(flags.strip().removeprefix("-I"))
@@ -142,7 +146,7 @@ def test_moved_tree(tmp_path: Path, prefix: Path, lib: Path) -> None:
 def test_place_that_cannot_be_preloaded(tmp_path: Path, prefix: Path) -> None:
     """The dynamic linker splits LD_PRELOAD at spaces and colons; nothing can quote them."""
     odd = tmp_path / "a place"
-    run("cp", "-a", prefix, odd)
+    run("cp", "-al", prefix, odd)
     done = subprocess.run([odd / "bin/coffer-run", "true"], capture_output=True, text=True)
     assert done.returncode == 127 and "space or a colon" in done.stderr
 
@@ -151,6 +155,25 @@ def test_coffer_run_reports(prefix: Path) -> None:
     done = subprocess.run([prefix / "bin/coffer-run"], capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout.startswith("usage: coffer-run")
     assert run(prefix / "bin/coffer-run", "--help").startswith("usage: coffer-run")
+
+
+def test_command(tmp_path: Path, prefix: Path) -> None:
+    """The coffer command, by a link too, in a folder whose modules have names that Python's own have."""
+    link = tmp_path / "coffer"
+    link.symlink_to(prefix / "bin/coffer")
+    (tmp_path / "typing.py").write_text("raise SystemExit('the wrong module')\n")
+    program = build(tmp_path, CC, "probe.c")
+
+    def coffer(*words: str | Path) -> str:
+        done = subprocess.run([str(link), *map(str, words)], capture_output=True, text=True, cwd=tmp_path,
+                              env={"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert coffer("run", "--", program) == OURS
+    assert coffer("record", "-o", "program.trace", "--", program) == OURS
+    assert "coffer" in coffer("replay", "program.trace", "-a", "coffer,glibc")
+    assert coffer("--version").startswith("coffer 0.")
 
 
 def cmake_example(prefix: Path, folder: Path, *options: str) -> Sequence[Path]:

@@ -4,9 +4,11 @@ arguments and shell completion come from its signature."""
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
+from coffer import places
 from coffer.errors import CofferError
 from coffer.index.command import index
 from coffer.record.command import record
@@ -21,8 +23,15 @@ from coffer_bench.cli import app as bench
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
 
 
+def show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"coffer {places.version()}")
+        raise typer.Exit
+
+
 @app.callback()
-def coffer() -> None:
+def coffer(version: Annotated[bool, typer.Option(
+        "--version", callback=show_version, is_eager=True, help="Prints the version and ends.")] = False) -> None:
     """Tools around the Coffer memory allocator."""
 
 

@@ -10,16 +10,36 @@ from pathlib import Path
 from coffer.errors import CofferError
 
 
+# Where an installed command has its programs and libraries (make install, the wheel), as a build directory has them.
+INSTALLED = Path(__file__).resolve().parent / "box"
+
+
 def build_dir() -> Path:
+    """lib/ and libexec/coffer/ are below it."""
     given = os.environ.get("COFFER_BUILD_DIR")
-    return Path(given) if given else Path(__file__).resolve().parents[2] / "build"
+    if given:
+        return Path(given)
+    return INSTALLED if INSTALLED.is_dir() else Path(__file__).resolve().parents[2] / "build"
+
+
+def missing(path: Path, target: str) -> CofferError:
+    if path.is_relative_to(INSTALLED):
+        return CofferError(f"{path} is missing: install Coffer anew")
+    return CofferError(f"{path} is missing: cmake --build {build_dir()} --target {target}")
+
+
+def version() -> str:
+    try:
+        return (build_dir() / "version").read_text().strip()
+    except OSError as error:
+        raise missing(build_dir() / "version", "coffer_command") from error
 
 
 def program(name: str) -> Path:
     """A C++ program that the command starts."""
     path = build_dir() / "libexec" / "coffer" / name
     if not path.exists():
-        raise CofferError(f"{path} is missing: cmake --build {build_dir()} --target coffer_tools")
+        raise missing(path, "coffer_tools")
     return path
 
 
@@ -48,7 +68,7 @@ def shared_library(name: str) -> Path:
     """One that is preloaded besides Coffer."""
     path = build_dir() / "lib" / name
     if not path.exists():
-        raise CofferError(f"{path} is missing: cmake --build {build_dir()} --target coffer_tools")
+        raise missing(path, "coffer_tools")
     return path
 
 

@@ -149,7 +149,7 @@ def test_what_is_no_allocator(traces: dict[str, Path], tmp_path: Path) -> None:
     assert "no such library" in coffer("replay", trace, "-a", "./none.so", status=1)
     (tmp_path / "text.so").write_text("no library")
     assert "was not loaded" in coffer("replay", trace, "-a", tmp_path / "text.so", status=1)
-    assert "--touch some" in coffer("replay", trace, "--touch", "some", status=1)
+    assert "'--touch'" in coffer("replay", trace, "--touch", "some", status=2)
     assert "no allocator is named" in coffer("replay", trace, "-a", ",", status=1)
 
 

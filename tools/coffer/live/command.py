@@ -130,7 +130,8 @@ def run_program(program: list[str], form: Form, interval: float, count: int | No
 
 
 def stat(
-    target: Annotated[Optional[list[str]], typer.Argument(help=TARGET, show_default=False)] = None,
+    target: Annotated[Optional[list[str]], typer.Argument(
+        metavar="[PID | PROGRAM [ARGUMENT]...]", help=TARGET, show_default=False)] = None,
     interval: Annotated[float, typer.Option(min=0.05, help="Seconds from line to line.")] = 1.0,
     count: Annotated[Optional[int], typer.Option(min=1, help="Ends after so many.", show_default="no end")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line, with all classes and heaps.")] = False,
@@ -161,7 +162,7 @@ def stat(
 
 
 def top(
-    pid: Annotated[int, typer.Argument(min=1, help="The number of a process.", show_default=False)],
+    pid: Annotated[int, typer.Argument(metavar="PID", min=1, help="The number of a process.", show_default=False)],
     interval: Annotated[float, typer.Option(min=0.05, help="Seconds from look to look.")] = 1.0,
     signal: Annotated[Optional[int], typer.Option(
         help="The process's share_signal, when it shows no page yet.", show_default=False)] = None,

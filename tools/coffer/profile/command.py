@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
@@ -60,16 +60,16 @@ def run_program(program: list[str], prefix: Path, rate: str) -> int:
 
 
 def profile(
-    target: Annotated[list[str], typer.Argument(help="A program and its arguments, after --; or a profile to show.",
-                                                show_default=False)],
+    target: Annotated[list[str], typer.Argument(
+        metavar="PROGRAM [ARGUMENT]... | PROFILE", show_default=False,
+        help="A program and its arguments, after --; or a profile to show.")],
     output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Where the profile goes.",
                                                    show_default="coffer.PID.N.pb.gz for each process")] = None,
     rate: Annotated[str, typer.Option(help="Mean bytes between samples: 64K, 1 for every block.")] = "512K",
-    what: Annotated[str, typer.Option("--show", help="inuse, alloc or none.")] = "inuse",
+    what: Annotated[Literal["inuse", "alloc", "none"], typer.Option(
+        "--show", help="What is live, what was allocated, or nothing.")] = "inuse",
 ) -> None:
     """A heap profile of a program, for pprof and speedscope, with the names of functions in it."""
-    if what not in {*WHAT, "none"}:
-        raise CofferError(f"--show {what}: inuse, alloc or none")
     if not rate[:-1].isdigit() and not rate.isdigit() or rate[-1] not in "0123456789KMGT":
         raise CofferError(f"--rate {rate}: a size such as 512K")
     if len(target) == 1 and target[0].endswith(".pb.gz"):

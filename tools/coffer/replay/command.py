@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Literal, Optional
 
 import typer
 from rich.console import Console
@@ -29,8 +29,8 @@ def replay(
     allocator: Annotated[str, typer.Option("--allocator", "-a", metavar="NAME,NAME", help=(
         "coffer, glibc, jemalloc and the other names of coffer bench list, or a library's path with a slash."))]
     = "coffer,glibc",
-    touch: Annotated[str, typer.Option(help="What is written to: all lines of a block, its first bytes, or none.")]
-    = "all",
+    touch: Annotated[Literal["all", "first", "none"], typer.Option(
+        help="What is written to: all lines of a block, its first bytes, or none.")] = "all",
     gaps: Annotated[bool, typer.Option("--gaps", help="Waits between operations as the program did.")] = False,
     lead: Annotated[int, typer.Option(min=0, show_default="a thousandth of all, at least 1000", help=(
         "By how many operations a thread may be ahead of the slowest one."))] = 0,
@@ -40,8 +40,6 @@ def replay(
         "Writes every figure, memory over time too; - is the standard output, without the table."))] = None,
 ) -> None:
     """Does again what a program did with its memory, under any allocator: time, latency, memory."""
-    if touch not in play.TOUCHES:
-        raise CofferError(f"--touch {touch}: one of {', '.join(play.TOUCHES)}")
     chosen = play.choose(allocator)
     facts, results = play.replay(trace, chosen, Options(touch, gaps, lead, rounds, timeout))
     if json_file:

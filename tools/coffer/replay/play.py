@@ -19,7 +19,6 @@ from coffer_bench import allocators, processes
 from coffer_bench.allocators import Allocator
 from coffer_bench.errors import BenchError
 
-TOUCHES = ("all", "first", "none")
 ALLOCATOR_FAILED = 3  # replay_play's status
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional, get_args
 
 import typer
 from rich.console import Console
@@ -20,7 +20,7 @@ Window = Annotated[int, typer.Option(help="Bytes that can be given back only as 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Every figure, for programs.")]
 TimeFrom = Annotated[Optional[str], typer.Option("--from", metavar="TIME", help="From the start: 1.5s, 200ms, 30us.")]
 TimeTo = Annotated[Optional[str], typer.Option("--to", metavar="TIME", help="From the start.")]
-FORMATS = ("csv", "parquet", "chrome", "perfetto", "rt")
+Format = Literal["csv", "parquet", "chrome", "perfetto", "rt"]
 UNITS = {"ns": 1, "us": 1000, "ms": 10**6, "s": 10**9}
 
 
@@ -102,18 +102,19 @@ def anonymize(trace: Input, output: Output,
 @app.command()
 def export(trace: Input, output: Annotated[Path, typer.Option("--output", "-o", allow_dash=True,
                                                               help="- is the standard output (csv, chrome).")],
-           form: Annotated[Optional[str], typer.Option("--format", "-f", show_default="by the output's name", help=(
-               ", ".join(FORMATS) + ". perfetto is chrome's JSON, which its viewer opens."))] = None,
+           form: Annotated[Optional[Format], typer.Option(
+               "--format", "-f", show_default="by the output's name",
+               help="perfetto is chrome's JSON, which its viewer opens.")] = None,
            least: Annotated[int, typer.Option(min=0, help="chrome: blocks from this size on are shown as slices.")]
            = 65536,
-           policy: Annotated[str, typer.Option(help="rt: knuth or estranged.")] = "estranged",
+           policy: Annotated[Literal["knuth", "estranged"], typer.Option(help="rt: whose answers.")] = "estranged",
            heap: Annotated[int, typer.Option(min=64, help="rt: bytes of the heap, a power of two.")] = 1 << 20
            ) -> None:
     """The events for other programs: a table, or a picture in the Perfetto viewer (ui.perfetto.dev)."""
     endings = {".csv": "csv", ".parquet": "parquet", ".json": "chrome"}
-    form = form or endings.get(output.suffix)
-    if form not in FORMATS:
-        raise CofferError(f"--format: one of {', '.join(FORMATS)}")
+    form = form or endings.get(output.suffix)  # type: ignore[assignment]
+    if form is None:
+        raise CofferError(f"{output}: the name says no format: one of {', '.join(get_args(Format))} with --format")
     options = {"rt": {"policy": policy, "heap": heap}, "csv": {}}.get(form, {"least": least})
     with program.whole(output) as target:
         if form == "parquet":

@@ -9,7 +9,6 @@ from typing import Any
 from rich.console import Console
 
 from coffer.index.report import make_table
-from coffer.trace.reader import Trace
 from coffer.trace.symbols import Symbols
 
 TOP = 15
@@ -18,6 +17,8 @@ TOP = 15
 @lru_cache(maxsize=4)
 def describe(path: Path) -> dict[str, Any]:
     """Head, footer, modules and stacks; these need the whole trace read."""
+    from coffer.trace.reader import Trace  # here, since numpy takes a while to load
+
     with Trace(path) as trace:
         for _ in trace:
             pass

@@ -1,0 +1,27 @@
+# What the wheel has besides the Python packages: libraries and programs in coffer/box, laid out as in a build
+# directory, and manual pages and completions, which pip puts below the environment's share. `tree` is the build
+# directory that they come from.
+set(coffer_box coffer/box)
+set(tree ${CMAKE_CURRENT_BINARY_DIR})
+if(COFFER_WHEEL_FROM)
+  set(tree ${COFFER_WHEEL_FROM})
+endif()
+
+# A wheel has no symbolic links: one file, of the name that is preloaded.
+install(PROGRAMS ${tree}/lib/libcoffer.so.${PROJECT_VERSION} DESTINATION ${coffer_box}/lib RENAME libcoffer.so
+  COMPONENT wheel)
+foreach(library coffer_record coffer_record_malloc hoard scalloc cif)
+  install(PROGRAMS ${tree}/lib/lib${library}.so DESTINATION ${coffer_box}/lib COMPONENT wheel)
+endforeach()
+foreach(program record replay_plan replay_play trace survey spread simulate libcoffer_trace.so)
+  install(PROGRAMS ${tree}/libexec/coffer/${program} DESTINATION ${coffer_box}/libexec/coffer COMPONENT wheel)
+endforeach()
+install(FILES ${tree}/version DESTINATION ${coffer_box} COMPONENT wheel)
+install(DIRECTORY ${tree}/share/man ${tree}/share/bash-completion ${tree}/share/zsh ${tree}/share/fish
+  DESTINATION ${SKBUILD_DATA_DIR}/share COMPONENT wheel)
+if(COFFER_WHEEL_FROM)
+  add_custom_target(coffer_wheel)
+else()
+  add_custom_target(coffer_wheel DEPENDS coffer_shared coffer_tools coffer_manual hoard_shared scalloc_shared
+    cif_shared)
+endif()

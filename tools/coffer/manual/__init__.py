@@ -1,0 +1,1 @@
+"""Manual pages and shell completion, written from the declaration of the command (coffer/cli.py) when it is built."""
