@@ -9,6 +9,8 @@ JOBS ?= $(shell nproc)
 QUICK ?=
 SCALE ?=
 BENCH_OPTIONS ?=
+# Of `make hw-report`: --calls 2000 (hw/report/report.py --help).
+REPORT_OPTIONS ?=
 
 build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
@@ -16,7 +18,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-tools test-hw models bench bench-quick bench-memory bench-index bench-sweep traces format lint install clean help setup
+.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep traces format lint install clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -49,6 +51,11 @@ test-hw:  ## the hardware's tests: unit benches, traces, seeded faults
 	@tools/setup.sh build test hw
 	@tools/build.sh --tests release $(JOBS) coffer_hw_tests
 	@ctest --test-dir build -L '^hw$$' --output-on-failure --parallel $(JOBS)
+
+hw-report:  ## the thesis's tables and plots from traces of real programs, in build/hw/report
+	@tools/setup.sh build tools hw
+	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_hw_answers coffer_hw_marks coffer_hw_accesses coffer_command
+	@COFFER_HW_BUILD=$(build_dir)/hw $(build_dir)/venv/bin/python -B hw/report/report.py --jobs $(JOBS) $(REPORT_OPTIONS)
 
 test-tools:  ## the tests of the coffer command and its programs alone; part of `make test`
 	@tools/setup.sh build tools test

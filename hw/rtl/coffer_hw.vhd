@@ -71,6 +71,13 @@ package coffer_hw is
   constant phase_find_c  : phase_t := "01";
   constant phase_block_c : phase_t := "10";
 
+  -- How OHEBS has served its last allocation, for the same logs.
+  subtype how_t is std_ulogic_vector(1 downto 0);
+  constant how_none_c   : how_t := "00";
+  constant how_direct_c : how_t := "01";
+  constant how_pair_c   : how_t := "10";
+  constant how_cut_c    : how_t := "11";
+
   -- The fields of a block's header, in bytes.
   constant field_size_c     : natural := 0;
   constant field_previous_c : natural := 4;

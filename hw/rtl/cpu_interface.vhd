@@ -35,6 +35,7 @@ entity cpu_interface is
     result_o    : out   word_t;
     late_o      : out   status_t;
     phase_o     : out   phase_t;
+    how_o       : out   how_t;
     -- The indices.
     heap_o      : out   word_t;      -- one-hot: the heap's size
     clear_o     : out   std_ulogic;
@@ -237,13 +238,16 @@ begin
           if or_all(available_i and size) = '1' then
             enable <= size;
             op_o   <= index_alloc_c;
+            how_o  <= how_direct_c;
           elsif or_all(pairs) = '1' then
             enable <= pairs;
             op_o   <= index_pair_c;
+            how_o  <= how_pair_c;
           elsif found = '1' then
             enable <= top;
             op_o   <= index_alloc_c;
             cut    <= between;
+            how_o  <= how_cut_c;
           elsif tried = '0' then
             state <= flush;
           else
@@ -367,6 +371,7 @@ begin
         req_o   <= '0';
         done_o  <= '0';
         late_o  <= status_ok_c;
+        how_o   <= how_none_c;
         marks_o <= '0';
         tried   <= '0';
         told    <= '0';

@@ -32,6 +32,7 @@ entity ohebs is
     result_o    : out   word_t;
     late_o      : out   status_t;
     phase_o     : out   phase_t;
+    how_o       : out   how_t;
     mem_req_o   : out   std_ulogic;
     mem_we_o    : out   std_ulogic;
     mem_addr_o  : out   word_t;
@@ -101,6 +102,7 @@ begin
       result_o    => result_o,
       late_o      => late_o,
       phase_o     => phase_o,
+      how_o       => how_o,
       heap_o      => heap,
       clear_o     => clear,
       flush_o     => flush,

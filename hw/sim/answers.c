@@ -1,26 +1,47 @@
-// answers POLICY HEAP_BYTES < CALLS > TRACE: asks coffer-rt's in-band model (knuth or estranged) what it answers to
-// each call, and writes a trace with these answers (rt/vectors/README.md, with two records more: hw/doc/bench.md).
+// answers POLICY HEAP_BYTES [CACHE_BYTES WAYS LINE_BYTES] < CALLS > TRACE: asks coffer-rt's in-band model (knuth or
+// estranged) what it answers to each call, and writes a trace with these answers (rt/vectors/README.md, with two
+// records more: hw/doc/bench.md).
 //
 // A call is a line: `a NAME SIZE` allocates, `f NAME` frees, both with a number as the block's name; `g CYCLES` waits;
 // `w OFFSET` frees at an offset from the heap's first byte, hexadecimal, where it may be that no live block is: the
 // record is left out if one is. A free of a block that could not be allocated is left out too.
+//
+// `l NAME OFFSET BYTES` and `s NAME OFFSET BYTES` are loads and stores of the program's, in a block, or with NAME 0 at
+// the address OFFSET of other memory, which is folded into as many bytes as the heap has. They are left out, or with a
+// cache, what it does not have comes through.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../rt/src/heap.h"
+#include "cache.h"
 
 #define NO_BLOCK 0xFFFFFFFFU
 #define MIN_BLOCK 16U
 #define MAX_NAMES (1U << 24U)
 
+struct block {
+  void* at;
+  size_t size;  // as asked for
+};
+
 struct blocks {
-  void** at;  // by name
+  struct block* by_name;
   size_t count;
 };
 
+// With a cache: which block has which bytes.
+struct memory {
+  struct cache* cache;  // NULL: none
+  uint32_t heap_bytes;
+  uint32_t* owners;  // for each MIN_BLOCK bytes the block's offset for the user, or NO_BLOCK
+};
+
 static unsigned long g_line = 0;
+
+// Cycles since the last record.
+static unsigned long g_gap = 0;
 
 static _Noreturn void fail(const char* message) {
   if (g_line == 0) {
@@ -54,44 +75,136 @@ static struct coffer_rt* make_heap(const char* policy, size_t bytes) {
   return heap;
 }
 
+static void put_gap(void) {
+  if (g_gap != 0U) {
+    printf("g %lu\n", g_gap);
+    g_gap = 0;
+  }
+}
+
 static unsigned offset_of(const struct coffer_rt* heap, const void* block) {
   return block == NULL ? NO_BLOCK : (unsigned)((const unsigned char*)block - heap->base);
 }
 
-static void** place_of(struct blocks* blocks, unsigned long name) {
+static struct block* place_of(struct blocks* blocks, unsigned long name) {
   if (name >= MAX_NAMES) {
     fail("the name is too large");
   }
   if (name >= blocks->count) {
     const size_t count = 2U * (name + 1U);
-    void** grown = realloc(blocks->at, count * sizeof(*grown));
+    struct block* grown = realloc(blocks->by_name, count * sizeof(*grown));
     if (grown == NULL) {
       fail("out of memory");
     }
     memset(&grown[blocks->count], 0, (count - blocks->count) * sizeof(*grown));
-    blocks->at = grown;
+    blocks->by_name = grown;
     blocks->count = count;
   }
-  return &blocks->at[name];
+  return &blocks->by_name[name];
 }
 
-static void answer_alloc(struct coffer_rt* heap, struct blocks* blocks, unsigned long name, size_t size) {
-  void** place = place_of(blocks, name);
-  if (*place != NULL) {
+// Of every line that is filled, the trace has the place that the program wanted, and of every word written back its
+// own: a block may lie elsewhere in the unit than in the model.
+struct wanted {
+  uint32_t base;  // in the model
+  unsigned block;
+  unsigned offset;
+};
+
+static struct wanted g_wanted;
+
+static void put_fill(void* context, uint32_t address, uint32_t bytes) {
+  (void)context;
+  put_gap();
+  // An access may reach into a second line.
+  const unsigned offset = address > g_wanted.base + g_wanted.offset ? address - g_wanted.base : g_wanted.offset;
+  printf("l %08x %08x %u\n", g_wanted.block, offset & ~3U, bytes / 4U);
+}
+
+static void put_write_back(void* context, uint32_t address) {
+  const struct memory* memory = context;
+  put_gap();
+  if (address >= memory->heap_bytes) {
+    printf("s %08x %08x\n", NO_BLOCK, address - memory->heap_bytes);
+    return;
+  }
+  const uint32_t block = memory->owners[address / MIN_BLOCK];
+  if (block != NO_BLOCK && address >= block) {
+    printf("s %08x %08x\n", block, address - block);
+  }
+}
+
+static void own(const struct memory* memory, uint32_t block, size_t size, uint32_t owner) {
+  for (uint32_t at = block / MIN_BLOCK; at <= (block + size - 1U) / MIN_BLOCK; ++at) {
+    memory->owners[at] = owner;
+  }
+}
+
+static void answer_access(const struct coffer_rt* heap, const struct memory* memory, const struct blocks* blocks,
+                          char what, unsigned long name, unsigned long offset, unsigned long bytes) {
+  if (memory->cache == NULL) {
+    return;
+  }
+  if (bytes == 0 || bytes > 4096U) {
+    fail("an access has 1 to 4096 bytes");
+  }
+  uint32_t address = 0;
+  if (name == 0) {
+    g_wanted = (struct wanted){memory->heap_bytes, NO_BLOCK, (unsigned)(offset % memory->heap_bytes)};
+    // At the very end it would leave the memory that there is.
+    if (g_wanted.offset + bytes > memory->heap_bytes) {
+      return;
+    }
+    address = memory->heap_bytes + g_wanted.offset;
+  } else {
+    if (name >= blocks->count || blocks->by_name[name].at == NULL) {
+      return;  // it was refused
+    }
+    const struct block* block = &blocks->by_name[name];
+    if (offset >= block->size) {
+      fail("an access beyond the block");
+    }
+    // Functions on strings look further than the end, within a vector's width.
+    if (bytes > block->size - offset) {
+      bytes = block->size - offset;
+    }
+    const unsigned at = offset_of(heap, block->at);
+    g_wanted = (struct wanted){at, at, (unsigned)offset};
+    address = at + g_wanted.offset;
+  }
+  cache_access(memory->cache, address, (uint32_t)bytes, what == 's');
+}
+
+static void answer_alloc(struct coffer_rt* heap, const struct memory* memory, struct blocks* blocks, unsigned long name,
+                         size_t size) {
+  struct block* place = place_of(blocks, name);
+  if (place->at != NULL) {
     fail("the block has been allocated already");
   }
-  *place = coffer_rt_alloc(heap, size);
-  printf("a %zu %08x\n", size, offset_of(heap, *place));
+  place->at = coffer_rt_alloc(heap, size);
+  place->size = size;
+  put_gap();
+  printf("a %zu %08x\n", size, offset_of(heap, place->at));
+  if (memory->cache != NULL && place->at != NULL && size != 0U) {
+    own(memory, offset_of(heap, place->at), size, offset_of(heap, place->at));
+  }
 }
 
-static void answer_free(struct coffer_rt* heap, struct blocks* blocks, unsigned long name) {
-  void** place = place_of(blocks, name);
-  if (*place != NULL) {
-    printf("f %08x\n", offset_of(heap, *place));
-    if (coffer_rt_free(heap, *place) != COFFER_RT_OK) {
+static void answer_free(struct coffer_rt* heap, const struct memory* memory, struct blocks* blocks,
+                        unsigned long name) {
+  struct block* place = place_of(blocks, name);
+  if (place->at != NULL) {
+    const unsigned offset = offset_of(heap, place->at);
+    if (memory->cache != NULL && place->size != 0U) {
+      cache_forget(memory->cache, offset, (uint32_t)place->size);
+      own(memory, offset, place->size, NO_BLOCK);
+    }
+    put_gap();
+    printf("f %08x\n", offset);
+    if (coffer_rt_free(heap, place->at) != COFFER_RT_OK) {
       fail("the model refuses a free");
     }
-    *place = NULL;
+    place->at = NULL;
   }
 }
 
@@ -116,28 +229,73 @@ static void write_headers(const struct coffer_rt* heap) {
   }
 }
 
+static uint32_t number_of(const char* text) {
+  char* end = NULL;
+  const unsigned long number = strtoul(text, &end, 10);
+  if (*text < '0' || *text > '9' || *end != '\0' || number > NO_BLOCK) {
+    fail("a number of bytes or ways is decimal");
+  }
+  return (uint32_t)number;
+}
+
+static void make_memory(struct memory* memory, char** numbers, uint32_t heap_bytes) {
+  memory->heap_bytes = heap_bytes;
+  memory->owners = malloc((size_t)heap_bytes / MIN_BLOCK * sizeof(*memory->owners));
+  if (memory->owners == NULL) {
+    fail("out of memory");
+  }
+  memset(memory->owners, 0xFF, (size_t)heap_bytes / MIN_BLOCK * sizeof(*memory->owners));
+  memory->cache = cache_make(number_of(numbers[0]), number_of(numbers[1]), number_of(numbers[2]),
+                             (struct cache_below){put_fill, put_write_back, memory});
+  if (memory->cache == NULL) {
+    fail("a cache has bytes, ways and bytes a line, powers of two; lines of 4 to 128 bytes, at most 16777216 bytes");
+  }
+}
+
+static void tell_figures(const struct cache* cache) {
+  const struct cache_figures figures = cache_figures(cache);
+  (void)fprintf(stderr, "accesses %" PRIu64 " misses %" PRIu64 " written_back %" PRIu64 "\n", figures.accesses,
+                figures.misses, figures.written_back);
+}
+
+// One call; false if there is none in the line.
+static int answer(struct coffer_rt* heap, const struct memory* memory, struct blocks* blocks, const char* line) {
+  unsigned long name = 0;
+  unsigned long size = 0;
+  unsigned long bytes = 0;
+  char what = 0;
+  int end = 0;
+  if (sscanf(line, "a %lu %lu %n", &name, &size, &end) == 2 && line[end] == '\0') {
+    answer_alloc(heap, memory, blocks, name, size);
+  } else if (sscanf(line, "f %lu %n", &name, &end) == 1 && line[end] == '\0') {
+    answer_free(heap, memory, blocks, name);
+  } else if (sscanf(line, "g %lu %n", &size, &end) == 1 && line[end] == '\0') {
+    g_gap += size;
+  } else if (sscanf(line, "%1[ls] %lu %lu %lu %n", &what, &name, &size, &bytes, &end) == 4 && line[end] == '\0') {
+    answer_access(heap, memory, blocks, what, name, size, bytes);
+  } else if (sscanf(line, "w %lx %n", &name, &end) == 1 && line[end] == '\0' && name <= NO_BLOCK) {
+    answer_wrong_free(heap, (unsigned)name);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    (void)fprintf(stderr, "usage: answers knuth|estranged HEAP_BYTES < CALLS > TRACE\n");
+  if (argc != 3 && argc != 6) {
+    (void)fprintf(stderr, "usage: answers knuth|estranged HEAP_BYTES [CACHE_BYTES WAYS LINE_BYTES] < CALLS > TRACE\n");
     return 2;
   }
-  struct coffer_rt* heap = make_heap(argv[1], strtoul(argv[2], NULL, 10));
+  struct coffer_rt* heap = make_heap(argv[1], number_of(argv[2]));
+  struct memory memory = {NULL, 0, NULL};
+  if (argc == 6) {
+    make_memory(&memory, &argv[3], (uint32_t)heap->bytes);
+  }
   struct blocks blocks = {NULL, 0};
   char line[128];
   while (fgets(line, sizeof(line), stdin) != NULL) {
-    unsigned long name = 0;
-    unsigned long size = 0;
-    int end = 0;
     ++g_line;
-    if (sscanf(line, "a %lu %lu %n", &name, &size, &end) == 2 && line[end] == '\0') {
-      answer_alloc(heap, &blocks, name, size);
-    } else if (sscanf(line, "f %lu %n", &name, &end) == 1 && line[end] == '\0') {
-      answer_free(heap, &blocks, name);
-    } else if (sscanf(line, "g %lu %n", &size, &end) == 1 && line[end] == '\0') {
-      printf("g %lu\n", size);
-    } else if (sscanf(line, "w %lx %n", &name, &end) == 1 && line[end] == '\0' && name <= NO_BLOCK) {
-      answer_wrong_free(heap, (unsigned)name);
-    } else {
+    if (answer(heap, &memory, &blocks, line) == 0) {
       fail("no such call");
     }
   }
@@ -145,6 +303,11 @@ int main(int argc, char** argv) {
   if (ferror(stdin) != 0 || fflush(stdout) != 0) {
     fail("the trace could not be written");
   }
-  free(blocks.at);
+  if (memory.cache != NULL) {
+    tell_figures(memory.cache);
+    cache_end(memory.cache);
+    free(memory.owners);
+  }
+  free(blocks.by_name);
   return 0;
 }

@@ -39,6 +39,32 @@ class ReplayError(Exception):
     """What the user can mend, in one line."""
 
 
+def marks_of(text: str | None) -> tuple[int, int] | None:
+    """LOW,HIGH."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,2}),(\d{1,2})", text)
+    if match is None:
+        raise ReplayError(f"{text}: marks are LOW,HIGH")
+    return int(match.group(1)), int(match.group(2))
+
+
+def buffer_generics(depth: int = 0, marks: tuple[int, int] | None = None, set_marks: tuple[int, int] | None = None,
+                    small_depth: int = 0, small_to: int = 7) -> dict[str, int]:
+    """Of OHEBS's buffers, where they are to be other than the unit's name says: places, of indices up to `small_to` and
+    of the others; marks at reset; marks that the program sets."""
+    least = min(depth or 8, small_depth or 64)
+    for low, high in filter(None, (marks, set_marks)):
+        if not low <= high <= least or low >= least:
+            raise ReplayError(f"marks {low},{high}: low < {least} places, low <= high <= {least}")
+    result = {"depth": depth, "small_depth": small_depth, "small_to": small_to}
+    if marks is not None:
+        result |= {"low": marks[0], "high": marks[1]}
+    if set_marks is not None:
+        result |= {"set_low": set_marks[0], "set_high": set_marks[1]}
+    return result
+
+
 class Row(NamedTuple):
     """Of one kind of time: nanoseconds."""
     least: int
@@ -125,16 +151,24 @@ def main() -> int:
     parser.add_argument("--lead", type=int, default=0, help="memory clocks before each transfer, as slow paths need")
     parser.add_argument("--gap", type=int, default=-1,
                         help="logic cycles from an answer to the next call; without: when the unit is at rest")
+    parser.add_argument("--no-gaps", action="store_true", help="the trace's own gaps do not count")
+    parser.add_argument("--depth", type=int, default=0, help="OHEBS: places of each buffer, 2 to 63")
+    parser.add_argument("--marks", metavar="LOW,HIGH", help="OHEBS: both marks, as generics")
+    parser.add_argument("--set-marks", metavar="LOW,HIGH", help="OHEBS: both marks, set by the program at its start")
     parser.add_argument("--log", type=Path, help="a line for each call: kind, bytes, answer, cycles of find, block, "
-                        "total, answer, and of waiting to be heard")
+                        "total, answer, and of waiting to be heard; and how OHEBS has served it: d, p or c")
     arguments = parser.parse_args()
     if not 0 <= arguments.lead <= 1000:
         parser.error("--lead is from 0 to 1000")
+    if arguments.depth != 0 and not 2 <= arguments.depth <= 63:
+        parser.error("--depth is from 2 to 63")
     try:
+        buffers = buffer_generics(arguments.depth, marks_of(arguments.marks), marks_of(arguments.set_marks))
         if arguments.log is not None:
             arguments.log.open("w").close()
         result = Bench().replay(arguments.trace, arguments.log, **generics_for(arguments.unit),
-                                memory=arguments.memory, lead=arguments.lead, gap=arguments.gap)
+                                memory=arguments.memory, lead=arguments.lead, gap=arguments.gap,
+                                gaps=str(not arguments.no_gaps).lower(), **buffers)
     except (ReplayError, OSError) as error:
         print(f"replay: {error}", file=sys.stderr)
         return 1

@@ -7,7 +7,8 @@
 --
 -- Times are in logic cycles of 5 ns: `find` and `block` as the unit says, `total` from the request till the unit has
 -- nothing left to do, `answer` from when the processor wants to ask till it has the block. gap_g < 0: the next call
--- comes when the unit is at rest; else so many cycles after the answer, if the unit listens then.
+-- comes when the unit is at rest; else so many cycles after the answer, if the unit listens then. The trace's own gaps
+-- come instead unless gaps_g is false.
 library ieee;
   use ieee.std_logic_1164.all;
   use ieee.numeric_std.all;
@@ -31,6 +32,16 @@ entity tb_trace is
     plain_g    : positive   := 1;
     free_bit_g : std_ulogic := '0';
     heap_log2_g : natural   := 25;
+    -- unit_under_trace's: OHEBS's buffers.
+    depth_g       : natural := 0;
+    small_depth_g : natural := 0;
+    small_to_g    : natural := 7;
+    low_g         : integer := -1;
+    high_g        : integer := -1;
+    -- Marks set by the program, before its first call; negative: none.
+    set_low_g  : integer    := -1;
+    set_high_g : integer    := -1;
+    gaps_g     : boolean    := true;      -- the trace's gaps count
     rcd_g      : positive   := 2;         -- sdram_bank's: timing that the chips do not allow
     rc_g       : positive   := 7;
     refresh_g  : positive   := 1562;
@@ -72,6 +83,8 @@ architecture bench of tb_trace is
   signal we        : std_ulogic;
   signal addr      : word_t;
 
+  signal how       : how_t;
+
   constant half_period_c : time := 2500 ps;
 
 begin
@@ -82,7 +95,12 @@ begin
     generic map (
       unit_g      => unit_g,
       free_bit_g  => free_bit_g,
-      heap_log2_g => heap_log2_g
+      heap_log2_g => heap_log2_g,
+      depth_g       => depth_g,
+      small_depth_g => small_depth_g,
+      small_to_g    => small_to_g,
+      low_g         => low_g,
+      high_g        => high_g
     )
     port map (
       clk_i       => clk,
@@ -95,6 +113,7 @@ begin
       status_o    => status,
       result_o    => result,
       phase_o     => phase,
+      how_o       => how,
       mem_req_o   => unit_req,
       mem_we_o    => unit_we,
       mem_addr_o  => unit_addr,
@@ -188,6 +207,7 @@ begin
     variable seed_2    : positive := 12;
     variable allocs    : sums_t  := no_sums_c;
     variable frees     : sums_t  := no_sums_c;
+    variable accesses  : sums_t  := no_sums_c;
     -- Without exact_g: where a block of the file is; -1: nowhere.
     variable places    : places_pointer_t;
 
@@ -257,11 +277,25 @@ begin
       add(sums.block_time, times.block_time);
       add(sums.total, times.total);
       add(sums.answer, times.answer);
-      if log_g /= "" then
+      if log_g /= "" and (letter = 'a' or letter = 'f') then
         write(text_l, letter);
         write(text_l, ' ' & integer'image(item.number) & ' ' & to_hstring(got) & ' ' & integer'image(times.find) & ' ' &
               integer'image(times.block_time) & ' ' & integer'image(times.total) & ' ' &
-              integer'image(times.answer) & ' ' & integer'image(times.stall));
+              integer'image(times.answer) & ' ' & integer'image(times.stall) & ' ');
+        if letter = 'a' and got_how = status_ok_c then
+          case how is
+            when how_direct_c =>
+              write(text_l, character'('d'));
+            when how_pair_c =>
+              write(text_l, character'('p'));
+            when how_cut_c =>
+              write(text_l, character'('c'));
+            when others =>
+              write(text_l, character'('-'));
+          end case;
+        else
+          write(text_l, character'('-'));
+        end if;
         writeline(log, text_l);
       end if;
     end procedure note;
@@ -409,6 +443,71 @@ begin
       note(frees, 'f');
     end procedure run_free;
 
+    -- Loads of a line, or the store of a word. A store must not touch a header: it lies in a block, behind it.
+    procedure run_access is
+      variable base    : integer;
+      variable length  : natural;
+      variable address : natural;
+    begin
+      if unit_g(1) /= 'o' or exact_g then
+        fail("loads and stores go through OHEBS only");
+      end if;
+      if item.value(31 downto 27) /= "00000" or item.value(1 downto 0) /= "00" then
+        fail("no word has this offset: " & to_hstring(item.value));
+      end if;
+      address := to_integer(unsigned(item.value));
+      if item.address = nothing_c then
+        if address >= heap then
+          fail("no word has this offset: " & to_hstring(item.value));
+        end if;
+        address := address + heap;
+      else
+        if unsigned(item.address) < header_bytes_c or unsigned(item.address) >= heap then
+          fail("no block can be at " & to_hstring(item.address));
+        end if;
+        base := places(to_integer(unsigned(item.address)) / unit_bytes_c);
+        -- Refused here, though not by the model: nothing to access.
+        if base < 0 and refused /= 0 then
+          return;
+        end if;
+        length := 0;
+        if base > 0 then
+          length := book.size_of(base - header_bytes_c);
+        end if;
+        if length = 0 or address + header_bytes_c >= length then
+          fail("an access outside of live blocks: " & to_hstring(item.address) & " " & to_hstring(item.value));
+        end if;
+        address := address + base;
+      end if;
+      if item.kind = kind_store then
+        store <= std_ulogic_vector(to_unsigned(random(heap), 32));
+        call(op_store_c, std_ulogic_vector(to_unsigned(address, 32)));
+        calls := calls - 1;
+        note(accesses, 's');
+      else
+        if item.number = 0 or item.number > 64 or 64 mod item.number /= 0 then
+          fail("a line has 1, 2, 4 ... 64 words");
+        end if;
+        address := address - address mod (item.number * 4);
+        for i in 0 to item.number - 1 loop
+          call(op_load_c, std_ulogic_vector(to_unsigned(address + i * 4, 32)));
+          calls := calls - 1;
+          note(accesses, 'l');
+        end loop;
+      end if;
+    end procedure run_access;
+
+    procedure set_marks is
+    begin
+      for i in 4 to heap_log2_g loop
+        call(op_marks_c, std_ulogic_vector(to_unsigned(set_high_g * 65536 + set_low_g * 256 + i, 32)));
+        calls := calls - 1;
+        if got_how /= status_ok_c then
+          fail("the unit does not take these marks: " & integer'image(set_low_g) & ", " & integer'image(set_high_g));
+        end if;
+      end loop;
+    end procedure set_marks;
+
     -- Header words, as the model has them at the end.
     procedure run_header is
       variable expected : word_t;
@@ -427,6 +526,9 @@ begin
         fail("a second heap");
       end if;
       heap := item.number;
+      if set_low_g >= 0 then
+        set_marks;
+      end if;
       call(op_init_c, std_ulogic_vector(to_unsigned(item.number, 32)));
       if got_how /= status_ok_c then
         fail("the unit takes no heap of " & integer'image(item.number) & " bytes");
@@ -499,7 +601,14 @@ begin
           end if;
 
         when kind_gap =>
-          gap := item.number;
+          if gaps_g then
+            gap := item.number;
+          end if;
+
+        when kind_load | kind_store =>
+          pause(gap);
+          gap := 0;
+          run_access;
 
         when kind_header =>
           if exact_g then
@@ -519,10 +628,11 @@ begin
     tell("alloc answer", allocs.count, allocs.answer);
     tell("free total", frees.count, frees.total);
     tell("free answer", frees.count, frees.answer);
+    tell("access answer", accesses.count, accesses.answer);
     report "replayed " & integer'image(calls) & " calls: " & integer'image(allocs.count) & " allocations, " &
            integer'image(refused) & " refused, " & integer'image(frees.count) & " frees, " &
            integer'image(headers) & " headers, " & integer'image(book.live_blocks) & " blocks live, " &
-           time'image(now);
+           integer'image(accesses.count) & " accesses, " & time'image(now);
     if log_g /= "" then
       file_close(log);
     end if;

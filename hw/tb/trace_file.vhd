@@ -1,6 +1,7 @@
--- Reads the project's vectors (rt/vectors/README.md), with two records more: `g CYCLES`, to wait that long before the
--- next call, and `x ADDRESS bad|double`, a free that must be refused. Whatever is wrong with the file ends the
--- simulation with the number of the line.
+-- Reads the project's vectors (rt/vectors/README.md), with four records more: `g CYCLES`, to wait that long before the
+-- next call; `x ADDRESS bad|double`, a free that must be refused; `l BLOCK OFFSET WORDS` and `s BLOCK OFFSET`, loads of
+-- a cache's line and the store of a word, in a block of the program's or, if BLOCK is ffffffff, in other memory.
+-- Whatever is wrong with the file ends the simulation with the number of the line.
 library ieee;
   use ieee.std_logic_1164.all;
   use ieee.numeric_std.all;
@@ -10,14 +11,14 @@ library work;
 
 package trace_file is
 
-  type kind_t is (kind_policy, kind_heap, kind_min, kind_alloc, kind_free, kind_wrong_free, kind_gap, kind_header,
-                  kind_end);
+  type kind_t is (kind_policy, kind_heap, kind_min, kind_alloc, kind_free, kind_wrong_free, kind_gap, kind_load,
+                  kind_store, kind_header, kind_end);
 
   type record_t is record
     kind    : kind_t;
-    number  : natural;   -- heap, min, alloc: bytes; gap: cycles
-    address : word_t;    -- alloc: the answer; frees, header: where
-    value   : word_t;    -- header: the word
+    number  : natural;   -- heap, min, alloc: bytes; gap: cycles; load: words
+    address : word_t;    -- alloc: the answer; frees, header: where; load, store: the block
+    value   : word_t;    -- header: the word; load, store: the offset
     status  : status_t;  -- wrong free: the answer
     policy  : string(1 to 16);
   end record record_t;
@@ -185,6 +186,15 @@ package body trace_file is
           elsif kind(1 to 2) = "g " then
             result.kind := kind_gap;
             result.number := next_number;
+          elsif kind(1 to 2) = "l " then
+            result.kind := kind_load;
+            result.address := next_word;
+            result.value := next_word;
+            result.number := next_number;
+          elsif kind(1 to 2) = "s " then
+            result.kind := kind_store;
+            result.address := next_word;
+            result.value := next_word;
           elsif kind(1 to 2) = "h " then
             result.kind := kind_header;
             result.address := next_word;

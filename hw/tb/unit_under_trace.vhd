@@ -9,7 +9,14 @@ entity unit_under_trace is
   generic (
     unit_g     : string     := "hbs";
     free_bit_g : std_ulogic := '0';
-    heap_log2_g : natural   := 25  -- OHEBS has an index for each size up to this
+    heap_log2_g : natural   := 25; -- OHEBS has an index for each size up to this
+    -- OHEBS's buffers, where they are to be other than the unit's name says: places (0: as named), and of the indices
+    -- up to small_to_g; low and high mark (negative: as named).
+    depth_g       : natural := 0;
+    small_depth_g : natural := 0;
+    small_to_g    : natural := 7;
+    low_g         : integer := -1;
+    high_g        : integer := -1
   );
   port (
     clk_i       : in    std_ulogic;
@@ -22,6 +29,7 @@ entity unit_under_trace is
     status_o    : out   status_t;
     result_o    : out   word_t;
     phase_o     : out   phase_t;
+    how_o       : out   how_t;  -- OHEBS only
     mem_req_o   : out   std_ulogic;
     mem_we_o    : out   std_ulogic;
     mem_addr_o  : out   word_t;
@@ -67,6 +75,8 @@ begin
         mem_rdata_i => mem_rdata_i
       );
 
+    how_o <= how_none_c;
+
   end generate make_hbs;
 
   -- waiting: without Fast Return. posted: frees are answered at once. joining: with recombination on the way to the
@@ -75,22 +85,53 @@ begin
 
     constant tight_c : boolean := unit_g = "ohebs_tight";
 
-    function buffers (tight, other : natural) return per_index_t is
+    function buffers (tight, other : natural; given : integer) return per_index_t is
     begin
-      if tight_c then
+      if given >= 0 then
+        return (others => given);
+      elsif tight_c then
         return (others => tight);
       end if;
       return (others => other);
     end function buffers;
+
+    -- Marks that the thesis has, as a share of eight places, but for what has been given.
+    function depths return per_index_t is
+      variable result : per_index_t;
+    begin
+      result := buffers(2, 8, -1);
+      for i in result'range loop
+        if i <= small_to_g and small_depth_g /= 0 then
+          result(i) := small_depth_g;
+        elsif depth_g /= 0 then
+          result(i) := depth_g;
+        end if;
+      end loop;
+      return result;
+    end function depths;
+
+    constant depths_c : per_index_t := depths;
+
+    function marks (values : per_index_t; numerator : natural; given : integer) return per_index_t is
+      variable result : per_index_t;
+    begin
+      result := values;
+      for i in result'range loop
+        if given < 0 and depths_c(i) /= 8 and not tight_c then
+          result(i) := maximum(depths_c(i) * numerator / 8, 1);
+        end if;
+      end loop;
+      return result;
+    end function marks;
 
   begin
 
     unit : entity work.ohebs
       generic map (
         heap_log2_g   => heap_log2_g,
-        depths_g      => buffers(2, 8),
-        lows_g        => buffers(1, 2),
-        highs_g       => buffers(1, 6),
+        depths_g      => depths_c,
+        lows_g        => marks(buffers(1, 2, low_g), 2, low_g),
+        highs_g       => marks(buffers(1, 6, high_g), 6, high_g),
         fast_return_g => unit_g /= "ohebs_waiting",
         posted_g      => unit_g = "ohebs_posted",
         recombine_g   => unit_g = "ohebs_joining" or tight_c,
@@ -108,6 +149,7 @@ begin
         result_o    => result_o,
         late_o      => late,
         phase_o     => phase_o,
+        how_o       => how_o,
         mem_req_o   => mem_req_o,
         mem_we_o    => mem_we_o,
         mem_addr_o  => mem_addr_o,

@@ -54,6 +54,14 @@ class Arguments {
     const std::string text = one(key, "");
     return text.empty() ? fallback : parse(key, text);
   }
+  double real(const std::string& key, double fallback) {
+    const std::string text = one(key, "");
+    if (text.empty()) return fallback;
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (*end != 0) throw Error(key + "=" + text + " is no number");
+    return value;
+  }
   std::set<u32> numbers(const std::string& key) {
     std::set<u32> result;
     for (const std::string& text : all(key)) result.insert(static_cast<u32>(parse(key, text)));
@@ -156,9 +164,16 @@ void run(const std::string& command, Arguments& arguments) {
     const u64 least = arguments.number("least", 65536);
     arguments.done();
     return export_chrome(inputs[0], to, least);
-  } else if (command == "rt") {
-    const std::string policy = arguments.one("policy", "estranged");
-    const RtOptions options{policy == "knuth", arguments.number("heap", 1 << 20)};
+  } else if (command == "rt" || command == "hw") {
+    const bool is_hw = command == "hw";
+    const std::string policy = arguments.one("policy", is_hw ? "knuth" : "estranged");
+    RtOptions options{.is_knuth = policy == "knuth", .heap = arguments.number("heap", is_hw ? 32 << 20 : 1 << 20)};
+    options.gaps = is_hw;
+    if (is_hw) {
+      options.cycles_per_instruction = arguments.real("cycles_per_instruction", options.cycles_per_instruction);
+      options.cycles_per_ns = arguments.real("cycles_per_ns", options.cycles_per_ns);
+      options.longest = arguments.number("longest_gap", options.longest);
+    }
     arguments.done();
     if (!options.is_knuth && policy != "estranged") throw Error("policy: knuth or estranged");
     std::printf("%s\n", export_rt(inputs[0], to, options).c_str());
@@ -173,7 +188,7 @@ void run(const std::string& command, Arguments& arguments) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: trace survey|cut|filter|merge|anonymize|csv|chrome|rt KEY=VALUE...\n");
+    std::fprintf(stderr, "usage: trace survey|cut|filter|merge|anonymize|csv|chrome|rt|hw KEY=VALUE...\n");
     return 2;
   }
   try {

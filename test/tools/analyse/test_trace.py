@@ -311,3 +311,34 @@ def test_rt_vectors_have_the_answers_of_a_buddy_system(traces: dict[str, Path], 
     assert estranged == {"requests": 4, "refused": 0, "frees": 3, "live_at_end": 1}
     for status, arguments, message in ((1, ["--heap", 1000], "a power of two"), (2, ["--policy", "best"], "'knuth'")):
         assert message in coffer("trace", "export", traces["every"], "-o", out, "-f", "rt", *arguments, status=status)
+
+
+def test_the_hardware_s_trace_has_gaps(traces: dict[str, Path], tmp_path: Path) -> None:
+    """The same calls and answers as rt's; between them what the rule of export.hpp makes of times and instructions."""
+    out, vectors = tmp_path / "trace.txt", tmp_path / "vectors.txt"
+    for name, per_ns, per_instruction, longest in (("single", 0.2, 0.5, 20000), ("every", 3, 0.3, 7)):
+        coffer("trace", "export", traces[name], "-o", vectors, "-f", "rt", "--policy", "knuth", "--heap", 1 << 25)
+        done = json.loads(coffer("trace", "export", traces[name], "-o", out, "-f", "hw", "--cycles-per-ns", per_ns,
+                                 "--cycles-per-instruction", per_instruction, "--longest-gap", longest))
+        lines = out.read_text().splitlines()
+        assert [line for line in lines if line[0] != "g"] == vectors.read_text().splitlines()
+        rows = list(csv.DictReader(io.StringIO(coffer("trace", "export", traces[name], "-o", "-", "-f", "csv"))))
+        rows = [row for row in rows if row["operation"] in ("malloc", "calloc", "aligned", "realloc", "free")
+                and not int(row["flags"]) & 1]
+        gaps, left, last, counted = [], 0.0, None, 0
+        for row in rows:
+            if int(row["flags"]) & 8:
+                counted += 1
+                left += int(row["instructions"]) * per_instruction
+            elif last is not None:
+                left += max(0, int(row["time_ns"]) - last) * per_ns
+            last = int(row["time_ns"])
+            gaps.append(longest if left >= longest else int(left))
+            left = 0.0 if left >= longest else left - int(left)
+        assert [int(line[2:]) for line in lines if line[0] == "g"] == [gap for gap in gaps if gap]
+        assert sum(gaps) > 0 and (name == "single" or longest in gaps)
+        assert done["gaps_counted"] == counted and done["gaps_shortened"] == gaps.count(longest)
+    for arguments, message in ((["--cycles-per-ns", -1], "from 0 to 1000"), (["--heap", 100], "a power of two"),
+                               (["--cycles-per-instruction", "nan"], "from 0 to 1000"),
+                               (["--longest-gap", 10**9], "at most")):
+        assert message in coffer("trace", "export", traces["every"], "-o", out, "-f", "hw", *arguments, status=1)

@@ -20,7 +20,7 @@ Window = Annotated[int, typer.Option(help="Bytes that can be given back only as 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Every figure, for programs.")]
 TimeFrom = Annotated[Optional[str], typer.Option("--from", metavar="TIME", help="From the start: 1.5s, 200ms, 30us.")]
 TimeTo = Annotated[Optional[str], typer.Option("--to", metavar="TIME", help="From the start.")]
-Format = Literal["csv", "parquet", "chrome", "perfetto", "rt"]
+Format = Literal["csv", "parquet", "chrome", "perfetto", "rt", "hw"]
 UNITS = {"ns": 1, "us": 1000, "ms": 10**6, "s": 10**9}
 
 
@@ -107,15 +107,24 @@ def export(trace: Input, output: Annotated[Path, typer.Option("--output", "-o", 
                help="perfetto is chrome's JSON, which its viewer opens.")] = None,
            least: Annotated[int, typer.Option(min=0, help="chrome: blocks from this size on are shown as slices.")]
            = 65536,
-           policy: Annotated[Literal["knuth", "estranged"], typer.Option(help="rt: whose answers.")] = "estranged",
-           heap: Annotated[int, typer.Option(min=64, help="rt: bytes of the heap, a power of two.")] = 1 << 20
+           policy: Annotated[Optional[Literal["knuth", "estranged"]], typer.Option(
+               help="rt, hw: whose answers.", show_default="rt: estranged, hw: knuth")] = None,
+           heap: Annotated[Optional[int], typer.Option(min=64, help="rt, hw: bytes of the heap, a power of two.",
+                                                       show_default="rt: 1 MiB, hw: 32 MiB")] = None,
+           cycles_per_instruction: Annotated[float, typer.Option(help="hw: of the logic, between calls, where the "
+                                                                 "trace has instructions.")] = 0.5,
+           cycles_per_ns: Annotated[float, typer.Option(help="hw: where it has not.")] = 0.2,
+           longest_gap: Annotated[int, typer.Option(min=0, help="hw: cycles; longer ones are cut.")] = 20000
            ) -> None:
     """The events for other programs: a table, or a picture in the Perfetto viewer (ui.perfetto.dev)."""
     endings = {".csv": "csv", ".parquet": "parquet", ".json": "chrome"}
     form = form or endings.get(output.suffix)  # type: ignore[assignment]
     if form is None:
         raise CofferError(f"{output}: the name says no format: one of {', '.join(get_args(Format))} with --format")
-    options = {"rt": {"policy": policy, "heap": heap}, "csv": {}}.get(form, {"least": least})
+    rates = {"cycles_per_instruction": cycles_per_instruction, "cycles_per_ns": cycles_per_ns,
+             "longest_gap": longest_gap}
+    options: dict[str, object] = {"rt": {"policy": policy, "heap": heap}, "csv": {},
+                                  "hw": {"policy": policy, "heap": heap, **rates}}.get(form, {"least": least})
     with program.whole(output) as target:
         if form == "parquet":
             from coffer.trace import parquet  # here, since it takes long to load
@@ -123,7 +132,7 @@ def export(trace: Input, output: Annotated[Path, typer.Option("--output", "-o", 
             program.check_input(trace)
             parquet.write(trace, target)
         else:
-            command = form if form in ("rt", "csv") else "chrome"
+            command = form if form in ("rt", "hw", "csv") else "chrome"
             sys.stdout.write(program.run(command, [trace], out=target, **options))
 
 

@@ -1,0 +1,180 @@
+// accesses [CALLS] [CYCLES_PER_INSTRUCTION] [FROM_SIZE] < LACKEY > CALLS: what valgrind's lackey (--trace-mem=yes) has
+// printed of a program with marks.c, as calls for `answers`. An allocation of FROM_SIZE bytes begins it (0: at once),
+// CALLS calls end it (0: none).
+//
+// Between calls come gaps in cycles, and every access to data: in a block by name and offset, else by address. A block
+// from before the beginning is other memory. What the C library's own allocator does is left out.
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+using u64 = std::uint64_t;
+
+// As in marks.c.
+constexpr u64 kPage = 0x200000000000;
+enum Field : unsigned { field_enter = 0, field_end = 1, field_size = 2, field_block = 10, field_old = 18 };
+enum Call : unsigned { call_alloc = 1, call_free = 2, call_realloc = 3 };
+
+class Converter {
+ public:
+  Converter(u64 most, double rate, u64 from_size) : most_(most), rate_(rate), from_size_(from_size) {}
+
+  void instruction() {
+    if (begun_ && !inside_) left_ += rate_;
+  }
+
+  // False: that was the last call.
+  bool access(char kind, u64 address, u64 bytes) {
+    if (address >= kPage && address - kPage < 0x2000) return mark(static_cast<unsigned>(address - kPage));
+    if (!begun_ || inside_) return true;
+    if (kind != 'S') put(kind == 'M' ? 'L' : kind, address, bytes);
+    if (kind != 'L') put('S', address, bytes);
+    return true;
+  }
+
+  [[nodiscard]] u64 calls() const { return calls_; }
+
+ private:
+  struct Block {
+    u64 size, name;
+  };
+
+  bool mark(unsigned offset) {
+    const unsigned field = offset / 256, value = offset % 256;
+    if (field == field_enter) {
+      inside_ = true;
+    } else if (field == field_end) {
+      const u64 size = number(field_size), block = number(field_block), old = number(field_old);
+      std::memset(bytes_, 0, sizeof(bytes_));
+      inside_ = false;
+      if (!begun_) {
+        begun_ = from_size_ == 0 || (value == call_alloc && size == from_size_);
+        if (from_size_ != 0) return true;
+      }
+      call(value, size, block, old);
+    } else if (field < field_old + 8) {
+      bytes_[field] = static_cast<unsigned char>(value);
+    } else {
+      throw std::runtime_error("a mark that marks.c does not make");
+    }
+    return most_ == 0 || calls_ < most_;
+  }
+
+  u64 number(unsigned field) const {
+    u64 value = 0;
+    for (unsigned i = 8; i-- > 0;) value = value << 8 | bytes_[field + i];
+    return value;
+  }
+
+  void call(unsigned what, u64 size, u64 block, u64 old) {
+    if (what == call_realloc) {
+      // A new block, then the old one back, as where blocks cannot grow.
+      const auto it = blocks_.find(old);
+      if (it == blocks_.end()) return;
+      const u64 name = it->second.name;
+      blocks_.erase(it);
+      allocate(size, block);
+      release(name);
+    } else if (what == call_free) {
+      const auto it = blocks_.find(block);
+      if (it == blocks_.end()) return;
+      const u64 name = it->second.name;
+      blocks_.erase(it);
+      release(name);
+    } else if (what == call_alloc) {
+      if (block != 0) allocate(size, block);
+    } else {
+      throw std::runtime_error("a mark that marks.c does not make");
+    }
+  }
+
+  void allocate(u64 size, u64 block) {
+    pause();
+    std::printf("a %" PRIu64 " %" PRIu64 "\n", ++name_, size);
+    blocks_[block] = {size, name_};
+    ++calls_;
+  }
+  void release(u64 name) {
+    pause();
+    std::printf("f %" PRIu64 "\n", name);
+    ++calls_;
+  }
+
+  void put(char kind, u64 address, u64 bytes) {
+    pause();
+    const char letter = kind == 'S' ? 's' : 'l';
+    auto it = blocks_.upper_bound(address);
+    if (it != blocks_.begin()) {
+      --it;
+      if (address - it->first < it->second.size) {
+        std::printf("%c %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", letter, it->second.name, address - it->first, bytes);
+        return;
+      }
+    }
+    std::printf("%c 0 %" PRIu64 " %" PRIu64 "\n", letter, address, bytes);
+  }
+
+  void pause() {
+    const u64 cycles = static_cast<u64>(left_);
+    if (cycles != 0) std::printf("g %" PRIu64 "\n", cycles);
+    left_ -= static_cast<double>(cycles);
+  }
+
+  u64 most_;
+  double rate_;
+  u64 from_size_;
+  bool begun_ = false, inside_ = false;
+  unsigned char bytes_[32] = {};
+  std::map<u64, Block> blocks_;  // by address
+  u64 name_ = 0, calls_ = 0;
+  double left_ = 0;
+};
+
+bool is_number(const char* text) { return *text != 0 && text[std::strspn(text, "0123456789.")] == 0; }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (argc > 4 || !is_number(argv[i])) {
+      std::fprintf(stderr, "usage: accesses [CALLS] [CYCLES_PER_INSTRUCTION] [FROM_SIZE] < LACKEY > CALLS\n");
+      return 2;
+    }
+  }
+  try {
+    Converter converter(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 0, argc > 2 ? std::atof(argv[2]) : 0.5,
+                        argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0);
+    char line[256];
+    u64 number = 0;
+    bool going = true;
+    while (going && std::fgets(line, sizeof(line), stdin) != nullptr) {
+      ++number;
+      // "I  04000,3", " L 1ffe,8", " S ..", " M .."; other lines are lackey's talk, and begin with "==".
+      if (line[0] == 'I') {
+        converter.instruction();
+      } else if (line[0] == ' ' && std::strchr("LSM", line[1]) != nullptr && line[2] == ' ') {
+        char* end = nullptr;
+        const u64 address = std::strtoull(line + 3, &end, 16);
+        if (*end != ',') throw std::runtime_error("line " + std::to_string(number) + ": an address and a size");
+        const u64 bytes = std::strtoull(end + 1, &end, 10);
+        if (*end != '\n' || bytes == 0) throw std::runtime_error("line " + std::to_string(number) + ": no size");
+        going = converter.access(line[1], address, bytes);
+      } else if (std::strncmp(line, "==", 2) != 0) {
+        throw std::runtime_error("line " + std::to_string(number) + ": not lackey's");
+      }
+    }
+    if (std::ferror(stdin) != 0 || std::fflush(stdout) != 0) throw std::runtime_error("cannot read or write");
+    if (converter.calls() == 0) throw std::runtime_error("no call: did the program run with marks.c, and begin?");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "accesses: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

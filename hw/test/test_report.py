@@ -1,0 +1,166 @@
+"""The report of hw/report on tiny traces: no table is empty, counts add up, and what goes wrong is said in one line."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import HW
+
+sys.path.insert(0, str(HW / "report"))
+
+import record  # noqa: E402
+import report  # noqa: E402
+import runs  # noqa: E402
+import tables  # noqa: E402
+from replay import Bench, Row  # noqa: E402
+
+CALLS = 500
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Lua program under valgrind, with collections that follow one another soon."""
+    target = tmp_path_factory.mktemp("calls") / "tiny.calls.gz"
+    record.RECIPES["tiny"] = record.lua("trees", 40, 60)
+    record.record("tiny", CALLS, target)
+    return target
+
+
+def lines_of(path: Path) -> list[list[str]]:
+    return [line.split() for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+
+
+def test_a_recording_is_the_same_again_and_makes_sense(recorded: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.gz"
+    record.record("tiny", CALLS, again)
+    assert again.read_bytes() == recorded.read_bytes()
+    live: dict[str, int] = {}
+    kinds = {"a": 0, "f": 0, "l": 0, "s": 0, "g": 0}
+    inside = 0
+    for kind, *words in lines_of(recorded):
+        kinds[kind] += 1
+        if kind == "a":
+            assert words[0] not in live
+            live[words[0]] = int(words[1])
+        elif kind == "f":
+            del live[words[0]]
+        elif kind in "ls" and words[0] != "0":
+            assert int(words[1]) < live[words[0]]
+            inside += 1
+    assert kinds["a"] + kinds["f"] == CALLS and kinds["f"] > 50
+    # It works on its blocks, and reads more than it writes.
+    assert inside > 10 * CALLS and kinds["l"] > kinds["s"] > CALLS
+
+
+def test_the_tables(recorded: Path, bench: Bench, make_trace: Callable[..., Path], tmp_path: Path) -> None:
+    from calls import calls
+
+    counting = tmp_path / "counting.calls"
+    counting.write_text("".join(f"{line}\ng 40\n" for line in calls("small", 3, CALLS, 2**25)))
+    programs = [report.program("tiny", "msa", recorded, tmp_path),
+                report.program("counting", "rcgc", counting, tmp_path)]
+    replays = runs.Runs(tmp_path / "logs", 2, bench)
+    sections = dict(report.appendix(tables.Tables(programs, replays)))
+    assert [title[:4] for title in sections if title[0] == "A" and title[1] == "."] == [
+        "A.1 ", "A.2 ", "A.2 ", "A.5,", "A.7 ", "A.8 ", "A.9 ", "A.10", "A.11"]
+    for title, text in sections.items():
+        assert len(text.splitlines()) >= 4, title
+        assert re.search(r"\d", text.splitlines()[2]), title
+    shares = [line.split("|")[2:5] for line in sections["A.9 How OHEBS serves allocations"].splitlines()[2:]]
+    assert all(abs(sum(map(float, one)) - 1) < 0.0021 for one in shares)
+    # What the thesis found, for this memory: cutting in parallel beats cutting one by one.
+    mean = {unit: sum(one.mean for one in tables.Tables(programs, replays).times(unit, "msa", "a", "total"))
+            for unit in ("ohebs", "hbs", "hbs_reference")}
+    assert mean["ohebs"] < mean["hbs"] < mean["hbs_reference"]
+    run = replays.one(programs[0].trace, tables.thesis_setup("ohebs"))
+    assert len(run.calls) == CALLS
+
+
+def test_what_does_not_add_up_is_found(tmp_path: Path) -> None:
+    call = runs.Call("a", 8, 5, 30, 45, 15, 0, "d")
+    free = call._replace(kind="f", how="-")
+    good = {"alloc total": Row(45, 45.0, 45), "alloc answer": Row(15, 15.0, 15), "free total": Row(45, 45.0, 45),
+            "free answer": Row(15, 15.0, 15)}
+    runs.check(runs.Run([call, free], good, "replayed 3 calls: 1 allocations, 0 refused, 1 frees,"), "x")
+    for calls, times in (([call, call, free], good), ([call], good), ([call, free._replace(answer=20)], good),
+                         ([call, free], {})):
+        with pytest.raises(runs.ReportError):
+            runs.check(runs.Run(calls, times, "replayed 3 calls: 1 allocations, 0 refused, 1 frees,"), "x")
+    for rows in ([], [["a", ""]], [["a"]]):
+        with pytest.raises(runs.ReportError, match="no rows"):
+            tables.table(["x", "y"], rows)
+    with pytest.raises(runs.ReportError, match="not all"):
+        tables.ways(runs.Run([call, call._replace(how="x")]))
+    log = tmp_path / "log"
+    log.write_text("a 1 00000004 1 2 3 4 5\n")
+    with pytest.raises(runs.ReportError, match="log:1: not a line"):
+        runs.read_log(log)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (b"a 1 8\n", "nothing to report"), (b"a 1 8\na 2 8\n", "nothing to report"), (b"", "nothing to report"),
+    (b"a 1 8\na 1 8\n", "line 2: the block has been allocated already"), (b"z\n", "line 1: no such call"),
+    (b"a 1 8\nl 1 8 4\n", "nothing to report"), (b"a 1\n", "no such call"),
+    (b"a 99999999999 8\n", "the name is too large")])
+def test_calls_that_are_wrong(tmp_path: Path, text: bytes, message: str) -> None:
+    for name, data in (("x.calls", text), ("x.calls.gz", gzip.compress(text))):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(runs.ReportError, match=message):
+            report.program("x", "msa", tmp_path / name, tmp_path)
+    (tmp_path / "y.calls.gz").write_bytes(gzip.compress(b"a 1 8\n")[:-4])
+    with pytest.raises(runs.ReportError, match="y.calls.gz"):
+        report.program("y", "msa", tmp_path / "y.calls.gz", tmp_path)
+
+
+def test_an_exhausted_heap_is_reported(bench: Bench, tmp_path: Path) -> None:
+    """Requests that find no room are refused by the model and by the units, and counted."""
+    calls = tmp_path / "full.calls"
+    calls.write_text("".join(f"a {i} {12 << (i % 9)}\n" for i in range(1, 400)) +
+                     "".join(f"f {i}\n" for i in range(1, 400)))
+    trace = tmp_path / "full.txt"
+    runs.make_trace(calls, trace, heap=65536)
+    here = runs.arrivals(trace)
+    assert here.refused > 100 and here.longest_free_run == here.allocations - here.refused
+    for unit in ("hbs", "ohebs"):
+        run = runs.Runs(tmp_path / "logs", 1, bench).one(trace, runs.Setup(unit))
+        refused = int(re.search(r"(\d+) refused", run.message)[1])
+        assert refused >= here.refused if unit == "ohebs" else refused == here.refused
+        assert sum(call.how == "-" for call in run.of("a")) >= refused
+
+
+def test_programs_that_do_not_run(tmp_path: Path) -> None:
+    for name, command, begin, message in (
+            ("fails", ("lua5.4", "/no/such/file"), 1, "no call.*; the program: .*no/such/file"),
+            ("quiet", ("true",), 10**6, "no call")):
+        record.RECIPES[name] = record.Recipe(name, "msa", command, begin)
+        with pytest.raises(record.RecordError, match=message):
+            record.record(name, CALLS, tmp_path / "x.gz")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(record.RecordError, match="no_such_program is missing"):
+        record.RECIPES["missing"] = record.Recipe("missing", "msa", ("no_such_program",))
+        record.record("missing", CALLS, tmp_path / "x.gz")
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("I  4000,3\n L 1,4\nrubbish\n", "line 3: not lackey's"), (" L 1\n", "line 1: an address and a size"),
+    (" S 200000001a00,1\n", "a mark that marks.c does not make"), ("", "no call"), (" L 10,0\n", "no size"),
+    (" S 200000000000,1\n S 200000000109,1\n", "a mark that marks.c does not make")])
+def test_lackey_output_that_is_wrong(text: str, message: str) -> None:
+    run = subprocess.run([record.built("accesses")], input=text, text=True, capture_output=True, check=False)
+    assert run.returncode == 1 and message in run.stderr and run.stderr.count("\n") == 1, run.stderr
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
+    assert shutil.which("valgrind"), "tools/setup.sh hw"
+    for words, message in ((["--calls", "5"], "at least 100"), (["--only", "none"], "invalid choice"),
+                           (["--jobs", "0"], "at least 1")):
+        run = subprocess.run([sys.executable, "-B", HW / "report" / "report.py", *words], text=True,
+                             capture_output=True, check=False)
+        assert run.returncode == 2 and message in run.stderr
