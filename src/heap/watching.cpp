@@ -6,11 +6,13 @@
 #include "heap/registry.hpp"
 #include "heap/signals.hpp"
 #include "heap/walk.hpp"
+#include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "observe/statistics.hpp"
 #include "os/os.hpp"
 #include "span/choices.hpp"
+#include "span/purge_span.hpp"
 
 namespace coffer {
 
@@ -98,6 +100,33 @@ void add_heaps() {
   }
 }
 
+// What is known of a span without its owner: blocks on the list of a hot one count as live.
+SpanFigures figures_of(const Span* span, bool mixed) {
+  const u64 held = span_bytes(span);
+  const Heap* owner = span->owner.load(relaxed);  // relaxed: heaps' records are never unmapped
+  const u64 free = mixed ? 0 : u64{known_free_blocks(span)};
+  const u64 capacity = span->capacity.get();
+  const u64 used = capacity > free ? capacity - free : 0;
+  const u64 absent = mixed ? MixedPool::unbacked_bytes(span) : unbacked_bytes(span);
+  return {.address = span_start(span),
+          .block_bytes = mixed ? 0 : u64{span->block_bytes.get()},
+          .state = static_cast<u64>(load_word(span, relaxed).state()),  // relaxed: a figure
+          .owner = owner != nullptr ? owner->index.get() : SpanFigures::kNoOwner,
+          .held = held,
+          .live = mixed ? MixedPool::live_bytes(span) : used * span->block_bytes.get(),
+          .resident = held > absent ? held - absent : 0};
+}
+
+void add_spans() {
+  for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans) return;
+    for_each_record(arena, index, [](const Span* span, SlotUse slot_use) {
+      if (slot_use == SlotUse::large) return;
+      g_watching.page.add_span(figures_of(span, slot_use == SlotUse::mixed));
+    });
+  });
+}
+
 // Whether there is a page; a child of vfork, another process in the same memory, makes none.
 bool open_page() {
   Watching& w = g_watching;
@@ -117,6 +146,7 @@ void write_copy() {
   if (!try_statistics(w.statistics)) return;
   w.page.begin();
   add_heaps();
+  add_spans();
   const u64 end = os::monotonic_ns();
   w.page.write(w.statistics, w.allocated, start, end - start);
   const u64 rest = (end - start) * kRest;

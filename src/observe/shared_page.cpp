@@ -64,6 +64,49 @@ void remove_if_stale(const char* name, void* context) {
   os::remove_file(path.data());
 }
 
+void put_span(page::Span& cell, const SpanFigures& span) {
+  put(cell.address, span.address);
+  put(cell.block_bytes, span.block_bytes);
+  put(cell.state, span.state);
+  put(cell.owner, span.owner);
+  put(cell.held, span.held);
+  put(cell.live, span.live);
+  put(cell.resident, span.resident);
+}
+
+SpanFigures span_in(const page::Span& cell) {
+  // relaxed, all: the writer's own.
+  return {cell.address.load(relaxed), cell.block_bytes.load(relaxed), cell.state.load(relaxed),
+          cell.owner.load(relaxed),   cell.held.load(relaxed),        cell.live.load(relaxed),
+          cell.resident.load(relaxed)};
+}
+
+u64 free_bytes(const SpanFigures& span) { return span.held > span.live ? span.held - span.live : 0; }
+
+// The entries are a heap in the sense of data structures: none has less free than the one at half its number, so that
+// the first is the one that goes when a span with more comes. A walk that meets them in growing order then costs a
+// logarithm a span.
+void sift_up(page::Span* spans, usize at, const SpanFigures& span) {
+  while (at > 0) {
+    const SpanFigures above = span_in(spans[(at - 1) / 2]);
+    if (free_bytes(above) <= free_bytes(span)) break;
+    put_span(spans[at], above);
+    at = (at - 1) / 2;
+  }
+  put_span(spans[at], span);
+}
+
+void sift_down(page::Span* spans, usize used, const SpanFigures& span) {
+  usize at = 0;
+  for (usize next = 1; next < used; next = 2 * at + 1) {
+    if (next + 1 < used && free_bytes(span_in(spans[next + 1])) < free_bytes(span_in(spans[next]))) ++next;
+    if (free_bytes(span_in(spans[next])) >= free_bytes(span)) break;
+    put_span(spans[at], span_in(spans[next]));
+    at = next;
+  }
+  put_span(spans[at], span);
+}
+
 // Pages of processes that were killed, or ended by _exit: each page that is made removes some.
 void remove_stale(u32 number) {
   constexpr u32 kMostNames = 256;
@@ -167,6 +210,21 @@ void SharedPage::begin() {
   // seq_cst: `begin` is seen before any figure that comes after it; a reader looks at it again when it has read them.
   full_fence();
   put(copy.heaps_used, 0);
+  put(copy.span_entries, page::kSpanEntries);
+  put(copy.span_fields, sizeof(page::Span) / sizeof(u64));
+  put(copy.spans_used, 0);
+}
+
+void SharedPage::add_span(const SpanFigures& span) {
+  if (page_ == nullptr) return;
+  Copy& copy = next();
+  const u64 used = copy.spans_used.load(relaxed);
+  if (used < page::kSpanEntries) {
+    sift_up(copy.spans, used, span);
+    put(copy.spans_used, used + 1);
+  } else if (free_bytes(span) > free_bytes(span_in(copy.spans[0]))) {
+    sift_down(copy.spans, used, span);
+  }
 }
 
 void SharedPage::add_heap(u32 index, const HeapStatistics& statistics, u64 allocated_blocks) {

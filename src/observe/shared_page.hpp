@@ -3,7 +3,7 @@
 // a 64-bit number, but for the names in its header.
 //
 //   header    what this is, whose, and how large its parts are; written once, but for `turn` and `now`
-//   copy 0    figures, classes, heaps
+//   copy 0    figures, classes, heaps; spans
 //   copy 1    the same
 //
 // A writer fills the copy that is not the newest and then says that it is, so that there is a whole one at any time,
@@ -36,7 +36,6 @@ namespace coffer {
 // clang-format on
 
 namespace page {
-
 #define COFFER_PAGE_ENUMERATOR(name) name,
 enum Figure : u32 { COFFER_PAGE_FIGURES(COFFER_PAGE_ENUMERATOR) kFigures };
 namespace now {
@@ -48,6 +47,7 @@ inline constexpr u32 kVersion = 1;
 inline constexpr char kMagic[8] = {'C', 'O', 'F', 'F', 'E', 'R', 'P', 'G'};
 inline constexpr u32 kClassEntries = 128;
 inline constexpr u32 kHeapEntries = 256;  // of more heaps than this, the first ones are shown
+inline constexpr u32 kSpanEntries = 512;  // of more spans, those with most free bytes
 
 struct Header {
   char magic[8];
@@ -73,9 +73,11 @@ struct Header {
 struct Class {
   Atomic<u64> block_bytes, spans, held, live, bound, allocated_blocks;
 };
-
 struct Heap {
   Atomic<u64> index, attached, held, slack, mailed, allocated_blocks;
+};
+struct Span {
+  Atomic<u64> address, block_bytes, state, owner, held, live, resident;
 };
 
 struct Copy {
@@ -84,7 +86,9 @@ struct Copy {
   Atomic<u64> classes_used, heaps_used;  // entries
   Class classes[kClassEntries];
   Heap heaps[kHeapEntries];
-  Atomic<u64> end;  // as begin
+  Atomic<u64> end;  // as begin; written after the spans, too, which came later into the layout
+  Atomic<u64> span_entries, span_fields, spans_used;
+  Span spans[kSpanEntries];
 };
 
 struct Page {
@@ -97,6 +101,18 @@ inline constexpr usize kFileBytes = (sizeof(Page) + 4095) / 4096 * 4096;
 }  // namespace page
 
 struct Statistics;
+
+// One span, as the page shows it.
+struct SpanFigures {
+  static constexpr u64 kNoOwner = ~u64{0};
+  u64 address;
+  u64 block_bytes;  // 0: blocks of any size
+  u64 state;        // SpanState
+  u64 owner;        // its heap's index, or kNoOwner
+  u64 held;
+  u64 live;
+  u64 resident;
+};
 
 // What a process counts only while it is watched.
 struct Allocated {
@@ -131,6 +147,7 @@ class SharedPage {
   // In between: entries of the copy that is being written, for figures that statistics do not have.
   void begin();
   void add_heap(u32 index, const struct HeapStatistics& statistics, u64 allocated_blocks);
+  void add_span(const SpanFigures& span);
 
   const char* path() const { return path_; }
 

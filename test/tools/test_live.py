@@ -95,6 +95,12 @@ def test_figures_follow_the_program(shared: Program) -> None:
     (klass,) = [one for one in held["classes"] if one["block_bytes"] == 1024 and one["spans"]]
     assert klass["live"] >= 7 * MIB and klass["held"] >= klass["live"]
     assert any(heap["attached"] and heap["held"] >= 8 * MIB for heap in held["heaps"])
+    spans = [span for span in held["spans"] if span["block_bytes"] == 1024]
+    assert len(held["spans"]) == min(512, held["figures"]["spans"]) and "hot" in {span["state"] for span in spans}
+    assert 0 <= sum(span["live"] for span in spans) - klass["live"] <= 256 * 1024  # hot lists of other threads
+    assert all(span["live"] <= span["held"] and span["resident"] <= span["held"] for span in held["spans"])
+    owners = {heap["index"] for heap in held["heaps"]} | {None}
+    assert {span["owner"] for span in held["spans"]} <= owners
 
 
 def test_lines_come_by_the_second(shared: Program) -> None:
@@ -131,7 +137,12 @@ def test_one_source_for_all_forms() -> None:
     assert names("COFFER_PAGE_FIGURES") == page.FIGURES
     assert names("COFFER_PAGE_NOW") == page.NOW
     document = (Path(__file__).parents[2] / "docs/reference/shared-page.md").read_text()
-    assert all(f"`{name}`" in document for name in page.FIGURES + page.NOW + page.CLASS_FIELDS + page.HEAP_FIELDS)
+    assert all(f"`{name}`" in document for name in page.FIGURES + page.NOW + page.CLASS_FIELDS + page.HEAP_FIELDS
+               + page.SPAN_FIELDS + page.STATES)
+    fields = re.search(r"struct Span \{\n  Atomic<u64> ([^;]*);", header)[1].split(", ")
+    assert fields == page.SPAN_FIELDS
+    states = (Path(__file__).parents[2] / "src/span/remote_word.hpp").read_text()
+    assert re.findall(r"^  (\w+) = \d", states.split("enum class SpanState")[1], re.MULTILINE) == page.STATES
 
 
 def test_a_program_is_started_and_followed(tmp_path: Path) -> None:
@@ -319,6 +330,31 @@ def test_damage_is_named(tmp_path: Path, real_page: bytes, at: int, value: bytes
     (tmp_path / "page").write_bytes(real_page[:at] + value + real_page[at + len(value):])
     with pytest.raises(CofferError, match=message):
         read_file(tmp_path / "page")
+
+
+def test_spans_are_behind_the_end(tmp_path: Path, real_page: bytes) -> None:
+    """A page of a Coffer that had none is read, too; one whose spans do not fit is refused."""
+    copies, length = struct.unpack_from("<II", real_page, 16)
+    (turn,) = struct.unpack_from("<Q", real_page, 96)
+    with page.Page(write(tmp_path / "page", real_page)) as opened:
+        assert opened.read(patience=0).spans
+        end_at = opened.layout.end_at
+    at = copies + turn % 2 * length + end_at + 8
+    most, fields, _ = struct.unpack_from("<3Q", real_page, at)
+    assert most * fields * 8 + 24 + end_at + 8 <= length
+    for wrong in (struct.pack("<Q", most + 1), struct.pack("<Q", 1 << 63), struct.pack("<QQ", most, 3)):
+        with pytest.raises(CofferError, match="spans do not fit"):
+            read_file(write(tmp_path / "page", real_page[:at] + wrong + real_page[at + len(wrong):]))
+    short = bytearray(real_page)
+    short[20:24] = struct.pack("<I", end_at + 8)
+    place = copies + turn % 2 * (end_at + 8)
+    short[place:place + end_at + 8] = real_page[at - end_at - 8:at]
+    assert read_file(write(tmp_path / "page", bytes(short))).spans == []
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
 
 
 def test_no_content_breaks_the_reader(tmp_path: Path, real_page: bytes) -> None:

@@ -8,6 +8,7 @@ import signal
 import sys
 
 from coffer.live import page
+from coffer.live.figures import size
 from coffer.live.top import Sorted, Top
 from textual.widgets import Static, TabbedContent
 
@@ -48,6 +49,19 @@ async def drive(pid: int) -> None:
         heaps = app.query_one("#heap_table", Sorted)
         assert heaps.row_count >= 1 and "yes" in column(heaps, "thread")
         await pilot.press("3")
+        await pilot.pause(0.3)
+        spans = app.query_one("#span_table", Sorted)
+        assert app.query_one(TabbedContent).active == "spans" and spans.row_count > 10
+        assert spans.row_count == len(app.span_entries) == app.reading.figures["spans"]
+        assert f"{spans.row_count} of {spans.row_count} spans" in text_of(app, "#span_title")
+        states = column(spans, "state")
+        assert set(states) <= set(page.STATES) and "hot" in states
+        assert "1.0K" in column(spans, "block") and {"0", "1"} & set(column(spans, "heap"))
+        free = [max(0, one["held"] - one["live"]) for one in app.span_entries]
+        assert free and column(spans, "free")[0] == size(max(free))
+        await pilot.press("s")
+        assert spans.sorted_by == "used"
+        await pilot.press("4")
         await pilot.pause(0.3)
         assert "peak_held" in text_of(app, "#figures")
         await pilot.press("s", "r")  # nothing to sort here, and no harm

@@ -85,6 +85,17 @@ FRESH_TEST(Watching, ThePageShowsWhatStatisticsSay) {
   EXPECT_EQ(view.newest().classes_used.load(relaxed), kClasses);
   ASSERT_EQ(view.newest().heaps_used.load(relaxed), 1u);
   EXPECT_EQ(view.newest().heaps[0].held.load(relaxed), held_by(t_heap));
+  ASSERT_EQ(view.newest().spans_used.load(relaxed), statistics.spans);
+  u64 spans_held = 0;
+  u64 owned = 0;
+  for (u64 i = 0; i < statistics.spans; ++i) {
+    const page::Span& span = view.newest().spans[i];
+    spans_held += span.held.load(relaxed);
+    if (span.owner.load(relaxed) == t_heap->index.get()) owned += span.held.load(relaxed);
+    EXPECT_LE(span.live.load(relaxed), span.held.load(relaxed));
+  }
+  EXPECT_EQ(spans_held, statistics.held - statistics.large);
+  EXPECT_EQ(owned, held_by(t_heap));
   EXPECT_EQ(check_everything(), 0u);
   give_many(blocks);
   give(large);

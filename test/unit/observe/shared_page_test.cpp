@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,40 @@ FRESH_TEST(SharedPage, MoreHeapsThanEntriesAreLeftOut) {
   EXPECT_EQ(copy.heaps_used.load(relaxed), page::kHeapEntries);
   EXPECT_EQ(copy.heaps[page::kHeapEntries - 1].index.load(relaxed), page::kHeapEntries - 1);
   page.close();
+}
+
+// In whatever order they come: of more spans than entries, those with most free bytes stay.
+FRESH_TEST(SharedPage, OfMoreSpansThanEntriesThoseWithMostFreeAreShown) {
+  constexpr u64 kSpans = 3 * page::kSpanEntries;
+  for (const u64 step : {u64{1}, kSpans - 1, u64{719}}) {  // growing, falling, mixed; each prime to their number
+    SharedPage page;
+    ASSERT_TRUE(page.open(0));
+    page.begin();
+    u64 free = 0;
+    for (u64 i = 0; i < kSpans; ++i) {
+      free = (free + step) % kSpans;
+      page.add_span({4096 + free, 64, 1, 2, 9000, 9000 - free, 5});
+      if (i == 2) {
+        EXPECT_EQ(view_of(read_page(page.path())).copies[1].spans_used.load(relaxed), 3u);
+      }
+    }
+    page.write({}, {}, 0, 0);
+    const std::vector<u64> words = read_page(page.path());
+    const page::Copy& copy = view_of(words).copies[1];
+    EXPECT_EQ(copy.span_entries.load(relaxed), page::kSpanEntries);
+    EXPECT_EQ(copy.span_fields.load(relaxed), sizeof(page::Span) / sizeof(u64));
+    ASSERT_EQ(copy.spans_used.load(relaxed), page::kSpanEntries);
+    std::set<u64> shown;
+    for (const page::Span& span : copy.spans) {
+      const u64 its = span.address.load(relaxed) - 4096;
+      EXPECT_EQ(span.live.load(relaxed), 9000 - its);
+      EXPECT_EQ(span.owner.load(relaxed), 2u);
+      shown.insert(its);
+    }
+    EXPECT_EQ(shown.size(), page::kSpanEntries) << "none twice";
+    EXPECT_EQ(*shown.begin(), kSpans - page::kSpanEntries) << step;
+    page.close();
+  }
 }
 
 FRESH_TEST(SharedPage, WhatNeedsNoWalkIsWrittenWhenItChanged) {

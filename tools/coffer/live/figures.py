@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from coffer.live.page import Reading
+from coffer.live.page import NO_OWNER, STATES, Reading
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,10 @@ def number(value: float) -> str:
     raise AssertionError
 
 
+def state_of(span: dict[str, int]) -> str:
+    return STATES[span["state"]] if span["state"] < len(STATES) else "?"
+
+
 COLUMNS = [("live", 7), ("held", 7), ("resident", 9), ("bound", 7), ("alloc/s", 8), ("blocks/s", 9), ("purged/s", 9),
            ("purges/s", 9), ("age", 6)]
 HEADING = "".join(name.rjust(width) for name, width in COLUMNS)
@@ -79,6 +83,8 @@ def as_json(reading: Reading, rates: Rates) -> dict[str, Any]:
                   "purged_bytes": rates.purged_bytes},
         "classes": reading.classes,
         "heaps": reading.heaps,
+        "spans": [{**one, "state": state_of(one), "owner": None if one["owner"] == NO_OWNER else one["owner"]}
+                  for one in reading.spans],
     }
 
 

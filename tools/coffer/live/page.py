@@ -31,6 +31,9 @@ FIGURES = ["taken_ns", "walk_ns", "live", "held", "resident", "free_resident", "
            "purged_bytes", "allocated_blocks", "allocated_bytes", "large_allocated_blocks", "large_allocated_bytes"]
 CLASS_FIELDS = ["block_bytes", "spans", "held", "live", "bound", "allocated_blocks"]
 HEAP_FIELDS = ["index", "attached", "held", "slack", "mailed", "allocated_blocks"]
+SPAN_FIELDS = ["address", "block_bytes", "state", "owner", "held", "live", "resident"]
+STATES = ["free", "hot", "floating", "reusable", "claimed", "shared", "listed", "returning", "mixed"]
+NO_OWNER = (1 << 64) - 1
 
 DIRECTORIES = ["/dev/shm", "/run/user/{user}", "/tmp"]
 
@@ -54,6 +57,7 @@ class Reading:
     figures: dict[str, int]
     classes: list[dict[str, int]]
     heaps: list[dict[str, int]]
+    spans: list[dict[str, int]]  # those with most free bytes, in no order
     age: float  # seconds since the walk over the spans, from which live and all but `now` come
 
     @property
@@ -87,6 +91,17 @@ class Layout:
     @property
     def end_at(self) -> int:
         return self.heaps_at + WORD * self.heap_entries * self.heap_fields
+
+    def spans_in(self, data: bytes, copy: int) -> list[dict[str, int]]:
+        """What lies behind `end`; a process of an earlier Coffer has nothing there."""
+        at = copy + self.end_at + WORD
+        room = (copy + self.copy_bytes - at) // WORD - 3
+        if room < 0:
+            return []
+        most, fields, used = words(data, at, 3)
+        if fields < len(SPAN_FIELDS) or most * fields > room:
+            raise PageError("the page is damaged: its spans do not fit")
+        return entries(data, at + 3 * WORD, used, most, fields, SPAN_FIELDS)
 
     def check(self, length: int) -> None:
         # The counts first: what is checked with them must not be astronomical.
@@ -181,9 +196,10 @@ class Page:
         classes = entries(data, at + layout.classes_at, classes_used, layout.class_entries, layout.class_fields,
                           CLASS_FIELDS)
         heaps = entries(data, at + layout.heaps_at, heaps_used, layout.heap_entries, layout.heap_fields, HEAP_FIELDS)
+        spans = layout.spans_in(data, at)
         now = dict(zip(NOW, words(data, HEADER.size, len(NOW))))
         age = max(0.0, (time.monotonic_ns() - figures["taken_ns"]) / 1e9)
-        return Reading(self.process, self.program, self.refresh_signal, now, figures, classes, heaps, age)
+        return Reading(self.process, self.program, self.refresh_signal, now, figures, classes, heaps, spans, age)
 
     def read(self, patience: float = 2.0) -> Reading:
         deadline = time.monotonic() + patience

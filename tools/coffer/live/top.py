@@ -13,12 +13,12 @@ from textual.widgets import DataTable, Footer, Sparkline, Static, TabbedContent,
 
 from coffer.errors import CofferError
 from coffer.live import page
-from coffer.live.figures import Rates, number, rates_between, size
+from coffer.live.figures import Rates, number, rates_between, size, state_of
 
 HISTORY = 120
 
 # Title, how it is written, what it is of an entry.
-Column = tuple[str, Callable[[float], str], Callable[[dict[str, Any]], float]]
+Column = tuple[str, Callable[[Any], str], Callable[[dict[str, Any]], Any]]
 
 
 def percent(value: float) -> str:
@@ -44,6 +44,18 @@ HEAP_COLUMNS: list[Column] = [
     ("mailed", size, lambda entry: entry["mailed"]),
     ("blocks", number, lambda entry: entry["allocated_blocks"]),
     ("blocks/s", number, lambda entry: entry["rate"]),
+]
+SPAN_COLUMNS: list[Column] = [
+    ("address", lambda value: f"{value:x}", lambda entry: entry["address"]),
+    ("block", lambda value: size(value) if value else "any", lambda entry: entry["block_bytes"]),
+    ("state", str, state_of),
+    ("heap", lambda value: f"{value:.0f}" if value >= 0 else "-",
+     lambda entry: -1 if entry["owner"] == page.NO_OWNER else entry["owner"]),
+    ("held", size, lambda entry: entry["held"]),
+    ("live", size, lambda entry: entry["live"]),
+    ("free", size, lambda entry: max(0, entry["held"] - entry["live"])),
+    ("used", percent, lambda entry: 100 * entry["live"] / entry["held"] if entry["held"] else 0),
+    ("resident", size, lambda entry: entry["resident"]),
 ]
 MEMORY = ["live", "held", "resident", "free_resident", "bound", "limit", "committed", "reserved", "metadata", "large",
           "large_blocks", "peak_held", "spans", "chunks", "mixed_spans", "mixed_held", "mixed_live", "mixed_resident",
@@ -100,13 +112,15 @@ class Top(App[None]):
     TabbedContent { height: 1fr; }
     ContentSwitcher { height: 1fr; }
     DataTable { height: 1fr; }
+    #span_title { height: 1; padding: 0 1; }
     """
     TITLE = "coffer top"
     BINDINGS: ClassVar[list[Any]] = [
         Binding("q", "quit", "quit"),
         Binding("1", "tab('classes')", "classes"),
         Binding("2", "tab('heaps')", "heaps"),
-        Binding("3", "tab('memory')", "memory"),
+        Binding("3", "tab('spans')", "spans"),
+        Binding("4", "tab('memory')", "memory"),
         Binding("s,greater_than_sign", "column(1)", "sort by next"),
         Binding("S,less_than_sign", "column(-1)", "by previous"),
         Binding("r", "reverse", "reverse"),
@@ -122,6 +136,7 @@ class Top(App[None]):
         self.reading: page.Reading | None = None
         self.class_entries: list[dict[str, Any]] = []
         self.heap_entries: list[dict[str, Any]] = []
+        self.span_entries: list[dict[str, Any]] = []
         self.history: list[float] = [0.0] * HISTORY
         self.paused = False
         self.ended = False
@@ -135,6 +150,9 @@ class Top(App[None]):
                 yield Sorted(CLASS_COLUMNS, "held", id="class_table")
             with TabPane("Heaps", id="heaps"):
                 yield Sorted(HEAP_COLUMNS, "held", id="heap_table")
+            with TabPane("Spans", id="spans"):
+                yield Static(id="span_title")
+                yield Sorted(SPAN_COLUMNS, "free", id="span_table")
             with TabPane("Memory", id="memory"):
                 yield Static(id="figures")
         yield Footer()
@@ -161,6 +179,7 @@ class Top(App[None]):
         self.class_entries = self.with_rates(reading.classes, self.before.classes if self.before else [], "block_bytes")
         self.class_entries = [entry for entry in self.class_entries if entry["spans"] or entry["allocated_blocks"]]
         self.heap_entries = self.with_rates(reading.heaps, self.before.heaps if self.before else [], "index")
+        self.span_entries = reading.spans
         self.show_all(rates)
 
     def with_rates(self, entries: list[dict[str, int]], before: list[dict[str, int]], key: str) -> list[dict[str, Any]]:
@@ -182,8 +201,7 @@ class Top(App[None]):
     def show_all(self, rates: Rates) -> None:
         self.show_summary(rates)
         self.query_one("#history", Sparkline).data = self.history
-        self.query_one("#class_table", Sorted).show(self.class_entries)
-        self.query_one("#heap_table", Sorted).show(self.heap_entries)
+        self.fill_table()
         self.show_memory()
 
     def bar(self, name: str, value: int, most: int, colour: str) -> Text:
@@ -221,12 +239,20 @@ class Top(App[None]):
     # --- Keys. ---
 
     def active_table(self) -> Sorted | None:
-        return {"classes": self.query_one("#class_table", Sorted),
-                "heaps": self.query_one("#heap_table", Sorted)}.get(self.query_one(TabbedContent).active)
+        name = {"classes": "#class_table", "heaps": "#heap_table", "spans": "#span_table"}.get(
+            self.query_one(TabbedContent).active)
+        return self.query_one(name, Sorted) if name else None
 
-    def fill_tables(self) -> None:
-        self.query_one("#class_table", Sorted).show(self.class_entries)
-        self.query_one("#heap_table", Sorted).show(self.heap_entries)
+    def fill_table(self) -> None:
+        """The one that is seen; the others when they are."""
+        table = self.active_table()
+        if table is None or self.reading is None:
+            return
+        table.show({"class_table": self.class_entries, "heap_table": self.heap_entries,
+                    "span_table": self.span_entries}[table.id or ""])
+        spans, held = self.reading.figures["spans"], sum(one["held"] for one in self.span_entries)
+        shown = f"{len(self.span_entries)} of {spans} spans, those with most free: {size(held)} held"
+        self.query_one("#span_title", Static).update(shown)
 
     def action_tab(self, name: str) -> None:
         self.query_one(TabbedContent).active = name
@@ -234,17 +260,20 @@ class Top(App[None]):
         if table is not None:
             table.focus()
 
+    def on_tabbed_content_tab_activated(self, _: TabbedContent.TabActivated) -> None:
+        self.fill_table()
+
     def action_column(self, step: int) -> None:
         table = self.active_table()
         if table is not None:
             table.next_column(step)
-            self.fill_tables()
+            self.fill_table()
 
     def action_reverse(self) -> None:
         table = self.active_table()
         if table is not None:
             table.sort_by(table.sorted_by)
-            self.fill_tables()
+            self.fill_table()
 
     def action_pause(self) -> None:
         self.paused = not self.paused
@@ -254,4 +283,4 @@ class Top(App[None]):
         table = event.data_table
         if isinstance(table, Sorted) and event.column_key.value is not None:
             table.sort_by(event.column_key.value)
-            self.fill_tables()
+            self.fill_table()
