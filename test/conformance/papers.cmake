@@ -15,7 +15,6 @@ set(papers_leave_out
   "seccomp[.]every_madvise_.*"
   "seccomp[.]every_(mremap|munmap|membarrier|getrandom|prctl)_fails"
   "contract[.](all_usable_bytes_are_writable|free_keeps_errno|calloc_is_zero_after_dirty_reuse)"
-  "threads[.]blocks_freed_while_their_owner_dies"
   "locked[.].*_with_limit"
   "threads[.]huge_pages_always"
   "limits[.]overcommit_refused")

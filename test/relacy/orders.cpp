@@ -4,7 +4,18 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/base.hpp"
+#include "os/os.hpp"
+
 namespace coffer {
+
+void assertion_failed(const char* file, int line, const char* what) {
+  rl::ctx().fail_test(what, rl::test_result_user_assert_failed,
+                      rl::debug_info("assertion", file, static_cast<unsigned>(line)));
+  std::abort();
+}
+
+void os::yield() { rl::yield(1, RL_INFO); }
 
 namespace {
 

@@ -33,6 +33,9 @@ enum class Role { load, store, both, failure };
 // The order that Relacy is told: `order`, noted as used here, or a weaker one if this run asks for that.
 rl::memory_order as_asked(std::memory_order order, Role role, Place at);
 
+// Globals of the code that are made before the first simulation, and end after the last, have no cells then.
+inline bool g_simulating = false;
+
 // FILE:LINE:s or :f (the order of a failing CAS) and the order to have there; FILE without folders.
 void weaken(const char* place_and_order);
 // Prints every place with an order above relaxed that was passed, a line each: FILE:LINE:s ORDER FUNCTION.

@@ -16,7 +16,12 @@ import sys
 
 ITERATIONS = 50_000
 # "FILE FUNCTION ORDER": why no test fails without it.
-REASONS: dict[str, str] = {}
+REASONS: dict[str, str] = {
+    # A fork that took `starting` just after the start lets it go again; whoever takes it next must see the start. He
+    # does without this order, for Relacy: there a store by the thread that made the exchange before it passes on what
+    # that exchange had read, which C++20's release sequences no longer do.
+    "process.cpp prepare release": "Relacy lets a thread's store follow its exchange in a release sequence",
+}
 
 
 def run(program: str, *options: str) -> tuple[int, str]:
@@ -44,11 +49,13 @@ def main() -> int:
         return 1
     missed = 0
     used = set()
+    names = set()
     for place, order, function in places:
         for weak in weaker(order, arguments.every):
             status, output = run(arguments.program, "--weaken", f"{place}={weak}")
             found = re.search(r"^(.*\S) {2,}(?!holds)(\S.*)$", output, flags=re.MULTILINE)
             name = f"{place.split(':')[0]} {re.sub(r'.*::(?=[A-Za-z_]+[(])|[(].*', '', function)} {order}"
+            names.add(name)
             if status == 1 and found:
                 verdict = f"{found.group(1)}: {found.group(2).lower()}"
             elif name in REASONS:
@@ -58,7 +65,7 @@ def main() -> int:
                 verdict = "MISSED"
                 missed += 1
             print(f"{name} at {place}, as {weak}: {verdict}", flush=True)
-    for name in sorted(REASONS.keys() - used):
+    for name in sorted((REASONS.keys() & names) - used):
         print(f"relacy: the reason for {name!r} is for nothing")
         missed += 1
     print(f"relacy: {len(places)} orders, {missed} complaints")

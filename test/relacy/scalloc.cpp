@@ -2,23 +2,13 @@
 // The code is the library's own, front_end.cpp and span.cpp whole; see double/ for what stands below it.
 //
 //   scalloc_relacy [--weaken FILE:LINE:s=ORDER] [ITERATIONS]   exit status 1: some test found an error
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <new>
-#include <ostream>
 
-#include "orders.hpp"
 #include "papers/scalloc/front_end.hpp"
 #include "papers/scalloc/treiber_stack.hpp"
+#include "simulate.hpp"
 
 namespace coffer {
-
-void assertion_failed(const char* file, int line, const char* what) {
-  rl::ctx().fail_test(what, rl::test_result_user_assert_failed,
-                      rl::debug_info("assertion", file, static_cast<unsigned>(line)));
-  std::abort();
-}
 
 namespace scalloc {
 namespace {
@@ -80,20 +70,12 @@ struct World {
     parameters.reusability = reusability;
     front_end.start(&pool, parameters);
     for (u32 i = 0; i < 2; ++i) {
-      Lab* made = new (g_lab_memory[i]) Lab();
-      made->lock.begin();
-      made->reusable[1].lock().begin();
+      new (g_lab_memory[i]) Lab();
       begin(i, 1);
     }
-    registry.begin();
   }
   ~World() {
-    registry.end();
-    for (u32 i = 0; i < 2; ++i) {
-      lab(i)->lock.end();
-      lab(i)->reusable[1].lock().end();
-      lab(i)->~Lab();
-    }
+    for (u32 i = 0; i < 2; ++i) lab(i)->~Lab();
     for (u32 i = 0; i < kBlocks; ++i) span()->block(i)->~Block();
     span()->~Span();
   }
@@ -133,13 +115,6 @@ struct World {
   SpinLock registry;  // under which threads end and begin
   int live = 0;       // simulated threads run one at a time
 };
-
-// Lets others run until `done`, but not for ever: the random schedules that matter here are those in which a thread
-// comes late. What is looked at is read relaxed, and orders nothing.
-template <class Done>
-void wait_a_little(Done&& done) {
-  for (int i = 0; i < 40 && !done(); ++i) rl::yield(1, RL_INFO);
-}
 
 template <class Test, int kThreads>
 struct WorldTest : rl::test_suite<Test, kThreads> {
@@ -238,39 +213,19 @@ struct SharedAdoptionTest : WorldTest<SharedAdoptionTest<kAgain>, 4> {
   }
 };
 
-template <class Test>
-bool run(const char* name, rl::iteration_t iterations) {
-  std::ostream output(nullptr);  // what Relacy says of each step is for a debugger's eyes
-  rl::test_params params;
-  params.iteration_count = iterations;
-  params.output_stream = &output;
-  params.progress_stream = &output;
-  const bool passed = rl::simulate<Test>(params);
-  std::printf("%-20s %s\n", name, passed ? "holds" : rl::test_result_str(params.test_result));
-  return passed;
-}
-
 }  // namespace
 }  // namespace scalloc
 }  // namespace coffer
 
 int main(int count, char** arguments) {
   using namespace coffer::scalloc;
-  rl::iteration_t iterations = 20'000;
-  for (int i = 1; i < count; ++i) {
-    if (std::strcmp(arguments[i], "--weaken") == 0 && i + 1 < count) {
-      coffer::weaken(arguments[++i]);
-    } else {
-      iterations = static_cast<rl::iteration_t>(std::atoll(arguments[i]));
-    }
-  }
-  if (iterations == 0) return 2;
-  const bool passed = run<StackTest>("stack", iterations) && run<LastFreesTest<0>>("last frees", iterations) &&
-                      run<LastFreesTest<80>>("last frees, 80 %", iterations) &&
-                      run<RetireTest<0>>("retire", iterations) && run<RetireTest<80>>("retire, 80 %", iterations) &&
-                      run<AdoptionTest>("adoption", iterations) &&
-                      run<SharedAdoptionTest<false>>("shared adoption", iterations) &&
-                      run<SharedAdoptionTest<true>>("the same, LAB again", iterations);
-  coffer::print_places();
-  return passed ? 0 : 1;
+  using coffer::simulate;
+  return coffer::run_program(count, arguments, [](rl::iteration_t iterations) {
+    return simulate<StackTest>("stack", iterations) && simulate<LastFreesTest<0>>("last frees", iterations) &&
+           simulate<LastFreesTest<80>>("last frees, 80 %", iterations) &&
+           simulate<RetireTest<0>>("retire", iterations) && simulate<RetireTest<80>>("retire, 80 %", iterations) &&
+           simulate<AdoptionTest>("adoption", iterations) &&
+           simulate<SharedAdoptionTest<false>>("shared adoption", iterations) &&
+           simulate<SharedAdoptionTest<true>>("the same, LAB again", iterations);
+  });
 }

@@ -148,8 +148,8 @@ void Heaps::put(Heap& to, Superblock* superblock) {
   const usize k_blocks = usize{settings_.k} * superblock->capacity;
   if (k_blocks > its.k_blocks) its.k_blocks = k_blocks;
   its.groups.insert(superblock, settings_.empty_log2);
-  // release: pairs with the acquire in deallocate, for the record of the heap may be new to whoever frees.
-  superblock->owner.store(&to, release);
+  // relaxed: see deallocate.
+  superblock->owner.store(&to, relaxed);
 }
 
 void Heaps::take_out(Heap& from, Superblock* superblock) {
@@ -184,10 +184,13 @@ Superblock* Heaps::pass_on(Superblock* superblock) {
 
 void Heaps::deallocate(void* data) {
   auto* superblock = papers::superblock_of<Superblock>(papers::word_before(data));
-  Heap* owner = superblock->owner.load(acquire);  // acquire, here and below: pairs with the release in put
+  // relaxed, both: whoever wrote what is read here held the lock of the heap that it names, and that lock is taken
+  // before anything else of the heap is looked at. So even a heap that is new to this thread is whole; and under the
+  // right lock the second load is the latest, for the owner changes under that lock only.
+  Heap* owner = superblock->owner.load(relaxed);
   for (;;) {
     owner->lock.lock();
-    Heap* now = superblock->owner.load(acquire);
+    Heap* now = superblock->owner.load(relaxed);
     if (COFFER_LIKELY(now == owner)) break;
     owner->lock.unlock();
     owner = now;

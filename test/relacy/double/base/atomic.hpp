@@ -16,19 +16,19 @@ inline constexpr std::memory_order acq_rel = std::memory_order_acq_rel;
 inline constexpr std::memory_order seq_cst = std::memory_order_seq_cst;
 
 // Relacy's cells live in a simulation; those that are constants of the program (a span without blocks) are never
-// touched.
+// touched, and globals get theirs anew in each (Fresh in simulate.hpp).
 template <class Value, class Cell>
 class Simulated {
  public:
   constexpr Simulated() : dead_(0) {
-    if (!std::is_constant_evaluated()) begin();
+    if (!std::is_constant_evaluated() && g_simulating) begin();
   }
   template <class T>
   constexpr explicit Simulated(T value) : dead_(0) {
-    if (!std::is_constant_evaluated()) begin(value);
+    if (!std::is_constant_evaluated() && g_simulating) begin(value);
   }
   constexpr ~Simulated() {
-    if (alive_) cell_.~Cell();
+    if (alive_ && g_simulating) cell_.~Cell();
   }
   Simulated(const Simulated&) = delete;
   Simulated& operator=(const Simulated&) = delete;
@@ -93,6 +93,27 @@ class Owned {
  private:
   Simulated<T, rl::atomic<T>> cell_;
 };
+
+// A field that the code has plain: whoever touches it must be ordered with whoever wrote it, or Relacy reports a race.
+template <class T>
+class Plain {
+ public:
+  constexpr Plain() = default;
+  constexpr explicit Plain(T value) : cell_(value) {}
+  operator T() const { return cell_.cell()(RL_INFO).load(); }
+  T operator->() const { return *this; }
+  Plain& operator=(T value) {
+    cell_.cell()(RL_INFO).store(value);
+    return *this;
+  }
+
+ private:
+  Simulated<T, rl::var<T>> cell_;
+};
+
+// What tells threads apart: simulated ones are all of one thread of the system. CMakeLists.txt puts it in place of the
+// address of t_lock_identity.
+inline uptr simulated_identity() { return rl::thread_index() + uptr{1}; }
 
 namespace scalloc {
 struct Block;
