@@ -26,13 +26,15 @@ sys.path[:0] = [str(TOP / "bench")]
 
 from coffer_bench import processes
 from coffer_bench.allocators import Allocator, BenchError, describe, find, machine_facts
+from coffer_bench.errors import Unavailable
+from coffer_bench.programs.base import INPUTS, directory, find_program
 from coffer_bench.suite import pairs, parse_suite, read_suite, scaled
 from coffer_bench.tables import format_table
 from coffer_bench.workload import Settings
 
 # The paper's names for the programs of suite.json. Those of Wilson and Johnstone's that are not free software are
-# programs of the same kind.
-SINGLE = {"espresso": "logic minimiser", "LRUsim": "LRU stack", "p2c": "Pascal to C"}
+# programs of the same kind; Ghostscript is itself, from Debian.
+SINGLE = {"espresso": "logic minimiser", "Ghostscript": "", "LRUsim": "LRU stack", "p2c": "Pascal to C"}
 SEVERAL = {"threadtest": "threadtest 8", "shbench": "shbench 8-100", "Larson": "larson 10-100",
            "BEMengine": "boundary elements", "Barnes-Hut": "Barnes-Hut"}
 FALSE_SHARING = {"active-false": "active-false", "passive-false": "passive-false"}
@@ -61,12 +63,27 @@ class Recipe:
 
     def run(self, allocator: Allocator, program: str, threads: int = 0) -> tuple[Results, str]:
         """What the program printed, and what was written to stderr."""
+        if program == "Ghostscript":
+            return self.run_ghostscript(allocator)
         entry = next(one for one in read_suite() if one["name"] == PROGRAMS[program])
         arguments = {**scaled(entry, self.settings), **({"threads": threads} if threads else {})}
         command = [str(self.settings.bench_dir / entry["program"]), *pairs(arguments)]
         outcome = processes.execute(command, allocator.environment(), timeout=self.settings.timeout,
                                     name=allocator.name)
         return parse_suite(outcome.stdout.decode()), outcome.stderr.decode()
+
+    def run_ghostscript(self, allocator: Allocator) -> tuple[Results, str]:
+        """Four pages to the printer that is none; an operation is a page. Fewer dots where the programs shrink."""
+        dots = max(40, round(200 * min(1.0, self.settings.scale) ** 0.5))
+        with directory() as work:
+            command = [find_program("gs", "ghostscript"), "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=ppmraw",
+                       f"-r{dots}", "-o", "page%d.ppm", str(INPUTS / "picture.ps")]
+            outcome = processes.execute(command, allocator.program_environment(work), timeout=self.settings.timeout,
+                                        cwd=work, name=allocator.name)
+            pages = len(list(work.glob("page*.ppm")))
+        if pages != 4:
+            raise BenchError(f"Ghostscript under {allocator.name}: {pages} pages, not 4")
+        return {"wall_ns": str(outcome.wall_ns), "operations": "4"}, outcome.stderr.decode()
 
     def medians(self, rows: Sequence[tuple[str, str, int, str]], allocators: Sequence[Allocator]) -> Table:
         """Nanoseconds of wall time an operation, by row and allocator. A row: name, program, threads, and the key of
@@ -116,6 +133,16 @@ def counted(recipe: Recipe, program: str, threads: int, options: str = "") -> di
     return counts
 
 
+def single() -> list[str]:
+    """The programs of one thread that are here."""
+    try:
+        find_program("gs", "ghostscript")
+    except Unavailable as missing:
+        print(f"left out: {missing}")
+        return [name for name in SINGLE if name != "Ghostscript"]
+    return list(SINGLE)
+
+
 def processors() -> int:
     return len(os.sched_getaffinity(0))
 
@@ -128,7 +155,8 @@ def thread_counts() -> list[int]:
 def table2(recipe: Recipe) -> Table:
     """Times on one processor; the change is against the C library's allocator, which stands for Solaris's."""
     # Without Larson, as in the paper.
-    rows = [(name, name, 0 if name in SINGLE else 1, "") for name in PROGRAMS if name != "Larson"]
+    several = [name for name in SEVERAL | FALSE_SHARING if name != "Larson"]
+    rows = [*((name, name, 0, "") for name in single()), *((name, name, 1, "") for name in several)]
     times = recipe.medians(rows, recipe.allocators)
     table: Table = {}
     for name, row in times.items():
@@ -155,7 +183,7 @@ def table4(recipe: Recipe) -> Table:
     """U is of blocks, as Hoard counts them: what requests lose inside of blocks is not in A/U. The paper's U is of
     requests."""
     table = {}
-    for name in SINGLE | SEVERAL:
+    for name in [*single(), *SEVERAL]:
         for label, options in ASSIGNED.items():
             if name in SINGLE and label:
                 continue
