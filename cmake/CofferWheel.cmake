@@ -10,12 +10,14 @@ endif()
 # A wheel has no symbolic links: one file, of the name that is preloaded.
 install(PROGRAMS ${tree}/lib/libcoffer.so.${PROJECT_VERSION} DESTINATION ${coffer_box}/lib RENAME libcoffer.so
   COMPONENT wheel)
-foreach(library coffer_record coffer_record_malloc hoard scalloc cif)
+foreach(library hoard scalloc cif)
   install(PROGRAMS ${tree}/lib/lib${library}.so DESTINATION ${coffer_box}/lib COMPONENT wheel)
 endforeach()
-foreach(program record replay_plan replay_play trace survey spread simulate libcoffer_trace.so)
-  install(PROGRAMS ${tree}/libexec/coffer/${program} DESTINATION ${coffer_box}/libexec/coffer COMPONENT wheel)
-endforeach()
+# Every recorder and every program that there is; a test names them.
+install(DIRECTORY ${tree}/lib/ DESTINATION ${coffer_box}/lib COMPONENT wheel USE_SOURCE_PERMISSIONS
+  FILES_MATCHING PATTERN "libcoffer_record*.so" PATTERN "variants" EXCLUDE)
+install(DIRECTORY ${tree}/libexec/coffer DESTINATION ${coffer_box}/libexec COMPONENT wheel USE_SOURCE_PERMISSIONS
+  PATTERN "trace_sample" EXCLUDE)
 install(FILES ${tree}/version DESTINATION ${coffer_box} COMPONENT wheel)
 install(DIRECTORY ${tree}/share/man ${tree}/share/bash-completion ${tree}/share/zsh ${tree}/share/fish
   DESTINATION ${SKBUILD_DATA_DIR}/share COMPONENT wheel)

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PROGRAMS = ["record", "replay_plan", "replay_play", "trace", "survey", "spread", "simulate", "libcoffer_trace.so"]
-LIBRARIES = ["libcoffer_record.so", "libcoffer_record_malloc.so", "libhoard.so", "libscalloc.so", "libcif.so"]
+PAPERS = ["libhoard.so", "libscalloc.so", "libcif.so"]
+TESTS_ONLY = {"trace_sample"}
 SHARED = ["man", "bash-completion", "zsh", "fish"]
 # Of packages, what nobody runs.
 LEFT_OUT = re.compile(r"(^|/)(tests?|include|src)/|\.(pyx|pxd|pxi|h|hpp|a)$|^\.\./")
@@ -78,10 +78,12 @@ def install_command(build: Path, libraries: Path, target: Target) -> None:
     for source, name in needed_files():
         target.copy(source, packages / "needed" / name, 0o755 if ".so" in source.name else 0o644)
     box = packages / "coffer" / "box"
-    for name in PROGRAMS:
-        target.copy(build / "libexec" / "coffer" / name, box / "libexec" / "coffer" / name, 0o755)
-    for name in LIBRARIES:
-        target.copy(build / "lib" / name, box / "lib" / name, 0o755)
+    programs = build / "libexec" / "coffer"
+    for program in sorted(programs.rglob("*")):
+        if program.is_file() and program.name not in TESTS_ONLY:
+            target.copy(program, box / "libexec" / "coffer" / program.relative_to(programs), 0o755)
+    for library in (*sorted((build / "lib").glob("libcoffer_record*.so")), *(build / "lib" / one for one in PAPERS)):
+        target.copy(library, box / "lib" / library.name, 0o755)
     link = target.place(box / "lib" / "libcoffer.so")
     link.symlink_to(os.path.relpath(libraries / "libcoffer.so", box / "lib"))
     target.copy(build / "version", box / "version")
