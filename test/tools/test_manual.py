@@ -25,7 +25,8 @@ def run(*words: object, cwd: Path | None = None) -> str:
 
 
 def help_of(*command: str) -> str:
-    return run(places.build_dir() / "bin" / "coffer", *command, "--help")
+    """Wide, since narrow tables cut long names short."""
+    return run("env", "COLUMNS=200", places.build_dir() / "bin" / "coffer", *command, "--help")
 
 
 def rendered(page: Path) -> str:
