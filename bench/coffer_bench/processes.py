@@ -56,6 +56,26 @@ def start(
         raise BenchError(f"{words[0]}: {error}") from error
 
 
+# What execute() is waiting for, in all threads; and whether nothing more may begin.
+_running: set[subprocess.Popen[bytes]] = set()
+_ending = threading.Event()
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """For threads that run processes: whatever ends the block early ends the processes of all of them, so that nobody
+    waits for what is not wanted any more."""
+    _ending.clear()
+    try:
+        yield
+    except BaseException:
+        _ending.set()
+        for process in list(_running):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        raise
+
+
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Ends all that is left of a session that start() made."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -79,9 +99,12 @@ def execute(
     label = " ".join(str(word) for word in command)[:COMPLAINT_CHARACTERS] + (f" under {name}" if name else "")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter_ns()
+    if _ending.is_set():
+        raise BenchError(f"{label}: not begun, for the run ends")
     process = start(
         command, environment, cwd, user, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
+    _running.add(process)
     try:
         if watch:
             watch.begin(process.pid)
@@ -91,6 +114,7 @@ def execute(
     finally:
         # Whatever happened, an interruption by the user included.
         kill_group(process)
+        _running.discard(process)
         if watch:
             watch.end()
     wall_ns = time.perf_counter_ns() - started
