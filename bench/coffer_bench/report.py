@@ -31,8 +31,9 @@ from coffer_bench.summary import DRAW, Summary
 HERE = Path(__file__).resolve().parent
 SCALING_NOTE = (
     "Speed-up over the same allocator on one core, on a simulated machine that counts how cache lines move between "
-    "cores (docs/design/simulation.md). Beside it what Coffer's real threads reached in this run, the median over its "
-    "rounds with its interval, and the simulation over that."
+    "cores (docs/design/simulation.md). Beside it what Coffer's real threads reached in this run, medians over its "
+    "rounds with their intervals: by the wall clock, and by processor time (threads times the time of one over that of all), "
+    "in which is nothing of what else the machine does; and the simulation over the latter."
 )
 
 
@@ -177,8 +178,11 @@ def markdown(found: Summary, results: samples.Results) -> str:
         ]
     for number, table in enumerate(scaling_tables(found)):
         parts += [*(["## Scaling (simulated)", SCALING_NOTE] if number == 0 else []), f"### {table['title']}"]
-        lines = [[line["name"], *line["cells"], line["real"], line["agreement"]] for line in table["lines"]]
-        parts.append(markdown_table(["cores", *table["names"], "coffer, real", "simulated/real"], lines))
+        lines = [
+            [line["name"], *line["cells"], line["real"], line["busy"], line["agreement"]] for line in table["lines"]
+        ]
+        head = ["cores", *table["names"], "coffer, real", "by processor time", "simulated over that"]
+        parts.append(markdown_table(head, lines))
         if table["hot"]:
             parts.append("\n".join(f"- {text}" for text in table["hot"]))
     parts += [

@@ -182,10 +182,11 @@ def is_of(name: str, row: str) -> bool:
     return name == row or name.startswith(f"{row}, ")
 
 
-def real_speed_up(walls: Mapping[str, ByRound], row: str, threads: int) -> Estimate | None:
-    """Of Coffer: the median over the rounds, with its interval. All threads' operations count in the time of one."""
-    one, several = walls.get(f"{row}, 1 thread", {}), walls.get(f"{row}, {threads} threads", {})
-    return stats.estimate(stats.ratios(one, several))
+def real_speed_up(times: Mapping[str, ByRound], row: str, threads: int, factor: float = 1.0) -> Estimate | None:
+    """Of Coffer: the median over the rounds, with its interval. All threads' operations count in the time of one; of
+    processor time, which is that of all threads together, `factor` is their number."""
+    one, several = times.get(f"{row}, 1 thread", {}), times.get(f"{row}, {threads} threads", {})
+    return stats.estimate([factor * ratio for ratio in stats.ratios(one, several)])
 
 
 def agreement(simulated: float, real: Estimate) -> str:
@@ -193,8 +194,9 @@ def agreement(simulated: float, real: Estimate) -> str:
     return str(Estimate(simulated / real.value, simulated / real.high, simulated / real.low, real.count))
 
 
-def tables(records: Sequence[Record], walls: Mapping[str, ByRound]) -> list[dict]:
-    """`walls`: Coffer's wall time of an operation in the real rows, by round."""
+def tables(records: Sequence[Record], walls: Mapping[str, ByRound], cpus: Mapping[str, ByRound]) -> list[dict]:
+    """Coffer's time of an operation in the real rows, by round. Agreement is with processor time: what others do on the
+    machine, or a processor that is not there, is not in it."""
     result = []
     for workload, row in WORKLOADS.items():
         names = list(dict.fromkeys(one["allocator"] for one in records if one["simulated"] == workload))
@@ -202,7 +204,9 @@ def tables(records: Sequence[Record], walls: Mapping[str, ByRound]) -> list[dict
             continue
         curves = {name: speed_ups(by_cores(records, workload, name)) for name in names}
         counts = sorted({cores for curve in curves.values() for cores in curve})
-        real = {cores: found for cores in counts if cores > 1 and (found := real_speed_up(walls, row, cores))}
+        several = [cores for cores in counts if cores > 1]
+        real = {cores: found for cores in several if (found := real_speed_up(walls, row, cores))}
+        busy = {cores: found for cores in several if (found := real_speed_up(cpus, row, cores, cores))}
         own = curves.get(OURS, {})
         hottest = by_cores(records, workload, names[0])
         result.append(
@@ -215,7 +219,8 @@ def tables(records: Sequence[Record], walls: Mapping[str, ByRound]) -> list[dict
                         "name": str(cores),
                         "cells": [f"{curves[name][cores]:.2f}" if cores in curves[name] else "-" for name in names],
                         "real": str(real[cores]) if cores in real else "-",
-                        "agreement": agreement(own[cores], real[cores]) if cores in real and cores in own else "-",
+                        "busy": str(busy[cores]) if cores in busy else "-",
+                        "agreement": agreement(own[cores], busy[cores]) if cores in busy and cores in own else "-",
                     }
                     for cores in counts
                 ],

@@ -210,6 +210,10 @@ def here(rows: Sequence[Row], rate: str = "") -> str:
     parts = []
     for row in rows:
         own = row.median(OURS)
+        if row.baseline:
+            least = min(row.median(name) for name in row.measured)
+            parts.append(f"{row.name}: {show(least)} {row.unit} without an allocator")
+            continue
         place = 1 + sum(1 for name in row.measured if row.median(name) < own) if OURS in row.measured else 0
         others = f", {row.versus_best.value:.2f} of {row.best}" if row.versus_best else ""
         if rate and own > 0:
@@ -277,7 +281,7 @@ def count_table(title: str, note: str, head: str, found: Summary, by_row: dict[s
 
 
 def scaling_tables(found: Summary) -> list[dict]:
-    return scaling.tables(found.scaling, found.walls)
+    return scaling.tables(found.scaling, found.walls, found.cpus)
 
 
 def scaling_parts(found: Summary) -> list[dict]:

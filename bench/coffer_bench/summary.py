@@ -33,6 +33,7 @@ class Row:
     paper: str = ""
     paper_figure: str = ""
     what: str = ""
+    baseline: bool = False
     by_allocator: dict[str, ByRound] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     versus: dict[str, Estimate] = field(default_factory=dict)  # Coffer over each other
@@ -79,7 +80,8 @@ class Summary:
     memory: list[Row]
     end: list[Row]  # memory when all is freed
     faults: list[Row]
-    walls: dict[str, ByRound]  # Coffer's wall time of an operation, by workload
+    walls: dict[str, ByRound]  # Coffer's wall time of an operation, by workload; and its processor time
+    cpus: dict[str, ByRound]
     baselines: list[Row]
     instructions: list[dict]
     misses: list[dict]
@@ -151,6 +153,7 @@ def make_rows(
             workload.get("paper", ""),
             workload.get("figure", ""),
             workload.get("what", ""),
+            baseline,
             {one: values for one, values in taken.get(name, {}).items() if one not in own_failures},
             own_failures,
         )
@@ -182,7 +185,8 @@ def summarise(results: samples.Results, clock: str = "wall") -> Summary:
     plan = results.plan
     ends = results.of("end")
     rounds = max((record["round"] for record in results.of("sample")), default=0)
-    walls = by_round([one for one in results.of("sample") if one["allocator"] == OURS], wall_of_an_operation)
+    own = [one for one in results.of("sample") if one["allocator"] == OURS]
+    walls, cpus = by_round(own, wall_of_an_operation), by_round(own, CPU)
     faults = [row for row in make_rows(results, FAULTS, "memory", unit="faults") if is_faulting(row)]
     return Summary(
         header=results.header,
@@ -192,6 +196,7 @@ def summarise(results: samples.Results, clock: str = "wall") -> Summary:
         end=[row for row in make_rows(results, END, "memory") if row.measured],
         faults=faults,
         walls={name: by_allocator[OURS] for name, by_allocator in walls.items()},
+        cpus={name: by_allocator[OURS] for name, by_allocator in cpus.items()},
         baselines=make_rows(results, TIME, "timed", baseline=True),
         instructions=results.of("instructions"),
         misses=results.of("misses"),
