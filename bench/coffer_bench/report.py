@@ -32,8 +32,8 @@ HERE = Path(__file__).resolve().parent
 SCALING_NOTE = (
     "Speed-up over the same allocator on one core, on a simulated machine that counts how cache lines move between "
     "cores (docs/design/simulation.md). Beside it what Coffer's real threads reached in this run, medians over its "
-    "rounds with their intervals: by the wall clock, and by processor time (threads times the time of one over that of all), "
-    "in which is nothing of what else the machine does; and the simulation over the latter."
+    "rounds with their intervals: by the wall clock, and by processor time (threads times the time of one over that of "
+    "all), in which is nothing of what else the machine does; and the simulation over the latter."
 )
 
 

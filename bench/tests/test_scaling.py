@@ -298,7 +298,7 @@ def test_a_run_simulates_what_it_measures() -> None:
     points = scaling.points_of(["larson 10-100, 1 thread", "redis"], ["coffer", "glibc"], BUILD)
     assert {point.workload for point in points} == {"larson"}
     assert [point.cores for point in points if point.allocator == "coffer"] == list(scaling.CORES)
-    assert max(point.cores for point in points if point.allocator == "one-lock") == scaling.BASELINE_CORES
+    assert max(point.cores for point in points if point.allocator == "one-lock") == scaling.OTHERS_CORES
     assert {point.allocator for point in points} == {"coffer", "one-lock"}
     for rows in (["redis"], ["larson 7, 1 thread"], ["threadtest 80, 1 thread"], []):
         assert scaling.points_of(rows, ["coffer"], BUILD) == []
