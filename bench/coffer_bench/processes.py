@@ -105,6 +105,8 @@ def execute(
         command, environment, cwd, user, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     _running.add(process)
+    if _ending.is_set():
+        kill_group(process)  # it began while the others were ended
     try:
         if watch:
             watch.begin(process.pid)
