@@ -36,6 +36,14 @@ PAPERS = {
     "scalloc": "Aigner and others, OOPSLA 2015",
     "cif": "Afek and others, ISMM 2011",
 }
+
+
+def is_used(name: str) -> bool:
+    """Whether people use it: neither one of the papers' allocators, written anew here, nor a build of Coffer. Only such
+    a one can be the best other of a row."""
+    return name not in PAPERS and name not in OURS
+
+
 VARIABLES = ["COFFER_CONF", *(f"{name.upper()}_CONF" for name in PAPERS)]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import plotly.graph_objects as graph
 
 from coffer_bench import summary as sums
+from coffer_bench.stats import Estimate
 from coffer_bench.summary import OURS, Row, Summary
 
 BLUE, RED, GREY, GREEN = "#1f5fa8", "#c0392b", "#9aa5b1", "#2e8b57"
@@ -25,6 +26,9 @@ COLOURS = [
     "#b03a2e",
     "#117864",
     "#6c3483",
+    "#0e6655",
+    "#ca6f1e",
+    "#2e4053",
 ]
 # Where figures of a picture are further apart, their scale is logarithmic.
 WIDE = 30
@@ -122,7 +126,7 @@ def latency_chart(record_by_allocator: dict[str, dict], allocators: Sequence[str
     return fragment(figure, 340)
 
 
-def scaling_chart(curves: dict[str, dict[int, float]], real: dict[int, float], title: str) -> str:
+def scaling_chart(curves: dict[str, dict[int, float]], real: dict[int, Estimate], title: str) -> str:
     """Speed-up by cores, both axes logarithmic; what real threads reached is a mark."""
     figure = graph.Figure()
     for name, curve in curves.items():
@@ -135,10 +139,21 @@ def scaling_chart(curves: dict[str, dict[int, float]], real: dict[int, float], t
         )
     counts = sorted({cores for curve in curves.values() for cores in curve})
     figure.add_scatter(name="linear", x=counts, y=counts, mode="lines", line={"color": "#cccccc", "dash": "dot"})
-    if len(real) > 1:
-        mark = {"symbol": "x", "size": 11, "color": RED}
-        counted, values = list(real), list(real.values())
-        figure.add_scatter(name="coffer, real threads", x=counted, y=values, mode="markers", marker=mark)
+    if real:
+        counted, found = list(real), list(real.values())
+        figure.add_scatter(
+            name="coffer, real threads",
+            x=counted,
+            y=[one.value for one in found],
+            error_y={
+                "type": "data",
+                "array": [0 if math.isnan(one.high) else max(0.0, one.high - one.value) for one in found],
+                "arrayminus": [0 if math.isnan(one.low) else max(0.0, one.value - one.low) for one in found],
+                "width": 4,
+            },
+            mode="markers",
+            marker={"symbol": "x", "size": 11, "color": RED},
+        )
     figure.update_layout(title={"text": title, "font": {"size": 13}})
     figure.update_xaxes(type="log", title="cores", tickvals=counts)
     figure.update_yaxes(type="log", title="speed-up")
@@ -152,9 +167,9 @@ def overview(found: Summary, path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as pyplot
 
-    figure, panels = pyplot.subplots(1, 2, figsize=(11, 0.36 * len(found.peers) + 1.9), constrained_layout=True)
+    figure, panels = pyplot.subplots(1, 2, figsize=(11, 0.36 * len(found.used) + 1.9), constrained_layout=True)
     for axes, rows, what in ((panels[0], found.time, "time"), (panels[1], found.memory, "peak memory")):
-        bars = [(peer, sums.mean_versus(rows, peer)) for peer in found.peers]
+        bars = [(peer, sums.mean_versus(rows, peer)) for peer in found.used]
         bars = sorted(((peer, mean) for peer, mean in bars if mean), key=lambda bar: bar[1].value)
         if best := sums.mean_versus_best(rows):
             bars.append(("best of each row", best))
@@ -175,5 +190,5 @@ def overview(found: Summary, path: Path) -> None:
         axes.margins(x=0.18)
         axes.set_title(f"Coffer's {what} over that of ... ({len(rows)} rows, geometric mean)", fontsize=10)
         axes.set_xlabel("left of 1: Coffer takes less")
-    figure.savefig(path, dpi=110, metadata={"Software": None})
+    figure.savefig(path, format="png", dpi=110, metadata={"Software": None})
     pyplot.close(figure)

@@ -41,17 +41,31 @@ def positive(value: float | None) -> float | None:
 
 
 def listed(value: str | None) -> str | None:
-    """What is given must name something: a script's empty variable shall not stand for everything."""
-    if value is not None and not all(part.strip() for part in value.split(",")):
+    """What is given must name something, once: a script's empty variable shall not stand for everything."""
+    if value is None:
+        return None
+    parts = [part.strip() for part in value.split(",")]
+    if not all(parts):
         raise typer.BadParameter(f"'{value}' has an empty entry")
+    if twice := [part for part in dict.fromkeys(parts) if parts.count(part) > 1]:
+        raise typer.BadParameter(f"{', '.join(twice)} is there twice")
     return value
+
+
+def clock_name(value: str) -> str:
+    if value not in ("wall", "cpu"):
+        raise typer.BadParameter(f"'{value}' is neither wall nor cpu")
+    return value
+
+
+Clock = Annotated[str, typer.Option(metavar="wall|cpu", callback=clock_name, help="Which time: wall, or processor.")]
 
 
 def beside(results: Path) -> Path:
     """The report's directory, where none was named."""
     if not results.name:
         raise typer.BadParameter(f"{results} is no file of samples")
-    return results.with_suffix("")
+    return results.with_suffix("") if results.suffix else results.with_name(f"{results.name}-report")
 
 
 def need_checkout() -> None:
@@ -61,12 +75,20 @@ def need_checkout() -> None:
         raise BenchError("coffer bench needs a checkout of Coffer: there, make bench builds and runs it")
 
 
-def guarded(function: Callable[..., None]) -> Callable[..., None]:
+KEPT = "interrupted. The samples so far are kept: the same command goes on from there"
+
+
+def interrupt(*_: object) -> None:
+    """Not by SIGINT: a script's background commands ignore that."""
+    raise KeyboardInterrupt
+
+
+def guarded(function: Callable[..., None], said: str = "interrupted") -> Callable[..., None]:
     """Errors of the bench are one line and status 2; an interruption is 130, after every process has ended."""
 
     @functools.wraps(function)
     def run(*arguments: object, **options: object) -> None:
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(signal.SIGTERM, interrupt)
         try:
             need_checkout()
             function(*arguments, **options)
@@ -80,9 +102,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
             )
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
-            print(
-                "bench: interrupted. The samples so far are kept: the same command goes on from there", file=sys.stderr
-            )
+            print(f"bench: {said}", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from error
 
     return run
@@ -117,8 +137,10 @@ def bench(
         typer.Option(envvar="SCALE", min=1e-4, callback=finite, help="Shrinks the experiments; the report says so."),
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the order of allocators.")] = 1,
-    clock: Annotated[str, typer.Option(help="wall; or cpu, for a machine that does other work.")] = "wall",
-    passes: Annotated[bool, typer.Option(help="Also latencies, instructions and misses.")] = True,
+    clock: Clock = "wall",
+    passes: Annotated[
+        bool, typer.Option(help="Also latencies, instructions, misses and simulated cores.")
+    ] = True,
     results: Annotated[Optional[Path], typer.Option(help="The samples; default build/bench/results/….jsonl.")] = None,
     report: Annotated[Optional[Path], typer.Option(help="Directory of the report; default beside the samples.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not go on with an interrupted run.")] = False,
@@ -171,8 +193,6 @@ class Options:
         self.quick, self.only, self.groups, self.names, self.seed = quick, only, groups, names, seed
         self.rounds, self.minutes = rounds or (3 if quick else 7), minutes or (4.5 if quick else 55.0)
         self.scale, self.clock, self.passes, self.fresh, self.build_dir = scale, clock, passes, fresh, build_dir
-        if clock not in ("wall", "cpu"):
-            raise typer.BadParameter("--clock is wall or cpu")
         try:
             self.threads = tuple(int(count) for count in threads.split(",")) if threads else ()
         except ValueError as error:
@@ -184,7 +204,7 @@ class Options:
         self.report = report or beside(self.results)
 
 
-@guarded
+@functools.partial(guarded, said=KEPT)
 def run_all(options: Options) -> None:
     from coffer_bench import session
 
@@ -228,7 +248,7 @@ def programs(check: Annotated[bool, typer.Option("--check", help="Installs nothi
 def make_report(
     results: Annotated[Path, typer.Argument(help="A file of samples, also of an unfinished run.")],
     directory: Annotated[Optional[Path], typer.Argument(help="Default: beside it.")] = None,
-    clock: Annotated[str, typer.Option(help="wall or cpu.")] = "wall",
+    clock: Clock = "wall",
 ) -> None:
     """Writes the report of samples anew: index.html, report.md and pictures."""
     from coffer_bench import report
@@ -241,9 +261,17 @@ def make_report(
 @app.command()
 @guarded
 def simulate(
-    names: Annotated[str, typer.Option("--allocators", metavar="NAMES", help="Default: all that are built.")] = "",
-    workloads: Annotated[str, typer.Option("--workload", metavar="NAMES", help="Default: all.")] = "",
-    cores: Annotated[str, typer.Option(metavar="N..N", help="Powers of two: 1..128, or 1,8,64.")] = "1..128",
+    names: Annotated[
+        Optional[str],
+        typer.Option("--allocators", metavar="NAMES", callback=listed, help="Default: all that are built."),
+    ] = None,
+    workloads: Annotated[
+        Optional[str],
+        typer.Option("--workload", metavar="NAMES", callback=listed, help="Default: all but those that take minutes."),
+    ] = None,
+    cores: Annotated[
+        str, typer.Option(metavar="N..N", callback=listed, help="Powers of two: 1..128, or 1,8,64.")
+    ] = "1..128",
     seed: Annotated[int, typer.Option(min=0, help="The same one gives the same figures.")] = 1,
     scale: Annotated[float, typer.Option(min=0.001, max=100, help="Shrinks the experiments.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each run, with all counts.")] = False,
@@ -252,11 +280,11 @@ def simulate(
     """Scaling on a simulated machine of up to 128 cores: speed-up, and the cache lines that cores wait for."""
     from coffer_bench import scaling
 
-    scaling.run(names, workloads, cores, seed, scale, as_json, build_dir, make_console())
+    scaling.run(names or "", workloads or "", cores, seed, scale, as_json, build_dir, make_console())
 
 
 @app.command()
-@guarded
+@functools.partial(guarded, said=KEPT)
 def compare(
     old: Annotated[str, typer.Argument(help="A file of samples, a commit of Coffer, or a library's path.")],
     new: Annotated[str, typer.Argument(help="Another of the same kind.")],
@@ -266,14 +294,18 @@ def compare(
     threshold: Annotated[
         float, typer.Option(min=0, callback=finite, help="Smaller differences are left out, in percent.")
     ] = 2.0,
-    clock: Annotated[str, typer.Option(help="wall or cpu.")] = "cpu",
+    clock: Clock = "cpu",
+    results: Annotated[
+        Optional[Path],
+        typer.Option(help="The samples of two libraries or commits; default …/results/compare-OLD-NEW.jsonl."),
+    ] = None,
     build_dir: BuildDir = DEFAULT_BUILD,
 ) -> None:
     """What became slower or larger, beyond noise. Status 1 if something did."""
     from coffer_bench import comparison
 
     worse = comparison.run(
-        old, new, comparison.Options(only, rounds, minutes, threshold / 100, clock, build_dir), make_console()
+        old, new, comparison.Options(only, rounds, minutes, threshold / 100, clock, build_dir, results), make_console()
     )
     if worse:
         raise typer.Exit(1)

@@ -8,6 +8,7 @@ allocators that both files have, of the same row and round: what changed with th
 
 from __future__ import annotations
 
+import fcntl
 import math
 import re
 import shutil
@@ -32,9 +33,10 @@ from coffer_bench.summary import CPU, MEMORY, OURS, TIME
 from coffer_bench.workload import FAST, PAPERS, PATTERNS, PLAIN, Settings, Workload
 
 # Counts of instructions are the same on every run, unless the machine is so busy that an allocator's clock meddles
-# (Coffer's reclaimer takes spans from a heap that stands still). That only adds: of several counts the least counts.
+# (Coffer's reclaimer takes spans from a heap that stands still). That only adds: of several counts the least counts,
+# and a difference is believed when both of its least counts were seen twice.
 EXACT_THRESHOLD = 0.01
-MOST_RECOUNTS = 3
+MOST_RECOUNTS = 8
 # Where nobody says which workloads: those that hear of every change of a hot path, none of which takes long.
 GROUPS = (FAST, PAPERS, PLAIN, PATTERNS)
 BUILD_SECONDS = 1800
@@ -48,6 +50,7 @@ class Options:
     threshold: float
     clock: str
     build_dir: Path
+    results: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,16 @@ class Change:
 
     @property
     def worse(self) -> bool:
-        return self.ratio.value > 1 + self.threshold and (self.ratio.above or math.isnan(self.ratio.low))
+        return self.ratio.value > 1 + self.threshold and self.ratio.above
 
     @property
     def better(self) -> bool:
-        return self.ratio.value < 1 - self.threshold and (self.ratio.below or math.isnan(self.ratio.low))
+        return self.ratio.value < 1 - self.threshold and self.ratio.below
+
+    @property
+    def undecided(self) -> bool:
+        """One round says nothing of chance."""
+        return math.isnan(self.ratio.low) and abs(self.ratio.value - 1) > self.threshold
 
     @property
     def same(self) -> bool:
@@ -77,6 +85,8 @@ def run(old: str, new: str, options: Options, console: Console) -> bool:
     if is_samples(old) != is_samples(new):
         raise BenchError("compare two files of samples, or two commits or libraries")
     lost: list[str] = []
+    if is_samples(old) and options.results:
+        raise BenchError("--results is for two commits or libraries; these are samples already")
     if is_samples(old):
         changes, lost = of_samples(Path(old), Path(new), options)
     else:
@@ -105,6 +115,8 @@ def show(changes: Sequence[Change], console: Console) -> bool:
     for what in dict.fromkeys(change.what for change in changes):
         of_this = [change.ratio.value for change in changes if change.what == what]
         console.print(f"{what}: {len(of_this)} rows, new over old {stats.geometric_mean(of_this):.3f}")
+    if single := [change for change in changes if change.undecided]:
+        console.print(f"undecided, for one side has one round: {', '.join(change.row for change in single)}")
     console.print(
         f"compare: {len(worse)} worse, {len(better)} better, {len(changes) - len(worse) - len(better)} as before"
     )
@@ -141,9 +153,11 @@ def of_samples(old: Path, new: Path, options: Options) -> tuple[list[Change], li
     )
     changes += [
         Change(case, "instructions", exact(second_counts[case] / first_counts[case]), EXACT_THRESHOLD)
-        for case in first_counts.keys() & second_counts.keys()
-        if first_counts[case] > 0
+        for case in sorted(first_counts.keys() & second_counts.keys())
+        if first_counts[case] > 0 and chosen(case, options.only)
     ]
+    if options.only and not changes and not lost:
+        raise BenchError(f"neither file has figures of Coffer's for a row whose name contains {options.only!r}")
     return changes, lost
 
 
@@ -203,11 +217,17 @@ def of_builds(old: str, new: str, options: Options, console: Console) -> list[Ch
 
     settings = Settings(options.build_dir.resolve(), quick=True)
     require_programs(settings)
-    pair = [Allocator("old", library(old, options, console)), Allocator("new", library(new, options, console))]
+    # Both, before one is built, which takes minutes.
+    found = [version(old), version(new)]
     workloads, _ = catalogue.choose(settings, options.only, "" if options.only else ",".join(GROUPS))
-    path = options.build_dir / "bench" / "results" / "compare.jsonl"
+    name = f"compare-{'-'.join(one.label for one in found)}.jsonl"
+    path = options.results or options.build_dir / "bench" / "results" / name
+    commits = settings.build_dir / "bench" / "commits"
+    # Before the builds, too: another one that compares the same is found at once.
     writer = samples.Writer(path)
     try:
+        old_library, new_library = (one.library or build_commit(one, commits, console) for one in found)
+        pair = [Allocator("old", old_library), Allocator("new", new_library)]
         records, said = writer.begin(header(pair, workloads, options))
         if said:
             console.print(said)
@@ -215,6 +235,7 @@ def of_builds(old: str, new: str, options: Options, console: Console) -> list[Ch
         state.take_over(records)
         changes = measure(state, options, path, console) + count(pair, settings, console)
         writer.append({"kind": "end", "cut": sorted(state.cut)})
+        console.print(f"samples: {path}")
         return changes
     finally:
         writer.close()
@@ -290,10 +311,17 @@ def count(pair: list[Allocator], settings: Settings, console: Console) -> list[C
         return []
     with console.status("counting instructions"):
         found = counts.count_cases(counts.CASES, pair, settings.bench_dir, 2)
+        seen = {key: [value] for key, value in found.items()}
         for _ in range(MOST_RECOUNTS):
-            differ = [case for case in counts.CASES if not instructions(case, found).same]
-            again = counts.count_cases(differ, pair, settings.bench_dir, 2) if differ else {}
-            found.update({key: min(found[key], value) for key, value in again.items()})
+            differ = [
+                case
+                for case in counts.CASES
+                if not instructions(case, found).same
+                and any(seen[case.name, one.name].count(found[case.name, one.name]) < 2 for one in pair)
+            ]
+            for key, value in (counts.count_cases(differ, pair, settings.bench_dir, 2) if differ else {}).items():
+                seen[key].append(value)
+                found[key] = min(seen[key])
     return [instructions(case, found) for case in counts.CASES]
 
 
@@ -302,43 +330,59 @@ def instructions(case: counts.Case, found: counts.Counts) -> Change:
     return Change(case.name, "instructions", exact(ratio), EXACT_THRESHOLD)
 
 
-def library(text: str, options: Options, console: Console) -> Path:
-    """Of a path, or built from a commit."""
+@dataclass(frozen=True)
+class Version:
+    """A library, by its path, or one that is to be built from a commit."""
+
+    name: str
+    label: str  # of its contents: the beginning of the commit, or of the file's checksum
+    commit: str = ""
+    library: Path | None = None
+
+
+def version(text: str) -> Version:
     if text.endswith(".so") or "/" in text and Path(text).is_file():
         if not Path(text).is_file():
             raise BenchError(f"{text} is missing")
-        return Path(text).resolve()
-    return build_commit(text, options.build_dir.resolve() / "bench" / "commits", console)
-
-
-def build_commit(name: str, directory: Path, console: Console) -> Path:
-    """The library of a commit, built once."""
-    commit = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").strip()
+        return Version(text, allocators.sha256(Path(text))[:12], library=Path(text).resolve())
+    commit = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}").strip()
     if not re.fullmatch(r"[0-9a-f]{40}", commit):
-        raise BenchError(f"{name} is no commit of this repository, no library and no file of samples")
-    made = directory / f"libcoffer-{commit[:12]}.so"
-    if made.exists():
-        return made
-    source, build = directory / f"source-{commit[:12]}", directory / f"build-{commit[:12]}"
-    discard(source, build)
+        raise BenchError(f"{text} is no commit of this repository, no library and no file of samples")
+    return Version(text, commit[:12], commit)
+
+
+def build_commit(one: Version, directory: Path, console: Console) -> Path:
+    """The library of a commit, built once; who wants it while another one builds it waits."""
+    made = directory / f"libcoffer-{one.label}.so"
     directory.mkdir(parents=True, exist_ok=True)
+    with (directory / f"lock-{one.label}").open("w") as lock, console.status(f"building {one.name}"):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            build_into(one, made, directory)
+    return made
+
+
+def build_into(one: Version, made: Path, directory: Path) -> None:
+    source, build = directory / f"source-{one.label}", directory / f"build-{one.label}"
+    unfinished = made.with_suffix(".unfinished")
+    discard(source, build)
     try:
-        with console.status(f"building {name}"):
-            git("worktree", "add", "--quiet", "--detach", str(source), commit)
-            for command in (
-                ["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCOFFER_TESTS=OFF"],
-                ["cmake", "--build", build, "--target", "coffer_shared"],
-            ):
-                done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=BUILD_SECONDS)
-                if done.returncode != 0:
-                    raise BenchError(f"{name} cannot be built: {(done.stderr or done.stdout)[-1000:]}")
+        git("worktree", "add", "--quiet", "--detach", str(source), one.commit)
+        for command in (
+            ["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCOFFER_TESTS=OFF"],
+            ["cmake", "--build", build, "--target", "coffer_shared"],
+        ):
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=BUILD_SECONDS)
+            if done.returncode != 0:
+                raise BenchError(f"{one.name} cannot be built: {(done.stderr or done.stdout)[-1000:]}")
         built = (build / "lib" / "libcoffer.so").resolve()
-        unfinished = made.with_suffix(".unfinished")
         shutil.copyfile(built, unfinished)
         unfinished.rename(made)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BenchError(f"{one.name} cannot be built: {error}") from error
     finally:
+        unfinished.unlink(missing_ok=True)
         discard(source, build)
-    return made
 
 
 def discard(source: Path, build: Path) -> None:

@@ -4,16 +4,16 @@ instructions by callgrind, misses and pages by cachegrind and by Coffer's own si
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from coffer_bench import counts, scaling, simulate
+from coffer_bench import counts, processes, scaling, simulate
 from coffer_bench.allocators import PAPERS, TOP, Allocator
 from coffer_bench.callgrind import require_tools
 from coffer_bench.workload import Settings, Workload
@@ -96,16 +96,10 @@ def take_instructions(case: counts.Case, allocator: Allocator, settings: Setting
 
 def cachegrind(command: tuple[str, ...], allocator: Allocator, options: list[str]) -> dict[str, int]:
     valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null", *options]
-    try:
-        done = subprocess.run(
-            [*valgrind, *command], env=allocator.environment(), capture_output=True, text=True, timeout=VALGRIND_SECONDS
-        )
-    except subprocess.TimeoutExpired as error:
-        raise BenchError(f"{command[0]} under {allocator.name} and valgrind: not done in time") from error
-    if done.returncode != 0:
-        said = " ".join(line for line in done.stderr.splitlines() if not line.startswith("=="))
-        raise BenchError(f"{command[0]} under {allocator.name} and valgrind: status {done.returncode}: {said[-300:]}")
-    return parse_cachegrind(done.stderr)
+    done = processes.execute(
+        [*valgrind, *command], allocator.environment(), timeout=VALGRIND_SECONDS, name=f"{allocator.name} and valgrind"
+    )
+    return parse_cachegrind(done.stderr.decode(errors="replace"))
 
 
 def parse_cachegrind(text: str) -> dict[str, int]:
@@ -156,7 +150,7 @@ QUICK_SIMULATED = 0.25
 
 
 def take_scaling(point: scaling.Point, settings: Settings) -> Record:
-    scale = QUICK_SIMULATED if settings.quick else 1.0
+    scale = max(scaling.LEAST_SCALE, settings.scale * (QUICK_SIMULATED if settings.quick else 1.0))
     return scaling.mark(scaling.simulate(point, settings.build_dir, SIMULATED_SEED, scale))
 
 
@@ -182,7 +176,8 @@ def tasks(allocators: list[Allocator], workloads: list[Workload], settings: Sett
         for one in filter(workload.takes, allocators):
             if workload.latency and wanted:
                 yield Task("latency", workload.name, one.name, partial(take_latencies, workload, one))
-    for point in scaling.points_of([workload.name for workload in workloads], settings.build_dir):
+    names = [one.name for one in allocators]
+    for point in scaling.points_of([workload.name for workload in workloads], names, settings.build_dir):
         yield Task("scaling", scaling.point_name(point), point.allocator, partial(take_scaling, point, settings))
     for workload in workloads if valgrind else ():
         for one in filter(workload.takes, allocators):
@@ -200,19 +195,22 @@ def run_tasks(chosen: list[Task], jobs: int, out_of_time: Callable[[], bool]) ->
         if out_of_time() or task.valgrind and task.allocator in cannot:
             return None
         record = {"workload": task.of, "allocator": task.allocator}
+        began = time.monotonic()
         try:
-            return {"kind": task.kind, **record, **task.action()}
+            found = {"kind": task.kind, **record, **task.action()}
         except BenchError as error:
             if task.valgrind:
                 cannot.add(task.allocator)
-            return {"kind": "failure", "pass": task.kind, **record, "message": str(error)}
+            found = {"kind": "failure", "pass": task.kind, **record, "message": str(error)}
+        # Of the whole run's time, when it goes on after an interruption: `together` of them ran at once.
+        return {**found, "seconds": round((time.monotonic() - began) / together, 4)}
 
     for group in (
         [task for task in chosen if task.kind != "latency"],
         [task for task in chosen if task.kind == "latency"],
     ):
         together = jobs if group and group[0].kind != "latency" else 1
-        with ThreadPoolExecutor(together) as pool:
+        with ThreadPoolExecutor(together) as pool, processes.together():
             futures = [pool.submit(do, task) for task in group]
             try:
                 for future in futures:

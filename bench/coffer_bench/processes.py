@@ -56,6 +56,26 @@ def start(
         raise BenchError(f"{words[0]}: {error}") from error
 
 
+# What execute() is waiting for, in all threads; and whether nothing more may begin.
+_running: set[subprocess.Popen[bytes]] = set()
+_ending = threading.Event()
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """For threads that run processes: whatever ends the block early ends the processes of all of them, so that nobody
+    waits for what is not wanted any more."""
+    _ending.clear()
+    try:
+        yield
+    except BaseException:
+        _ending.set()
+        for process in list(_running):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        raise
+
+
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Ends all that is left of a session that start() made."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -79,9 +99,14 @@ def execute(
     label = " ".join(str(word) for word in command)[:COMPLAINT_CHARACTERS] + (f" under {name}" if name else "")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter_ns()
+    if _ending.is_set():
+        raise BenchError(f"{label}: not begun, for the run ends")
     process = start(
         command, environment, cwd, user, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
+    _running.add(process)
+    if _ending.is_set():
+        kill_group(process)  # it began while the others were ended
     try:
         if watch:
             watch.begin(process.pid)
@@ -91,6 +116,7 @@ def execute(
     finally:
         # Whatever happened, an interruption by the user included.
         kill_group(process)
+        _running.discard(process)
         if watch:
             watch.end()
     wall_ns = time.perf_counter_ns() - started
@@ -217,6 +243,12 @@ class Watch:
         seen = self._without.get(pid, (program, 0))[1]
         self._without[pid] = (program, seen + 1)
         return False
+
+    @property
+    def saw_nothing(self) -> bool:
+        """Neither the library nor a process without it: on a busy machine a short one is over before it was looked
+        at."""
+        return not self._loaded and all(looks <= 5 for _, looks in self._without.values())
 
     def verify(self, name: str) -> None:
         """That the library was seen, and no process that ran for longer without it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jinja2
@@ -31,26 +31,32 @@ from coffer_bench.summary import DRAW, Summary
 HERE = Path(__file__).resolve().parent
 SCALING_NOTE = (
     "Speed-up over the same allocator on one core, on a simulated machine that counts how cache lines move between "
-    "cores (docs/design/simulation.md). The real column is this run's own, with real threads."
+    "cores (docs/design/simulation.md). Beside it what Coffer's real threads reached in this run, medians over its "
+    "rounds with their intervals: by the wall clock, and by processor time (threads times the time of one over that of "
+    "all), in which is nothing of what else the machine does; and the simulation over the latter."
 )
 
 
 def write(results: Path, directory: Path, clock: str = "wall") -> None:
-    found = sums.summarise(samples.read(results), clock)
+    read = samples.read(results)
+    found = sums.summarise(read, clock)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        replace(directory / "index.html", page(found, samples.read(results)))
-        replace(directory / "report.md", markdown(found))
-        charts.overview(found, directory / "overview.png")
+        replace(directory / "index.html", lambda path: path.write_text(page(found, read)))
+        replace(directory / "report.md", lambda path: path.write_text(markdown(found, read)))
+        replace(directory / "overview.png", lambda path: charts.overview(found, path))
     except OSError as error:
         raise BenchError(f"{directory}: the report cannot be written: {error.strerror}") from error
 
 
-def replace(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(text)
-    os.replace(unfinished, path)
+def replace(path: Path, make: Callable[[Path], object]) -> None:
+    """Whole or not at all, and nothing beside it is left."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    try:
+        make(unfinished)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 # The page, Markdown, and the terminal.
@@ -84,7 +90,8 @@ def page(found: Summary, results: samples.Results) -> str:
     )
     return environment.get_template("report.html.j2").render(
         plotly=plotly.offline.get_plotlyjs(),
-        peers=found.peers,
+        peers=found.used,
+        papers=[name for name in found.peers if name in allocators.PAPERS],
         facts=allocators.describe(machine),
         commit=machine["commit"],
         when=machine["time"],
@@ -120,7 +127,11 @@ def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(map(escape, line)) + " |" for line in [head, rule, *lines])
 
 
-def markdown(found: Summary) -> str:
+def figure_lines(figure: dict) -> list[str]:
+    return [f"### {figure['title']}", f"{figure['source']}: {figure['claim']}", f"Here: {figure['here']}"]
+
+
+def markdown(found: Summary, results: samples.Results) -> str:
     machine = found.header["machine"]
     parts = [
         "# Coffer bench",
@@ -143,6 +154,7 @@ def markdown(found: Summary) -> str:
         parts += [
             f"## {part['title']}",
             "\n".join(f"- {row['value']} {row['name']} (best: {row['best']})" for row in part["lost"]) or "In no row.",
+            *([part["undecided"]] if part["undecided"] else []),
         ]
     for table in row_tables(found):
         lines = [
@@ -154,6 +166,8 @@ def markdown(found: Summary) -> str:
             f"## {table['title']}",
             markdown_table(["row", table["unit"], *names_of(found), "Coffer/best"], lines),
         ]
+    for number, figure in enumerate(paper_figures(found, results)):
+        parts += [*(["## The papers' figures"] if number == 0 else []), *figure_lines(figure)]
     for table in count_tables(found):
         parts += [
             f"## {table['title']}",
@@ -164,8 +178,11 @@ def markdown(found: Summary) -> str:
         ]
     for number, table in enumerate(scaling_tables(found)):
         parts += [*(["## Scaling (simulated)", SCALING_NOTE] if number == 0 else []), f"### {table['title']}"]
-        lines = [[line["name"], *line["cells"], line["real"]] for line in table["lines"]]
-        parts.append(markdown_table(["cores", *table["names"], "coffer, real"], lines))
+        lines = [
+            [line["name"], *line["cells"], line["real"], line["busy"], line["agreement"]] for line in table["lines"]
+        ]
+        head = ["cores", *table["names"], "coffer, real", "by processor time", "simulated over that"]
+        parts.append(markdown_table(head, lines))
         if table["hot"]:
             parts.append("\n".join(f"- {text}" for text in table["hot"]))
     parts += [
@@ -192,5 +209,7 @@ def print_tables(found: Summary, console: Console) -> None:
         console.print(part["title"])
         for row in part["lost"]:
             console.print(f"  {row['value']} {row['name']} (best: {row['best']})", markup=False)
+        if part["undecided"]:
+            console.print(f"  {part['undecided']}", markup=False)
     for line in failure_lines(found):
         console.print(f"FAILED: {line[:300]}", markup=False)

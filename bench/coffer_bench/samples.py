@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,11 +62,23 @@ def read(path: Path) -> Results:
         records, _ = parse(path.read_bytes())
     except OSError as error:
         raise BenchError(f"{path} cannot be read: {error.strerror}") from error
-    if not records or records[0]["kind"] != "header":
+    if not records or not is_header(records[0]):
         raise BenchError(f"{path} is no file of samples")
     if records[0].get("format") != FORMAT:
         raise BenchError(f"{path} has format {records[0].get('format')}; this is format {FORMAT}")
     return Results(records[0], records[1:])
+
+
+# What is left of a file whose first line was being written when the process ended.
+UNFINISHED = b'{"kind": "header"'
+
+
+def is_unfinished_header(data: bytes) -> bool:
+    return b"\n" not in data and (data.startswith(UNFINISHED) or UNFINISHED.startswith(data))
+
+
+def is_header(record: Record) -> bool:
+    return record["kind"] == "header" and "plan" in record
 
 
 class Writer:
@@ -78,13 +91,24 @@ class Writer:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise BenchError(f"{path} cannot be written: {error.strerror}") from error
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            os.close(self._file)
+            raise BenchError(f"{path} is no file that samples can be kept in")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._file)
             raise BenchError(f"{path} is being written by another run") from error
+        data = path.read_bytes()
+        records, _ = parse(data)
+        if not is_unfinished_header(data) and (not records or not is_header(records[0])):
+            os.close(self._file)
+            raise BenchError(f"{path} is there, and is no file of samples: nothing was done to it")
 
     def close(self) -> None:
+        """Of a run that never came to its first line, nothing is left."""
+        if os.fstat(self._file).st_size == 0:
+            self.path.unlink(missing_ok=True)
         os.close(self._file)
 
     def append(self, record: Record) -> None:
@@ -100,13 +124,14 @@ class Writer:
 
     def begin(self, header: Record, fresh: bool = False) -> tuple[list[Record], str]:
         """The records of an interrupted run with the same plan, and what was done with the file. One that is finished,
-        or is of another plan, is put aside under another name, never deleted."""
+        or is of another plan, is put aside under another name, never deleted. What never was one is left as it is."""
         data = self.path.read_bytes()
         records, end = parse(data)
-        if not data:
+        if is_unfinished_header(data):
+            os.ftruncate(self._file, 0)
             self.append(header)
             return [], ""
-        same = bool(records) and records[0].get("plan") == header["plan"] and records[0].get("format") == FORMAT
+        same = records[0].get("plan") == header["plan"] and records[0].get("format") == FORMAT
         if same and not fresh and not Results(records[0], records[1:]).finished:
             if end < len(data):
                 os.ftruncate(self._file, end)

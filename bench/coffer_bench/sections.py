@@ -10,6 +10,7 @@ from pathlib import Path
 
 from coffer_bench import charts, samples, scaling
 from coffer_bench import summary as sums
+from coffer_bench.allocators import is_used
 from coffer_bench.errors import BenchError
 from coffer_bench.passes import QUICK_LATENCIES
 from coffer_bench.stats import Estimate
@@ -42,8 +43,9 @@ def warnings(found: Summary) -> list[str]:
         result.append(f"SCALE={plan['scale']:g}: experiments are shrunk by this.")
     if not found.finished:
         result.append("The run is not finished: what it has so far.")
-    if found.rounds == 1:
-        result.append("One round: no row has an interval, and any difference may be chance.")
+    if single := sum(1 for row in [*found.time, *found.memory] if row.verdict == "undecided"):
+        where = "One round" if found.rounds == 1 else f"{single} rows have one round"
+        result.append(f"{where}: no interval, any difference may be chance, and they count as even.")
     if found.cut:
         result.append(f"Out of time for {len(found.cut)} workloads, named at the end.")
     load = found.header["machine"].get("load", 0)
@@ -68,17 +70,34 @@ def top_lines(found: Summary) -> list[dict]:
             "won": won,
         }
 
-    lines = [("the best of each row", None), *((peer, peer) for peer in found.peers)]
-    return [{"name": name, "time": part(found.time, peer), "memory": part(found.memory, peer)} for name, peer in lines]
+    def said(peer: str) -> str:
+        rows = sum(1 for row in found.time if peer in row.versus)
+        return peer if is_used(peer) else f"{peer}, in {rows} row{'s' if rows != 1 else ''}"
+
+    lines = [
+        ("the best of each row", None),
+        *((peer, peer) for peer in found.used),
+        *((said(peer), peer) for peer in found.peers if not is_used(peer)),
+    ]
+    return [
+        {
+            "name": name,
+            "time": part(found.time, peer),
+            "memory": part(found.memory, peer),
+            "used": peer is None or is_used(peer),
+        }
+        for name, peer in lines
+    ]
 
 
 def loss_lists(found: Summary) -> list[dict]:
     result = []
     for title, rows in (("Time: where Coffer loses", found.time), ("Memory: where Coffer loses", found.memory)):
-        lost = sums.losses(rows)
+        lost, undecided = sums.losses(rows), sums.undecided(rows)
         result.append(
             {
                 "title": f"{title} ({len(lost)} of {len(rows)} rows)",
+                "undecided": undecided_text(undecided),
                 "more": max(0, len(lost) - SHOWN_LOSSES),
                 "lost": [
                     {"value": f"{row.versus_best.value:.2f}×", "name": row.name, "best": row.best}
@@ -87,6 +106,15 @@ def loss_lists(found: Summary) -> list[dict]:
             }
         )
     return result
+
+
+def undecided_text(rows: Sequence[Row]) -> str:
+    if not rows:
+        return ""
+    shown = [f"{row.name} {row.versus_best.value:.2f}×" for row in rows[:SHOWN_LOSSES]]
+    return f"In one round, which decides nothing, {len(rows)} more look so: {'; '.join(shown)}" + (
+        " …" if len(rows) > SHOWN_LOSSES else "."
+    )
 
 
 # All rows.
@@ -104,7 +132,12 @@ def cell(row: Row, name: str) -> dict:
 
 def row_tables(found: Summary) -> list[dict]:
     result = []
-    for title, rows in (("Time", found.time), ("Peak memory", found.memory), ("Memory when all is freed", found.end)):
+    for title, rows, unit in (
+        ("Time", found.time, "ns"),
+        ("Peak memory", found.memory, "KiB"),
+        ("Memory when all is freed", found.end, "KiB"),
+        ("Page faults", found.faults, "faults"),
+    ):
         lines = [
             {
                 "name": row.name,
@@ -119,7 +152,7 @@ def row_tables(found: Summary) -> list[dict]:
         if lines:
             means = [show(sums.mean_ratio_to_best(rows, name)) for name in names_of(found)]
             result.append(
-                {"title": title, "unit": "ns" if rows is found.time else "KiB", "rows": lines, "means": means}
+                {"title": title, "unit": unit, "rows": lines, "means": means}
             )
     return result
 
@@ -148,20 +181,43 @@ def paper_figures(found: Summary, results: samples.Results) -> list[dict]:
         if not chosen:
             continue
         parts = [charts.versus_chart(chosen, names_of(found), "")]
+        for phase in paper.get("phases", []):
+            of_phase = phase_rows(results, phase, tuple(paper["workloads"]))
+            chosen += of_phase
+            parts += [charts.versus_chart(of_phase, names_of(found), phase)] if of_phase else []
         memory = [row for row in found.memory if row.measured and row.name in {one.name for one in chosen}]
         if "figure" not in paper and memory:
             parts.append(charts.versus_chart(memory, names_of(found), "Peak memory"))
-        result.append({**paper, "here": here(chosen), "html": parts})
+        result.append({**paper, "here": here(chosen, paper.get("rate", "")), "html": parts})
     return result
 
 
-def here(rows: Sequence[Row]) -> str:
-    """What this run shows, in a line."""
+def phase_rows(results: samples.Results, phase: str, workloads: tuple[str, ...]) -> list[Row]:
+    """What a program times apart, in milliseconds."""
+
+    def milliseconds(figures: samples.Record) -> float | None:
+        value = figures.get(f"phase.{phase}_ns")
+        return value / 1e6 if value else None
+
+    rows = [row for row in sums.make_rows(results, milliseconds, "timed", unit="ms") if row.name.startswith(workloads)]
+    for row in rows:
+        row.name = f"{phase} of {row.name}"
+    return [row for row in rows if row.measured]
+
+
+def here(rows: Sequence[Row], rate: str = "") -> str:
+    """What this run shows, in a line. `rate`: and how many that is a millisecond, of what an operation is."""
     parts = []
     for row in rows:
         own = row.median(OURS)
+        if row.baseline:
+            least = min(row.median(name) for name in row.measured)
+            parts.append(f"{row.name}: {show(least)} {row.unit} without an allocator")
+            continue
         place = 1 + sum(1 for name in row.measured if row.median(name) < own) if OURS in row.measured else 0
         others = f", {row.versus_best.value:.2f} of {row.best}" if row.versus_best else ""
+        if rate and own > 0:
+            others += f", {1e6 / own:,.0f} {rate}"
         parts.append(
             f"{row.name}: Coffer {show(own)} {row.unit}, {ordinal(place)} of {len(row.measured)}{others}"
             if place
@@ -225,7 +281,7 @@ def count_table(title: str, note: str, head: str, found: Summary, by_row: dict[s
 
 
 def scaling_tables(found: Summary) -> list[dict]:
-    return scaling.tables(found.scaling, {row.name: row.median(OURS) for row in found.time if OURS in row.measured})
+    return scaling.tables(found.scaling, found.walls, found.cpus)
 
 
 def scaling_parts(found: Summary) -> list[dict]:

@@ -103,7 +103,7 @@ def run(options: Options, console: Console) -> None:
         options.quick,
         options.scale,
         options.threads,
-        with_papers=any(name in options.names for name in PAPERS),
+        with_papers=any(name.strip() in PAPERS for name in options.names.split(",")),
     )
     require_programs(settings)
     chosen = choose_allocators(options.names, options.build_dir, console)

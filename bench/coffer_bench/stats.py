@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy
-import scipy.stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
@@ -56,6 +55,8 @@ def estimate(values: Sequence[float]) -> Estimate | None:
         return Estimate(middle)
     if len(set(values)) == 1:
         return Estimate(middle, middle, middle, len(values))
+    import scipy.stats  # takes half a second, which commands without statistics need not wait for
+
     found = scipy.stats.bootstrap(
         (numpy.asarray(values),),
         numpy.median,
@@ -69,7 +70,7 @@ def estimate(values: Sequence[float]) -> Estimate | None:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    return float(scipy.stats.gmean(values)) if len(values) else math.nan
+    return float(numpy.exp(numpy.mean(numpy.log(values)))) if len(values) else math.nan
 
 
 def mean_of_rows(rows: Sequence[Sequence[float]]) -> Estimate | None:

@@ -4,17 +4,20 @@ best of the row, and the means over rows."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy
 
 from coffer_bench import samples, stats
+from coffer_bench.allocators import is_used
 from coffer_bench.stats import ByRound, Estimate
 
 OURS = "coffer"
-TIME, CPU, MEMORY, END = "time_ns", "cpu_ns", "peak_kib", "end_kib"
+TIME, CPU, MEMORY, END, FAULTS = "time_ns", "cpu_ns", "peak_kib", "end_kib", "faults"
+# With fewer, it is those of the process's own start.
+FEW_FAULTS = 1000
 # A difference below this is within what two runs of one library differ by on a quiet machine.
 DRAW = 0.02
 
@@ -30,10 +33,11 @@ class Row:
     paper: str = ""
     paper_figure: str = ""
     what: str = ""
+    baseline: bool = False
     by_allocator: dict[str, ByRound] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     versus: dict[str, Estimate] = field(default_factory=dict)  # Coffer over each other
-    best: str = ""  # of the others
+    best: str = ""  # of the others that people use
     ratios: dict[str, list[float]] = field(default_factory=dict)
 
     def median(self, allocator: str) -> float:
@@ -46,7 +50,9 @@ class Row:
 
     @property
     def least(self) -> float:
-        return min(self.median(name) for name in self.measured)
+        """Of Coffer and what people use; of all, where none of these ran."""
+        names = [name for name in self.measured if name == OURS or is_used(name)]
+        return min(self.median(name) for name in names or self.measured)
 
     @property
     def versus_best(self) -> Estimate | None:
@@ -54,13 +60,16 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """lost, won, or even: where the interval contains 1, or the difference is too small to mean anything."""
+        """lost, won, or even: where the interval contains 1, or the difference is too small to mean anything;
+        undecided: one round says nothing of chance."""
         found = self.versus_best
         if found is None:
             return "failed" if OURS in self.failed else "alone"
-        sure_loss = found.value > 1 + DRAW and (found.above or math.isnan(found.low))
-        sure_win = found.value < 1 - DRAW and (found.below or math.isnan(found.low))
-        return "lost" if sure_loss else "won" if sure_win else "even"
+        if abs(found.value - 1) <= DRAW:
+            return "even"
+        if math.isnan(found.low):
+            return "undecided"
+        return "lost" if found.value > 1 and found.above else "won" if found.value < 1 and found.below else "even"
 
 
 @dataclass
@@ -70,6 +79,9 @@ class Summary:
     time: list[Row]
     memory: list[Row]
     end: list[Row]  # memory when all is freed
+    faults: list[Row]
+    walls: dict[str, ByRound]  # Coffer's wall time of an operation, by workload; and its processor time
+    cpus: dict[str, ByRound]
     baselines: list[Row]
     instructions: list[dict]
     misses: list[dict]
@@ -87,21 +99,40 @@ class Summary:
         return [name for name in self.allocators if name != OURS]
 
     @property
+    def used(self) -> list[str]:
+        """The peers that people use, without the papers' own."""
+        return [name for name in self.peers if is_used(name)]
+
+    @property
     def workloads(self) -> int:
         return len({row.name for row in [*self.time, *self.memory]})
 
 
-def by_round(records: Sequence[samples.Record], figure: str) -> dict[str, dict[str, dict[int, float]]]:
+def wall_of_an_operation(figures: samples.Record) -> float | None:
+    """Where the workload's own metric is another, too: the time inside the allocator, say, or that of a phase."""
+    wall, operations = figures.get("wall_ns"), figures.get("operations")
+    return wall / operations if wall and operations else figures.get(TIME)
+
+
+def by_round(
+    records: Sequence[samples.Record], figure: str | Callable[[samples.Record], float | None]
+) -> dict[str, dict[str, dict[int, float]]]:
     """By workload, by allocator, by round. What failed later is left out by the caller."""
     found: dict[str, dict[str, dict[int, float]]] = {}
     for record in records:
-        value = record["figures"].get(figure)
+        value = figure(record["figures"]) if callable(figure) else record["figures"].get(figure)
         if isinstance(value, (int, float)) and value > 0:
             found.setdefault(record["workload"], {}).setdefault(record["allocator"], {})[record["round"]] = float(value)
     return found
 
 
-def make_rows(results: samples.Results, figure: str, wanted: str, baseline: bool = False) -> list[Row]:
+def make_rows(
+    results: samples.Results,
+    figure: str | Callable[[samples.Record], float | None],
+    wanted: str,
+    baseline: bool = False,
+    unit: str = "",
+) -> list[Row]:
     """`wanted`: the workloads' mark that says whether this figure says something of them."""
     failed: dict[str, dict[str, str]] = {}
     for record in results.of("failure"):
@@ -117,11 +148,12 @@ def make_rows(results: samples.Results, figure: str, wanted: str, baseline: bool
         row = Row(
             name,
             workload["group"],
-            workload["unit"] if wanted == "timed" else "KiB",
-            figure,
+            unit or (workload["unit"] if wanted == "timed" else "KiB"),
+            figure if isinstance(figure, str) else TIME,
             workload.get("paper", ""),
             workload.get("figure", ""),
             workload.get("what", ""),
+            baseline,
             {one: values for one, values in taken.get(name, {}).items() if one not in own_failures},
             own_failures,
         )
@@ -140,8 +172,12 @@ def compare(row: Row) -> None:
         row.ratios[name] = stats.ratios(ours, row.by_allocator[name])
         if found := stats.estimate(row.ratios[name]):
             row.versus[name] = found
-    if row.versus:
-        row.best = min(row.versus, key=row.median)
+    if used := [name for name in row.versus if is_used(name)]:
+        row.best = min(used, key=row.median)
+
+
+def is_faulting(row: Row) -> bool:
+    return any(row.median(name) >= FEW_FAULTS for name in row.measured)
 
 
 def summarise(results: samples.Results, clock: str = "wall") -> Summary:
@@ -149,12 +185,18 @@ def summarise(results: samples.Results, clock: str = "wall") -> Summary:
     plan = results.plan
     ends = results.of("end")
     rounds = max((record["round"] for record in results.of("sample")), default=0)
+    own = [one for one in results.of("sample") if one["allocator"] == OURS]
+    walls, cpus = by_round(own, wall_of_an_operation), by_round(own, CPU)
+    faults = [row for row in make_rows(results, FAULTS, "memory", unit="faults") if is_faulting(row)]
     return Summary(
         header=results.header,
         allocators=list(plan["allocators"]),
         time=make_rows(results, CPU if clock == "cpu" else TIME, "timed"),
         memory=make_rows(results, MEMORY, "memory"),
         end=[row for row in make_rows(results, END, "memory") if row.measured],
+        faults=faults,
+        walls={name: by_allocator[OURS] for name, by_allocator in walls.items()},
+        cpus={name: by_allocator[OURS] for name, by_allocator in cpus.items()},
         baselines=make_rows(results, TIME, "timed", baseline=True),
         instructions=results.of("instructions"),
         misses=results.of("misses"),
@@ -182,7 +224,7 @@ def mean_versus_best(rows: Sequence[Row]) -> Estimate | None:
 
 
 def mean_ratio_to_best(rows: Sequence[Row], allocator: str) -> float:
-    """Over the rows in which it ran: its median over the least of the row, of all allocators."""
+    """Over the rows in which it ran: its median over the least of the row."""
     return stats.geometric_mean([row.median(allocator) / row.least for row in rows if allocator in row.measured])
 
 
@@ -192,25 +234,32 @@ def losses(rows: Sequence[Row]) -> list[Row]:
     return sorted(lost, key=lambda row: row.versus_best.value, reverse=True)
 
 
+def undecided(rows: Sequence[Row]) -> list[Row]:
+    """Behind, in one round only; worst first."""
+    found = [row for row in rows if row.verdict == "undecided" and row.versus_best.value > 1]
+    return sorted(found, key=lambda row: row.versus_best.value, reverse=True)
+
+
 def ordered(rows: Sequence[Row]) -> list[Row]:
     """Losses first, worst first; what could not be compared last."""
     return sorted(rows, key=lambda row: -row.versus_best.value if row.versus_best else math.inf)
 
 
 def tally(rows: Sequence[Row], peer: str | None = None) -> tuple[int, int, int]:
-    """Rows lost, even and won, against one other or the best of each row."""
-    counts = {"lost": 0, "even": 0, "won": 0}
+    """Rows lost, even or undecided, and won, against one other or the best of each row."""
+    counts = {"lost": 0, "even": 0, "undecided": 0, "won": 0}
     for row in rows:
         found = row.versus.get(peer) if peer else row.versus_best
         if found is None:
             continue
         one = Row(row.name, row.group, row.unit, row.figure, versus={"x": found}, best="x")
         counts[one.verdict] += 1
-    return counts["lost"], counts["even"], counts["won"]
+    return counts["lost"], counts["even"] + counts["undecided"], counts["won"]
 
 
 def last_line(summary: Summary) -> str:
-    """The last line that `coffer bench` prints."""
+    """The last line that `coffer bench` prints. The best of a row is the best of those that people use: the papers' own
+    allocators, which this project wrote anew, are no measure of Coffer."""
     time, memory = mean_versus_best(summary.time), mean_versus_best(summary.memory)
     show = lambda found: f"{found.value:.2f}" if found else "-"  # noqa: E731
     return (

@@ -93,6 +93,7 @@ void Machine::start_thread(u32 core, std::function<void()> body) {
   thread->time = now + random_.next() % 1000;
   thread->owed = 0;
   thread->call = kProgram;
+  thread->timed = current_ == nullptr || current_->timed;
   thread->spun_on = nullptr;
   thread->looks = 0;
   thread->body = std::move(body);
@@ -164,10 +165,20 @@ u64 Machine::wait_for_turn(u64 line, Access access) {
   }
 }
 
+// Of a line, and what of it is in malloc and free.
+template <class Add>
+void Machine::count_line(Line* line, const Add& add) {
+  if (line == nullptr) return;
+  add(line->counts);
+  if (current_->call != kProgram) add(line->in_calls);
+}
+
 void Machine::touch(u64 line, Access access, const Where& where) {
   const u64 waited = wait_for_turn(line, access);
   Thread& self = *current_;
-  CallCounts& counts = counts_.calls[self.call];
+  // What is not timed goes where nobody looks.
+  Counts& all = self.timed ? counts_ : untimed_;
+  CallCounts& counts = all.calls[self.call];
   ++counts.accesses;
   const u64 page = line * kLineBytes / kPageBytes;
   const bool ground = is_ground(line * kLineBytes);
@@ -180,16 +191,22 @@ void Machine::touch(u64 line, Access access, const Where& where) {
   if (ground && pages_.insert(page).second) {
     self.time += costs_.fault;
     counts.system += costs_.fault;
-    ++counts_.system["page fault"];
+    ++all.system["page fault"];
   }
   ++counts.misses;
   counts.transfers += outcome.transfers;
   counts.invalidations += outcome.invalidations;
   counts.waited += waited;
   if (outcome.line != nullptr) self.spun_on = outcome.line;
-  if (self.spun_on != nullptr) self.spun_on->waited += waited;
+  if (self.timed) {
+    count_line(self.spun_on, [&](LineCounts& counted) { counted.waited += waited; });
+    count_line(outcome.line, [&](LineCounts& counted) {
+      counted.transfers += outcome.transfers;
+      counted.invalidations += outcome.invalidations;
+    });
+  }
   self.spun_at = where;
-  PlaceCounts& place = counts_.places[where];
+  PlaceCounts& place = all.places[where];
   ++place.misses;
   place.transfers += outcome.transfers;
   place.invalidations += outcome.invalidations;
@@ -202,16 +219,18 @@ void Machine::access(uptr address, u64 bytes, Access access, const Where& where)
 }
 
 void Machine::failed(uptr address, const Where& where) {
+  if (!current_->timed) return;
   ++counts_.calls[current_->call].failed;
-  ++memory_.line(address / kLineBytes).failed;
+  count_line(&memory_.line(address / kLineBytes), [](LineCounts& counted) { ++counted.failed; });
   ++counts_.places[where].failed;
 }
 
 void Machine::note_waiting(u64 cycles) {
   const Thread& self = *current_;
+  if (!self.timed) return;
   counts_.calls[self.call].waited += cycles;
   if (self.spun_on == nullptr) return;
-  self.spun_on->waited += cycles;
+  count_line(self.spun_on, [&](LineCounts& counted) { counted.waited += cycles; });
   counts_.places[self.spun_at].waited += cycles;
 }
 
@@ -260,8 +279,9 @@ void Machine::system_call(const char* name, u64 cycles, bool alone, bool interru
     kernel_free_at_ = self.time + cycles;
   }
   self.time += cycles;
-  counts_.calls[self.call].system += self.time - began;
-  ++counts_.system[name];
+  Counts& counts = self.timed ? counts_ : untimed_;
+  counts.calls[self.call].system += self.time - began;
+  ++counts.system[name];
   if (!interrupts) return;
   for (const auto& thread : threads_) {
     if (thread.get() != &self && thread->body != nullptr) thread->owed += costs_.interruption;
@@ -276,7 +296,7 @@ void Machine::enter(Call call) {
 }
 
 void Machine::leave(Call call, u64 began) {
-  counts_.calls[call].add(current_->time - began);
+  (current_->timed ? counts_ : untimed_).calls[call].add(current_->time - began);
   current_->call = kProgram;
 }
 

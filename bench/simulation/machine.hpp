@@ -65,6 +65,7 @@ struct Thread {
   u64 time = 0;
   u64 owed = 0;  // interruptions by others
   Call call = kProgram;
+  bool timed = true;        // what it does counts
   Line* spun_on = nullptr;  // the last line that it had to fetch
   Where spun_at;
   u64 looked_at = 0;  // the line that it read since its last pause ...
@@ -103,6 +104,8 @@ class Machine {
   void leave(Call call, u64 began);
   // Counts from here on.
   void begin_to_count();
+  // Whether what this thread does is of the timed part; so are threads that it starts. Without a word it is.
+  void set_timed(bool timed) { current_->timed = timed; }
 
   bool running() const { return current_ != nullptr; }
   Thread& current() { return *current_; }
@@ -133,6 +136,8 @@ class Machine {
   void touch(u64 line, Access access, const Where& where);
   void pay_interruptions();
   void note_waiting(u64 cycles);
+  template <class Add>
+  void count_line(Line* line, const Add& add);
   void wake_watchers(u64 line);
 
   Shape shape_;
@@ -149,7 +154,7 @@ class Machine {
   u64 kernel_free_at_ = 0;
   u32 alive_ = 0;
   std::unordered_set<u64> pages_;
-  Counts counts_;
+  Counts counts_, untimed_;
 };
 
 // The one that the recorded code reports to; null outside of a run.

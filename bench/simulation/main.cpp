@@ -156,37 +156,48 @@ std::string calls_text(const Machine::Counts& counts) {
 
 struct LineSum {
   std::string name;
-  u64 lines = 0, transfers = 0, invalidations = 0, failed = 0, waited = 0, hottest = 0;
+  u64 lines = 0, hottest = 0;
+  LineCounts counts, in_calls;
 };
+
+void add(LineCounts& sum, const LineCounts& one) {
+  sum.transfers += one.transfers;
+  sum.invalidations += one.invalidations;
+  sum.failed += one.failed;
+  sum.waited += one.waited;
+}
+
+std::string line_counts_text(const LineCounts& one) {
+  return pair("transfers", one.transfers) + "," + pair("invalidations", one.invalidations) + "," +
+         pair("failed", one.failed) + "," + pair("waited", one.waited);
+}
 
 // By name: all lines of a kind together, and the share of the hottest one.
 std::string lines_text(const Memory& memory) {
   std::map<std::string, LineSum> sums;
   for (const auto& [number, line] : memory.lines()) {
-    if (line.transfers + line.invalidations + line.failed + line.waited == 0) continue;
+    const LineCounts& counts = line.counts;
+    if (counts.transfers + counts.invalidations + counts.failed + counts.waited == 0) continue;
     const std::string name = name_of_line(number * kLineBytes);
     LineSum& sum = sums[name];
     sum.name = name;
     ++sum.lines;
-    sum.transfers += line.transfers;
-    sum.invalidations += line.invalidations;
-    sum.failed += line.failed;
-    sum.waited += line.waited;
-    sum.hottest = std::max(sum.hottest, line.transfers);
+    add(sum.counts, counts);
+    add(sum.in_calls, line.in_calls);
+    sum.hottest = std::max(sum.hottest, counts.transfers);
   }
   std::vector<LineSum> sorted;
   for (const auto& [name, sum] : sums) sorted.push_back(sum);
   std::sort(sorted.begin(), sorted.end(), [](const LineSum& a, const LineSum& b) {
-    const u64 ours = a.waited + 100 * a.transfers, theirs = b.waited + 100 * b.transfers;
+    const u64 ours = a.counts.waited + 100 * a.counts.transfers, theirs = b.counts.waited + 100 * b.counts.transfers;
     return ours != theirs ? ours > theirs : a.name < b.name;
   });
   std::string result = "[";
   for (std::size_t i = 0; i < sorted.size() && i < kShown; ++i) {
     const LineSum& one = sorted[i];
     if (i != 0) result += ",";
-    result += "{\"name\":" + quoted(one.name) + "," + pair("lines", one.lines) + "," +
-              pair("transfers", one.transfers) + "," + pair("invalidations", one.invalidations) + "," +
-              pair("failed", one.failed) + "," + pair("waited", one.waited) + "," + pair("hottest", one.hottest) + "}";
+    result += "{\"name\":" + quoted(one.name) + "," + pair("lines", one.lines) + "," + line_counts_text(one.counts) +
+              "," + pair("hottest", one.hottest) + ",\"in_calls\":{" + line_counts_text(one.in_calls) + "}}";
   }
   return result + "]";
 }

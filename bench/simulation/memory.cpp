@@ -151,8 +151,6 @@ Outcome Memory::access(u32 core, u64 number, Access access, u64 now) {
   line.home = socket(core);
   outcome.cycles = cost + change;
   line.busy_until = now + (handed_over ? outcome.cycles : costs_.directory);
-  line.transfers += outcome.transfers;
-  line.invalidations += outcome.invalidations;
   return outcome;
 }
 
@@ -175,7 +173,7 @@ void Memory::forget(uptr from, u64 bytes) {
 }
 
 void Memory::forget_counts() {
-  for (auto& [number, line] : lines_) line.transfers = line.invalidations = line.failed = line.waited = 0;
+  for (auto& [number, line] : lines_) line.counts = line.in_calls = {};
 }
 
 }  // namespace simulation

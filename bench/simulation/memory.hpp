@@ -17,16 +17,20 @@ namespace simulation {
 enum class State : u32 { none = 0, shared = 1, exclusive = 2, modified = 3 };
 enum class Access : u32 { read, write, change };
 
+struct LineCounts {
+  u64 transfers = 0;      // it came out of another core's cache
+  u64 invalidations = 0;  // copies that a write took from other cores
+  u64 failed = 0;         // compare_exchanges
+  u64 waited = 0;         // cycles that accesses waited for each other, or that threads span on it
+};
+
 struct Line {
   std::array<u64, kMostCores / 64> sharers{};  // cores that have it; with an owner, only that one
   int owner = -1;                              // has it alone: exclusive or modified
   u32 home = 0;                                // socket that had it last
   u64 busy_until = 0;
-  // Counts.
-  u64 transfers = 0;      // it came out of another core's cache
-  u64 invalidations = 0;  // copies that a write took from other cores
-  u64 failed = 0;         // compare_exchanges
-  u64 waited = 0;         // cycles that accesses waited for each other, or that threads span on it
+  LineCounts counts;    // of the timed part
+  LineCounts in_calls;  // ... those of malloc and free
 };
 
 // What one access did.

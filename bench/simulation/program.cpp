@@ -64,10 +64,13 @@ void Clock::begin() {
     begin_ = g_machine->now();
     g_machine->begin_to_count();
   }
+  g_machine->set_timed(true);
 }
 
 void Clock::end() {
   if (g_machine->now() > end_) end_ = g_machine->now();
+  // What the thread does from here on, its end among it, is not of the timed part.
+  g_machine->set_timed(false);
 }
 
 }  // namespace simulation

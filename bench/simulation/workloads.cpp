@@ -109,19 +109,33 @@ struct Server {
   }
 };
 
-// Timed from the beginning, or when it has run for a while: each block was replaced some times.
-template <u64 kWarmUp>
-Measured larson(Machine& machine, const Plan& plan) {
-  // The crowd of the start is over soon, and takes long to simulate.
-  constexpr u64 kSlots = kWarmUp != 0 ? 1000 : 100, kLife = 2 * kSlots;
-  const u64 lives = plan.scaled(256) / plan.cores, generations = lives < 2 || kWarmUp == 0 ? 2 : lives;
-  Server server{Clock(plan.cores), kSlots, 10, 100, plan.seed, kWarmUp, table<Lane>(plan.cores), {plan.cores, {}}};
+// Timed from the beginning, or when it has run for a while: `warm` replacements by each first thread.
+Measured serve(Machine& machine, const Plan& plan, u64 slots, u64 life, u64 generations, u64 warm) {
+  Server server{Clock(plan.cores), slots, 10, 100, plan.seed, warm, table<Lane>(plan.cores), {plan.cores, {}}};
   for (u32 core = 0; core < plan.cores; ++core) {
-    server.lanes[core] = {table<void*>(kSlots), kLife, generations};
+    server.lanes[core] = {table<void*>(slots), life, generations};
   }
   const auto body = [&server](u32 core) { server.live(core, 0); };
   machine.run([&] { on_all_cores(plan.cores, body); });
-  return {kLife * generations * plan.cores, server.clock.cycles(), 0};
+  return {life * generations * plan.cores, server.clock.cycles(), 0};
+}
+
+u64 lives_a_core(const Plan& plan, u64 all) {
+  const u64 lives = plan.scaled(all) / plan.cores;
+  return lives < 2 ? 2 : lives;
+}
+
+Measured larson(Machine& machine, const Plan& plan) {
+  return serve(machine, plan, 1000, 2000, lives_a_core(plan, 256), 4000);
+}
+
+// The crowd of the start is over soon, and takes long to simulate.
+Measured larson_start(Machine& machine, const Plan& plan) { return serve(machine, plan, 100, 200, 2, 0); }
+
+// As large as the paper has it: each block is replaced once, as often as in a thread's life, before the time begins.
+Measured larson_paper(Machine& machine, const Plan& plan) {
+  const u64 slots = plan.scale < 1 ? plan.scaled(10'000) : 10'000;
+  return serve(machine, plan, slots, slots, lives_a_core(plan, 64), slots);
 }
 
 // --- Do blocks of different threads share lines? (Hoard 5.3, scalloc 7.4) ---
@@ -234,8 +248,9 @@ Measured producer_consumer(Machine& machine, const Plan& plan) {
 const Workload kWorkloads[] = {
     {"threadtest", "objects of 8 bytes in rounds, threads share nothing", &threadtest<8>},
     {"threadtest-64", "the same with 64 bytes", &threadtest<64>},
-    {"larson", "a server whose threads hand their blocks on and end", &larson<4000>},
-    {"larson-start", "the same from the first block on", &larson<0>},
+    {"larson", "a server whose threads hand their blocks on and end", &larson},
+    {"larson-start", "the same from the first block on", &larson_start},
+    {"larson-paper", "the same with the paper's 10,000 blocks a thread", &larson_paper},
     {"active-false", "writes to small objects of the threads' own", &false_sharing<false>},
     {"passive-false", "the same, after each freed one that another allocated", &false_sharing<true>},
     {"producer-consumer", "every object is shared by all, the last user frees it", &producer_consumer},

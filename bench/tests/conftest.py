@@ -4,6 +4,7 @@ the command's own Python environment (build/venv)."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,13 @@ BUILD = Path(os.environ.get("COFFER_BUILD_DIR", TOP / "build"))
 COMMAND = BUILD / "bin" / "coffer"
 GLIBC = Allocator("glibc", None)
 THREE = [Allocator("coffer", None), GLIBC, Allocator("tbb", None)]
+
+
+def interruptible(number: signal.Signals) -> dict:
+    """For a process that gets this signal: whatever the tests' own caller ignores, and SIGTERM also where SIGINT is
+    ignored, as it is in a script's background."""
+    action = signal.SIG_DFL if number == signal.SIGINT else signal.SIG_IGN
+    return {"preexec_fn": lambda: signal.signal(signal.SIGINT, action)}
 
 
 def workload(name: str, run: Callable[[Allocator], Figures], **more: object) -> Workload:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from coffer_bench import catalogue, passes, peers, suite, workload
+from coffer_bench import catalogue, passes, peers, processes, suite, workload
 from coffer_bench.allocators import Allocator
 from coffer_bench.errors import BenchError
 from coffer_bench.programs import PROGRAMS, base
@@ -61,6 +61,29 @@ def test_peers_that_are_not_loaded_are_errors(tmp_path: Path) -> None:
     # A library that is loaded and has no malloc.
     with pytest.raises(BenchError, match="was not loaded: malloc came from"):
         peers.verify(Allocator("snmalloc", Path("/lib/x86_64-linux-gnu/libm.so.6")), BUILD / "bench")
+
+
+def test_a_run_that_nobody_could_look_at_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a busy machine. One that is always over too soon is an error still."""
+
+    class Short(base.Batch):
+        name, what, binary, package, timeout = "short", "", "sh", "dash", 60.0
+        longer = 2
+
+        def command(self, program: str, inputs: Path, work: Path, quick: bool) -> list[str]:
+            count = tmp_path / "count"
+            script = f"echo x >>{count}; [ $(wc -l <{count}) -lt {self.longer} ] || sleep 0.5"
+            return [program, "-c", script]
+
+    # The first look comes late.
+    monkeypatch.setattr(processes, "WATCH_SECONDS", 0.8)
+    assert Short().run(GLIBC, tmp_path, True)["peak_kib"] > 0
+    assert (tmp_path / "count").read_text().count("x") == 2
+    (tmp_path / "count").unlink()
+    Short.longer = 100
+    with pytest.raises(BenchError, match="glibc was not loaded"):
+        Short().run(GLIBC, tmp_path, True)
+    assert (tmp_path / "count").read_text().count("x") == 3
 
 
 def test_versions() -> None:

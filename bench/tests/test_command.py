@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from coffer_bench import samples
-from conftest import BUILD, COMMAND
+from conftest import BUILD, COMMAND, interruptible
 
 LAST = re.compile(r"bench: \d+ workloads, \d+ allocators, time vs best \d+\.\d\d, memory vs best (\d+\.\d\d|-)")
 SHORT = ["--allocators", "coffer,glibc", "--only", "pair 16;batch lifo;sizes to 32 KiB", "--scale", "0.01"]
@@ -73,6 +73,7 @@ def test_an_interruption_keeps_what_there_is(tmp_path: Path, number: signal.Sign
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        **interruptible(number),
     )
     wait_for_samples(tmp_path / "samples.jsonl", 6, process)
     process.send_signal(number)
@@ -107,7 +108,7 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     ):
         done = run([*arguments(tmp_path), *more], status=2)
         assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
-    for more in (["--threads", "x"], ["--clock", "sundial"], ["--threads", "0"]):
+    for more in (["--threads", "x"], ["--threads", "0"]):
         run([*arguments(tmp_path), *more], status=2)
 
 
@@ -121,13 +122,18 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     (["--allocators", "coffer,,glibc"], "'coffer,,glibc' has an empty entry"),
     (["--threads", ""], "'' has an empty entry"),
     (["--threads", "1,"], "'1,' has an empty entry"),
+    (["--threads", "2,2"], "2 is there twice"),
+    (["--allocators", "coffer, coffer"], "coffer is there twice"),
+    (["--clock", "sundial"], "'sundial' is neither wall nor cpu"),
+    (["report", "x.jsonl", "--clock", "sundial"], "'sundial' is neither wall nor cpu"),
+    (["compare", "a", "b", "--clock", ""], "'' is neither wall nor cpu"),
     (["compare", "a", "b", "--minutes", "nan"], "nan is no number"),
     (["compare", "a", "b", "--threshold", "nan"], "Invalid value for '--threshold'"),
     (["compare", "a", "b", "--threshold", "-1"], "Invalid value for '--threshold'"),
 ])
 def test_values_that_mean_nothing(tmp_path: Path, more: list[str], words: str) -> None:
     """Before anything is measured."""
-    results = [] if more[0] == "compare" else ["--results", str(tmp_path / "samples.jsonl")]
+    results = [] if more[0] in ("compare", "report") else ["--results", str(tmp_path / "samples.jsonl")]
     done = run([str(COMMAND), "bench", *more, *results], status=2)
     assert words in " ".join(re.sub("[│╭╮╰╯─]", " ", done.stderr).split()), done.stderr
     assert not (tmp_path / "samples.jsonl").exists()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 from pathlib import Path
 
 import pytest
-from coffer_bench import report, samples, sections
+from coffer_bench import charts, report, samples, sections
 from coffer_bench import summary as sums
 from coffer_bench.errors import BenchError
 from conftest import results_of, write_results
@@ -86,6 +87,50 @@ def test_a_run_without_a_peer_still_has_a_last_line() -> None:
     assert sums.last_line(found) == "bench: 1 workloads, 1 allocators, time vs best -, memory vs best -"
 
 
+def test_the_papers_allocators_are_no_best_other() -> None:
+    """They stand in the tables, and decide nothing: T and M are against allocators that people use. Nor do other builds
+    of Coffer."""
+    results = results_of(
+        {
+            "a": {"coffer": rounds(2.0), "glibc": rounds(4.0), "hoard": rounds(1.0), "nocheck": rounds(1.5)},
+            "b": {"coffer": rounds(2.0), "glibc": rounds(1.0), "scalloc": rounds(0.5), "cif": rounds(0.1)},
+            "c": {"coffer": rounds(2.0), "hoard": rounds(1.0)},
+        }
+    )
+    found = sums.summarise(results)
+    assert [row.best for row in found.time] == ["glibc", "glibc", ""]
+    assert [row.verdict for row in found.time] == ["won", "lost", "alone"]
+    assert sums.mean_versus_best(found.time).value == pytest.approx(1.0)  # 0.5 and 2
+    assert sums.last_line(found) == "bench: 3 workloads, 6 allocators, time vs best 1.00, memory vs best 1.00"
+    lines = {line["name"]: line for line in sections.top_lines(found)}
+    assert list(lines) == [
+        "the best of each row",
+        "glibc",
+        "hoard, in 2 rows",
+        "nocheck, in 1 row",
+        "scalloc, in 1 row",
+        "cif, in 1 row",
+    ]
+    assert lines["hoard, in 2 rows"]["time"]["value"] == "2.00" and not lines["hoard, in 2 rows"]["used"]
+    # A row's other figures are over the least of what people use.
+    assert [cell["text"] for cell in sections.row_tables(found)[0]["rows"][0]["cells"]][:2] == ["2.00", "1.00"]
+    assert "hoard" in report.markdown(found, results)
+    assert all(mark in Path(report.HERE.parents[1], "docs/guide/bench.md").read_text() for mark in ("T and M", "hoard"))
+
+
+def test_one_round_decides_nothing() -> None:
+    results = results_of({"a": {"coffer": [3.0], "glibc": [1.0]}, "b": {"coffer": [1.0], "glibc": [9.0]}})
+    found = sums.summarise(results)
+    assert [row.verdict for row in found.time] == ["undecided", "undecided"]
+    assert sums.tally(found.time) == (0, 2, 0) == sums.tally(found.time, "glibc") and not sums.losses(found.time)
+    (line, _) = sections.loss_lists(found)
+    assert line["title"].endswith("(0 of 2 rows)") and not line["lost"]
+    assert line["undecided"] == "In one round, which decides nothing, 1 more look so: a 3.00×."
+    assert any(text.startswith("One round: no interval") for text in sections.warnings(found))
+    two = sums.summarise(results_of({"a": {"coffer": [3.0, 3.1], "glibc": [1.0, 1.0]}}))
+    assert sums.tally(two.time) == (1, 0, 0)
+
+
 def test_processor_time_instead_of_wall_time() -> None:
     results = example()
     for record in results.of("sample"):
@@ -140,6 +185,53 @@ def test_a_report_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     path = write_results(tmp_path / "samples.jsonl", example())
     with pytest.raises(BenchError, match="the report cannot be written: File exists"):
         report.write(path, path)
+
+
+def test_a_full_disk_leaves_the_report_before(tmp_path: Path) -> None:
+    """Whole, with nothing beside it."""
+    directory = write(tmp_path)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(BenchError, match="the report cannot be written: File too large"):
+            report.write(tmp_path / "samples.jsonl", directory)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_the_papers_claims_are_in_markdown_too(tmp_path: Path) -> None:
+    text = (write(tmp_path) / "report.md").read_text()
+    assert "## The papers' figures" in text and "Hoard, figure 3c: Hoard scales" in text
+    assert "Here: larson 10-100: Coffer 1.00 ns" in text
+
+
+def test_phases_and_rates_of_the_papers_figures() -> None:
+    """BEMengine's three parts are timed apart; mmicro is in pairs a millisecond; faults have a table where there are
+    many."""
+    results = results_of(
+        {
+            "boundary elements, 1 thread": {"coffer": rounds(2.0), "glibc": rounds(4.0)},
+            "mmicro, 1 thread": {"coffer": rounds(8.0), "glibc": rounds(16.0)},
+        }
+    )
+    faults = {"boundary elements, 1 thread": 5000.0, "mmicro, 1 thread": 9.0}
+    for record in results.of("sample"):
+        record["figures"]["phase.solver_ns"] = 3e6 if record["allocator"] == "coffer" else 1.5e6
+        record["figures"]["faults"] = faults[record["workload"]]
+    found = sums.summarise(results)
+    text = {figure["title"]: figure["here"] for figure in sections.paper_figures(found, results)}
+    assert "solver of boundary elements, 1 thread: Coffer 3.00 ms, 2nd of 2, 2.00 of glibc" in text["Boundary elements"]
+    assert "125,000 pairs a millisecond" not in text["Boundary elements"]
+    assert re.search(r"12\d,\d{3} pairs a millisecond", text["mmicro"]), text["mmicro"]
+    (table,) = [one for one in sections.row_tables(found) if one["title"] == "Page faults"]
+    assert [row["name"] for row in table["rows"]] == ["boundary elements, 1 thread"]
+
+
+def test_colours_are_the_allocators_own() -> None:
+    names = ["coffer", *(str(number) for number in range(14))]
+    assert len({charts.colour(names, name) for name in names}) == len(names)
 
 
 def test_every_figure_of_the_papers_has_a_claim() -> None:

@@ -50,6 +50,32 @@ def test_a_tail_of_zeros_is_dropped(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize("text", ["hello\n", "{}\n", '{"kind": "sample"}\n', '{"kind": "header"}\n', "\0" * 50])
+def test_what_is_no_file_of_samples_is_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "thesis.txt"
+    path.write_text(text)
+    with pytest.raises(BenchError, match="is no file of samples: nothing was done to it"):
+        samples.Writer(path)
+    assert path.read_text() == text and list(tmp_path.iterdir()) == [path]
+    with pytest.raises(BenchError, match="no file that samples can be kept in"):
+        samples.Writer(Path("/dev/null"))
+
+
+@pytest.mark.parametrize("length", [0, 5, 100])
+def test_a_header_that_was_not_finished_is_written_anew(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "samples.jsonl"
+    write(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:length])
+    write(path)
+    assert path.read_bytes() == whole and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_run_without_a_line_leaves_no_file(tmp_path: Path) -> None:
+    samples.Writer(tmp_path / "samples.jsonl").close()
+    assert not list(tmp_path.iterdir())
+
+
 def test_another_plan_and_a_finished_run_are_put_aside(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     write(path, 1)

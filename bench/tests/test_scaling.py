@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from coffer_bench import report, samples, scaling, sections
+from coffer_bench import catalogue, passes, report, samples, scaling, sections
 from coffer_bench import summary as sums
+from coffer_bench.allocators import Allocator
 from coffer_bench.errors import BenchError
-from conftest import BUILD, COMMAND, results_of, write_results
+from coffer_bench.workload import Settings
+from conftest import BUILD, COMMAND, GLIBC, interruptible, results_of, write_results
 
 SMALL = 0.1
 
@@ -104,6 +109,25 @@ def test_frees_of_other_threads_are_seen() -> None:
     assert record["calls"]["free"]["transfers"] > 0 and record["calls"]["malloc"]["failed"] >= 0
 
 
+def test_ends_of_threads_are_not_in_calls() -> None:
+    """Larson's threads end within the timed part: both are shown. Where threads end after it, nothing of it is left."""
+    served = simulate("coffer", "larson", 8, scale=0.2)["lines"]
+    assert all(line["in_calls"]["transfers"] <= line["transfers"] for line in served)
+    assert any(line["in_calls"]["transfers"] < line["transfers"] for line in served)
+    apart = simulate("coffer", "active-false", 8, scale=1)
+    assert sum(line["transfers"] for line in apart["lines"]) < 100
+    text = scaling.hot_lines({"lines": served})[0]
+    assert re.fullmatch(r".+: [\d,]+ transfers, .* failed \(in calls: [\d,]+ transfers, .* failed\)", text)
+
+
+def test_larson_as_large_as_the_papers() -> None:
+    """Where it is named only, for it takes minutes."""
+    small, large = simulate("coffer", "larson", 2, scale=0.5), simulate("coffer", "larson-paper", 2, scale=0.05)
+    assert small["operations"] == 256_000 and large["operations"] == 500 * 2 * 2
+    assert "larson-paper" not in scaling.choose("", list(scaling.WORKLOADS), "workload")
+    assert scaling.choose("larson-paper", list(scaling.WORKLOADS), "workload") == ["larson-paper"]
+
+
 def test_costs_can_be_chosen() -> None:
     words = [str(BUILD / "libexec/coffer/simulate_one-lock"), "workload=threadtest", "cores=4", f"scale={SMALL}"]
     near, far = (
@@ -169,6 +193,40 @@ def test_errors_are_one_line(words: tuple[str, ...], said: str) -> None:
     assert said in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--allocators", ""), "'' has an empty entry"),
+        (("--allocators", "coffer,coffer"), "coffer is there twice"),
+        (("--workload", "larson,"), "'larson,' has an empty entry"),
+        (("--workload", "larson,larson"), "larson is there twice"),
+        (("--cores", ""), "'' has an empty entry"),
+    ],
+)
+def test_lists_that_mean_nothing(words: tuple[str, ...], said: str) -> None:
+    assert said in " ".join(re.sub("[│╭╮╰╯─]", " ", run(*words, status=2).stderr).split())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_at_once(tmp_path: Path, number: signal.Signals) -> None:
+    """With what it started; and says nothing of samples, for there are none."""
+    path = tmp_path / "libexec" / "coffer" / "simulate_slow"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!/bin/sh\ntouch {tmp_path}/begun\nexec sleep 1000\n")
+    path.chmod(0o755)
+    words = [str(COMMAND), "bench", "simulate", "--build-dir", str(tmp_path)]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **interruptible(number)
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "begun").exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, complaints = process.communicate(timeout=30)
+    assert process.returncode == 130 and complaints == "bench: interrupted\n"
+
+
 def test_what_is_not_built_is_said(tmp_path: Path) -> None:
     done = run("--build-dir", str(tmp_path), status=2)
     assert "coffer_simulators" in done.stderr
@@ -205,20 +263,67 @@ def test_speed_ups_stand_beside_real_ones(tmp_path: Path) -> None:
     (table,) = sections.scaling_tables(sums.summarise(results))
     assert table["names"] == ["coffer", "one-lock"]
     assert [(line["name"], *line["cells"], line["real"]) for line in table["lines"]] == [
-        ("1", "1.00", "1.00", "1.00"),
-        ("2", "2.00", "-", "2.00"),
+        ("1", "1.00", "1.00", "-"),
+        ("2", "2.00", "-", "2.000 (2.000 to 2.000)"),
         ("4", "8.00", "0.50", "-"),
     ]
     report.write(write_results(tmp_path / "samples.jsonl", results), tmp_path / "report")
     page, text = ((tmp_path / "report" / name).read_text() for name in ("index.html", "report.md"))
     assert 'id="scaling"' in page and "a hot line: 7 transfers" in page
-    assert "## Scaling (simulated)" in text and "| 4 | 8.00 | 0.50 | - |" in text
+    assert "## Scaling (simulated)" in text and "| 4 | 8.00 | 0.50 | - | - | - |" in text
+
+
+def test_agreement_is_of_medians_with_their_interval() -> None:
+    """Not of the best round: 1.9 is the median, whatever the last one was. The clock of the report makes no
+    difference; two threads of 4 ns each beside one of 4 are twice as fast."""
+    results = results_of(
+        {
+            "threadtest 8, 1 thread": {"coffer": [1.9, 2.0, 1.8, 1.9, 8.0]},
+            "threadtest 8, 2 threads": {"coffer": [1.0, 1.0, 1.0, 1.0, 1.0]},
+        }
+    )
+    for record in results.of("sample"):
+        record["figures"]["cpu_ns"] = 4.0 + record["round"] / 100 if "1 thread" in record["workload"] else 4.0
+    results.records.extend(scaling_record("coffer", cores, cycles) for cores, cycles in ((1, 800), (2, 400)))
+    for clock in ("wall", "cpu"):
+        (table,) = sections.scaling_tables(sums.summarise(results, clock))
+        real = table["real"][2]
+        assert real.value == 1.9 and real.low <= 1.8 + 0.1 and real.high == 8.0 and list(table["real"]) == [2]
+        factor, low, high = (float(word) for word in re.findall(r"[\d.]+", table["lines"][1]["agreement"]))
+        assert factor == pytest.approx(2 / 2.015, abs=0.001) and low < factor < high
+        assert table["lines"][1]["busy"].startswith("2.015 (")
 
 
 def test_a_run_simulates_what_it_measures() -> None:
-    points = scaling.points_of(["larson 10-100, 1 thread", "redis"], BUILD)
-    assert {point.workload for point in points} == {"larson"} and len(points) >= 2 * len(scaling.CORES)
-    assert scaling.points_of(["redis"], BUILD) == []
+    points = scaling.points_of(["larson 10-100, 1 thread", "redis"], ["coffer", "glibc"], BUILD)
+    assert {point.workload for point in points} == {"larson"}
+    assert [point.cores for point in points if point.allocator == "coffer"] == list(scaling.CORES)
+    assert max(point.cores for point in points if point.allocator == "one-lock") == scaling.OTHERS_CORES
+    assert {point.allocator for point in points} == {"coffer", "one-lock"}
+    for rows in (["redis"], ["larson 7, 1 thread"], ["threadtest 80, 1 thread"], []):
+        assert scaling.points_of(rows, ["coffer"], BUILD) == []
+
+
+@pytest.mark.parametrize(("quick", "scale", "wanted"), [(False, 1.0, 1.0), (True, 1.0, 0.25), (False, 0.1, 0.1)])
+def test_the_scale_is_that_of_the_run(
+    monkeypatch: pytest.MonkeyPatch, quick: bool, scale: float, wanted: float
+) -> None:
+    """Of a run's own options: the workloads chosen by --only, the scale of --scale and --quick."""
+    seen: list[float] = []
+
+    def take(point: scaling.Point, build_dir: Path, seed: int, scale: float) -> dict:
+        seen.append(scale)
+        return scaling_record(point.allocator, point.cores, 100)
+
+    monkeypatch.setattr(scaling, "simulate", take)
+    settings = Settings(BUILD, quick=quick, scale=scale)
+    workloads, _ = catalogue.choose(settings, "larson 10-100")
+    tasks = [one for one in passes.tasks([Allocator("coffer", None)], workloads, settings) if one.kind == "scaling"]
+    assert {task.of.split(" on ")[0] for task in tasks} == {"larson"}
+    tasks[0].action()
+    assert seen == [wanted]
+    workloads, _ = catalogue.choose(settings, "pair 64")
+    assert not [one for one in passes.tasks([GLIBC], workloads, settings) if one.kind == "scaling"]
 
 
 def test_a_simulator_that_fails_is_an_error(tmp_path: Path) -> None:

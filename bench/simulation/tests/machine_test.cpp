@@ -145,6 +145,48 @@ TEST(Machine, FalseSharingShows) {
   EXPECT_GT(transfers_of_own_cells(1), 100u);
 }
 
+// Each core writes the one cell before, in and after the timed part, and in it also in a call.
+TEST(Machine, OnlyWhatIsTimedCounts) {
+  Machine machine(shape(2), costs(), 1);
+  Machine::Meeting begun{2, {}}, ended{2, {}};
+  const auto write_often = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      g_cells.guarded.store(1, relaxed);
+      machine.spend(1000);
+    }
+  };
+  bool counting = false;
+  const std::function<void(u32)> body = [&](u32 core) {
+    write_often(100);
+    machine.meet(begun);
+    if (!counting) machine.begin_to_count();
+    counting = true;
+    machine.set_timed(true);
+    write_often(10);
+    machine.enter(kMalloc);
+    const u64 began = machine.now();
+    write_often(10);
+    machine.leave(kMalloc, began);
+    machine.set_timed(false);
+    machine.meet(ended);
+    write_often(100);
+    machine.system_call("after", 10, false, false);
+    // Threads of one that is not timed are not, either.
+    if (core == 0) machine.start_thread(1, [&] { write_often(100); });
+  };
+  machine.run([&] { on_all(2, body); });
+  const Machine::Counts& counts = machine.counts();
+  EXPECT_EQ(counts.calls[kProgram].accesses, 20u);
+  EXPECT_EQ(counts.calls[kMalloc].accesses, 20u);
+  EXPECT_EQ(counts.calls[kMalloc].calls, 2u);
+  EXPECT_TRUE(counts.system.empty());
+  const Line& line = machine.memory().line(reinterpret_cast<uptr>(&g_cells.guarded) / kLineBytes);
+  EXPECT_EQ(line.counts.transfers, counts.calls[kProgram].transfers + counts.calls[kMalloc].transfers);
+  EXPECT_EQ(line.in_calls.transfers, counts.calls[kMalloc].transfers);
+  EXPECT_GT(line.in_calls.transfers, 5u);
+  EXPECT_LE(line.counts.transfers, 40u);
+}
+
 TEST(Machine, AllMeetBeforeAnyGoesOn) {
   Machine machine(shape(4), costs(), 1);
   Machine::Meeting meeting{4, {}};
