@@ -256,6 +256,18 @@ u32 blocks_before_sample(Watch* watch, ClassIndex size_class) {
   return blocks != 0 ? blocks : 1;  // 1: who did not ask, or had no memory for the sample
 }
 
+bool pass_unsampled(const Heap* heap, ClassIndex size_class, u32 count) {
+  Watch* watch = watch_of(heap);
+  // relaxed: as in left_of, which draws anew.
+  if (watch == nullptr || watch->generation.get() != g_profiling.generation.load(relaxed)) return false;
+  const u64 units = u64{count} * block_units(size_class);
+  const u32 left = watch->left[size_class].get();
+  if (left <= units) return false;  // or nothing is drawn
+  watch->left[size_class].set(static_cast<u32>(left - units));
+  watch->blocks[size_class].set(watch->blocks[size_class].get() + count);
+  return true;
+}
+
 void count_taken(Watch* watch, ClassIndex size_class, u32 count) {
   const u64 units = u64{count} * block_units(size_class);
   const u32 left = left_of(watch, size_class);

@@ -33,6 +33,9 @@ void sample_resized(void* before, void* after, usize size);
 
 // Blocks of the class that may be taken before the one that is to be sampled.
 u32 blocks_before_sample(Watch* watch, ClassIndex size_class);
+// The heap is about to take so many blocks. Counts them and says true, if the one that is to be sampled is not among
+// them; false: nothing is counted, it may be.
+bool pass_unsampled(const Heap* heap, ClassIndex size_class, u32 count);
 void count_taken(Watch* watch, ClassIndex size_class, u32 count);
 void count_returned(Watch* watch, ClassIndex size_class, u32 count);
 

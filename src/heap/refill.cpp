@@ -306,6 +306,28 @@ COFFER_NOINLINE void* allocate_slowly(usize size) {
   return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
 }
 
+// While samples are taken: all that was freed in the hot span, as in allocate_any, if the block to be sampled is not
+// among it. A heap that keeps one block for itself comes here for each.
+COFFER_NOINLINE void* allocate_unusually(usize size) {
+  Heap* heap = t_heap;
+  const ClassIndex size_class = class_of(size);
+  Span* hot = heap->hot[size_class].get();
+  // acquire: as in settle_fork. Whoever watches figures, too, is told at each list.
+  if (fences_brackets() || !samples_lists() || g_pending.load(acquire) != 0) return allocate_slowly(size);
+  {
+    const Bracket bracket(heap, hot);
+    Block* list = hot->local_free.get();
+    u32 frees = 0;
+    if (list != nullptr && bracket.owned() && hot->size_class.get() == size_class &&
+        may_take_all(heap, size_class, hot, &frees) && pass_unsampled(heap, size_class, local_count(hot))) {
+      take_whole_list(heap, size_class, hot, list, frees);
+      heap->blocks[size_class].set(list->next);
+      return list;
+    }
+  }
+  return allocate_slowly(size);
+}
+
 }  // namespace
 
 void* allocate_any(usize size) {
@@ -317,7 +339,7 @@ void* allocate_any(usize size) {
   Span* hot = heap->hot[size_class].get();
   if (COFFER_UNLIKELY(hot == nullptr || heap->blocks[size_class].get() != nullptr)) return allocate_slowly(size);
   // Brackets need fences, or somebody counts what heaps take.
-  if (COFFER_UNLIKELY(is_unusual())) return allocate_slowly(size);
+  if (COFFER_UNLIKELY(is_unusual())) return allocate_unusually(size);
   // As a Bracket does; by hand, because allocate_some is jumped to inside it.
   heap->bracket.store(hot, relaxed);  // relaxed, here and in the load of the owner: see bracket.hpp
   compiler_fence();

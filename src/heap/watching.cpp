@@ -68,7 +68,7 @@ COFFER_NOINLINE bool reach_watch(usize end) {
 }
 
 // nullptr: there is none for this heap.
-Watch* find_watch(const Heap* heap) {
+COFFER_INLINE Watch* find_watch(const Heap* heap) {
   Watching& w = g_watching;
   const usize end = (usize{heap->index.get()} + 1) * sizeof(Watch);
   if (w.committed.load(acquire) < end) return nullptr;  // acquire: pairs with the release in reach_watch

@@ -150,9 +150,10 @@ void Process::copy(const Item& item) {
   u64& last_time = last_times_[item.thread];
   const std::size_t start = payload_.size(), bytes = item.used - progress.drained;
   BatchHead head{item.thread, 0, 0, 0, progress.base.time, progress.base.block};
-  payload_.resize(start + sizeof head + bytes);
-  u8* const records = payload_.data() + start + sizeof head;
-  std::memcpy(records, data_ + u64{item.index} * kChunkBytes + progress.drained, bytes);
+  payload_.resize(start + sizeof head);
+  const u8* const from = data_ + u64{item.index} * kChunkBytes + progress.drained;
+  payload_.insert(payload_.end(), from, from + bytes);  // what is decoded is what is written, whatever comes after
+  const u8* const records = payload_.data() + start + sizeof head;
   progress.drained = item.used;
 
   trace::Decoder decoder(records, records + bytes, progress.base);
@@ -160,6 +161,12 @@ void Process::copy(const Item& item) {
   bool is_good = item.thread != 0 && progress.base.time >= last_time;
   const u8* good = records;
   while (is_good && !decoder.done()) {
+    if (const u32 skipped = decoder.skip_usual(); skipped != 0) {
+      first_ = std::min(first_, decoder.base().time);
+      head.records += skipped;
+      good = decoder.at();
+      continue;
+    }
     is_good = decoder.next(record) == nullptr;
     if (!is_good) break;
     first_ = std::min(first_, record.time);

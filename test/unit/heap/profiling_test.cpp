@@ -18,6 +18,7 @@
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/samples.hpp"
+#include "observe/sampling.hpp"
 #include "support/build.hpp"
 #include "support/random.hpp"
 
@@ -96,6 +97,19 @@ FRESH_TEST(Profile, EveryBlockAtAMeanOfOneByte) {
   EXPECT_NEAR(totals().live_bytes, 0, 1e-3);
   EXPECT_NEAR(totals().allocated_bytes, static_cast<double>(bytes), 1);
   EXPECT_EQ(profile_samples().live(), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// The same of one block that comes and goes: its heap never has a second one on its list, and takes the shortest way
+// that counts.
+FRESH_TEST(Profile, OneBlockAgainAndAgain) {
+  constexpr usize kMean = 8 * 1024, kSize = 1024, kCount = 100'000;
+  start_profile(kMean, 42);
+  for (usize i = 0; i < kCount; ++i) give(take(kSize));
+  const double chance = sampling_probability(kSize, kMean);
+  const double deviation = std::sqrt(static_cast<double>(kCount) * (1 - chance) / chance);
+  EXPECT_NEAR(totals().allocated_blocks, static_cast<double>(kCount), 5 * deviation);
+  EXPECT_NEAR(totals().live_bytes, 0, 1e-3);
   EXPECT_EQ(check_everything(), 0u);
 }
 
