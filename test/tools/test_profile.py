@@ -206,6 +206,11 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     assert "not a heap profile" in run("profile", tmp_path / "no.pb.gz", status=1).stderr
     assert "not a heap profile" in run("profile", tmp_path / "cut.pb.gz", status=1).stderr
     assert "No such file" in run("profile", tmp_path / "missing.pb.gz", status=1).stderr
+    (tmp_path / "empty.pb.gz").touch()
+    assert "the file is empty" in run("profile", tmp_path / "empty.pb.gz", status=1).stderr
+    # A file that cannot be a program was meant to be a profile.
+    (tmp_path / "text").write_text("nothing")
+    assert "text: not a heap profile" in run("profile", tmp_path / "text", status=1).stderr
     assert "No such file" in run("profile", "--", tmp_path / "missing", status=1).stderr
     assert "no such directory" in run("profile", "-o", "/nonexistent/x", "--", "true", status=1).stderr
     assert "--rate" in run("profile", "--rate", "fast", "--", "true", status=1).stderr

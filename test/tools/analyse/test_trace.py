@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -198,6 +199,42 @@ def test_chrome(traces: dict[str, Path], tmp_path: Path) -> None:
     assert sorted((one["id"], one["name"]) for one in begun) == sorted((one["id"], one["name"]) for one in ended)
     assert {one["args"]["name"] for one in found if one["name"] == "thread_name"} == {"thread 1", "thread 2"}
     assert "No space left" in coffer("trace", "export", traces["every"], "-o", "/dev/full", "-f", "perfetto", status=1)
+
+
+def check_as_perfetto_does(whole: dict) -> dict[str, int]:
+    """What Perfetto's importer of this format asks of an event, so that it counts no failure and leaves nothing open:
+    numbers of processes and threads that fit 32 bits, times and durations that are numbers, an id and a process for
+    asynchronous events, ends that close a beginning of their category, id and name in the order of times, counters
+    whose values are numbers, names for metadata."""
+    counts: dict[str, int] = {}
+    opened: dict[tuple, float] = {}
+    timed = [one for one in whole["traceEvents"] if one["ph"] != "M"]
+    for one in sorted(timed, key=lambda event: event["ts"]):  # as the importer: stable
+        assert isinstance(one["ts"], (int, float)) and math.isfinite(one["ts"]) and one["ts"] >= 0
+        key = (one.get("cat"), one.get("id"), one["name"])
+        if one["ph"] == "b":
+            assert key[0] and key[1] is not None and key not in opened
+            opened[key] = one["ts"]
+        elif one["ph"] == "e":
+            assert opened.pop(key) <= one["ts"]
+        elif one["ph"] == "X":
+            assert one["dur"] >= 0
+        else:
+            assert one["ph"] == "C" and {type(value) for value in one["args"].values()} in ({int}, {float})
+    for one in whole["traceEvents"]:
+        assert all(0 <= one[key] < 2**32 for key in ("pid", "tid")) and isinstance(one["name"], str) and one["name"]
+        assert one["ph"] != "M" or (one["name"] in ("process_name", "thread_name") and one["args"]["name"])
+        counts[one["ph"]] = counts.get(one["ph"], 0) + 1
+    assert opened == {} and whole["displayTimeUnit"] in ("ms", "ns")
+    return counts
+
+
+@pytest.mark.parametrize("name", ["server", "lua", "python_trees"])
+def test_chrome_of_real_programs(name: str, tmp_path: Path) -> None:
+    trace, out = Path(__file__).parents[1] / "traces" / f"{name}.trace", tmp_path / "trace.json"
+    coffer("trace", "export", trace, "-o", out, "--least", 0)
+    counts = check_as_perfetto_does(json.loads(out.read_text()))
+    assert counts["b"] == counts["e"] > 100 and counts["C"] > 100 and counts["X"] == counts["M"] - 1 > 0
 
 
 def test_exports_that_are_wrong(traces: dict[str, Path], tmp_path: Path) -> None:

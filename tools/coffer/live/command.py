@@ -131,7 +131,7 @@ def run_program(program: list[str], form: Form, interval: float, count: int | No
 
 def stat(
     target: Annotated[Optional[list[str]], typer.Argument(
-        metavar="[PID | PROGRAM [ARGUMENT]...]", help=TARGET, show_default=False)] = None,
+        metavar="PID | PROGRAM [ARGUMENT]...", help=TARGET, show_default=False)] = None,
     interval: Annotated[float, typer.Option(min=0.05, help="Seconds from line to line.")] = 1.0,
     count: Annotated[Optional[int], typer.Option(min=1, help="Ends after so many.", show_default="no end")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line, with all classes and heaps.")] = False,

@@ -59,6 +59,11 @@ def run_program(program: list[str], prefix: Path, rate: str) -> int:
     return 128 - status if status < 0 else status
 
 
+def is_profile(target: str) -> bool:
+    """By its name; or it is a file that cannot be a program, and reading it says what is wrong."""
+    return target.endswith(".pb.gz") or (Path(target).is_file() and not os.access(target, os.X_OK))
+
+
 def profile(
     target: Annotated[list[str], typer.Argument(
         metavar="PROGRAM [ARGUMENT]... | PROFILE", show_default=False,
@@ -72,7 +77,7 @@ def profile(
     """A heap profile of a program, for pprof and speedscope, with the names of functions in it."""
     if not rate[:-1].isdigit() and not rate.isdigit() or rate[-1] not in "0123456789KMGT":
         raise CofferError(f"--rate {rate}: a size such as 512K")
-    if len(target) == 1 and target[0].endswith(".pb.gz"):
+    if len(target) == 1 and is_profile(target[0]):
         found = proto.read(Path(target[0]))
         proto.write(output or Path(target[0]), proto.with_functions(found, symbols.names_of(found)))
         if what != "none":

@@ -104,7 +104,9 @@ def read(path: Path) -> Profile:
         raise CofferError(f"{path}: not a heap profile: {error}") from error
     except OSError as error:
         raise CofferError(f"{path}: {error.strerror or error}") from error
-    if len(content) > MOST_BYTES or not packed_bytes:
+    if not packed_bytes:
+        raise CofferError(f"{path}: not a heap profile: the file is empty")
+    if len(content) > MOST_BYTES:
         raise CofferError(f"{path}: too large for a heap profile")
     try:
         return parse(content)
