@@ -1,5 +1,7 @@
 #include "papers/scalloc/arena.hpp"
 
+#include <sys/resource.h>
+
 #include <cstring>
 
 #include "os/fake/fake.hpp"
@@ -123,6 +125,24 @@ FRESH_TEST(ScallocArena, EndsWithNoSpan) {
 }
 
 // Beyond what the kernel has mappings for, and where the program asks for it.
+// The kernel does not count what is committed inside a reservation that it counted before.
+FRESH_TEST(ScallocArena, KeepsToALimitThatIsLoweredLater) {
+  Arena arena;
+  ASSERT_TRUE(arena.start(Parameters()));
+  ASSERT_NE(arena.allocate_virtual_span(config::kMiB), nullptr);
+  struct rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = 1024 * config::kMiB;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  usize spans = 0;
+  while (spans < 2000 && arena.allocate_virtual_span(config::kMiB) != nullptr) ++spans;
+  EXPECT_LT(spans, 1024u);
+  limit.rlim_cur = before;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_NE(arena.allocate_virtual_span(config::kMiB), nullptr);
+}
+
 FRESH_TEST(ScallocArena, WithoutProtectionSpansAreCommittedWholeInSteps) {
   Parameters parameters = small_parameters();
   parameters.protect = false;
