@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-ITERATIONS = 50_000
+ITERATIONS = 20_000
 # "FILE FUNCTION ORDER": why no test fails without it.
 REASONS: dict[str, str] = {
     # A fork that took `starting` just after the start lets it go again; whoever takes it next must see the start. He

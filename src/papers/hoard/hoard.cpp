@@ -45,6 +45,8 @@ COFFER_INLINE Found find(void* pointer) {
 COFFER_NOINLINE void* allocate_mapped(usize size, usize alignment) {
   if (!g_hoard.has_words() && alignment < g_hoard.superblock_bytes) alignment = g_hoard.superblock_bytes;
   void* block = map_block(size, alignment);
+  // Empty superblocks stay, but a program that freed everything shall not be told that there is no memory.
+  if (block == nullptr && release_empties()) block = map_block(size, alignment);
   if (block != nullptr && g_hoard.peaks) live_gauge().add(mapped_size(block));
   return block;
 }
@@ -94,6 +96,12 @@ void* Hoard::allocate(usize size) {
   if (COFFER_UNLIKELY(size > g_hoard.classes.largest())) return allocate_mapped(size, kBlockAlignment);
   const u32 size_class = g_hoard.classes.of(size);
   void* block = allocate_small(size_class);
+  if (COFFER_UNLIKELY(block == nullptr)) {
+    // Other heaps' empty superblocks may do. Another thread may have given them back just now: so in any case once
+    // more.
+    release_empties();
+    block = allocate_small(size_class);
+  }
   if (COFFER_UNLIKELY(g_hoard.peaks) && block != nullptr) live_gauge().add(g_hoard.classes.stride(size_class));
   return block;
 }
@@ -138,7 +146,7 @@ void* Hoard::resize(void* block, usize size) {
   return resized;
 }
 
-bool Hoard::trim() { return release_empties(); }
+bool Hoard::trim() { return g_hoard.release && release_empties(); }
 void Hoard::statistics(Statistics& statistics) { collect(statistics); }
 void Hoard::describe(Text& text) { describe_heaps(text); }
 usize Hoard::check() { return check_heaps(); }

@@ -83,7 +83,6 @@ void free_small(Superblock* superblock, void* block) {
 }
 
 bool release_empties() {
-  if (!g_hoard.release) return false;
   bool any = false;
   for (u32 i = 0; i < heap_count(); ++i) {
     Heap* heap = heap_at(i);

@@ -13,7 +13,7 @@ Pieces& superblock_source();
 void* allocate_small(u32 size_class);
 // A block of that superblock, by its start.
 void free_small(Superblock* superblock, void* block);
-// With release:true, empty superblocks of all heaps go back to the system; true if any did.
+// The empty superblocks of all heaps go back to the system; true if there were any.
 bool release_empties();
 
 }  // namespace coffer::papers::hoard

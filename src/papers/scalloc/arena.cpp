@@ -90,9 +90,15 @@ void Arena::return_number(u32 number) {
 
 usize Arena::whole_pages(usize bytes) const { return round_up(bytes, os::page_size()); }
 
-// Makes [from, bytes) of a span readable and writable.
+// Makes [from, bytes) of a span readable and writable. The kernel counted the whole arena as address space when it was
+// reserved, so of a limit that the program lowered since only this can know what is left.
 bool Arena::commit(Span* span, usize from, usize bytes) {
-  return os::commit(reinterpret_cast<void*>(span->base() + from), bytes - from);
+  const usize more = bytes - from;
+  const usize committed = committed_.load(relaxed);  // relaxed, both: threads that meet may pass the limit by a span
+  if (!os::limit_allows(more, committed < bytes_ ? bytes_ - committed : 0)) return false;
+  if (!os::commit(reinterpret_cast<void*>(span->base() + from), more)) return false;
+  committed_.fetch_add(more, relaxed);
+  return true;
 }
 
 void Arena::note_made(u32 number) {
@@ -144,6 +150,7 @@ bool Arena::resize(Span* span, usize bytes) {
     // It needs a mapping more if the kernel has none to give: then the rest stays as it is, purged but touchable.
     if (!os::decommit(reinterpret_cast<void*>(span->base() + wanted), now - wanted)) return true;
     papers::totals().held.subtract(now - wanted);
+    committed_.fetch_sub(now - wanted, relaxed);  // relaxed: as in commit
   }
   span->committed.set(static_cast<u32>(wanted));
   return true;

@@ -69,6 +69,7 @@ class Arena {
   bool protect_ = false;
   Atomic<u64>* made_ = nullptr;  // a bit a span: its header can be read
   Atomic<u32> next_;             // the bump pointer: virtual spans taken
+  Atomic<usize> committed_;      // bytes of the arena, about: spans committed twice count twice
   Atomic<u32> committed_whole_;  // spans from 1 to this one are committed from end to end (past kProtectedSpans)
   SpinLock returned_lock_;
   Owned<u32> returned_count_;

@@ -1,5 +1,6 @@
 // Superblocks in a heap: fullness groups, order, free lists, recycling.
 #include "heaps.hpp"
+#include "os/fake/fake.hpp"
 
 namespace coffer::test {
 namespace {
@@ -96,6 +97,33 @@ FRESH_TEST(HoardHeap, EmptySuperblocksGoWithReleaseOn) {
   EXPECT_EQ(totals().held.now(), 0u);
   EXPECT_EQ(coffer_malloc_trim(0), 0);
   coffer_free(coffer_malloc(200));
+  EXPECT_EQ(coffer_check(), 0u);
+}
+
+FRESH_TEST(HoardHeap, EmptySuperblocksGoWhereTheSystemRefuses) {
+  start_with(4);
+  for (void* block : allocate_many(1000, 200)) coffer_free(block);
+  const usize held = totals().held.now();
+  os::fake::set_faults({.nth = 1, .kinds = os::fake::kReserve});
+  void* large = coffer_malloc(100'000);
+  EXPECT_EQ(os::fake::failed_calls(), 1u);
+  EXPECT_NE(large, nullptr);
+  EXPECT_LT(totals().held.now(), held);
+  EXPECT_EQ(coffer_check(), 0u);
+  coffer_free(large);
+}
+
+FRESH_TEST(HoardHeap, EmptySuperblocksOfAnotherHeapServeWhereTheSystemRefuses) {
+  start_with(4);
+  std::vector<void*> blocks = allocate_many(100, 1000);  // the rest of what was mapped at once is used, too
+  while (totals().held.now() % (512 * 1024) != 0) blocks.push_back(coffer_malloc(1000));
+  for (void* block : blocks) coffer_free(block);
+  use_heap(2);
+  os::fake::set_faults({.nth = 1, .kinds = os::fake::kReserve});
+  const usize superblocks = totals().held.now() / g_hoard.superblock_bytes;
+  blocks.clear();
+  for (usize i = 0; i < superblocks; ++i) blocks.push_back(coffer_malloc(4000));
+  for (void* block : blocks) EXPECT_NE(block, nullptr);
   EXPECT_EQ(coffer_check(), 0u);
 }
 

@@ -1,5 +1,7 @@
 #include "papers/scalloc/arena.hpp"
 
+#include <sys/resource.h>
+
 #include <cstring>
 
 #include "os/fake/fake.hpp"
@@ -121,6 +123,27 @@ FRESH_TEST(ScallocArena, EndsWithNoSpan) {
   for (int i = 0; i < 8; ++i) EXPECT_NE(arena.allocate_virtual_span(32 * 1024), nullptr);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(arena.allocate_virtual_span(32 * 1024), nullptr);
 }
+
+// A sanitizer's own memory is beyond any such limit.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// The kernel does not count what is committed inside a reservation that it counted before.
+FRESH_TEST(ScallocArena, KeepsToALimitThatIsLoweredLater) {
+  Arena arena;
+  ASSERT_TRUE(arena.start(Parameters()));
+  ASSERT_NE(arena.allocate_virtual_span(config::kMiB), nullptr);
+  struct rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = 1024 * config::kMiB;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  usize spans = 0;
+  while (spans < 2000 && arena.allocate_virtual_span(config::kMiB) != nullptr) ++spans;
+  EXPECT_LT(spans, 1024u);
+  limit.rlim_cur = before;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_NE(arena.allocate_virtual_span(config::kMiB), nullptr);
+}
+#endif
 
 // Beyond what the kernel has mappings for, and where the program asks for it.
 FRESH_TEST(ScallocArena, WithoutProtectionSpansAreCommittedWholeInSteps) {
