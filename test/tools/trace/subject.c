@@ -163,6 +163,29 @@ static void dlopen_mode(void) {
   }
 }
 
+// Libraries come and go while other threads allocate.
+static volatile int g_stop;
+static void* loads(void* count) {
+  static const char* const names[] = {"libz.so.1", "libzstd.so.1", "liblzma.so.5", "libm.so.6"};
+  for (long i = 0; i < (long)count; ++i) {
+    void* const library = dlopen(names[i % 4], RTLD_NOW);
+    if (library != NULL) dlclose(library);
+  }
+  return NULL;
+}
+static void* allocates(void* unused) {
+  while (!g_stop) churn(100, 100);
+  return unused;
+}
+static void loading_mode(long count) {
+  pthread_t threads[4];
+  for (int i = 0; i < 4; ++i) assert(pthread_create(&threads[i], NULL, i < 2 ? loads : allocates, (void*)count) == 0);
+  for (int i = 0; i < 4; ++i) {
+    g_stop = i >= 2;
+    pthread_join(threads[i], NULL);
+  }
+}
+
 // What the program sees of itself: descriptors, threads, signal mask, dlerror, and that no environment is missing.
 static void look_mode(void) {
   churn(100000, 10);
@@ -246,6 +269,8 @@ int main(int argc, char** argv) {
     functions_mode();
   else if (!strcmp(what, "dlopen"))
     dlopen_mode();
+  else if (!strcmp(what, "loading"))
+    loading_mode(count);
   else if (!strcmp(what, "look"))
     look_mode();
   else if (!strcmp(what, "lock"))

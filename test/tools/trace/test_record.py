@@ -172,6 +172,16 @@ def test_unwind_tables_follow_what_keeps_no_frame_pointers(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="unwind tables are for x86-64")
+def test_unwind_tables_while_libraries_come_and_go(tmp_path: Path) -> None:
+    assert "done" in record(tmp_path / "t", "--stacks", "unwind", "--", SUBJECT, "loading", 100).stdout
+    trace = read(tmp_path / "t")
+    assert_whole(trace)
+    assert names_of(trace, trace["stacks"][str(trace["of_size"][100])], SUBJECT) == ["churn", "allocates"]
+    done = record(tmp_path / "u", "--stacks", "unwind", "--allocator", BUMP, "--", SUBJECT, "signals", 100_000)
+    assert "done" in done.stdout and read(tmp_path / "u")["complete"]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="unwind tables are for x86-64")
 def test_unwind_tables_of_a_whole_interpreter(tmp_path: Path) -> None:
     """Every stack ends where processes begin, so none went astray."""
     record(tmp_path / "t", "--stacks", "unwind", "--depth", "256", "--", "/usr/bin/python3", "-c",
