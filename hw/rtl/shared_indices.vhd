@@ -1,8 +1,8 @@
 -- All indices of OHEBS with one RAM index controller among them, one ring of buffers in block RAM, and the lists' heads
 -- in a small RAM: a fraction of the area of an index_component for each. What each index keeps for itself is a count
--- and where its newest block is. It does what the components do, by the same sequences (ram_index_controller), one index
--- at a time; doc/ohebs.md has what differs: parts of a cut block go into their buffers one a cycle, and a free looks
--- through its buffer for the block it may have been freed to before.
+-- and where its newest block is. It does what the components do, by the same sequences (ram_index_controller), one
+-- index at a time; doc/ohebs.md has what differs: parts of a cut block go into their buffers one a cycle, and a free
+-- looks through its buffer for the block it may have been freed to before.
 --
 -- Two machines share the buffers. The front serves the processor; the back keeps the lists and touches a buffer only in
 -- cycles in which the front rests or waits for it (`yields`).

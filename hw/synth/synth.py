@@ -137,8 +137,8 @@ def tools() -> Path:
 def place(folder: Path, family: str, seed: int) -> str:
     command, _, part = FAMILIES[family]
     run(["yosys", "-p", f"read_verilog placed.v; {command} -top placed -json placed.json"], folder / "placed.log")
-    text = run([tools() / f"yowasp-nextpnr-{family}", "--json", "placed.json", *part, "--seed", str(seed), "--freq", "100",
-                "--timing-allow-fail"], folder / "nextpnr.log")
+    text = run([tools() / f"yowasp-nextpnr-{family}", "--json", "placed.json", *part, "--seed", str(seed), "--freq",
+                "100", "--timing-allow-fail"], folder / "nextpnr.log")
     # Of the clock's own paths, the last line is the one after routing.
     speeds = re.findall(r"Max frequency for clock +'\S*clk\S*': +([\d.]+) MHz", text)
     if not speeds:
@@ -166,7 +166,7 @@ def synthesise(name: str, family: str, placing: bool, seed: int) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("units", nargs="*", metavar="UNIT", help=", ".join(UNITS))
-    parser.add_argument("--place", choices=sorted(FAMILIES), help="place and route for this family; without: ecp5, area")
+    parser.add_argument("--place", choices=sorted(FAMILIES), help="place and route too; without: area, ECP5")
     parser.add_argument("--seed", type=int, default=1, help="nextpnr's; the clock varies by some percent with it")
     arguments = parser.parse_args()
     unknown = set(arguments.units) - set(UNITS)
