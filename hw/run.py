@@ -42,9 +42,11 @@ def main() -> int:
                              generics={"optimised_g": optimised, "free_bit_g": f"'{free_bit}'"})
     bench = library.test_bench("tb_ohebs")
     # Each configuration sets all generics: one that is left out keeps what the configuration before it has set.
-    for name, recombine, fast_return in (("estranged", False, True), ("joining", True, True),
-                                         ("without Fast Return", False, False)):
-        bench.add_config(name, generics={"recombine_g": recombine, "fast_return_g": fast_return})
+    for name, recombine, fast_return, shared in (
+            ("estranged", False, True, False), ("joining", True, True, False),
+            ("without Fast Return", False, False, False), ("shared", False, True, True),
+            ("shared,joining", True, True, True)):
+        bench.add_config(name, generics={"recombine_g": recombine, "fast_return_g": fast_return, "shared_g": shared})
     for depth in (2, 3, 8):
         library.test_bench("tb_free_buffer").add_config(f"depth={depth}", generics={"depth_g": depth})
     bench = library.test_bench("tb_bus")

@@ -17,6 +17,7 @@ entity allocator is
     fast_return_g : boolean               := true;   -- for HBS: Fast Find and Fast Return
     posted_g      : boolean               := false;
     recombine_g   : boolean               := false;
+    shared_g      : boolean               := false;
     free_bit_g    : std_ulogic            := '0'
   );
   port (
@@ -85,6 +86,7 @@ begin
         fast_return_g => fast_return_g,
         posted_g      => posted_g,
         recombine_g   => recombine_g,
+        shared_g      => shared_g,
         free_bit_g    => free_bit_g
       )
       port map (

@@ -17,6 +17,7 @@ entity coffer_wishbone is
     fast_return_g : boolean               := true;
     posted_g      : boolean               := false;
     recombine_g   : boolean               := true;
+    shared_g      : boolean               := false;
     free_bit_g    : std_ulogic            := '0';
     pipelined_g   : boolean               := false   -- the memory's slave is a pipelined one
   );
@@ -136,6 +137,7 @@ begin
       fast_return_g => fast_return_g,
       posted_g      => posted_g,
       recombine_g   => recombine_g,
+      shared_g      => shared_g,
       free_bit_g    => free_bit_g
     )
     port map (

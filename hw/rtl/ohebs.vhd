@@ -18,6 +18,7 @@ entity ohebs is
     fast_return_g : boolean               := true;
     posted_g      : boolean               := false;
     recombine_g   : boolean               := false;  -- thesis, section 7.3
+    shared_g      : boolean               := false;  -- one RAM index controller for all indices: shared_indices
     free_bit_g    : std_ulogic            := '0'
   );
   port (
@@ -44,6 +45,17 @@ end entity ohebs;
 
 architecture rtl of ohebs is
 
+  -- With shared_g there is one that asks for memory.
+  function last_asker return natural is
+  begin
+    if shared_g then
+      return min_log2_g;
+    end if;
+    return heap_log2_g;
+  end function last_asker;
+
+  constant last_c : natural := last_asker;
+
   type marks_t is array (min_log2_g to heap_log2_g) of natural range 0 to 63;
 
   function initial (values : per_index_t) return marks_t is
@@ -66,14 +78,12 @@ architecture rtl of ohebs is
   signal components_rst            : std_ulogic;
   signal index_op                  : index_op_t;
   signal index_addr, answer        : word_t;
-  signal answers                   : words_t(min_log2_g to heap_log2_g);
   signal hold, still               : std_ulogic;
   signal cpu_req, cpu_we, cpu_ack  : std_ulogic;
   signal cpu_addr, cpu_wdata       : word_t;
   signal reqs, wes, acks           : word_t;
-  signal addrs, wdatas             : words_t(min_log2_g to heap_log2_g);
-  signal ups, rises_done           : std_ulogic_vector(min_log2_g to heap_log2_g + 1);
-  signal up_addrs                  : words_t(min_log2_g to heap_log2_g + 1);
+  signal addrs, wdatas             : words_t(min_log2_g to last_c);
+  signal dependent                 : word_t;
 
 begin
 
@@ -132,14 +142,14 @@ begin
   ram : entity work.ram_interface
     generic map (
       min_log2_g  => min_log2_g,
-      heap_log2_g => heap_log2_g
+      heap_log2_g => last_c
     )
     port map (
       clk_i       => clk_i,
       rst_i       => rst_i,
       hold_i      => hold,
       still_o     => still,
-      dependent_i => enable,
+      dependent_i => dependent,
       cpu_req_i   => cpu_req,
       cpu_we_i    => cpu_we,
       cpu_addr_i  => cpu_addr,
@@ -159,80 +169,153 @@ begin
 
   components_rst <= rst_i or clear;
 
-  ups(min_log2_g)             <= '0';
-  up_addrs(min_log2_g)        <= (others => '0');
-  rises_done(heap_log2_g + 1) <= '0';
+  make_indices : if shared_g generate
 
-  make_indices : for k in min_log2_g to heap_log2_g generate
+    signal low_marks, high_marks : per_index_t;
 
-    index : entity work.index_component
+  begin
+
+    widen_marks : process (all) is
+    begin
+      low_marks  <= (others => 0);
+      high_marks <= (others => 0);
+      for k in marks_t'range loop
+        low_marks(k)  <= lows(k);
+        high_marks(k) <= highs(k);
+      end loop;
+    end process widen_marks;
+
+    indices : entity work.shared_indices
       generic map (
-        index_g     => k,
-        heap_log2_g => heap_log2_g + 1,
-        depth_g     => depths_g(k),
+        min_log2_g  => min_log2_g,
+        heap_log2_g => heap_log2_g,
+        depths_g    => depths_g,
         recombine_g => recombine_g,
         free_bit_g  => free_bit_g
       )
       port map (
         clk_i       => clk_i,
         rst_i       => components_rst,
-        whole_i     => heap(k),
+        heap_i      => heap,
         flush_i     => flush,
-        low_i       => lows(k),
-        high_i      => highs(k),
-        enable_i    => enable(k),
+        lows_i      => low_marks,
+        highs_i     => high_marks,
+        enable_i    => enable,
         op_i        => index_op,
         addr_i      => index_addr,
-        done_o      => done(k),
-        refused_o   => refused(k),
-        addr_o      => answers(k),
-        available_o => available(k),
-        paired_o    => paired(k),
-        rest_o      => rest(k),
-        rise_i      => ups(k),
-        rise_addr_i => up_addrs(k),
-        rise_done_o => rises_done(k),
-        up_o        => ups(k + 1),
-        up_addr_o   => up_addrs(k + 1),
-        up_done_i   => rises_done(k + 1),
-        req_o       => reqs(k),
-        we_o        => wes(k),
-        mem_addr_o  => addrs(k),
-        wdata_o     => wdatas(k),
-        ack_i       => acks(k),
+        done_o      => done,
+        refused_o   => refused,
+        answer_o    => answer,
+        available_o => available,
+        paired_o    => paired,
+        rest_o      => rest,
+        req_o       => reqs(min_log2_g),
+        we_o        => wes(min_log2_g),
+        addr_o      => addrs(min_log2_g),
+        wdata_o     => wdatas(min_log2_g),
+        ack_i       => acks(min_log2_g),
         rdata_i     => mem_rdata_i
       );
 
-  end generate make_indices;
+    dependent(min_log2_g) <= or_all(enable);
 
-  make_none : for k in word_t'range generate
+    make_none : for k in word_t'range generate
 
-    -- There is no such size.
-    beyond : if k < min_log2_g or k > heap_log2_g generate
-      done(k)      <= '0';
-      refused(k)   <= '0';
-      available(k) <= '0';
-      paired(k)    <= '0';
-      rest(k)      <= '1';
-      reqs(k)      <= '0';
-      wes(k)       <= '0';
-    end generate beyond;
+      -- Nobody else asks.
+      another : if k /= min_log2_g generate
+        reqs(k)      <= '0';
+        wes(k)       <= '0';
+        dependent(k) <= '0';
+      end generate another;
 
-  end generate make_none;
+    end generate make_none;
 
-  choose_answer : process (all) is
+  else generate
 
-    variable chosen : word_t;
+    signal answers         : words_t(min_log2_g to heap_log2_g);
+    signal ups, rises_done : std_ulogic_vector(min_log2_g to heap_log2_g + 1);
+    signal up_addrs        : words_t(min_log2_g to heap_log2_g + 1);
 
   begin
-    chosen := (others => '0');
-    for k in answers'range loop
-      if enable(k) = '1' then
-        chosen := chosen or answers(k);
-      end if;
-    end loop;
-    answer <= chosen;
-  end process choose_answer;
+
+    dependent <= enable;
+
+    ups(min_log2_g)             <= '0';
+    up_addrs(min_log2_g)        <= (others => '0');
+    rises_done(heap_log2_g + 1) <= '0';
+
+    make_each : for k in min_log2_g to heap_log2_g generate
+
+      index : entity work.index_component
+        generic map (
+          index_g     => k,
+          heap_log2_g => heap_log2_g + 1,
+          depth_g     => depths_g(k),
+          recombine_g => recombine_g,
+          free_bit_g  => free_bit_g
+        )
+        port map (
+          clk_i       => clk_i,
+          rst_i       => components_rst,
+          whole_i     => heap(k),
+          flush_i     => flush,
+          low_i       => lows(k),
+          high_i      => highs(k),
+          enable_i    => enable(k),
+          op_i        => index_op,
+          addr_i      => index_addr,
+          done_o      => done(k),
+          refused_o   => refused(k),
+          addr_o      => answers(k),
+          available_o => available(k),
+          paired_o    => paired(k),
+          rest_o      => rest(k),
+          rise_i      => ups(k),
+          rise_addr_i => up_addrs(k),
+          rise_done_o => rises_done(k),
+          up_o        => ups(k + 1),
+          up_addr_o   => up_addrs(k + 1),
+          up_done_i   => rises_done(k + 1),
+          req_o       => reqs(k),
+          we_o        => wes(k),
+          mem_addr_o  => addrs(k),
+          wdata_o     => wdatas(k),
+          ack_i       => acks(k),
+          rdata_i     => mem_rdata_i
+        );
+
+    end generate make_each;
+
+    make_none : for k in word_t'range generate
+
+      -- There is no such size.
+      beyond : if k < min_log2_g or k > heap_log2_g generate
+        done(k)      <= '0';
+        refused(k)   <= '0';
+        available(k) <= '0';
+        paired(k)    <= '0';
+        rest(k)      <= '1';
+        reqs(k)      <= '0';
+        wes(k)       <= '0';
+      end generate beyond;
+
+    end generate make_none;
+
+    choose_answer : process (all) is
+
+      variable chosen : word_t;
+
+    begin
+      chosen := (others => '0');
+      for k in answers'range loop
+        if enable(k) = '1' then
+          chosen := chosen or answers(k);
+        end if;
+      end loop;
+      answer <= chosen;
+    end process choose_answer;
+
+  end generate make_indices;
 
   keep_marks : process (clk_i) is
   begin

@@ -183,8 +183,10 @@ begin
           pairs <= read;
           write_word(moved, field_size_c, busy_c, split_fill);
 
+        -- From here on the left one may be given out and freed again: it is not on its way any more.
         when split_fill =>
-          state <= split_right;
+          state    <= split_right;
+          moving_o <= '0';
 
         when split_right =>
           write_word(moved or size_c, field_size_c, busy_c, split_last);

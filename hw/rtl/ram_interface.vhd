@@ -76,7 +76,7 @@ begin
 
   run : process (clk_i) is
 
-    variable index : natural range 0 to 31;
+    variable address, value : word_t;
 
   begin
     if rising_edge(clk_i) then
@@ -85,13 +85,20 @@ begin
           req <= '0';
         end if;
       elsif granted = '1' then
-        index       := bit_number(selected);
+        address := (others => '0');
+        value   := (others => '0');
+        for k in addr_i'range loop
+          if selected(k) = '1' then
+            address := address or addr_i(k);
+            value   := value or wdata_i(k);
+          end if;
+        end loop;
         req         <= '1';
         for_cpu     <= '0';
         owner       <= selected;
         mem_we_o    <= or_all(we_i and selected);
-        mem_addr_o  <= addr_i(index);
-        mem_wdata_o <= wdata_i(index);
+        mem_addr_o  <= address;
+        mem_wdata_o <= value;
         if urgent = '0' then
           turns <= 0;
         elsif turns /= turns_g then

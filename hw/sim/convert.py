@@ -7,6 +7,8 @@ convert.py TOP OUTPUT SOURCE... [-gNAME=VALUE]...
 - PSL assertions come as `$fatal` under a condition, assumptions as VHDL: both become Verilog's, and the bit with which
   an `always` runs from the first cycle on is tied to one, for a proof by induction would else begin in states where it
   does not run.
+- Constants of more than 32 bits come between quotes, which Verilog takes for text: they become numbers.
+- Combinational blocks assign with `<=`, which Verilator simulates slowly: they get `=`.
 - Identifiers that are keywords of Verilog pass through unchanged: these are refused, by name.
 """
 
@@ -71,8 +73,18 @@ def mend_psl(text: str) -> str:
     return text
 
 
+def number(constant: re.Match[str]) -> str:
+    bits = constant.group(1)
+    return f"{len(bits)}'b{bits.lower().replace('-', 'x')}"
+
+
 def mend(text: str) -> str:
+    text = re.sub(r'"([01XxZz-]+)"', number, text)
+    if re.search(r'= "|"";|[-+|&^] "', text):
+        raise ConvertError("a constant in a form that is not known")
     text = re.sub(r"^ *case \(.*?^ *endcase", with_default, text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"always @\*\n *case \(.*?^ *endcase", lambda block: block.group().replace(" <= ", " = "), text,
+                  flags=re.MULTILINE | re.DOTALL)
     declared = set(re.findall(r"^\s*(?:input|output|wire|reg)\s+(?:\[[^]]*\]\s*)?(\w+)", text, re.MULTILINE))
     declared |= set(re.findall(r"^module (\w+)", text, re.MULTILINE))
     for name in sorted(declared & KEYWORDS):

@@ -19,7 +19,8 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")) / "replay"
 FLAGS = ["--std=08", "-Wno-hide"]
-UNITS = ("hbs", "hbs_reference", "ohebs", "ohebs_waiting", "ohebs_posted", "ohebs_joining", "ohebs_tight")
+UNITS = ("hbs", "hbs_reference", "ohebs", "ohebs_waiting", "ohebs_posted", "ohebs_joining", "ohebs_tight",
+         "ohebs_shared", "ohebs_shared_joining", "ohebs_shared_tight")
 # The benches that VUnit runs need its library; a trace needs none.
 SOURCES = sorted((HERE / "rtl").glob("*.vhd")) + [HERE / "tb" / f"{name}.vhd" for name in (
     "sparse_memory", "plain_memory", "sdram_chip", "sdram_bank", "owners", "trace_file", "unit_under_trace",
@@ -27,7 +28,7 @@ SOURCES = sorted((HERE / "rtl").glob("*.vhd")) + [HERE / "tb" / f"{name}.vhd" fo
 
 
 # Their refusals are not promised to be necessary: Estranged Buddy leaves buddies apart.
-STRANDING = ("ohebs", "ohebs_waiting", "ohebs_posted")
+STRANDING = ("ohebs", "ohebs_waiting", "ohebs_posted", "ohebs_shared")
 
 
 def generics_for(unit: str) -> dict[str, str]:

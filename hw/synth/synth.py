@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Area on an ECP5: synth.py [UNIT]...
+"""Area and speed: synth.py [--place ecp5|ice40] [--seed N] [UNIT]...
 
 Converts a unit to Verilog (sim/convert.py), has yosys synthesise it, and prints one row of a table for each: LUTs,
-flip-flops, carry cells, block RAM. Latches are a failure. doc/synthesis.md has the table.
+flip-flops, carry cells, block RAM, LUTs used as RAM. Latches are a failure. With --place the unit, its inputs behind a
+shift register and its outputs behind flip-flops, is placed and routed too, and the row ends with its clock in MHz:
+by nextpnr from PyPI, in a virtual environment that is made for it. doc/synthesis.md has the tables.
 """
 
 from __future__ import annotations
@@ -21,20 +23,45 @@ from convert import ConvertError, convert  # noqa: E402
 
 BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")) / "synth"
 
-# Name, entity, generics.
-UNITS: dict[str, tuple[str, dict[str, str | int]]] = {
+Generics = dict[str, "str | int"]
+
+
+def ohebs(heap_log2: int, depth: int = 8, shared: bool = False, joining: bool = False) -> tuple[str, Generics]:
+    return "ohebs_of_depth", {"heap_log2_g": heap_log2, "depth_g": depth, "shared_g": str(shared).lower(),
+                              "recombine_g": str(joining).lower()}
+
+
+# Name: entity, generics. A heap of 32 MB has 22 indices; the largest, of 2^30 bytes, 27.
+UNITS: dict[str, tuple[str, Generics]] = {
     "hbs_4k": ("hbs", {"heap_log2_g": 12}),
     "hbs": ("hbs", {"heap_log2_g": 25}),
     "index": ("index_component", {"heap_log2_g": 26}),
     "index_of_4": ("index_component", {"heap_log2_g": 26, "depth_g": 4}),
-    "ohebs_4k": ("ohebs", {"heap_log2_g": 12}),
-    "ohebs": ("ohebs", {"heap_log2_g": 25}),
+    "ohebs_4k": ohebs(12),
+    "ohebs": ohebs(25),
+    "shared_4k": ohebs(12, shared=True),
+    "shared": ohebs(25, shared=True),
+    "shared_of_4": ohebs(25, 4, shared=True),
+    "shared_of_16": ohebs(25, 16, shared=True),
+    "shared_joining": ohebs(25, shared=True, joining=True),
+    "shared_27": ohebs(30, shared=True),
     "sdram": ("sdram_controller", {}),
-    # The bus faces' own part.
+    # The bus faces' own part, and a whole unit with them.
     "registers": ("register_face", {}),
     "axi_slave": ("axi_slave", {}),
     "axi_master": ("axi_master", {}),
     "wishbone_master": ("wishbone_master", {}),
+    "axi": ("coffer_axi", {"shared_g": "true"}),
+    "wishbone": ("coffer_wishbone", {"shared_g": "true"}),
+}
+
+# What yosys calls the cells of each family, and how nextpnr is told the part: the smallest that is asked for in the
+# text of the tables (an ECP5 with 44 thousand LUTs; an iCE40 HX8K).
+FAMILIES = {
+    "ecp5": ("synth_ecp5", ("LUT4", "TRELLIS_FF", "CCU2C", "DP16KD", "TRELLIS_DPR16X4"),
+             ["--45k", "--package", "CABGA381", "--speed", "6", "--textcfg", "/dev/null"]),
+    "ice40": ("synth_ice40", ("SB_LUT4", "SB_DFF\\w*", "SB_CARRY", "SB_RAM40_4K", "none"),
+              ["--hx8k", "--package", "ct256", "--asc", "/dev/null"]),
 }
 
 
@@ -55,34 +82,101 @@ def run(command: list[str | Path], log: Path) -> str:
 
 
 def cells(text: str, name: str) -> int:
-    counts = re.findall(rf"^ +{name} +(\d+)$", text, re.MULTILINE)
-    return int(counts[-1]) if counts else 0
+    """In the last statistics: all kinds of cells that the expression matches."""
+    last = text[text.rindex("Number of cells:"):]
+    return sum(int(count) for count in re.findall(rf"^ +{name} +(\d+)$", last, re.MULTILINE))
 
 
-def synthesise(name: str) -> str:
+def with_registers(text: str, top: str) -> str:
+    """A module `placed` around the unit, with four pins: so that every path ends at flip-flops, as in a system."""
+    head = re.search(rf"^module {top}\n(.*?);$", text, re.MULTILINE | re.DOTALL)
+    if head is None:
+        raise SynthError(f"no module {top} in the Verilog")
+    ports = [(way, int(high or 0) + 1, name) for way, high, name in re.findall(
+        r"(input|output) +(?:\[(\d+):0\] )?(\w+)", head.group(1)) if name != "clk_i"]
+    widths = {way: sum(width for kind, width, _ in ports if kind == way) for way in ("input", "output")}
+    connections = ["    .clk_i(clk)"]
+    at = {"input": 0, "output": 0}
+    for way, width, name in ports:
+        bus = "inputs" if way == "input" else "outputs"
+        connections.append(f"    .{name}({bus}[{at[way] + width - 1}:{at[way]}])")
+        at[way] += width
+    return text + f"""
+module placed(input clk, input shift, input load, output reg result);
+  reg [{widths["input"] - 1}:0] chain, inputs;
+  reg [{widths["output"] - 1}:0] kept;
+  wire [{widths["output"] - 1}:0] outputs;
+  always @(posedge clk) begin
+    chain <= {{chain, shift}};
+    if (load) begin
+      inputs <= chain;
+      kept <= outputs;
+    end else
+      kept <= kept >> 1;
+    result <= kept[0];
+  end
+  {top} unit(
+{(chr(44) + chr(10)).join(connections)});
+endmodule
+"""
+
+
+def tools() -> Path:
+    """The folder of nextpnr's programs, installed if they are not there."""
+    wanted = (HERE / "synth" / "requirements.txt").read_text(encoding="utf-8")
+    venv = BUILD / "venv"
+    stamp = venv / "complete"
+    if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
+        run([sys.executable, "-m", "venv", "--clear", venv], BUILD / "venv.log")
+        run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
+             "--only-binary", ":all:", "-r", HERE / "synth" / "requirements.txt"], BUILD / "pip.log")
+        stamp.write_text(wanted, encoding="utf-8")
+    return venv / "bin"
+
+
+def place(folder: Path, family: str, seed: int) -> str:
+    command, _, part = FAMILIES[family]
+    run(["yosys", "-p", f"read_verilog placed.v; {command} -top placed -json placed.json"], folder / "placed.log")
+    text = run([tools() / f"yowasp-nextpnr-{family}", "--json", "placed.json", *part, "--seed", str(seed), "--freq",
+                "100", "--timing-allow-fail"], folder / "nextpnr.log")
+    # Of the clock's own paths, the last line is the one after routing.
+    speeds = re.findall(r"Max frequency for clock +'\S*clk\S*': +([\d.]+) MHz", text)
+    if not speeds:
+        raise SynthError(f"nextpnr gives no clock: {folder / 'nextpnr.log'}")
+    return speeds[-1]
+
+
+def synthesise(name: str, family: str, placing: bool, seed: int) -> str:
     top, generics = UNITS[name]
-    folder = BUILD / name
+    folder = BUILD / f"{family}_{name}"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "design.v").write_text(convert(top, sorted((HERE / "rtl").glob("*.vhd")), generics), encoding="utf-8")
-    script = f"read_verilog design.v; synth_ecp5 -top {top} -json design.json; stat"
-    text = run(["yosys", "-p", script], folder / "yosys.log")
-    if "Latch inferred" in text:
+    sources = [*sorted((HERE / "rtl").glob("*.vhd")), *sorted((HERE / "synth").glob("*.vhd"))]
+    text = convert(top, sources, generics)
+    (folder / "design.v").write_text(text, encoding="utf-8")
+    (folder / "placed.v").write_text(with_registers(text, top), encoding="utf-8")
+    command, names, _ = FAMILIES[family]
+    log = run(["yosys", "-p", f"read_verilog design.v; {command} -top {top} -json design.json; stat"],
+              folder / "yosys.log")
+    if "Latch inferred" in log:
         raise SynthError(f"{name}: there are latches: {folder / 'yosys.log'}")
-    return (f"| {name} | {cells(text, 'LUT4')} | {cells(text, 'TRELLIS_FF')} | {cells(text, 'CCU2C')} | "
-            f"{cells(text, 'DP16KD')} |")
+    counts = [str(cells(log, cell)) for cell in names]
+    return f"| {name} | {' | '.join(counts)} | {place(folder, family, seed) if placing else ''} |"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("units", nargs="*", metavar="UNIT", help=", ".join(UNITS))
+    parser.add_argument("--place", choices=sorted(FAMILIES), help="place and route too; without: area, ECP5")
+    parser.add_argument("--seed", type=int, default=1, help="nextpnr's; the clock varies by some percent with it")
     arguments = parser.parse_args()
     unknown = set(arguments.units) - set(UNITS)
     if unknown:
         parser.error(f"no unit {', '.join(sorted(unknown))}")
-    print("| unit | LUT4 | flip-flops | carries | block RAM |\n|---|---|---|---|---|", flush=True)
+    print("| unit | LUT4 | flip-flops | carries | block RAM | RAM of LUTs | MHz |\n|---|---|---|---|---|---|---|",
+          flush=True)
     try:
         for name in arguments.units or UNITS:
-            print(synthesise(name), flush=True)
+            print(synthesise(name, arguments.place or "ecp5", arguments.place is not None, arguments.seed), flush=True)
     except (ConvertError, SynthError) as error:
         print(f"synth: {error}", file=sys.stderr)
         return 1

@@ -47,6 +47,7 @@ begin
 
   assert unit_g = "hbs" or unit_g = "hbs_reference" or unit_g = "ohebs" or unit_g = "ohebs_waiting"
          or unit_g = "ohebs_posted" or unit_g = "ohebs_joining" or unit_g = "ohebs_tight"
+         or unit_g = "ohebs_shared" or unit_g = "ohebs_shared_joining" or unit_g = "ohebs_shared_tight"
     report "no unit is called " & unit_g
     severity failure;
 
@@ -80,10 +81,12 @@ begin
   end generate make_hbs;
 
   -- waiting: without Fast Return. posted: frees are answered at once. joining: with recombination on the way to the
-  -- lists. tight: the smallest buffers, joining, marks that are equal.
+  -- lists. tight: the smallest buffers, joining, marks that are equal. shared: one RAM index controller for all.
   make_ohebs : if unit_g(1 to minimum(5, unit_g'length)) = "ohebs" generate
 
-    constant tight_c : boolean := unit_g = "ohebs_tight";
+    constant tight_c  : boolean := unit_g = "ohebs_tight" or unit_g = "ohebs_shared_tight";
+    constant shared_c : boolean := unit_g = "ohebs_shared" or unit_g = "ohebs_shared_joining"
+                                   or unit_g = "ohebs_shared_tight";
 
     function buffers (tight, other : natural; given : integer) return per_index_t is
     begin
@@ -134,7 +137,8 @@ begin
         highs_g       => marks(buffers(1, 6, high_g), 6, high_g),
         fast_return_g => unit_g /= "ohebs_waiting",
         posted_g      => unit_g = "ohebs_posted",
-        recombine_g   => unit_g = "ohebs_joining" or tight_c,
+        recombine_g   => unit_g = "ohebs_joining" or unit_g = "ohebs_shared_joining" or tight_c,
+        shared_g      => shared_c,
         free_bit_g    => free_bit_g
       )
       port map (

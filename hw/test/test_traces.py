@@ -53,7 +53,8 @@ def test_reference_finds_later_but_the_same(bench: Bench, make_trace: Callable[.
     assert answer < total / 2
 
 
-@pytest.mark.parametrize("unit", ["ohebs", "ohebs_waiting", "ohebs_posted", "ohebs_joining", "ohebs_tight"])
+@pytest.mark.parametrize("unit", ["ohebs", "ohebs_waiting", "ohebs_posted", "ohebs_joining", "ohebs_tight",
+                                  "ohebs_shared", "ohebs_shared_tight"])
 @pytest.mark.parametrize(("kind", "heap"), [("small", 1024), ("mixed", 16384), ("full", 65536), ("bursts", 65536)])
 def test_ohebs(bench: Bench, make_trace: Callable[..., Path], kind: str, heap: int, unit: str) -> None:
     """The program writes what looks like headers and links all over its blocks, and nothing comes of it. No block is
