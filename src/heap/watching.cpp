@@ -101,14 +101,15 @@ void add_heaps() {
 }
 
 // What is known of a span without its owner: blocks on the list of a hot one count as live.
-SpanFigures figures_of(const Span* span, bool mixed) {
+SpanFigures figures_of(const Arena* arena, const Span* span, bool mixed) {
   const u64 held = span_bytes(span);
   const Heap* owner = span->owner.load(relaxed);  // relaxed: heaps' records are never unmapped
   const u64 free = mixed ? 0 : u64{known_free_blocks(span)};
   const u64 capacity = span->capacity.get();
   const u64 used = capacity > free ? capacity - free : 0;
   const u64 absent = mixed ? MixedPool::unbacked_bytes(span) : unbacked_bytes(span);
-  return {.address = span_start(span),
+  // Where its record lies says where the span starts; what the record says of it is its owner's, and may just change.
+  return {.address = arena->base + static_cast<uptr>(span - arena->spans) * kSlotBytes,
           .block_bytes = mixed ? 0 : u64{span->block_bytes.get()},
           .state = static_cast<u64>(load_word(span, relaxed).state()),  // relaxed: a figure
           .owner = owner != nullptr ? owner->index.get() : SpanFigures::kNoOwner,
@@ -120,9 +121,9 @@ SpanFigures figures_of(const Span* span, bool mixed) {
 void add_spans() {
   for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
-    for_each_record(arena, index, [](const Span* span, SlotUse slot_use) {
+    for_each_record(arena, index, [arena](const Span* span, SlotUse slot_use) {
       if (slot_use == SlotUse::large) return;
-      g_watching.page.add_span(figures_of(span, slot_use == SlotUse::mixed));
+      g_watching.page.add_span(figures_of(arena, span, slot_use == SlotUse::mixed));
     });
   });
 }
