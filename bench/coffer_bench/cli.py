@@ -267,7 +267,7 @@ def simulate(
     ] = None,
     workloads: Annotated[
         Optional[str],
-        typer.Option("--workload", metavar="NAMES", callback=listed, help="Default: all but those that take minutes."),
+        typer.Option("--workload", metavar="NAMES", callback=listed, help="Default: all."),
     ] = None,
     cores: Annotated[
         str, typer.Option(metavar="N..N", callback=listed, help="Powers of two: 1..128, or 1,8,64.")

@@ -30,8 +30,6 @@ WORKLOADS = {
     "passive-false": "passive-false",
     "producer-consumer": "producer-consumer",
 }
-# Simulated where they are named only.
-SLOW = ("larson-paper",)
 CORES = (1, 2, 4, 8, 16, 32, 64, 128)
 SIMULATORS = "libexec/coffer/simulate_"
 SECONDS = 600.0
@@ -56,7 +54,7 @@ def available(build_dir: Path) -> list[str]:
 
 
 def choose(text: str, known: Sequence[str], what: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")] if text else [name for name in known if name not in SLOW]
+    names = [name.strip() for name in text.split(",")] if text else list(known)
     for name in names:
         if name not in known:
             raise BenchError(f"no {what} {name!r}; there are {', '.join(known) or 'none'}")
@@ -169,7 +167,7 @@ def points_of(real: Iterable[str], allocators: Iterable[str], build_dir: Path) -
     return [
         Point(name, workload, cores)
         for workload, row in WORKLOADS.items()
-        if row and workload not in SLOW and any(is_of(one, row) for one in rows)
+        if row and any(is_of(one, row) for one in rows)
         for name in available(build_dir)
         if name in wanted
         for cores in CORES
