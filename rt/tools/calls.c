@@ -81,7 +81,7 @@ static void filled(uint64_t operations) {
 int main(int argc, char** argv) {
   const uint64_t policy = argc > 1 ? rt_parse(argv[1]) : 0U;
   const uint64_t operations = argc > 2 ? rt_parse(argv[2]) : 1000U;
-  g_is_empty = policy > 3U;
+  g_is_empty = policy > 4U;
   const struct coffer_rt_options options = {.policy = (enum coffer_rt_policy)(g_is_empty ? 0U : policy)};
   g_heap = coffer_rt_init(g_region, sizeof(g_region), &options);
   CHECK(g_heap != NULL);

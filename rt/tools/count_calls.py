@@ -18,7 +18,7 @@ from pathlib import Path
 RT = Path(__file__).resolve().parent.parent
 COMPILER = ["riscv64-unknown-elf-gcc", "-march=rv32im", "-misa-spec=2.2", "-mabi=ilp32", "-std=c11", "-ffreestanding",
             "-O2", "-DRT_NO_LIBC", "-DCOFFER_RT_MARKS=1", "-nostdlib", "-static"]
-POLICIES = ["coffer-rt", "Knuth", "Estranged", "first fit"]
+POLICIES = ["coffer-rt", "Knuth", "Estranged", "first fit", "coffer-rt, lists"]
 
 
 def build(folder: Path) -> Path:
