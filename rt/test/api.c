@@ -87,6 +87,7 @@ static void test_options(void) {
       g_region[skip + bytes] = 0xA5;
       size_t counts[2] = {0, 0};
       CHECK(coffer_rt_walk(heap, count_blocks, counts) == 0 && counts[0] > 0U);
+      CHECK(coffer_rt_alloc(heap, SIZE_MAX) == NULL && coffer_rt_alloc(heap, SIZE_MAX / 2U) == NULL);
       while (coffer_rt_alloc(heap, bytes % 3U == 0U ? 0 : 1) != NULL) {
       }
       CHECK(coffer_rt_walk(heap, count_blocks, counts) == 0 && counts[1] == heap->bytes / 16U);
