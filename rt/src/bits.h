@@ -51,6 +51,15 @@ static inline unsigned rt_bits(size_t x) { return x == 0U ? 0U : rt_highest(x) +
 #else
 
 // Multiplying the lowest bit by a de Bruijn sequence brings a different number into the top bits for each position.
+#if UINTPTR_MAX > 0xFFFFFFFFU
+#define RT_INDEX_TABLE                                                                     \
+  {0,  1,  48, 2,  57, 49, 28, 3,  61, 58, 50, 42, 38, 29, 17, 4,  62, 55, 59, 36, 53, 51, \
+   43, 22, 45, 39, 33, 30, 24, 18, 12, 5,  63, 47, 56, 27, 60, 41, 37, 16, 54, 35, 52, 21, \
+   44, 32, 23, 11, 46, 26, 40, 15, 34, 20, 31, 10, 25, 14, 19, 9,  13, 8,  7,  6}
+#else
+#define RT_INDEX_TABLE \
+  {0, 1, 28, 2, 29, 14, 24, 3, 30, 22, 20, 15, 25, 17, 4, 8, 31, 27, 13, 23, 21, 19, 16, 7, 26, 12, 18, 6, 11, 5, 10, 9}
+#endif
 extern const uint8_t coffer_rt_lowest_table[1U << COFFER_RT_WORD_LOG2];
 // How many bits a byte has, leading zeros left out.
 extern const uint8_t coffer_rt_bits_table[256];

@@ -147,6 +147,13 @@ static enum coffer_rt_error first_fit_check(const struct coffer_rt* heap) {
   return next == RT_NOTHING ? COFFER_RT_OK : COFFER_RT_CORRUPT;
 }
 
-const struct rt_policy coffer_rt_first_fit = {
-    first_fit_init,         first_fit_alloc, first_fit_free,  first_fit_usable_size,
-    first_fit_largest_free, first_fit_walk,  first_fit_check, NULL};
+const struct rt_policy coffer_rt_first_fit = {first_fit_init,
+                                              first_fit_alloc,
+                                              first_fit_free,
+                                              first_fit_usable_size,
+                                              first_fit_largest_free,
+                                              first_fit_walk,
+                                              first_fit_check,
+                                              NULL,
+                                              NULL,
+                                              NULL};

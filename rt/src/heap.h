@@ -73,6 +73,10 @@ struct rt_policy {
               void* context);
   enum coffer_rt_error (*check)(const struct coffer_rt* heap);
   void (*panic)(struct coffer_rt* heap);
+  // NULL in the policies whose state is in the blocks: the words of it that stand before them, and a block's change of
+  // size where it stands, if it can.
+  size_t (*words)(size_t units);
+  bool (*resize)(struct coffer_rt* heap, unsigned char* block, size_t size);
 };
 
 struct rt_tree {
@@ -89,9 +93,45 @@ struct rt_lists {
   uint32_t pairs_exist;  // bit k: pairs[k] is not empty
 };
 
+// The heap with lists (lists.h, lists.c). Nodes, cells and levels are the tree's. Invariants (coffer_rt_check tests
+// them):
+//   1. Invariant 3 above, `cells` being the free ones; a split cell is not inside a block, nor is a free one.
+//   2. A node below the top that has free cells and is not all free is on list head[k] of its level, 2^k cells being
+//   its
+//      largest aligned run of free ones; all other nodes are on no list, and their links mean nothing.
+//   3. Bit k of not_empty is set if and only if a node is on head[k].
+struct rt_listed {
+  rt_word cells;   // of a node: its free cells; of a list's head: the list's bit in not_empty
+  rt_word inside;  // cells of a live block of this level, but not its first
+  struct rt_listed* next;
+  struct rt_listed* previous;
+};
+struct rt_lists_tables;
+struct rt_lists_level {
+  struct rt_listed head[RT_RADIX_LOG2];  // head[k]: nodes whose largest free run is of 2^k cells
+  rt_word not_empty;                     // bit k: head[k] has nodes
+  unsigned cell_log2;                    // log2 of a cell's bytes
+  struct rt_listed* nodes;
+  // With cells counted as RT_FIRST_CELL does (lists.h): where cell 0 would be, and where its node of the level below.
+  uintptr_t origin;
+  uintptr_t children;
+  const struct rt_lists_tables* tables;  // NULL: the top level, whose node is on no list
+  size_t cells;
+};
+struct rt_nodes {
+  struct rt_lists_level* level;
+  struct rt_lists_level* top;
+  const struct rt_lists_tables* tables;
+  size_t limit;  // requests are not larger
+};
+
 struct coffer_rt {
   unsigned char* base;  // unit 0
-  size_t bytes;         // from base on
+  // One region, lists, no hooks, so nothing stands between a call and lists.h: the first size that is too large, less
+  // 1, and the bytes from base on. Otherwise 0.
+  size_t lists_limit;
+  size_t lists_bytes;
+  size_t bytes;  // from base on
   unsigned min_log2;
   bool is_plain;  // one region, the tree, no hooks: nothing stands between a call and the tree
   bool sums;
@@ -100,6 +140,7 @@ struct coffer_rt {
   union {
     struct rt_tree tree;
     struct rt_lists lists;
+    struct rt_nodes nodes;
   } u;
   size_t alignment;
   size_t region_bytes;
@@ -137,6 +178,14 @@ size_t coffer_rt_tree_largest_free(const struct coffer_rt* heap);
 int coffer_rt_tree_walk(struct coffer_rt* heap, int (*visit)(void* context, void* block, size_t bytes, int is_live),
                         void* context);
 enum coffer_rt_error coffer_rt_tree_check(const struct coffer_rt* heap);
+
+// lists.c, lists_check.c
+enum coffer_rt_error coffer_rt_lists_blame(const struct coffer_rt* heap, size_t offset);
+int coffer_rt_lists_walk(struct coffer_rt* heap, int (*visit)(void* context, void* block, size_t bytes, int is_live),
+                         void* context);
+enum coffer_rt_error coffer_rt_lists_check(const struct coffer_rt* heap);
+size_t coffer_rt_lists_words(size_t units);
+extern const struct rt_policy coffer_rt_lists;
 
 // in_band.c, first_fit.c
 extern const struct rt_policy coffer_rt_knuth;

@@ -317,8 +317,16 @@ static enum coffer_rt_error in_band_check(const struct coffer_rt* heap) {
   return COFFER_RT_OK;
 }
 
-const struct rt_policy coffer_rt_knuth = {in_band_init,         knuth_alloc,  knuth_free,    in_band_usable_size,
-                                          in_band_largest_free, in_band_walk, in_band_check, NULL};
-const struct rt_policy coffer_rt_estranged = {in_band_init,        estranged_alloc,      estranged_free,
-                                              in_band_usable_size, in_band_largest_free, in_band_walk,
-                                              in_band_check,       estranged_panic};
+const struct rt_policy coffer_rt_knuth = {
+    in_band_init, knuth_alloc, knuth_free, in_band_usable_size, in_band_largest_free, in_band_walk, in_band_check,
+    NULL,         NULL,        NULL};
+const struct rt_policy coffer_rt_estranged = {in_band_init,
+                                              estranged_alloc,
+                                              estranged_free,
+                                              in_band_usable_size,
+                                              in_band_largest_free,
+                                              in_band_walk,
+                                              in_band_check,
+                                              estranged_panic,
+                                              NULL,
+                                              NULL};

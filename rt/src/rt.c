@@ -1,5 +1,5 @@
 // The calls of coffer_rt.h: regions, locks, errors; what a policy does is in its own file.
-#include "heap.h"
+#include "lists.h"
 
 #define DEFAULT_MIN_BLOCK 16U
 #define MAX_DEFAULT_ALIGNMENT 4096U
@@ -29,12 +29,15 @@ static bool is_power_of_two(size_t x) { return x != 0U && (x & (x - 1U)) == 0U; 
 // How far `address` is below the next multiple of a power of two.
 static size_t gap(uintptr_t address, size_t alignment) { return (size_t)((0U - address) & (alignment - 1U)); }
 
+// Its state stands before the blocks, not in them.
+static bool is_outside(enum coffer_rt_policy policy) { return policy == COFFER_RT_TREE || policy == COFFER_RT_LISTS; }
+
 static bool are_options_good(const struct coffer_rt_options* options, size_t min_block) {
-  const bool is_tree = options->policy == COFFER_RT_TREE;
-  const bool is_known = options->policy == COFFER_RT_TREE || options->policy == COFFER_RT_KNUTH ||
+  const bool is_known = is_outside(options->policy) || options->policy == COFFER_RT_KNUTH ||
                         options->policy == COFFER_RT_ESTRANGED || options->policy == COFFER_RT_FIRST_FIT;
-  const size_t smallest = is_tree ? 8U : 16U;
-  return is_known && is_power_of_two(min_block) && min_block >= smallest && min_block <= 65536U &&
+  const size_t smallest = is_outside(options->policy) ? 8U : 16U;
+  return is_known && (options->sums == 0 || options->policy != COFFER_RT_LISTS) && is_power_of_two(min_block) &&
+         min_block >= smallest && min_block <= 65536U &&
          (options->alignment == 0U || is_power_of_two(options->alignment)) &&
          ((options->lock == NULL) == (options->unlock == NULL));
 }
@@ -52,14 +55,22 @@ static size_t choose_alignment(const struct coffer_rt_options* options, size_t m
 
 _Static_assert(sizeof(struct coffer_rt) % sizeof(rt_word) == 0U, "the tree's words follow the heap's state");
 
+static bool has_no_hooks(const struct coffer_rt* heap) {
+  return heap->options.lock == NULL && heap->options.on_error == NULL;
+}
+
 // Lays a region out: the heap's state, the tree, then the blocks. The tree is sized for a little more than there is.
 static bool lay_out(struct coffer_rt* heap, size_t used, size_t bytes) {
   unsigned char* region = (unsigned char*)heap;
   size_t before = used;
-  rt_word* words = NULL;
+  rt_word* words = (rt_word*)(void*)(region + before);
+  const size_t units = (bytes - before) >> heap->min_log2;
   if (heap->policy == NULL) {
-    words = (rt_word*)(void*)(region + before);
-    before += coffer_rt_tree_words((bytes - before) >> heap->min_log2) * sizeof(rt_word);
+    before += coffer_rt_tree_words(units) * sizeof(rt_word);
+  } else if (heap->policy->words != NULL) {
+    before += heap->policy->words(units) * sizeof(rt_word);
+  } else {
+    // Its state is in the blocks.
   }
   before += gap((uintptr_t)(region + before), heap->alignment);
   const size_t min_block = (size_t)1 << heap->min_log2;
@@ -71,19 +82,24 @@ static bool lay_out(struct coffer_rt* heap, size_t used, size_t bytes) {
   if (heap->policy == NULL) {
     coffer_rt_tree_init(heap, words);
   } else {
+    heap->u.nodes.level = (struct rt_lists_level*)(void*)words;  // the lists' levels; the others set what they need
     heap->policy->init(heap);
+  }
+  if (heap->options.policy == COFFER_RT_LISTS && has_no_hooks(heap)) {
+    heap->lists_limit = heap->u.nodes.limit;
+    heap->lists_bytes = heap->bytes;
   }
   return true;
 }
 
 struct coffer_rt* coffer_rt_init(void* region, size_t bytes, const struct coffer_rt_options* options_or_null) {
   static const struct coffer_rt_options defaults;
-  static const struct rt_policy* const policies[] = {NULL, &coffer_rt_knuth, &coffer_rt_estranged,
-                                                     &coffer_rt_first_fit};
+  static const struct rt_policy* const policies[] = {NULL, &coffer_rt_knuth, &coffer_rt_estranged, &coffer_rt_first_fit,
+                                                     &coffer_rt_lists};
   const struct coffer_rt_options* options = options_or_null != NULL ? options_or_null : &defaults;
   const size_t min_block = options->min_block != 0U ? options->min_block : DEFAULT_MIN_BLOCK;
   // The in-band policies' headers have 32 bits.
-  const size_t most = options->policy == COFFER_RT_TREE ? (size_t)PTRDIFF_MAX : 0x7FFFFFFFU;
+  const size_t most = is_outside(options->policy) ? (size_t)PTRDIFF_MAX : 0x7FFFFFFFU;
   if (region == NULL || bytes > most || !are_options_good(options, min_block)) {
     return NULL;
   }
@@ -99,7 +115,9 @@ struct coffer_rt* coffer_rt_init(void* region, size_t bytes, const struct coffer
   heap->min_log2 = rt_highest(min_block);
   heap->alignment = choose_alignment(options, min_block, bytes);
   heap->region_bytes = bytes;
-  heap->is_plain = heap->policy == NULL && options->lock == NULL && options->on_error == NULL;
+  heap->is_plain = heap->policy == NULL && has_no_hooks(heap);
+  heap->lists_limit = 0;
+  heap->lists_bytes = 0;
   return lay_out(heap, sizeof(struct coffer_rt), bytes - skipped) ? heap : NULL;
 }
 
@@ -118,6 +136,8 @@ enum coffer_rt_error coffer_rt_add_region(struct coffer_rt* heap, void* region, 
     }
     last->next = added;
     heap->is_plain = false;
+    heap->lists_limit = 0;
+    heap->lists_bytes = 0;
   }
   unlock(heap);
   return error;
@@ -168,11 +188,22 @@ static __attribute__((noinline)) void* alloc_hooked(struct coffer_rt* heap, size
 }
 
 void* coffer_rt_alloc(struct coffer_rt* heap, size_t size) {
-  return heap->is_plain ? coffer_rt_tree_take(heap, size) : alloc_hooked(heap, size);
+  const size_t size_less_1 = size - (size != 0U ? 1U : 0U);
+  void* block = NULL;
+  if (size_less_1 < heap->lists_limit) {
+    block = rt_lists_take(heap, size_less_1);
+  } else if (heap->is_plain) {
+    block = coffer_rt_tree_take(heap, size);
+  } else if (heap->lists_limit == 0U) {
+    block = alloc_hooked(heap, size);
+  } else {
+    // More than the lists' heap can have.
+  }
+  return block;
 }
 
 void* coffer_rt_alloc_aligned(struct coffer_rt* heap, size_t alignment, size_t size) {
-  if (!is_power_of_two(alignment) || heap->policy != NULL || alignment > heap->alignment) {
+  if (!is_power_of_two(alignment) || !is_outside(heap->options.policy) || alignment > heap->alignment) {
     lock(heap);
     (void)report(heap, COFFER_RT_ARGUMENT, NULL);
     unlock(heap);
@@ -181,11 +212,15 @@ void* coffer_rt_alloc_aligned(struct coffer_rt* heap, size_t alignment, size_t s
   lock(heap);
   struct rt_request request;
   void* block = NULL;
-  if (coffer_rt_tree_request(heap, alignment, size, &request)) {
+  if (heap->policy != NULL) {
+    block = take(heap, alignment > size ? alignment : size);  // blocks are aligned to their size
+  } else if (coffer_rt_tree_request(heap, alignment, size, &request)) {
     for (struct coffer_rt* region = heap; block == NULL && region != NULL; region = region->next) {
       RT_LOOP(regions);
       block = coffer_rt_tree_take_request(region, &request);
     }
+  } else {
+    // More than any region can have.
   }
   unlock(heap);
   return block;
@@ -202,7 +237,16 @@ static __attribute__((noinline)) enum coffer_rt_error free_hooked(struct coffer_
 }
 
 enum coffer_rt_error coffer_rt_free(struct coffer_rt* heap, void* block) {
-  const bool is_here = (uintptr_t)block - (uintptr_t)heap->base < heap->bytes;
+  const size_t offset = (uintptr_t)block - (uintptr_t)heap->base;
+  if (offset < heap->lists_bytes) {
+    struct rt_lists_place place;
+    if (!rt_lists_find(heap, offset, &place)) {
+      return coffer_rt_lists_blame(heap, offset);
+    }
+    rt_lists_vacate(&place);
+    return COFFER_RT_OK;
+  }
+  const bool is_here = offset < heap->bytes;
   return heap->is_plain && is_here ? coffer_rt_tree_free(heap, (unsigned char*)block) : free_hooked(heap, block);
 }
 
@@ -227,7 +271,8 @@ static void* resize(struct coffer_rt* heap, void* block, size_t size) {
     if (coffer_rt_tree_resize(region, (unsigned char*)block, &request)) {
       return block;
     }
-  } else if (size <= old_size) {
+  } else if (region->policy->resize != NULL ? region->policy->resize(region, (unsigned char*)block, size)
+                                            : size <= old_size) {
     return block;
   } else {
     // The in-band policies move what grows.

@@ -100,6 +100,25 @@ static uint64_t first_fit_units(uint64_t live, unsigned orders) {
   return ends[orders];
 }
 
+// As first_fit_units, with lists: docs/design/rt.md, section 3.1. Here the unit is the smallest block of the heap,
+// since its levels count from there: `live` of them, in blocks of 2^least to 2^most.
+static uint64_t lists_units(uint64_t live, unsigned least, unsigned most) {
+  uint64_t needed = live;
+  for (unsigned k = least + 1U; k <= most; ++k) {
+    const unsigned run = k % RT_RADIX_LOG2;
+    const uint64_t block = (uint64_t)1 << k;
+    uint64_t more = live + block;
+    if (run != 0U) {
+      // A node of which one run of this order is live, and one smallest block in each other.
+      const unsigned node_log2 = k - run + RT_RADIX_LOG2;
+      const uint64_t others = ((uint64_t)1 << (RT_RADIX_LOG2 - run)) - 1U;
+      more = scale(live, node_log2, block + (others << least)) + 1U + ((uint64_t)1 << node_log2);
+    }
+    needed = smaller(needed + more, scale(live, k - least, 1));
+  }
+  return needed + ((uint64_t)1 << most);
+}
+
 static bool range_of(const struct coffer_rt_load* load, size_t min_block, struct range* range) {
   const unsigned min_log2 = rt_highest(min_block);
   const size_t smallest = load->smallest > 0U ? load->smallest : 1U;
@@ -120,18 +139,23 @@ static bool range_of(const struct coffer_rt_load* load, size_t min_block, struct
 size_t coffer_rt_region_bytes(const struct coffer_rt_load* load) {
   const size_t min_block = load->min_block != 0U ? load->min_block : 16U;
   struct range range;
-  if (!range_of(load, min_block, &range) || (load->smallest == 0U && load->live_blocks == 0U)) {
+  const bool has_lists = load->policy == COFFER_RT_LISTS;
+  if (!range_of(load, min_block, &range) || (load->smallest == 0U && load->live_blocks == 0U) ||
+      (load->policy != COFFER_RT_TREE && !has_lists)) {
     return 0;
   }
   const uint64_t live = live_units(load, &range);
   uint64_t needed = MOST;
   if (live < (MOST >> range.unit_log2) / 64U) {  // so that no sum overflows: 64 times what is live is always enough
-    uint64_t units = first_fit_units(live, range.orders);
+    const unsigned least = range.unit_log2 - rt_highest(min_block);
+    uint64_t units = has_lists ? shift_up(lists_units(live << least, least, least + range.orders), least)
+                               : first_fit_units(live, range.orders);
     if (load->live_blocks > 0U) {
       // With one run of the largest size for each block, one is free whenever a block may be added.
       units = smaller(units, scale(load->live_blocks, range.orders, 1));
     }
     const size_t alignment = load->alignment != 0U ? load->alignment : 4096U;
+    units = smaller(units, LIMIT >> range.unit_log2);
     needed = (units << range.unit_log2) + sizeof(struct coffer_rt) + _Alignof(struct coffer_rt) +
              (alignment > min_block ? alignment : min_block);
   }
@@ -143,7 +167,9 @@ size_t coffer_rt_region_bytes(const struct coffer_rt_load* load) {
   size_t next = (size_t)needed;
   while (next != bytes) {
     bytes = next;
-    next = (size_t)needed + (coffer_rt_tree_words(bytes / min_block) * sizeof(rt_word));
+    const size_t units = bytes / min_block;
+    next =
+        (size_t)needed + ((has_lists ? coffer_rt_lists_words(units) : coffer_rt_tree_words(units)) * sizeof(rt_word));
   }
   return bytes;
 }

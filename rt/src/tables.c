@@ -18,18 +18,7 @@ const rt_word coffer_rt_aligned[RT_RADIX_LOG2 + 1U] = {
 };
 
 #if !RT_HAS_SCAN
-#if UINTPTR_MAX > 0xFFFFFFFFU
-const uint8_t coffer_rt_lowest_table[64] = {
-    0,  1,  48, 2,  57, 49, 28, 3,  61, 58, 50, 42, 38, 29, 17, 4,  62, 55, 59, 36, 53, 51,
-    43, 22, 45, 39, 33, 30, 24, 18, 12, 5,  63, 47, 56, 27, 60, 41, 37, 16, 54, 35, 52, 21,
-    44, 32, 23, 11, 46, 26, 40, 15, 34, 20, 31, 10, 25, 14, 19, 9,  13, 8,  7,  6,
-};
-#else
-const uint8_t coffer_rt_lowest_table[32] = {
-    0,  1,  28, 2,  29, 14, 24, 3, 30, 22, 20, 15, 25, 17, 4,  8,
-    31, 27, 13, 23, 21, 19, 16, 7, 26, 12, 18, 6,  11, 5,  10, 9,
-};
-#endif
+const uint8_t coffer_rt_lowest_table[1U << COFFER_RT_WORD_LOG2] = RT_INDEX_TABLE;
 
 const uint8_t coffer_rt_bits_table[256] = {
     0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6, 6, 6, 6, 6,

@@ -2,6 +2,7 @@
 //
 // The model is Knuth's buddy system with sorted free lists, one bit a block, all buddies joined at once. Serving each
 // request at the lowest address of all free blocks that are large enough, it must agree with the tree in every address.
+// The policy with lists chooses others: it must give out free blocks only, and refuse only what Knuth's refuses.
 #include "../src/heap.h"
 #include "check.h"
 
@@ -54,6 +55,28 @@ static size_t model_alloc(unsigned order) {
   return best;
 }
 
+// The other policy takes what it likes: Knuth's system gives it just these units, if it has them.
+static bool model_has(unsigned order) {
+  unsigned k = order;
+  while (k < ORDERS && first_free(k) == NONE) {
+    ++k;
+  }
+  return k < ORDERS;
+}
+
+static void model_take(size_t unit, unsigned order) {
+  unsigned from = order;
+  while (from < ORDERS && !get(from, unit >> from)) {
+    ++from;
+  }
+  CHECK(from < ORDERS);
+  flip(from, unit >> from);
+  while (from > order) {
+    --from;
+    flip(from, (unit >> from) ^ 1U);
+  }
+}
+
 static void model_free(size_t unit, unsigned order) {
   while (order + 1U < ORDERS && get(order, (unit >> order) ^ 1U)) {
     flip(order, (unit >> order) ^ 1U);
@@ -83,8 +106,17 @@ static unsigned order_for(size_t size) {
 static void step_alloc(struct coffer_rt* heap, unsigned phase) {
   const size_t size = random_size(phase);
   const unsigned order = order_for(size);
-  const size_t unit = model_alloc(order);
+  const bool is_tree = heap->policy == NULL;
+  size_t unit = is_tree ? model_alloc(order) : NONE;
   unsigned char* block = coffer_rt_alloc(heap, size);
+  if (!is_tree) {
+    CHECK((block != NULL) == model_has(order));
+    if (block != NULL) {
+      unit = (size_t)(block - heap->base) / 16U;
+      CHECK(unit % ((size_t)1 << order) == 0U);
+      model_take(unit, order);
+    }
+  }
   if (unit == NONE) {
     CHECK(block == NULL);
   } else {
@@ -107,6 +139,11 @@ static void step_free(struct coffer_rt* heap) {
 
 // An address that begins no live block changes nothing and is told.
 static void step_wrong(struct coffer_rt* heap) {
+#ifdef COFFER_RT_UNCHECKED
+  if (heap->policy != NULL) {
+    return;
+  }
+#endif
   const size_t unit = random_below(UNITS);
   if (g_order[unit] == 0U) {
     const enum coffer_rt_error error = coffer_rt_free(heap, heap->base + (unit * 16U));
@@ -115,17 +152,7 @@ static void step_wrong(struct coffer_rt* heap) {
   CHECK(coffer_rt_free(heap, heap->base + (unit * 16U) + 1U + random_below(15)) == COFFER_RT_BAD);
 }
 
-int main(int argc, char** argv) {
-  static unsigned char region[(UNITS * 16U) + 65536U] __attribute__((aligned(64)));
-  const uint64_t operations = argc > 1 ? rt_parse(argv[1]) : 200000U;
-  const uint64_t seed = argc > 2 ? rt_parse(argv[2]) : 20031977U;
-  g_state = seed;
-  struct coffer_rt* heap = coffer_rt_init(region, sizeof(region), NULL);
-  CHECK(heap != NULL && heap->bytes > UNITS * 16U);
-  // Exactly UNITS units, as the model has them.
-  heap->bytes = UNITS * 16U;
-  coffer_rt_tree_init(heap, heap->u.tree.level[0].first - 1);
-  g_free[ORDERS - 1U][0] = 1;
+static void run(struct coffer_rt* heap, uint64_t operations) {
   for (uint64_t i = 0; i < operations; ++i) {
     const unsigned phase = (unsigned)(i / 5000U);
     const size_t weight = (phase % 3U) == 0U ? 60U : 45U;
@@ -146,9 +173,32 @@ int main(int argc, char** argv) {
   }
   CHECK(coffer_rt_check(heap) == COFFER_RT_OK);
   CHECK(coffer_rt_largest_free(heap) == UNITS * 16U);
+}
+
+int main(int argc, char** argv) {
+  static unsigned char region[(UNITS * 16U) + 65536U] __attribute__((aligned(64)));
+  const uint64_t operations = argc > 1 ? rt_parse(argv[1]) : 200000U;
+  const uint64_t seed = argc > 2 ? rt_parse(argv[2]) : 20031977U;
+  g_free[ORDERS - 1U][0] = 1;
+  for (unsigned i = 0; i < 2U; ++i) {
+    const struct coffer_rt_options options = {.policy = i == 0U ? COFFER_RT_TREE : COFFER_RT_LISTS};
+    g_state = seed;
+    struct coffer_rt* heap = coffer_rt_init(region, sizeof(region), &options);
+    CHECK(heap != NULL && heap->bytes > UNITS * 16U);
+    // Exactly UNITS units, as the model has them.
+    heap->bytes = UNITS * 16U;
+    if (heap->policy == NULL) {
+      coffer_rt_tree_init(heap, heap->u.tree.level[0].first - 1);
+    } else {
+      heap->policy->init(heap);
+      heap->lists_bytes = heap->bytes;
+      heap->lists_limit = heap->u.nodes.limit;
+    }
+    run(heap, operations);
+  }
   rt_put_number(operations);
   rt_put(" operations with seed ");
   rt_put_number(seed);
-  rt_put(": every address as Knuth's buddy system with sorted lists has it\n");
+  rt_put(": every address as Knuth's buddy system with sorted lists has it; with lists, every refusal\n");
   return 0;
 }

@@ -2,6 +2,8 @@
 // computed size fail; and from one run of the largest size less, often can. Every state is tried, on a model of lowest
 // address first (exhaustive.c shows that the tree is one).
 #include "../src/size.c"
+#include "../src/lists.c"
+#include "../src/lists_check.c"
 #include "../src/tables.c"
 #include "../src/tree.c"
 #include "check.h"
@@ -201,6 +203,19 @@ static void check_region(void) {
   load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 16, .largest = 64, .alignment = 8};
   CHECK(coffer_rt_region_bytes(&load) > 64U);
   load = (struct coffer_rt_load){.live_bytes = SIZE_MAX, .smallest = 16, .largest = 32};
+  CHECK(coffer_rt_region_bytes(&load) == 0U);
+  load = (struct coffer_rt_load){.live_bytes = 64, .smallest = 16, .largest = 32, .policy = COFFER_RT_KNUTH};
+  CHECK(coffer_rt_region_bytes(&load) == 0U);
+  for (size_t smallest = 16; smallest <= 256U; smallest *= 4U) {
+    load = (struct coffer_rt_load){.live_bytes = 10000, .smallest = smallest, .largest = 4096};
+    const size_t tree = coffer_rt_region_bytes(&load);
+    load.policy = COFFER_RT_LISTS;
+    const size_t lists = coffer_rt_region_bytes(&load);
+    load.live_blocks = 5;
+    CHECK(tree < lists && lists < 30U * tree && coffer_rt_region_bytes(&load) < lists);
+  }
+  load = (struct coffer_rt_load){
+      .live_bytes = (size_t)(MOST / 2U), .smallest = 16, .largest = 32, .policy = COFFER_RT_LISTS};
   CHECK(coffer_rt_region_bytes(&load) == 0U);
   load = (struct coffer_rt_load){.live_bytes = SIZE_MAX / 4U, .smallest = 16, .largest = SIZE_MAX / 4U};
   CHECK(coffer_rt_region_bytes(&load) == 0U);

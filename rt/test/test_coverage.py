@@ -15,6 +15,8 @@ PROGRAMS = [
     ("api.c", [], False, ["-DCOFFER_RT_PORTABLE_BITS"]),
     ("random.c", ["400000"], False, []),
     ("exhaustive.c", [], True, ["-DCOFFER_RT_PORTABLE_BITS"]),
+    ("lists.c", [], True, []),
+    ("lists.c", [], True, ["-DCOFFER_RT_PORTABLE_BITS"]),
     ("size.c", [], True, []),
 ]
 

@@ -24,16 +24,22 @@ MACHINES = {
     "x86-64": (["gcc"], ["-O2", "-fno-pic", "-no-pie", "-fno-stack-protector", "-fcf-protection=none"], "objdump", 6),
 }
 CALLS = ["coffer_rt_alloc", "coffer_rt_free"]
-# One region, no hooks; and no sums, where they are not asked for.
-PLAIN = frozenset({"alloc_hooked", "free_hooked", "take_sum"})
-WITH_SUMS = PLAIN - {"take_sum"}
+HOOKED = frozenset({"alloc_hooked", "free_hooked"})
+TREE = frozenset({"coffer_rt_tree_take", "coffer_rt_tree_free"})
+# One region, no hooks. Per kind of heap: the definitions it is built with, the functions that are not its own.
+KINDS = {
+    "": ([], HOOKED | {"take_sum"}),
+    ", sums": ([], HOOKED),
+    ", lists": ([], HOOKED | TREE),
+    ", lists, unchecked": (["-DCOFFER_RT_UNCHECKED"], HOOKED | TREE),
+}
 
 
 def table() -> dict[tuple[str, int], list[int]]:
-    """From the README's rows `| machine | levels | ... | alloc | free |`; with sums: `| machine, sums | ...`."""
+    """From the README's rows `| machine, kind | levels | ... | alloc | free |`."""
     rows = {}
     for line in (RT / "README.md").read_text(encoding="utf-8").split("\n"):
-        if match := re.match(r"^\| ([\w-]+(?:, sums)?) \| (\d) \|.*\| (\d+) \| (\d+) \|$", line):
+        if match := re.match(r"^\| ([\w-]+(?:, \w+)*) \| (\d) \|.*\| (\d+) \| (\d+) \|$", line):
             rows[match.group(1), int(match.group(2))] = [int(match.group(3)), int(match.group(4))]
     return rows
 
@@ -59,33 +65,40 @@ def names(objdump: str, program: Path) -> list[str]:
 def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple:
     compiler, flags, objdump, log2 = MACHINES[request.param]
     folder = tmp_path_factory.mktemp(request.param)
-    link_alone(compiler, flags, 2, folder / "marked")
     link_alone(compiler, flags, 1, folder / "shipped")
+    for defined in ([], ["-DCOFFER_RT_UNCHECKED"]):
+        link_alone(compiler, [*flags, *defined], 2, folder / f"marked{len(defined)}")
     return request.param, folder, objdump, log2, run([compiler[0], "-dumpfullversion"])
 
 
 def test_marks_change_no_code(machine: tuple) -> None:
     _, folder, objdump, _, _ = machine
-    assert names(objdump, folder / "marked") == names(objdump, folder / "shipped")
+    assert names(objdump, folder / "marked0") == names(objdump, folder / "shipped")
 
 
-@pytest.mark.parametrize("has_sums", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("levels", [2, 3, 4])
-def test_no_path_is_longer_than_the_table_says(machine: tuple, levels: int, *, has_sums: bool) -> None:
+def test_no_path_is_longer_than_the_table_says(machine: tuple, levels: int, kind: str) -> None:
     name, folder, objdump, log2, version = machine
     if not version.startswith("12."):
         pytest.skip("the table is of GCC 12")
-    program = longest_path.Program(objdump, str(folder / "marked"))
-    left_out = WITH_SUMS if has_sums else PLAIN
-    counted = [max(program.longest(call, longest_path.bounds(levels, log2, target, has_sums=has_sums), left_out)
-                   for target in range(levels)) for call in CALLS]
-    assert counted == table()[f"{name}, sums" if has_sums else name, levels]
+    defined, left_out = KINDS[kind]
+    program = longest_path.Program(objdump, str(folder / f"marked{len(defined)}"))
+
+    def limits(target: int) -> longest_path.Limits:
+        if "lists" in kind:
+            return longest_path.bounds_of_lists(levels, target)
+        return longest_path.bounds(levels, log2, target, has_sums="sums" in kind)
+
+    counted = [max(program.longest(call, limits(target), left_out) for target in range(levels)) for call in CALLS]
+    assert counted == table()[name + kind, levels]
 
 
 def test_counted_calls_stay_below(capsys: pytest.CaptureFixture) -> None:
     # 256 KiB in blocks of 16 bytes: three levels.
-    alloc, free = table()["rv32im", 3]
     measured = count_calls.measure(operations=150, seed=3)
-    assert len(measured["coffer-rt"]["alloc"]) > 80
-    assert 50 < max(measured["coffer-rt"]["alloc"]) <= alloc
-    assert 30 < max(measured["coffer-rt"]["free"]) <= free
+    for policy, kind in (("coffer-rt", "rv32im"), ("coffer-rt, lists", "rv32im, lists")):
+        alloc, free = table()[kind, 3]
+        assert len(measured[policy]["alloc"]) > 80
+        assert 50 < max(measured[policy]["alloc"]) <= alloc
+        assert 30 < max(measured[policy]["free"]) <= free

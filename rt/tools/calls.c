@@ -14,28 +14,33 @@ __attribute__((noinline)) void rt_probe(void) { __asm__ volatile(""); }
 __attribute__((noinline)) void rt_probe_alloc(void) { __asm__ volatile(""); }
 __attribute__((noinline)) void rt_probe_free(void) { __asm__ volatile(""); }
 
+__attribute__((noinline)) static void* no_alloc(struct coffer_rt* heap, size_t size) {
+  (void)heap;
+  (void)size;
+  __asm__ volatile("");
+  return NULL;
+}
+__attribute__((noinline)) static enum coffer_rt_error no_free(struct coffer_rt* heap, void* block) {
+  (void)heap;
+  (void)block;
+  __asm__ volatile("");
+  return COFFER_RT_OK;
+}
+// Either the heap's calls or none, made in the same way.
+static void* (*volatile g_alloc)(struct coffer_rt*, size_t) = coffer_rt_alloc;
+static enum coffer_rt_error (*volatile g_free)(struct coffer_rt*, void*) = coffer_rt_free;
+
 __attribute__((noinline)) static void* alloc_probed(size_t size) {
-  void* block = NULL;
-  if (g_is_empty) {
-    rt_probe();
-    rt_probe_alloc();
-  } else {
-    rt_probe();
-    block = coffer_rt_alloc(g_heap, size);
-    rt_probe_alloc();
-  }
+  rt_probe();
+  void* block = g_alloc(g_heap, size);
+  rt_probe_alloc();
   return block;
 }
 
 __attribute__((noinline)) static void free_probed(void* block) {
-  if (g_is_empty) {
-    rt_probe();
-    rt_probe_free();
-  } else {
-    rt_probe();
-    (void)coffer_rt_free(g_heap, block);
-    rt_probe_free();
-  }
+  rt_probe();
+  (void)g_free(g_heap, block);
+  rt_probe_free();
 }
 
 static void mixed(uint64_t operations, uint64_t seed) {
@@ -81,10 +86,14 @@ static void filled(uint64_t operations) {
 int main(int argc, char** argv) {
   const uint64_t policy = argc > 1 ? rt_parse(argv[1]) : 0U;
   const uint64_t operations = argc > 2 ? rt_parse(argv[2]) : 1000U;
-  g_is_empty = policy > 3U;
+  g_is_empty = policy > 4U;
   const struct coffer_rt_options options = {.policy = (enum coffer_rt_policy)(g_is_empty ? 0U : policy)};
   g_heap = coffer_rt_init(g_region, sizeof(g_region), &options);
   CHECK(g_heap != NULL);
+  if (g_is_empty) {
+    g_alloc = no_alloc;
+    g_free = no_free;
+  }
   mixed(operations, argc > 3 ? rt_parse(argv[3]) : 1U);
   if (!g_is_empty) {
     filled(operations);

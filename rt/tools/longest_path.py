@@ -25,12 +25,17 @@ class Limits(NamedTuple):
     costs: dict[str, tuple[tuple[str, int], ...]]
 
 
+OF_TREE = ("descend", "climb", "own", "lower_levels", "lower", "whole", "raise_levels", "raise", "joined")
+OF_LISTS = ("scale", "up", "listed", "cut", "rise", "filled", "relisted")
+
+
 def bounds(levels: int, radix_log2: int, target: int, *, has_sums: bool = False) -> Limits:
     """Of a call about a block of level `target`; docs/design/rt.md, "Loop bounds"."""
     top = levels - 1
     above = top - target
     orders = radix_log2 * (target + 1)
     return Limits({
+        **dict.fromkeys(OF_LISTS, 0),
         "regions": 1,
         "descend": above,
         "climb": target,
@@ -45,6 +50,28 @@ def bounds(levels: int, radix_log2: int, target: int, *, has_sums: bool = False)
     }, {} if has_sums else {
         "whole": (("lower", orders - 1),),
         "joined": (("raise", orders - 1),),
+    })
+
+
+def bounds_of_lists(levels: int, target: int) -> Limits:
+    """As bounds, with COFFER_RT_LISTS."""
+    top = levels - 1
+    above = top - target
+    between = max(above - 1, 0)
+    return Limits({
+        **dict.fromkeys(OF_TREE, 0),
+        "regions": 1,
+        "blame": top,
+        "scale": target,
+        "up": between,
+        "listed": min(between, 1),
+        "cut": between,
+        "rise": target,
+        "filled": above,
+        "relisted": 1,
+    }, {
+        "listed": (("up", 1), ("cut", 1)),
+        "relisted": (("filled", 1),),
     })
 
 
@@ -234,6 +261,7 @@ def main() -> int:
     parser.add_argument("--without", action="append", default=[], metavar="FUNCTION",
                         help="leave out paths that call it")
     parser.add_argument("--sums", action="store_true", help="of a heap whose blocks are sums of powers of two")
+    parser.add_argument("--lists", action="store_true", help="of a heap with lists")
     parser.add_argument("--path", action="store_true", help="show the longest path's blocks")
     parser.add_argument("elf")
     parser.add_argument("function", nargs="+")
@@ -242,9 +270,9 @@ def main() -> int:
     for function in arguments.function:
         counts = []
         for target in range(arguments.levels):
-            counts.append(program.longest(function, bounds(arguments.levels, arguments.radix_log2, target,
-                                                           has_sums=arguments.sums),
-                                          frozenset(arguments.without)))
+            limits = (bounds_of_lists(arguments.levels, target) if arguments.lists else
+                      bounds(arguments.levels, arguments.radix_log2, target, has_sums=arguments.sums))
+            counts.append(program.longest(function, limits, frozenset(arguments.without)))
             for name, address, cost in program.path() if arguments.path else []:
                 print(f"  level {target}: {name} {address:#x} {cost}")
         print(f"{function}: {max(counts)}; for blocks of each level: {', '.join(map(str, counts))}")

@@ -8,7 +8,7 @@
 #include "coffer/coffer_rt.h"
 
 #define FREE 0x80000000U
-#define POLICIES 4U
+#define POLICIES 5U
 #define MOST_CALLS 100000U
 #define MOST_REGION ((size_t)64U * 1024U * 1024U)
 #define MOST_COUNTED 65536U

@@ -25,7 +25,7 @@ SOURCES = sorted((RT / "src").glob("*.c"))
 RISCV = ["riscv64-unknown-elf-gcc", "-march=rv32im", "-misa-spec=2.2", "-mabi=ilp32", "-std=gnu11", "-ffreestanding",
          "-O2", "-DRT_NO_LIBC", "-DCOFFER_RT_MARKS=1", "-nostdlib", "-static", "-Wl,--no-warn-rwx-segments", "-T",
          RT / "example/virt.ld"]
-POLICIES = ["coffer-rt", "Knuth", "Estranged", "first fit"]
+POLICIES = ["coffer-rt", "Knuth", "Estranged", "first fit", "coffer-rt, lists"]
 FREE = 1 << 31
 MACHINE_BYTES = 96 << 20
 

@@ -1,0 +1,458 @@
+// Every set of live blocks of tiny heaps, and every call from each of them, under the policy with lists: refusals, what
+// is given out, wrong frees, sizes changed in place, the state after each call, and how often each loop ran.
+//
+// Which node a request gets depends on the lists' order, so all placements are tried, not only those of one history:
+// the states are all sets of blocks, each built once from its lowest and once from its highest block. Words hold four
+// units here, so that 8 to 64 units are two to four levels.
+#define COFFER_RT_RADIX_LOG2 2
+
+enum {
+  LOOP_scale,
+  LOOP_up,
+  LOOP_listed,
+  LOOP_cut,
+  LOOP_rise,
+  LOOP_filled,
+  LOOP_relisted,
+  LOOP_blame,
+  LOOP_down,
+  LOOP_stand,
+  LOOP_occupy,
+  // The tree's, which size.c brings along.
+  LOOP_climb,
+  LOOP_joined,
+  LOOP_own,
+  LOOP_lower_levels,
+  LOOP_lower,
+  LOOP_raise_levels,
+  LOOP_raise,
+  LOOP_descend,
+  LOOP_whole,
+  LOOP_COUNT
+};
+static unsigned g_loops[LOOP_COUNT];
+#define RT_LOOP(name) (++g_loops[LOOP_##name])
+
+#include "../src/lists.c"
+#include "../src/lists_check.c"
+#include "../src/size.c"
+#include "../src/tables.c"
+#include "../src/tree.c"
+#include "check.h"
+
+#define MAX_UNITS 64U
+#define MAX_BLOCKS 64U
+#define WORDS 1024U
+#define NOWHERE 255U
+
+struct block {
+  unsigned unit;
+  unsigned order;
+};
+
+static struct {
+  unsigned units;
+  unsigned max_live;
+  unsigned least_order;
+  unsigned top;
+  uint64_t states;
+  uint64_t calls;
+  uint64_t refused;
+} g_run;
+
+static struct coffer_rt g_heap;
+static rt_word g_words[WORDS] __attribute__((aligned(32)));
+static unsigned char g_region[MAX_UNITS * 8U] __attribute__((aligned(512)));
+static struct block g_blocks[MAX_BLOCKS];
+static unsigned g_count;
+static uint64_t g_live;
+
+static uint64_t bits(unsigned unit, unsigned order) {
+  return ((order >= 6U ? 0U : (uint64_t)1 << (1U << order)) - 1U) << unit;
+}
+static unsigned char* address_of(unsigned unit) { return g_region + ((size_t)unit * 8U); }
+static size_t bytes_of(unsigned order) { return (size_t)8U << order; }
+
+static void start_call(void) {
+  for (unsigned i = 0; i < LOOP_COUNT; ++i) {
+    g_loops[i] = 0;
+  }
+  ++g_run.calls;
+}
+
+// docs/design/rt.md, "Loop bounds".
+static void check_loops(unsigned order) {
+  const unsigned level = order / RT_RADIX_LOG2;
+  const unsigned above = g_run.top >= level ? g_run.top - level : 0U;
+  const unsigned between = above > 0U ? above - 1U : 0U;
+  CHECK(g_loops[LOOP_scale] <= level && g_loops[LOOP_up] + g_loops[LOOP_listed] <= between);
+  CHECK(g_loops[LOOP_cut] + g_loops[LOOP_listed] <= between && g_loops[LOOP_rise] <= g_run.top);
+  CHECK(g_loops[LOOP_filled] + g_loops[LOOP_relisted] <= above && g_loops[LOOP_relisted] <= 1U);
+  CHECK(g_loops[LOOP_blame] <= g_run.top && g_loops[LOOP_down] <= g_run.top);
+}
+
+// The lowest aligned run of 2^order free units, where Knuth's system, all buddies joined, has room.
+static unsigned model_place(unsigned order) {
+  for (unsigned at = 0; at + (1U << order) <= g_run.units; at += 1U << order) {
+    if ((g_live & bits(at, order)) == 0U) {
+      return at;
+    }
+  }
+  return NOWHERE;
+}
+
+// The order of the largest free run of cells of a node, all of whose cells are not free; -1 if there is none.
+static int model_class(unsigned level, unsigned node) {
+  const unsigned log2 = (level + 1U) * RT_RADIX_LOG2;
+  const unsigned first = node << log2;
+  const unsigned end = first + (1U << log2) < g_run.units ? first + (1U << log2) : g_run.units;
+  int best = -1;
+  for (unsigned order = level * RT_RADIX_LOG2; order < log2; ++order) {
+    for (unsigned at = first; at + (1U << order) <= end; at += 1U << order) {
+      best = (g_live & bits(at, order)) == 0U ? (int)order : best;
+    }
+  }
+  return best;
+}
+
+static bool model_is_whole(unsigned level, unsigned node) {
+  const unsigned log2 = (level + 1U) * RT_RADIX_LOG2;
+  return ((node + 1U) << log2) <= g_run.units && (g_live & bits(node << log2, log2)) == 0U;
+}
+
+// A request takes from the node whose largest run is the smallest that is large enough: section 3.1 stands on it.
+static void check_choice(unsigned unit, unsigned order) {
+  unsigned level = order / RT_RADIX_LOG2;
+  while (level < g_run.top && model_is_whole(level, unit >> ((level + 1U) * RT_RADIX_LOG2))) {
+    ++level;
+  }
+  const int chosen = model_class(level, unit >> ((level + 1U) * RT_RADIX_LOG2));
+  CHECK(chosen >= (int)order);
+  for (unsigned other = order / RT_RADIX_LOG2; other < g_run.top; ++other) {
+    const unsigned log2 = (other + 1U) * RT_RADIX_LOG2;
+    for (unsigned node = 0; (node << log2) < g_run.units; ++node) {
+      const int class = model_class(other, node);
+      CHECK(class < (int)order || class >= chosen || model_is_whole(other, node));
+    }
+  }
+}
+
+static void check_state(void) {
+  CHECK(coffer_rt_lists_check(&g_heap) == COFFER_RT_OK);
+  size_t largest = 0;
+  for (unsigned order = 0; (1U << order) <= g_run.units; ++order) {
+    largest = model_place(order) != NOWHERE ? bytes_of(order) : largest;
+  }
+  CHECK(largest_free(&g_heap) == largest);
+}
+
+static void build(bool is_upwards) {
+  g_heap.u.nodes.level = (struct rt_lists_level*)(void*)g_words;
+  init(&g_heap);
+  for (unsigned i = 0; i < g_count; ++i) {
+    const struct block* block = &g_blocks[is_upwards ? i : g_count - 1U - i];
+    const unsigned level = block->order / RT_RADIX_LOG2;
+    struct span span = {g_heap.u.nodes.level + level, block->unit >> (level * RT_RADIX_LOG2), 0};
+    span.mask = (rt_word)bits(0, block->order - (level * RT_RADIX_LOG2)) << (span.cell & (RT_RADIX - 1U));
+    make_live(&g_heap, &span);
+  }
+}
+
+static bool is_start(unsigned unit) {
+  bool found = false;
+  for (unsigned i = 0; i < g_count; ++i) {
+    found = found || g_blocks[i].unit == unit;
+  }
+  return found;
+}
+
+static void check_alloc(unsigned order) {
+  start_call();
+  const unsigned char* block = alloc(&g_heap, bytes_of(order) - (order % 3U));
+  check_loops(order);
+  const unsigned place = model_place(order);
+  if (place == NOWHERE) {
+    CHECK(block == NULL);
+    ++g_run.refused;
+    return;
+  }
+  CHECK(block != NULL && block >= g_region);
+  const unsigned unit = (unsigned)((size_t)(block - g_region) / 8U);
+  CHECK(block == address_of(unit) && unit % (1U << order) == 0U && unit + (1U << order) <= g_run.units);
+  CHECK((g_live & bits(unit, order)) == 0U);
+  check_choice(unit, order);
+  CHECK(usable_size(&g_heap, block) == bytes_of(order));
+  g_live |= bits(unit, order);
+  check_state();
+  start_call();
+  CHECK(give_back(&g_heap, address_of(unit)) == COFFER_RT_OK);
+  check_loops(order);
+  g_live &= ~bits(unit, order);
+  check_state();
+}
+
+// Frees a block, and asks for each size where it stood.
+static void check_block(const struct block* block) {
+  for (unsigned order = 0; (1U << order) <= 2U * g_run.units; ++order) {
+    start_call();
+    const bool fits = block->unit % (1U << order) == 0U && block->unit + (1U << order) <= g_run.units &&
+                      (g_live & ~bits(block->unit, block->order) & bits(block->unit, order)) == 0U;
+    CHECK(resize(&g_heap, address_of(block->unit), bytes_of(order)) == fits);
+    CHECK(usable_size(&g_heap, address_of(block->unit)) == bytes_of(fits ? order : block->order));
+    CHECK(coffer_rt_lists_check(&g_heap) == COFFER_RT_OK);
+    CHECK(resize(&g_heap, address_of(block->unit), bytes_of(block->order)));
+  }
+  check_state();
+  start_call();
+  CHECK(give_back(&g_heap, address_of(block->unit)) == COFFER_RT_OK);
+  check_loops(block->order);
+  g_live &= ~bits(block->unit, block->order);
+  check_state();
+  g_live |= bits(block->unit, block->order);
+}
+
+static void check_wrong_frees(void) {
+  static rt_word before[WORDS];
+  for (size_t i = 0; i < WORDS; ++i) {
+    before[i] = g_words[i];
+  }
+  for (unsigned unit = 0; unit < g_run.units; ++unit) {
+    const bool is_live = (g_live & bits(unit, 0)) != 0U;
+    CHECK(give_back(&g_heap, address_of(unit) + 4) == COFFER_RT_BAD);
+    if (!is_start(unit)) {
+      start_call();
+      CHECK(give_back(&g_heap, address_of(unit)) == (is_live ? COFFER_RT_BAD : COFFER_RT_DOUBLE));
+      check_loops(0);
+      CHECK(usable_size(&g_heap, address_of(unit)) == 0U && !resize(&g_heap, address_of(unit), 8));
+    }
+  }
+  for (size_t i = 0; i < WORDS; ++i) {
+    CHECK(before[i] == g_words[i]);
+  }
+}
+
+static int see(void* context, void* block, size_t bytes, int is_live) {
+  unsigned* next = context;
+  CHECK(block == address_of(*next) && is_live == ((g_live & bits(*next, 0)) != 0U ? 1 : 0));
+  *next += (unsigned)(bytes / 8U);
+  return *next >= g_run.units ? 5 : 0;
+}
+
+static void visit(void) {
+  ++g_run.states;
+  for (unsigned way = 0; way < 2U; ++way) {
+    build(way == 0U);
+    check_state();
+    check_wrong_frees();
+    unsigned next = 0;
+    CHECK(coffer_rt_lists_walk(&g_heap, see, &next) == 5 && next == g_run.units);
+    for (unsigned order = 0; (1U << order) <= 2U * g_run.units; ++order) {
+      check_alloc(order);
+    }
+    CHECK(alloc(&g_heap, SIZE_MAX) == NULL);
+  }
+  for (unsigned i = 0; i < g_count; ++i) {
+    build(i % 2U == 0U);
+    check_block(&g_blocks[i]);
+  }
+}
+
+// All sets of blocks from a unit on.
+static void explore_from(unsigned unit) {
+  if (unit == g_run.units) {
+    visit();
+    return;
+  }
+  explore_from(unit + 1U);
+  for (unsigned order = g_run.least_order;
+       g_count < g_run.max_live && (1U << order) + unit <= g_run.units && (unit & ((1U << order) - 1U)) == 0U;
+       ++order) {
+    // The top node has room for one cell more than there are, so no block is as large as that.
+    if (order / RT_RADIX_LOG2 <= g_run.top) {
+      g_blocks[g_count] = (struct block){unit, order};
+      ++g_count;
+      g_live |= bits(unit, order);
+      explore_from(unit + (1U << order));
+      g_live &= ~bits(unit, order);
+      --g_count;
+    }
+  }
+}
+
+static void explore(unsigned units, unsigned max_live, unsigned least_order) {
+  g_heap.base = g_region;
+  g_heap.bytes = (size_t)units * 8U;
+  g_heap.min_log2 = 3;
+  g_run.units = units;
+  g_run.max_live = max_live;
+  g_run.least_order = least_order;
+  g_run.top = level_count(units) - 1U;
+  g_run.states = 0;
+  g_run.calls = 0;
+  g_run.refused = 0;
+  CHECK(coffer_rt_lists_words(units) <= WORDS);
+  g_heap.u.nodes.level = (struct rt_lists_level*)(void*)g_words;
+  explore_from(0);
+  CHECK(g_run.refused > 0U);
+  rt_put_number(units);
+  rt_put(" units, at most ");
+  rt_put_number(max_live);
+  rt_put(" blocks: ");
+  rt_put_number(g_run.states);
+  rt_put(" states, ");
+  rt_put_number(g_run.calls);
+  rt_put(" calls, all as the model says\n");
+}
+
+// Heaps so large that no size is too large for them, and sizes of 0.
+static void check_ends(void) {
+  g_heap.base = g_region;
+  g_heap.bytes = (size_t)7U << (RT_WORD_BITS - 3U);
+  g_heap.min_log2 = RT_WORD_BITS - 3U;
+  g_heap.u.nodes.level = (struct rt_lists_level*)(void*)g_words;
+  init(&g_heap);
+  CHECK(g_heap.u.nodes.limit == PTRDIFF_MAX);
+  g_heap.bytes = 80;
+  g_heap.min_log2 = 3;
+  init(&g_heap);
+  unsigned char* block = alloc(&g_heap, 0);
+  CHECK(block != NULL && usable_size(&g_heap, block) == 8U && resize(&g_heap, block, 0));
+  CHECK(usable_size(&g_heap, block) == 8U);
+}
+
+// An adversary who may free any block at any time, and who also chooses among the nodes and runs that are as good as
+// each other, cannot make a heap of the computed size fail: every state is tried.
+struct state {
+  uint64_t live;
+  uint64_t starts;
+};
+#define LOG2_SLOTS 21U
+#define SLOTS ((size_t)1 << LOG2_SLOTS)
+static struct state g_seen[SLOTS];
+static struct state g_stack[SLOTS / 2U];
+static size_t g_stacked;
+static size_t g_states;
+
+static void add_state(uint64_t live, uint64_t starts) {
+  const struct state key = {live, live == 0U ? 1U : starts};
+  size_t slot = (size_t)(((live * 0x9E3779B97F4A7C15ULL) ^ (starts * 0xC2B2AE3D27D4EB4FULL)) >> (64U - LOG2_SLOTS));
+  while (g_seen[slot].live != 0U || g_seen[slot].starts != 0U) {
+    if (g_seen[slot].live == key.live && g_seen[slot].starts == key.starts) {
+      return;
+    }
+    slot = (slot + 1U) & (SLOTS - 1U);
+  }
+  CHECK(g_states < SLOTS / 2U);
+  g_seen[slot] = key;
+  g_stack[g_stacked] = (struct state){live, starts};
+  ++g_stacked;
+  ++g_states;
+}
+
+// Adds what may follow a request; false if it fails.
+static bool add_requests(const struct state* state, unsigned order) {
+  const unsigned level = order / RT_RADIX_LOG2;
+  unsigned best = NOWHERE;
+  for (unsigned pass = 0; pass < 2U; ++pass) {  // the best class, then all nodes of it
+    for (unsigned at_level = level; at_level <= g_run.top; ++at_level) {
+      const unsigned log2 = (at_level + 1U) * RT_RADIX_LOG2;
+      for (unsigned node = 0; (node << log2) < g_run.units; ++node) {
+        const int class = model_class(at_level, node);
+        if (class < (int)order || (at_level < g_run.top && model_is_whole(at_level, node))) {
+          continue;
+        }
+        const bool is_top = at_level == g_run.top;
+        const unsigned found = is_top ? NOWHERE - 1U : (unsigned)class;
+        best = pass == 0U && found < best ? found : best;
+        // The top node has no list: any run that is large enough may be cut.
+        const unsigned least = order > at_level * RT_RADIX_LOG2 ? order : at_level * RT_RADIX_LOG2;
+        const unsigned run = is_top ? least : (unsigned)class;
+        const unsigned end = (node + 1U) << log2 < g_run.units ? (node + 1U) << log2 : g_run.units;
+        for (unsigned at = node << log2; pass == 1U && found == best && at + (1U << run) <= end; at += 1U << run) {
+          if ((g_live & bits(at, run)) == 0U) {
+            add_state(state->live | bits(at, order), state->starts | ((uint64_t)1 << at));
+          }
+        }
+      }
+    }
+  }
+  return best != NOWHERE;
+}
+
+static bool can_fail(unsigned live, unsigned orders) {
+  for (size_t i = 0; i < SLOTS; ++i) {
+    g_seen[i] = (struct state){0, 0};
+  }
+  g_states = 0;
+  g_stacked = 0;
+  add_state(0, 0);
+  while (g_stacked > 0U) {
+    --g_stacked;
+    const struct state state = g_stack[g_stacked];
+    g_live = state.live;
+    unsigned now = 0;
+    for (unsigned at = 0; at < g_run.units; ++at) {
+      now += (state.live & bits(at, 0)) != 0U ? 1U : 0U;
+      if ((state.starts & bits(at, 0)) != 0U) {
+        unsigned size = 1;
+        while (at + size < g_run.units && (state.live & ~state.starts & bits(at + size, 0)) != 0U) {
+          ++size;
+        }
+        add_state(state.live & ~((((uint64_t)1 << size) - 1U) << at), state.starts & ~bits(at, 0));
+      }
+    }
+    for (unsigned order = 0; order <= orders && now + (1U << order) <= live; ++order) {
+      if (!add_requests(&state, order)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+static void check_size(unsigned live, unsigned orders) {
+  const unsigned enough = (unsigned)lists_units(live, 0, orders);
+  CHECK(enough <= MAX_UNITS);
+  unsigned least = enough;
+  for (unsigned units = live; units <= enough; ++units) {
+    g_run.units = units;
+    g_run.top = level_count(units) - 1U;
+    const bool fails = can_fail(live, orders);
+    least = !fails && units < least ? units : least;
+    CHECK(!fails || units < enough);
+  }
+  rt_put("live ");
+  rt_put_number(live);
+  rt_put(", largest ");
+  rt_put_number((uint64_t)1 << orders);
+  rt_put(": ");
+  rt_put_number(enough);
+  rt_put(" units are enough, and none fails from ");
+  rt_put_number(least);
+  rt_put(" on\n");
+}
+
+int main(int argc, char** argv) {
+  const bool is_long = argc > 1 && argv[1][0] == 'l';
+  for (unsigned units = 1; units <= (is_long ? 16U : 13U); ++units) {
+    explore(units, MAX_BLOCKS, 0);
+  }
+  explore(16, 4, 0);
+  explore(21, 3, 0);
+  explore(32, 2, 0);
+  explore(32, MAX_BLOCKS, 3);  // blocks of 8 units and more
+  explore(64, MAX_BLOCKS, 4);
+  explore(64, 1, 0);
+  check_ends();
+  for (unsigned live = 2; live <= (is_long ? 8U : 6U); ++live) {
+    check_size(live, 1);
+  }
+  check_size(4, 2);
+  check_size(5, 2);
+  if (is_long) {
+    explore(21, 5, 0);
+    explore(32, 4, 0);
+    explore(64, 2, 0);
+  }
+  return 0;
+}
