@@ -2,8 +2,9 @@
 """VHDL to Verilog by ghdl --synth, and what has to be mended in its output for yosys and Verilator:
 convert.py TOP OUTPUT SOURCE... [-gNAME=VALUE]...
 
-- A case that covers an enumeration whole comes without `default`, and yosys makes latches of it: its last alternative
-  becomes the default.
+- Every case comes without `default`: yosys makes latches of those that cover an enumeration whole, and of the others
+  what `when others` says is lost. ghdl's VHDL, which has the same names, still has it: it becomes the default; where
+  there is nothing to be lost, the last alternative does.
 - PSL assertions come as `$fatal` under a condition, assumptions as VHDL: both become Verilog's, and the bit with which
   an `always` runs from the first cycle on is tied to one, for a proof by induction would else begin in states where it
   does not run.
@@ -45,17 +46,56 @@ class ConvertError(Exception):
     """What the user can mend, in one line."""
 
 
-def with_default(case: re.Match[str]) -> str:
-    """A whole case statement: its last alternative becomes the default."""
+def defaults_of(vhdl: str) -> dict[str, dict[str, str]]:
+    """By module and signal: what a selection has for all other values, as Verilog; without those that have nothing."""
+    result: dict[str, dict[str, str]] = {}
+    for module, body in re.findall(r"^architecture \w+ of (\w+) is$(.*?)^end \w+;$", vhdl, re.MULTILINE | re.DOTALL):
+        chosen = result.setdefault(module, {})
+        selections = re.findall(r"^  with \S+ select (\w+) <=\n(?:.*,\n)* +(.*) when others;$", body, re.MULTILINE)
+        for name, value in selections:
+            bits = re.fullmatch(r"\"([01]+)\"|'([01])'", value)
+            fill = re.fullmatch(r"\((\d+) downto 0 => '([01])'\)", value)
+            if bits:
+                text = bits.group(1) or bits.group(2)
+                chosen[name] = f"{len(text)}'b{text}"
+            elif fill:
+                chosen[name] = f"{{{int(fill.group(1)) + 1}{{1'b{fill.group(2)}}}}}"
+            elif re.fullmatch(r"\w+", value):
+                chosen[name] = value.removeprefix("wrap_")
+            elif "X" not in value:
+                raise ConvertError(f"a default in a form that is not known: {value}")
+    return result
+
+
+def with_default(case: re.Match[str], defaults: dict[str, str]) -> str:
+    """A whole case statement gets its default."""
     if re.search(r"^\s*default:", case.group(), re.MULTILINE):
         return case.group()
     lines = case.group().split("\n")
     for number in range(len(lines) - 1, 0, -1):
-        changed, count = re.subn(r"^(\s*)\d+'[bdh][0-9a-fA-F]+:", r"\1default:", lines[number])
-        if count:
-            lines[number] = changed
+        alternative = re.match(r"^(\s*)\d+'[bdh][0-9a-fA-F]+:( *(\w+) <=.*)", lines[number])
+        if alternative:
+            if alternative.group(3) in defaults:
+                lines.insert(number + 1, f"{alternative.group(1)}default: {alternative.group(3)} <= "
+                                         f"{defaults[alternative.group(3)]};")
+            else:
+                lines[number] = f"{alternative.group(1)}default:{alternative.group(2)}"
             return "\n".join(lines)
     raise ConvertError(f"no alternative in: {lines[0].strip()}")
+
+
+def with_defaults(text: str, vhdl: str) -> str:
+    """Every case of every module."""
+    known = defaults_of(vhdl)
+    parts = re.split(r"(?=^module )", text, flags=re.MULTILINE)
+    for place, part in enumerate(parts):
+        module = re.match(r"module (\w+)", part)
+        if module:
+            if module.group(1) not in known:
+                raise ConvertError(f"ghdl's VHDL has no {module.group(1)}")
+            parts[place] = re.sub(r"^ *case \(.*?^ *endcase", lambda case: with_default(case, known[module.group(1)]),
+                                  part, flags=re.MULTILINE | re.DOTALL)
+    return "".join(parts)
 
 
 def mend_psl(text: str) -> str:
@@ -78,11 +118,11 @@ def number(constant: re.Match[str]) -> str:
     return f"{len(bits)}'b{bits.lower().replace('-', 'x')}"
 
 
-def mend(text: str) -> str:
+def mend(text: str, vhdl: str) -> str:
     text = re.sub(r'"([01XxZz-]+)"', number, text)
     if re.search(r'= "|"";|[-+|&^] "', text):
         raise ConvertError("a constant in a form that is not known")
-    text = re.sub(r"^ *case \(.*?^ *endcase", with_default, text, flags=re.MULTILINE | re.DOTALL)
+    text = with_defaults(text, vhdl)
     text = re.sub(r"always @\*\n *case \(.*?^ *endcase", lambda block: block.group().replace(" <= ", " = "), text,
                   flags=re.MULTILINE | re.DOTALL)
     declared = set(re.findall(r"^\s*(?:input|output|wire|reg)\s+(?:\[[^]]*\]\s*)?(\w+)", text, re.MULTILINE))
@@ -107,7 +147,8 @@ def convert(top: str, sources: list[Path], generics: dict[str, str | int], prope
         ghdl("-i", *FLAGS, *(str(source.resolve()) for source in sources))
         ghdl("-m", *FLAGS, top)
         options = [f"-g{name}={value}" for name, value in generics.items()]
-        text = mend(ghdl("--synth", *FLAGS, "--out=verilog", *options, top))
+        text, vhdl = (ghdl("--synth", *FLAGS, f"--out={language}", *options, top) for language in ("verilog", "vhdl"))
+        text = mend(text, vhdl)
         if not properties:
             text = re.sub(r"always @\*\n\s*\w+: (assert|assume) \(\w+\);", "", text)
         return text
