@@ -199,11 +199,12 @@ bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
   return give(heap, size_class, g_mixed_pool.take(bytes, most, lines));
 }
 
-// Whether this is one of the first blocks of its class in a small process.
+// Whether this is one of the first blocks of its class in a small process. Frees are counted for the class of what was
+// cut (free_mixed), which is that of a whole line where there are several heaps: not for the class of the request.
 bool is_young(const Heap* heap, ClassIndex size_class, usize size) {
   return size != 0 && size <= kYoungSize && heap->hot[size_class].get() == nullptr &&
          heap->young_blocks[size_class].get() < kYoungBlocks &&
-         (heap->churn[size_class].get() < kYoungChurn || always());
+         (heap->churn[class_of(exact_bytes(size))].get() < kYoungChurn || always());
 }
 
 }  // namespace

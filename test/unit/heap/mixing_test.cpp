@@ -267,5 +267,21 @@ FRESH_TEST(MixedLines, WhereThereAreManyHeapsNoneHasAListOfHoles) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// --- How long a thread is young. ---
+
+// Where there are several heaps blocks of 8 bytes are cut as whole lines, and their frees are counted as such.
+FRESH_TEST(Young, ALoopGetsASpanSoonAlsoBesideOtherHeaps) {
+  Two two;
+  changeable_options().mixed = config::MixedPolicy::automatic;
+  u32 mixed = 0;
+  for (int i = 0; i < 100; ++i) {
+    void* const block = take(8);
+    mixed += is_mixed(span_of(block)) ? 1 : 0;
+    give(block);
+  }
+  EXPECT_GE(mixed, 1u);
+  EXPECT_LE(mixed, 17u);
+}
+
 }  // namespace
 }  // namespace coffer
