@@ -64,6 +64,7 @@ architecture rtl of sdram_controller is
   signal state   : state_t;
   signal pause   : natural range 0 to wait_max_c;  -- memory clocks till the next state may act
   signal due     : natural range 0 to refresh_g;   -- memory clocks till the next refresh
+  signal owed    : std_ulogic;                     -- it is due, and waits for a transfer's end
   signal divider : natural range 0 to ratio_g - 1;
   signal tick    : std_ulogic;
   signal command : command_t;
@@ -121,7 +122,11 @@ begin
       if tick = '1' then
         command <= command_nop_c;
         cs_n_o  <= (others => '1');
-        if due /= 0 then
+        -- Whatever a refresh waits for, the next one's time does not move: so many must come in 64 ms.
+        if due = 0 then
+          due  <= refresh_g - 1;
+          owed <= '1';
+        else
           due <= due - 1;
         end if;
 
@@ -150,13 +155,14 @@ begin
               bank_o <= "00";
               a_o    <= "00000" & std_ulogic_vector(to_unsigned(cas_g, 3)) & "0000";
               due    <= refresh_g - 1;
+              owed   <= '0';
               issue(command_mode_c, mrd_g, ready);
 
             -- Refreshes come first: a request waits for one at most.
             when ready =>
-              if due = 0 then
+              if owed = '1' then
                 cs_n_o <= (others => '0');
-                due    <= refresh_g - 1;
+                owed   <= '0';
                 issue(command_refresh_c, rc_g, ready);
               elsif waiting = '1' and lead_g /= 0 then
                 pause <= lead_g - 1;
@@ -206,6 +212,7 @@ begin
         state   <= power_up;
         pause   <= power_up_g;
         due     <= refresh_g;
+        owed    <= '0';
         divider <= 0;
         command <= command_nop_c;
         cs_n_o  <= (others => '1');

@@ -160,3 +160,9 @@ def test_what_is_freed_is_not_written_back(answers: Path) -> None:
 def test_caches_that_cannot_be(answers: Path, cache: tuple[str, ...]) -> None:
     run = subprocess.run([answers, "knuth", "65536", *cache], input="", text=True, capture_output=True, check=False)
     assert run.returncode == 1 and run.stderr.startswith("answers: a ") and run.stderr.count("\n") == 1
+
+
+def test_refreshes_keep_their_pace_under_load(bench: Bench, make_trace: Callable[..., Path]) -> None:
+    """Each comes late behind a transfer, but the next not later for it: the chips demand 4,096 in 64 ms."""
+    result = bench.replay(make_trace("small", 1, 60, 65536), memory="sdram", lead=1000, patience=1000000)
+    assert result.ok, result.message
