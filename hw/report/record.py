@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 BUILD = Path(os.environ.get("COFFER_HW_BUILD", TOP / "build" / "hw"))
 PYTHON_PROGRAMS = TOP / "tools" / "traces" / "programs"
-CALLS = 10_000
+CALLS = 2000
 # An allocation of this size says that the program proper begins.
 BEGIN = 1_234_567
 # Logic cycles of 200 MHz an instruction: a processor of 400 MHz that ends one a clock, as the thesis's would at best.
@@ -60,9 +60,9 @@ def lua(program: str, limit: int, size: int) -> Recipe:
 
 
 RECIPES = {
-    "trees_lua": lua("trees", 200, 400),
-    "words_lua": lua("words", 150, 20000),
-    "events_lua": lua("events", 200, 20000),
+    "trees_lua": lua("trees", 60, 2000),
+    "words_lua": lua("words", 70, 20000),
+    "events_lua": lua("events", 70, 20000),
     "trees_python": python("trees", 9),
     "text_python": python("text", 6000),
     "events_python": python("events", 600),

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +19,7 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "sim"))
 
-from replay import Bench, Result, Row, generics_for  # noqa: E402
+from replay import SOURCES, Bench, Result, Row, generics_for  # noqa: E402
 
 from record import built  # noqa: E402
 
@@ -57,6 +61,14 @@ class Run:
     times: dict[str, Row] = field(default_factory=dict)
     message: str = ""
 
+    @property
+    def transfers(self) -> int:
+        """Words that the unit has moved."""
+        found = re.search(r" (\d+) transfers,", self.message)
+        if found is None:
+            raise ReportError(f"no transfers in: {self.message}")
+        return int(found.group(1))
+
     def of(self, kind: str) -> list[Call]:
         return [call for call in self.calls if call.kind == kind]
 
@@ -80,11 +92,31 @@ def read_log(path: Path) -> list[Call]:
     return calls
 
 
+def cut(calls: Path, count: int, target: Path, accesses: bool) -> None:
+    """The first so many calls of a recording, with what the program does between them, or only the time."""
+    keep = "afgls" if accesses else "afg"
+    done = 0
+    try:
+        with gzip.open(calls, "rt", encoding="ascii") as lines, target.open("w", encoding="ascii") as out:
+            for line in lines:
+                if line[0] in keep and (done > 0 or line[0] not in "ls"):
+                    out.write(line)
+                done += line[0] in "af"
+                if done == count:
+                    return
+    except (OSError, EOFError) as error:
+        raise ReportError(f"{calls}: {error}") from error
+    if done == 0:
+        raise ReportError(f"{calls}: no calls")
+
+
 def make_trace(calls: Path, trace: Path, heap: int = HEAP, cache: tuple[int, int, int] | None = None) -> str:
     """Calls as a trace with the model's answers. Returns what the cache has counted."""
     command = [str(built("answers")), "knuth", str(heap), *(str(number) for number in cache or ())]
     trace.parent.mkdir(parents=True, exist_ok=True)
-    with trace.open("wb") as out:
+    # Whole or not at all: another report may be reading it.
+    unfinished = trace.with_name(f"{trace.name}.{os.getpid()}")
+    with unfinished.open("wb") as out:
         if calls.suffix == ".gz":
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE)
             assert process.stdin is not None and process.stderr is not None
@@ -96,6 +128,7 @@ def make_trace(calls: Path, trace: Path, heap: int = HEAP, cache: tuple[int, int
                 pass  # it says why
             except (OSError, EOFError) as error:
                 process.kill()
+                unfinished.unlink()
                 raise ReportError(f"{calls}: {error}") from error
             message = process.stderr.read().decode(errors="replace").strip()
             status = process.wait()
@@ -104,8 +137,9 @@ def make_trace(calls: Path, trace: Path, heap: int = HEAP, cache: tuple[int, int
                 done = subprocess.run(command, stdin=text, stdout=out, stderr=subprocess.PIPE, check=False)
             message, status = done.stderr.decode(errors="replace").strip(), done.returncode
     if status != 0:
-        trace.unlink(missing_ok=True)
+        unfinished.unlink()
         raise ReportError(f"{calls}: {message}")
+    os.replace(unfinished, trace)
     return message
 
 
@@ -161,6 +195,7 @@ class Runs:
         self.pool = ThreadPoolExecutor(jobs)
         self.tell = tell
         self.done: dict[tuple[Path, Setup], Run] = {}
+        self.sources = b"".join(source.read_bytes() for source in SOURCES)
         folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, wanted: list[tuple[Path, Setup]]) -> list[Run]:
@@ -176,16 +211,32 @@ class Runs:
         trace, setup = one
         name = "-".join([trace.stem, setup.unit, "gaps" if setup.gaps else "rest", str(setup.lead),
                          *(f"{key}{value}" for key, value in setup.buffers)])
-        log = self.folder / f"{name}.log"
-        result: Result = self.bench.replay(trace, log, **generics_for(setup.unit), lead=setup.lead,
-                                           gap=0 if setup.gaps else -1, gaps=str(setup.gaps).lower(),
-                                           **dict(setup.buffers))
-        if not result.ok:
-            raise ReportError(f"{name}: {result.message}")
-        run = Run(read_log(log), result.times, result.message)
+        log, done = self.folder / f"{name}.log", self.folder / f"{name}.json"
+        # What has been replayed before, of the same trace by the same bench, is not replayed again.
+        key = hashlib.sha256(trace.read_bytes() + self.sources).hexdigest()
+        run = self._earlier(log, done, key)
+        if run is None:
+            done.unlink(missing_ok=True)
+            result: Result = self.bench.replay(trace, log, **generics_for(setup.unit), lead=setup.lead,
+                                               gap=0 if setup.gaps else -1, gaps=str(setup.gaps).lower(),
+                                               **dict(setup.buffers))
+            if not result.ok:
+                raise ReportError(f"{name}: {result.message}")
+            run = Run(read_log(log), result.times, result.message)
+            done.write_text(json.dumps({"key": key, "message": result.message, "times": result.times}))
         check(run, name)
-        self.tell(f"{name}: {result.message}")
+        self.tell(f"{name}: {run.message}")
         return run
+
+    @staticmethod
+    def _earlier(log: Path, done: Path, key: str) -> Run | None:
+        try:
+            known = json.loads(done.read_text())
+            if known["key"] != key:
+                return None
+            return Run(read_log(log), {name: Row(*times) for name, times in known["times"].items()}, known["message"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # not there, or not written to its end
 
 
 def check(run: Run, name: str) -> None:

@@ -85,6 +85,9 @@ architecture bench of tb_trace is
 
   signal how       : how_t;
 
+  -- Words that the unit has moved.
+  signal transfers : natural   := 0;
+
   constant half_period_c : time := 2500 ps;
 
 begin
@@ -166,6 +169,13 @@ begin
       );
 
   end generate make_sdram;
+
+  count_transfers : process (clk) is
+  begin
+    if rising_edge(clk) and unit_ack = '1' then
+      transfers <= transfers + 1;
+    end if;
+  end process count_transfers;
 
   drive : process is
 
@@ -632,7 +642,8 @@ begin
     report "replayed " & integer'image(calls) & " calls: " & integer'image(allocs.count) & " allocations, " &
            integer'image(refused) & " refused, " & integer'image(frees.count) & " frees, " &
            integer'image(headers) & " headers, " & integer'image(book.live_blocks) & " blocks live, " &
-           integer'image(accesses.count) & " accesses, " & time'image(now);
+           integer'image(accesses.count) & " accesses, " & integer'image(transfers) & " transfers, " &
+           time'image(now);
     if log_g /= "" then
       file_close(log);
     end if;

@@ -18,6 +18,7 @@ sys.path.insert(0, str(HW / "report"))
 import record  # noqa: E402
 import report  # noqa: E402
 import runs  # noqa: E402
+import studies  # noqa: E402
 import tables  # noqa: E402
 from replay import Bench, Row  # noqa: E402
 
@@ -164,3 +165,42 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
         run = subprocess.run([sys.executable, "-B", HW / "report" / "report.py", *words], text=True,
                              capture_output=True, check=False)
         assert run.returncode == 2 and message in run.stderr
+
+
+def test_a_burst_is_told_by_its_waits(bench: Bench, tmp_path: Path) -> None:
+    """k-tolerance: with the thesis's buffers two requests at once do not wait, each way; the third allocation does."""
+    replays = runs.Runs(tmp_path / "logs", 2, bench)
+    found = {}
+    for direction, level in (("allocations", "low"), ("frees", "high")):
+        calls = tmp_path / f"{direction}.calls"
+        calls.write_text(studies.burst(direction, level))
+        runs.make_trace(calls, calls.with_suffix(".txt"))
+        found[direction] = studies.tolerated(replays.one(calls.with_suffix(".txt"), runs.Setup("ohebs", True)))
+    assert found["allocations"] == 2 and found["frees"] >= 2
+
+
+def test_a_replay_is_not_repeated_for_the_same_trace(bench: Bench, tmp_path: Path) -> None:
+    calls = tmp_path / "x.calls"
+    calls.write_text("a 1 20\na 2 20\nf 1\n")
+    runs.make_trace(calls, tmp_path / "x.txt")
+    setup = runs.Setup("ohebs")
+    first = runs.Runs(tmp_path / "logs", 1, bench).one(tmp_path / "x.txt", setup)
+    # A bench that cannot run is not asked.
+    again = runs.Runs(tmp_path / "logs", 1, Bench(tmp_path / "none" / "there", ("none.vhd", "", "")))
+    assert again.one(tmp_path / "x.txt", setup) == first
+    calls.write_text("a 1 20\na 2 20\nf 2\n")
+    runs.make_trace(calls, tmp_path / "x.txt")
+    assert len(runs.Runs(tmp_path / "logs", 1, bench).one(tmp_path / "x.txt", setup).of("f")) == 1
+    (tmp_path / "logs" / "x-ohebs-rest-13.log").write_text("a 1\n")
+    with pytest.raises(runs.ReportError, match="not a line of a log"):
+        runs.Runs(tmp_path / "logs", 1, bench).one(tmp_path / "x.txt", setup)
+
+
+def test_loads_and_stores_change_the_times(recorded: Path, bench: Bench, tmp_path: Path) -> None:
+    found = studies.traffic(runs.Runs(tmp_path / "logs", 2, bench), [("tiny", recorded)], 60, tmp_path)
+    text = studies.traffic_table(found)
+    assert len(text.splitlines()) == 2 + len(studies.CACHES)
+    none, small, large = found
+    assert small.misses > large.misses > none.misses == 0
+    assert "access answer" not in none.run.times and small.run.times["access answer"].least >= 30
+    assert len({len(one.run.calls) for one in found}) == 1

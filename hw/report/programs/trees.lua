@@ -11,7 +11,7 @@ end
 
 local kept, sum = {}, 0
 for i = 1, tonumber(arg[2]) or 200 do
-  kept[i % 7 + 1] = tree(3 + i % 6)
-  sum = sum + i % 6
+  kept[i % 7 + 1] = tree(1 + i % 5)
+  sum = sum + i % 5
 end
 print(sum, #kept)

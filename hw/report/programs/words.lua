@@ -12,7 +12,7 @@ local words, length = {}, 0
 for i = 1, tonumber(arg[2]) or 4000 do
   words[#words + 1] = string.rep(string.char(97 + random(26)), 1 + random(60)) .. i
   if random(3) == 0 then table.remove(words, 1 + random(#words)) end
-  if #words > 500 then words = table.move(words, 250, #words, 1, {}) end
+  if #words > 200 then words = table.move(words, 100, #words, 1, {}) end
   length = length + #words[#words]
   if collectgarbage("count") > limit then collectgarbage("collect") end
 end
