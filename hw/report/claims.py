@@ -41,8 +41,9 @@ def of_times(tables: Tables) -> list[Claim]:
                  "OHEBS's is a fetch behind a drain"))
     ohebs_f, hbs_f = (mean_of(tables, unit, "msa", "f") for unit in ("ohebs", "hbs"))
     rows.append(("6.2.2: under mark-sweep OHEBS's mean free is slightly slower than HBS's", "1.07",
-                 f"{ohebs_f[1] / hbs_f[1]:.2f}", ohebs_f[1] > hbs_f[1], "sweeps fill the buffers, so that each free "
-                 "waits for a drain; HBS instead lists at once, and joins when it can"))
+                 f"{ohebs_f[1] / hbs_f[1]:.2f}", ohebs_f[1] > hbs_f[1], "sweeps fill the buffers, so that each "
+                 "free waits for a drain of 4 to 7 transfers; HBS takes 5 and more for each join: the more neighbours "
+                 "die together, the worse for HBS"))
     rows.append(("6.2.2: OHEBS's longest free is far shorter", "4.2 times", f"{hbs_f[2] / ohebs_f[2]:.1f} times",
                  hbs_f[2] > 2 * ohebs_f[2], "no free joins more than once"))
     ohebs_r, ohebs_rf = (mean_of(tables, "ohebs", "rcgc", kind) for kind in "af")
@@ -60,7 +61,8 @@ def of_times(tables: Tables) -> list[Claim]:
         counts = [ways(tables.runs.one(one.trace, thesis_setup("ohebs"))) for one in tables.of(collector)]
         part[collector] = sum(sum(one[:2]) for one in counts) / sum(map(sum, counts))
     rows.append(("6.3.3: direct and pair are half of the allocations under mark-sweep, 80 % under reference counting",
-                 "0.50, 0.80", f"{part['msa']:.2f}, {part['rcgc']:.2f}", part["msa"] < part["rcgc"],
+                 "0.50, 0.80", f"{part['msa']:.2f}, {part['rcgc']:.2f}",
+                 abs(part["msa"] - 0.5) < 0.1 and part["rcgc"] > 0.7,
                  "the more a program frees while it works, the less is cut; these are short stretches in which "
                  "CPython builds more than it drops"))
     return rows
@@ -97,8 +99,8 @@ def of_promises(tables: Tables, tolerance: dict[str, int], traffic: Sequence[Tra
     plain, equal = (sum(tables.runs.one(one.trace, Setup("ohebs_waiting", buffers=key)).transfers
                         for one in study(tables)) for key in (thesis_marks(), equal_marks()))
     rows.append(("5.4.1: equal marks cause many needless memory operations", "not measured",
-                 f"{equal / plain:.2f} times the transfers", equal > plain, "each call leaves the one level and is "
-                 "made good at once"))
+                 f"{equal / plain:.2f} times the transfers", equal > 1.1 * plain, "runs of one kind move the same "
+                 "words with any marks; only calls that alternate around the one level would cost more"))
     by_program: dict[str, list[Traffic]] = {}
     for one in traffic:
         by_program.setdefault(one.program, []).append(one)
@@ -107,7 +109,8 @@ def of_promises(tables: Tables, tolerance: dict[str, int], traffic: Sequence[Tra
     rows.append(("7.4: loads and stores between the calls may help the allocator as well as hinder it", "not measured",
                  f"with 4 KiB of cache answers of allocations take {min(change):.2f} to {max(change):.2f} times as "
                  "long",
-                 min(change) < 1.05, "the processor waits for its misses, and meanwhile buffers are filled; but a miss "
+                 None if max(abs(one - 1) for one in change) < 0.01 else min(change) < 0.99,
+                 "the processor waits for its misses, and meanwhile buffers are filled; but a miss "
                  "right after a call waits for the call's own header"))
     rows.append(("5.5: 1 + 1 transfers at best; at worst 3 + 1 for an allocation, 8 + 1 for a free", "not measured",
                  f"the longest take the time of {most_transfers(tables, 'a')} and {most_transfers(tables, 'f')} "
