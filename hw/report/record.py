@@ -93,8 +93,8 @@ def record(name: str, calls: int, target: Path, rate: float = RATE) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(target.name + ".part")
     read, write = os.pipe()
-    # Without randomisation addresses are the same each time, and so is what depends on them.
-    command = [find("setarch"), "-R", find("valgrind"), "--tool=lackey", "--trace-mem=yes", f"--log-fd={write}", "-q",
+    # valgrind lays out the program's memory itself: addresses are the same each time, and so is what depends on them.
+    command = [find("valgrind"), "--tool=lackey", "--trace-mem=yes", f"--log-fd={write}", "-q",
                find(recipe.command[0]), *recipe.command[1:]]
     with tempfile.TemporaryFile() as printed:
         program = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
