@@ -39,8 +39,12 @@ packages_lint=(clang-format-19 clang-tidy-19 python3)
 packages_clang=(clang-19 libclang-rt-19-dev)
 packages_run=(python3)
 packages_models=(spin gcc libc6-dev python3)
-# The simulator of hw/, whose back end that compiles in memory has short benches running soonest; yosys for its abc.
-packages_hw=(ghdl-mcode ghdl yosys gcc libc6-dev python3 python3-pytest python3-venv valgrind lua5.4)
+# The simulator of hw/, whose back end that compiles in memory has short benches running soonest; yosys for its abc;
+# Verilator for long traces; the processors that the driver is compiled for.
+packages_hw=(
+  ghdl-mcode ghdl yosys gcc-riscv64-unknown-elf make g++ verilator gcc libc6-dev python3 python3-pytest
+  python3-venv valgrind lua5.4
+)
 
 fail() {
   echo "setup: $*" >&2
