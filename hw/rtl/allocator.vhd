@@ -32,6 +32,7 @@ entity allocator is
     result_o    : out   word_t;
     late_o      : out   status_t;
     phase_o     : out   phase_t;
+    how_o       : out   how_t;  -- OHEBS only
     mem_req_o   : out   std_ulogic;
     mem_we_o    : out   std_ulogic;
     mem_addr_o  : out   word_t;
@@ -73,6 +74,7 @@ begin
       );
 
     late_o <= status_ok_c;
+    how_o  <= how_none_c;
 
   else generate
 
@@ -101,6 +103,7 @@ begin
         result_o    => result_o,
         late_o      => late_o,
         phase_o     => phase_o,
+        how_o       => how_o,
         mem_req_o   => mem_req_o,
         mem_we_o    => mem_we_o,
         mem_addr_o  => mem_addr_o,
