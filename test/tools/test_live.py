@@ -248,6 +248,26 @@ def test_a_signal_offers_the_page_and_refreshes_it() -> None:
         program.end()
 
 
+def test_a_page_that_is_just_made_is_not_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process makes its page at the worst moment: after whatever the reader looks at before it has found one."""
+    program = Program(f"share_signal:{int(SIGNAL)}")
+    try:
+        program.do("a")
+        look = page.candidates
+
+        def late(process: page.Process) -> list[Path]:
+            os.kill(program.pid, SIGNAL)
+            while not (found := look(process)):
+                time.sleep(0.001)
+            return found
+
+        monkeypatch.setattr(page, "candidates", late)
+        page.wait_for_page(program.pid, 2.0).close()
+        assert len(pages_of(program.pid)) == 1
+    finally:
+        program.end()
+
+
 def test_who_is_not_ready_for_a_signal_gets_none(shared: Program) -> None:
     assert "has no handler for signal" in run("stat", shared.pid, "--signal", int(SIGNAL), status=1).stderr
     assert "there is no signal 99" in run("stat", shared.pid, "--signal", 99, status=1).stderr

@@ -281,7 +281,6 @@ def candidates(process: Process) -> list[Path]:
 def open_page(number: int) -> Page:
     """The page of a process; NotShown if it has none."""
     process = find_process(number)
-    maps = maps_of(process)
     problem: CofferError | None = None
     for path in candidates(process):
         try:
@@ -289,13 +288,16 @@ def open_page(number: int) -> Page:
         except PageError as error:
             problem = error
             continue
-        # A page that the process does not have is one of a program that it was before exec.
-        if maps is None or is_mapped(maps, page.status):
+        # A page that the process does not have is one of a program that it was before exec. Looked up after the page
+        # was found whole: one that the process is just making is mapped by then.
+        mapped = maps_of(process)
+        if mapped is None or is_mapped(mapped, page.status):
             return page
         page.close()
         remove_stale(path, page.status)
     if problem is not None:
         raise problem
+    maps = maps_of(process)
     if maps is None:
         raise CofferError(f"process {number} ({process.name}): permission denied")
     if "libcoffer" in maps or "[anon:coffer" in maps:
@@ -308,7 +310,9 @@ def remove_stale(path: Path, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         return
     try:
-        path.unlink()
+        # Another file by now: the program that the process has become has made its own.
+        if os.path.samestat(path.lstat(), status):
+            path.unlink()
     except OSError:
         pass  # somebody else was faster, or may; it is only tidying
 
