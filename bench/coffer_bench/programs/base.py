@@ -95,12 +95,10 @@ class Batch(Program):
         return digest(stdout)
 
     def run(self, allocator: Allocator, inputs: Path, quick: bool) -> Figures:
-        for _ in range(MOST_TRIES - 1):
+        for _ in range(MOST_TRIES):
             figures, watch = self.run_once(allocator, inputs, quick)
             if not watch.saw_nothing:
                 break
-        else:
-            figures, watch = self.run_once(allocator, inputs, quick)
         watch.verify(allocator.name)
         return figures
 
