@@ -56,11 +56,6 @@ architecture rtl of coffer_wishbone is
   signal strobes                  : std_ulogic_vector(3 downto 0);
   signal face_wdata, face_rdata   : word_t;
   signal face_ack, face_err       : std_ulogic;
-  signal unit_rst                 : std_ulogic;
-  signal op                       : opcode_t;
-  signal data, result             : word_t;
-  signal ready, done              : std_ulogic;
-  signal status, late             : status_t;
   signal base                     : word_t;
   signal hold, still, fault       : std_ulogic;
   signal req, we, ack             : std_ulogic;
@@ -92,41 +87,7 @@ begin
       rdata_i    => face_rdata
     );
 
-  face : entity work.register_face
-    generic map (
-      hbs_g         => hbs_g,
-      min_log2_g    => min_log2_g,
-      heap_log2_g   => heap_log2_g,
-      fast_return_g => fast_return_g,
-      posted_g      => posted_g,
-      recombine_g   => recombine_g
-    )
-    port map (
-      clk_i      => clk_i,
-      rst_i      => rst_i,
-      sel_i      => sel,
-      we_i       => face_we,
-      addr_i     => face_addr,
-      strobes_i  => strobes,
-      wdata_i    => face_wdata,
-      ack_o      => face_ack,
-      err_o      => face_err,
-      rdata_o    => face_rdata,
-      unit_rst_o => unit_rst,
-      op_o       => op,
-      data_o     => data,
-      ready_i    => ready,
-      done_i     => done,
-      status_i   => status,
-      result_i   => result,
-      late_i     => late,
-      base_o     => base,
-      hold_o     => hold,
-      still_i    => still,
-      fault_i    => fault
-    );
-
-  unit : entity work.allocator
+  served : entity work.served_allocator
     generic map (
       hbs_g         => hbs_g,
       min_log2_g    => min_log2_g,
@@ -142,16 +103,19 @@ begin
     )
     port map (
       clk_i       => clk_i,
-      rst_i       => unit_rst,
-      op_i        => op,
-      data_i      => data,
-      wdata_i     => data,  -- stores do not come this way
-      ready_o     => ready,
-      done_o      => done,
-      status_o    => status,
-      result_o    => result,
-      late_o      => late,
-      phase_o     => open,
+      rst_i       => rst_i,
+      sel_i       => sel,
+      we_i        => face_we,
+      addr_i      => face_addr,
+      strobes_i   => strobes,
+      wdata_i     => face_wdata,
+      ack_o       => face_ack,
+      err_o       => face_err,
+      rdata_o     => face_rdata,
+      base_o      => base,
+      hold_o      => hold,
+      still_i     => still,
+      fault_i     => fault,
       mem_req_o   => req,
       mem_we_o    => we,
       mem_addr_o  => addr,
