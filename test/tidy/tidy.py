@@ -35,7 +35,7 @@ RAW_ATOMICS_ALLOWED = {"src/base/atomic.hpp"}
 
 CPP = {".cpp", ".hpp", ".h", ".c"}
 TEXT = CPP | {".inc", ".py", ".sh", ".cmake", ".txt", ".in", ".md", ".json", ".map", ".yml", ".sql", ".lua", ".pl",
-              ".ps", ".smt2", ".pml", ".vhd"}
+              ".ps", ".smt2", ".pml", ".vhd", ".rs", ".toml"}
 SKIPPED_FOLDERS = re.compile(r"^(build.*|\.git|__pycache__|\.pytest_cache|\.cache)$")
 
 

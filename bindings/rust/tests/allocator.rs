@@ -1,0 +1,114 @@
+//! The allocator under Rust's own collections, and each function of the crate.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::sync::{Mutex, MutexGuard};
+
+#[global_allocator]
+static ALLOCATOR: coffer::Coffer = coffer::Coffer;
+
+/// The limit and the figures are the process's: the tests take turns.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap()
+}
+
+#[test]
+fn collections_allocate_from_coffer() {
+    let _alone = alone();
+    let before = coffer::stats().live;
+    let strings: Vec<String> = (0..10_000).map(|i| format!("{:0100}", i)).collect();
+    assert!(coffer::stats().live >= before + 1_000_000);
+    drop(strings);
+    assert!(coffer::stats().live < before + 500_000);
+}
+
+#[test]
+fn blocks_keep_alignment_and_contents() {
+    let _alone = alone();
+    for align in [1, 8, 16, 32, 64, 4096, 1 << 21] {
+        for size in [1, 15, 16, 100, 4096, 100_000] {
+            let mut layout = Layout::from_size_align(size, align).unwrap();
+            unsafe {
+                let mut block = ALLOCATOR.alloc_zeroed(layout);
+                assert!(!block.is_null() && coffer::usable_size(block) >= size);
+                assert!((0..size).all(|i| *block.add(i) == 0), "{:?}", layout);
+                block.write_bytes(7, size);
+                for next in [size * 3, size * 2, size / 4 + 1] {
+                    block = ALLOCATOR.realloc(block, layout, next);
+                    assert_eq!(block as usize % align, 0, "{:?} to {}", layout, next);
+                    assert!((0..size.min(next)).all(|i| *block.add(i) == 7), "{:?} to {}", layout, next);
+                    layout = Layout::from_size_align(next, align).unwrap();
+                    block.write_bytes(7, next);
+                }
+                ALLOCATOR.dealloc(block, layout);
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_may_be_dropped_by_another_thread() {
+    let _alone = alone();
+    let blocks: Vec<Vec<u8>> = (0..1000).map(|i| vec![i as u8; i]).collect();
+    let sum = std::thread::spawn(move || blocks.iter().map(Vec::len).sum::<usize>()).join().unwrap();
+    assert_eq!(sum, 499_500);
+}
+
+#[test]
+fn past_the_limit_there_is_no_memory() {
+    let _alone = alone();
+    assert_eq!(coffer::limit(), 0);
+    coffer::set_limit(coffer::stats().resident + (8 << 20));
+    let refused = Vec::<u8>::new().try_reserve_exact(64 << 20).is_err();
+    coffer::set_limit(0);
+    assert!(refused);
+    assert!(Vec::<u8>::new().try_reserve_exact(64 << 20).is_ok());
+}
+
+#[test]
+fn freed_memory_can_be_given_back() {
+    let _alone = alone();
+    drop(vec![1u8; 4 << 20]);
+    coffer::trim(0);
+    let stats = coffer::stats();
+    assert!(stats.free_resident < 1 << 20, "{:?}", stats);
+    assert!(stats.held + stats.free_resident + stats.metadata <= stats.bound);
+}
+
+#[test]
+fn the_profile_is_written() {
+    let _alone = alone();
+    coffer::profile_start(4096);
+    let kept: Vec<Vec<u8>> = (0..1000).map(|_| vec![0; 1000]).collect();
+    let path = std::env::temp_dir().join(format!("coffer-{}.pb.gz", std::process::id()));
+    coffer::profile_dump(&path).unwrap();
+    coffer::profile_stop();
+    assert!(std::fs::read(&path).unwrap().starts_with(&[0x1f, 0x8b]));
+    std::fs::remove_file(&path).unwrap();
+    assert!(coffer::profile_dump("/nowhere/profile".as_ref()).is_err());
+    drop(kept);
+}
+
+#[test]
+fn the_version_is_the_crates() {
+    assert_eq!(coffer::version(), env!("CARGO_PKG_VERSION"));
+}
+
+extern "C" {
+    fn malloc(size: usize) -> *mut u8;
+    fn free(block: *mut u8);
+}
+
+/// With the feature `replace` C's malloc is Coffer's too, without it it is not.
+#[test]
+fn the_c_librarys_malloc_is_replaced_if_asked() {
+    let _alone = alone();
+    let before = coffer::stats().live;
+    let after = unsafe {
+        let block = malloc(1 << 20);
+        let after = coffer::stats().live;
+        free(block);
+        after
+    };
+    assert_eq!(after >= before + (1 << 20), cfg!(feature = "replace"));
+}
