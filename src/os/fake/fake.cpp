@@ -88,6 +88,7 @@ class Cell {
 };
 
 void (*g_at_purge)();
+void (*g_at_release)();
 Cell g_nth, g_one_in, g_counted, g_failed, g_kinds, g_persistent, g_torn, g_jitter;
 Cell g_calls_of[fake::kKinds];
 Cell g_address_space, g_reserved, g_clock, g_no_barrier;
@@ -153,6 +154,7 @@ void* reserve(usize length, usize alignment) {
 }
 
 void release(void* address, usize length) {
+  if (g_at_release != nullptr) g_at_release();
   os_linux::release(address, length);
   g_reserved.subtract(length);
 }
@@ -345,6 +347,7 @@ void stop_faults() {
 }
 
 void set_at_purge(void (*call)()) { g_at_purge = call; }
+void set_at_release(void (*call)()) { g_at_release = call; }
 
 void set_jitter(bool on) { g_jitter.set(on ? 1 : 0); }
 

@@ -66,8 +66,10 @@ u64 limits_read();
 // slow system call meets more often.
 void set_jitter(bool on);
 
-// Each purge calls this before anything else; nullptr: nothing. For what others do while the kernel works.
+// Each purge, or each release, calls this before anything else; nullptr: nothing. For what others do while the kernel
+// works.
 void set_at_purge(void (*call)());
+void set_at_release(void (*call)());
 
 // Whether the kernel offers the barrier; before prepare_barrier is called.
 void set_barrier(bool offered);

@@ -25,12 +25,8 @@ bool is_mapped(void* block) { return papers::kind_of(papers::word_before(block))
 
 void* allocate_block(usize bytes) { return g_heaps.allocate(g_heaps.settings().classes.of_block(bytes)); }
 
-// A large block. Where the kernel refuses, the empty superblocks that Hoard keeps for good go back to it first: a
-// program that freed everything shall not be told that there is no memory.
 void* map_large(usize size, usize alignment) {
-  if (void* block = papers::map_block(size, alignment)) return block;
-  g_heaps.trim();
-  return papers::map_block(size, alignment);
+  return g_heaps.allocate_large([=] { return papers::map_block(size, alignment); });
 }
 
 // Blocks of a line and more that stand on lines are aligned to a line as they are.

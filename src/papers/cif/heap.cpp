@@ -81,13 +81,9 @@ Heap* Heaps::make_heap(u32 processor) {
 
 // --- allocate. ---
 
+// Empty superblocks of other heaps and classes may do, before the caller is told that there is no memory.
 void* Heaps::allocate(u32 size_class) {
-  void* block = try_allocate(size_class);
-  if (COFFER_LIKELY(block != nullptr)) return block;
-  // Empty superblocks of other heaps and classes may do, before the caller is told that there is no memory. Another
-  // thread may have gathered them at the same time: so in any case once more.
-  gather_empty();
-  return try_allocate(size_class);
+  return reclaim_.allocate([&] { return try_allocate(size_class); }, [this] { gather_empty(); });
 }
 
 void* Heaps::try_allocate(u32 size_class) {
@@ -231,7 +227,7 @@ void Heaps::give_back(Superblock* list) {
   }
 }
 
-// Moves the empty superblocks of all heaps into the global heap.
+// Moves the empty superblocks of all heaps into the global heap. Under reclaim's lock, as the next.
 void Heaps::gather_empty() {
   for (u32 i = 1, count = made(); i <= count; ++i) {
     Superblock* unneeded = nullptr;
@@ -251,7 +247,7 @@ void Heaps::gather_empty() {
   }
 }
 
-bool Heaps::trim() {
+bool Heaps::give_back_empty() {
   gather_empty();
   Superblock* all = nullptr;
   {
@@ -281,6 +277,7 @@ u32 Heaps::next_colour() {
 // --- fork and check. ---
 
 void Heaps::lock_for_fork() {
+  reclaim_.lock_for_fork();
   growth_.lock_for_fork();
   for (u32 i = 1; i <= made(); ++i) heap(i).lock.lock_for_fork();
   global().lock.lock_for_fork();
@@ -292,6 +289,7 @@ void Heaps::unlock_after_fork() {
   global().lock.unlock_after_fork();
   for (u32 i = made(); i >= 1; --i) heap(i).lock.unlock_after_fork();
   growth_.unlock_after_fork();
+  reclaim_.unlock_after_fork();
 }
 
 usize Heaps::check() {

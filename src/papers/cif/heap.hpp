@@ -7,10 +7,10 @@
 //              changed meanwhile: then once more. Give the block back. A processor's heap that is now too empty passes
 //              an f-empty superblock to the global heap (locked second).
 //
-// Order of locks: a processor's heap, then the global heap. A superblock's owner changes only while both the old and
-// the new owner's locks are held, so whoever holds the lock of the heap that `owner` names knows that it stays.
-// Hoard locks the superblock, too, on the way to its owner; here nothing of a superblock is touched before the owner's
-// lock is held, so that one lock a free is enough: models/cif.pml.
+// Order of locks: reclaim (where the system refused memory), a processor's heap, the global heap. A superblock's owner
+// changes only while both the old and the new owner's locks are held, so whoever holds the lock of the heap that
+// `owner` names knows that it stays. Hoard locks the superblock, too, on the way to its owner; here nothing of a
+// superblock is touched before the owner's lock is held, so that one lock a free is enough: models/cif.pml.
 //
 // a, u and K are those of a class in a heap, counted in blocks: a superblock adds its capacity to a, which is less than
 // its bytes over a block's, since header, colour and spacers hold none. So a full superblock has u = a, whatever its
@@ -22,6 +22,7 @@
 #include "papers/cif/superblock.hpp"
 #include "papers/common/counted_lock.hpp"
 #include "papers/common/pieces.hpp"
+#include "papers/common/reclaim.hpp"
 
 namespace coffer::cif {
 
@@ -65,8 +66,15 @@ class Heaps {
   // `data` is a block's start, and its header word a superblock's.
   void deallocate(void* data);
 
+  // map() until the system has memory, if every heap's empty superblocks that go back to it are enough.
+  template <class Map>
+  void* allocate_large(Map&& map) {
+    return reclaim_.allocate(map, [this] { give_back_empty(); });
+  }
   // Gives every heap's empty superblocks back to the system; true if there were any.
-  bool trim();
+  bool trim() {
+    return reclaim_.trim([this] { return give_back_empty(); });
+  }
 
   // fork: in the order of locks.
   void lock_for_fork();
@@ -107,6 +115,7 @@ class Heaps {
   Superblock* settle_in_global(Superblock* superblock);
   void give_back(Superblock* list);
   void gather_empty();
+  bool give_back_empty();
   u32 next_colour();
 
   Settings settings_;
@@ -114,7 +123,8 @@ class Heaps {
   char* records_ = nullptr;  // heap 0 is the global one
   usize record_bytes_ = 0;
   u32 most_heaps_ = 0;
-  SpinLock growth_;   // outermost: new heaps
+  papers::Reclaim reclaim_;
+  SpinLock growth_;   // new heaps; no other lock is held
   Atomic<u32> made_;  // heaps beside the global one
   Atomic<u64> colour_seed_;
   Atomic<u64> colours_given_;

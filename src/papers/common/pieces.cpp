@@ -19,8 +19,8 @@ void* map(usize length, usize alignment) {
 
 }  // namespace
 
-// Under the lock.
 void* Pieces::cut() {
+  LockGuard guard(lock_);
   if (rest_ == end_) return nullptr;
   void* piece = reinterpret_cast<void*>(rest_);
   rest_ += bytes_;
@@ -28,28 +28,30 @@ void* Pieces::cut() {
 }
 
 void* Pieces::take() {
-  for (;;) {
-    {
-      LockGuard guard(lock_);
-      if (void* piece = cut()) {
-        totals().held.add(bytes_);
-        return piece;
-      }
-    }
-    // A batch may be refused where one piece is not.
-    usize length = kBatchBytes > bytes_ ? kBatchBytes : bytes_;
-    void* batch = map(length, bytes_);
-    if (batch == nullptr && length > bytes_) batch = map(length = bytes_, bytes_);
-    if (batch == nullptr) return nullptr;
-    lock_.lock();
-    const bool wanted = rest_ == end_;  // nobody else was faster
-    if (wanted) {
-      rest_ = reinterpret_cast<uptr>(batch);
-      end_ = rest_ + length;
-    }
-    lock_.unlock();
-    if (!wanted) os::release(batch, length);
+  void* piece = cut();
+  if (piece == nullptr) {
+    // One at a time: of two batches mapped at once nobody wants the second, and until it is unmapped a third thread may
+    // be refused what nobody has.
+    LockGuard guard(growth_);
+    // Others may take every piece of a batch before this thread has one.
+    do piece = cut();
+    while (piece == nullptr && grow());
   }
+  if (piece != nullptr) totals().held.add(bytes_);
+  return piece;
+}
+
+// Under `growth_`, and no piece is left: nobody else adds any.
+bool Pieces::grow() {
+  // A batch may be refused where one piece is not.
+  usize length = kBatchBytes > bytes_ ? kBatchBytes : bytes_;
+  void* batch = map(length, bytes_);
+  if (batch == nullptr && length > bytes_) batch = map(length = bytes_, bytes_);
+  if (batch == nullptr) return false;
+  LockGuard guard(lock_);
+  rest_ = reinterpret_cast<uptr>(batch);
+  end_ = rest_ + length;
+  return true;
 }
 
 void Pieces::give_back(void* piece) {

@@ -17,15 +17,23 @@ class Pieces {
   // Back to the system.
   void give_back(void* piece);
 
-  void lock_for_fork() { lock_.lock_for_fork(); }
-  void unlock_after_fork() { lock_.unlock_after_fork(); }
+  void lock_for_fork() {
+    growth_.lock_for_fork();
+    lock_.lock_for_fork();
+  }
+  void unlock_after_fork() {
+    lock_.unlock_after_fork();
+    growth_.unlock_after_fork();
+  }
 
  private:
   void* cut();
+  bool grow();
   usize bytes_ = 0;
-  SpinLock lock_;  // innermost; no system call is made under it
-  uptr rest_ = 0;  // pieces mapped and not handed out: from here
-  uptr end_ = 0;   // to here
+  SpinLock growth_;  // who maps a batch
+  SpinLock lock_;    // innermost; no system call is made under it
+  uptr rest_ = 0;    // pieces mapped and not handed out: from here
+  uptr end_ = 0;     // to here
 };
 
 }  // namespace coffer::papers

@@ -3,6 +3,7 @@
 #include "base/bits.hpp"
 #include "os/os.hpp"
 #include "papers/common/mapped.hpp"
+#include "papers/common/reclaim.hpp"
 #include "papers/common/word.hpp"
 #include "papers/hoard/assign.hpp"
 #include "papers/hoard/small.hpp"
@@ -13,6 +14,8 @@ namespace coffer::papers {
 using namespace hoard;
 
 namespace {
+
+Reclaim g_reclaim;
 
 // What a pointer of the program leads to.
 struct Found {
@@ -44,9 +47,7 @@ COFFER_INLINE Found find(void* pointer) {
 // Large requests: "allocated via mmap and freed using munmap" (section 3).
 COFFER_NOINLINE void* allocate_mapped(usize size, usize alignment) {
   if (!g_hoard.has_words() && alignment < g_hoard.superblock_bytes) alignment = g_hoard.superblock_bytes;
-  void* block = map_block(size, alignment);
-  // Empty superblocks stay, but a program that freed everything shall not be told that there is no memory.
-  if (block == nullptr && release_empties()) block = map_block(size, alignment);
+  void* block = g_reclaim.allocate([=] { return map_block(size, alignment); }, release_empties);
   if (block != nullptr && g_hoard.peaks) live_gauge().add(mapped_size(block));
   return block;
 }
@@ -77,6 +78,7 @@ bool Hoard::start() {
 void Hoard::thread_ended(void* local) { leave_heap(static_cast<Heap*>(local)); }
 
 void Hoard::fork_prepare() {
+  g_reclaim.lock_for_fork();
   lock_heaps_for_fork();
   superblock_source().lock_for_fork();
 }
@@ -84,6 +86,7 @@ void Hoard::fork_prepare() {
 void Hoard::fork_parent() {
   superblock_source().unlock_after_fork();
   unlock_heaps_after_fork();
+  g_reclaim.unlock_after_fork();
 }
 
 void Hoard::fork_child() {
@@ -95,13 +98,7 @@ void Hoard::fork_child() {
 void* Hoard::allocate(usize size) {
   if (COFFER_UNLIKELY(size > g_hoard.classes.largest())) return allocate_mapped(size, kBlockAlignment);
   const u32 size_class = g_hoard.classes.of(size);
-  void* block = allocate_small(size_class);
-  if (COFFER_UNLIKELY(block == nullptr)) {
-    // Other heaps' empty superblocks may do. Another thread may have given them back just now: so in any case once
-    // more.
-    release_empties();
-    block = allocate_small(size_class);
-  }
+  void* block = g_reclaim.allocate([=] { return allocate_small(size_class); }, release_empties);
   if (COFFER_UNLIKELY(g_hoard.peaks) && block != nullptr) live_gauge().add(g_hoard.classes.stride(size_class));
   return block;
 }
@@ -146,7 +143,7 @@ void* Hoard::resize(void* block, usize size) {
   return resized;
 }
 
-bool Hoard::trim() { return g_hoard.release && release_empties(); }
+bool Hoard::trim() { return g_hoard.release && g_reclaim.trim(release_empties); }
 void Hoard::statistics(Statistics& statistics) { collect(statistics); }
 void Hoard::describe(Text& text) { describe_heaps(text); }
 usize Hoard::check() { return check_heaps(); }

@@ -13,7 +13,7 @@ Pieces& superblock_source();
 void* allocate_small(u32 size_class);
 // A block of that superblock, by its start.
 void free_small(Superblock* superblock, void* block);
-// The empty superblocks of all heaps go back to the system; true if there were any.
+// The empty superblocks of all heaps go back to the system; true if there were any. Under g_reclaim (hoard.cpp).
 bool release_empties();
 
 }  // namespace coffer::papers::hoard

@@ -16,6 +16,7 @@
 #include "os/fake/fake.hpp"
 #include "papers/cif/heap.hpp"
 #include "papers/common/gauge.hpp"
+#include "papers/common/given_back.hpp"
 #include "worker.hpp"
 
 namespace coffer::test {
@@ -199,6 +200,11 @@ FRESH_TEST(Cif, EmptySuperblocksOfAnotherClassServeWhereMemoryIsExhausted) {
   free_all(blocks);
   EXPECT_NE(coffer_malloc(16'000), nullptr);
   EXPECT_EQ(coffer_check(), 0u);
+}
+
+FRESH_TEST(Cif, ThereIsMemoryWhileAnotherThreadGivesItBack) {
+  one_heap().k = 0;
+  expect_memory_while_another_gives_back();
 }
 
 FRESH_TEST(Cif, RemoteFreesGoToTheSuperblocksOwner) {

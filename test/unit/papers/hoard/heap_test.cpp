@@ -1,6 +1,7 @@
 // Superblocks in a heap: fullness groups, order, free lists, recycling.
 #include "heaps.hpp"
 #include "os/fake/fake.hpp"
+#include "papers/common/given_back.hpp"
 
 namespace coffer::test {
 namespace {
@@ -125,6 +126,11 @@ FRESH_TEST(HoardHeap, EmptySuperblocksOfAnotherHeapServeWhereTheSystemRefuses) {
   for (usize i = 0; i < superblocks; ++i) blocks.push_back(coffer_malloc(4000));
   for (void* block : blocks) EXPECT_NE(block, nullptr);
   EXPECT_EQ(coffer_check(), 0u);
+}
+
+FRESH_TEST(HoardHeap, ThereIsMemoryWhileAnotherThreadGivesItBack) {
+  changeable_options().k = 0;
+  expect_memory_while_another_gives_back();
 }
 
 FRESH_TEST(HoardHeap, LargeRequestsHaveMappingsOfTheirOwn) {
