@@ -1,13 +1,14 @@
 -- A memory on AXI4-Lite for benches, which keeps its master waiting at random on every channel. It fails if the master
 -- takes back or changes what it has offered, leaves its window, or writes parts of words. While deny_i is one, every
 -- transfer ends with an error and does nothing.
+--
+-- look_i: the processor's own load or store, which does not come over this bus; done in the next cycle.
 library ieee;
   use ieee.std_logic_1164.all;
   use ieee.numeric_std.all;
-  use ieee.math_real.all;
 library work;
   use work.coffer_hw.all;
-  use work.sparse_memory.all;
+  use work.window_memory.all;
 
 entity axi_memory is
   port (
@@ -15,6 +16,11 @@ entity axi_memory is
     deny_i        : in    std_ulogic;
     base_i        : in    word_t;   -- the window that the master may use
     bytes_i       : in    natural;
+    look_i        : in    std_ulogic := '0';
+    look_we_i     : in    std_ulogic := '0';
+    look_addr_i   : in    word_t     := (others => '0');
+    look_wdata_i  : in    word_t     := (others => '0');
+    look_rdata_o  : out   word_t;
     axi_awvalid_i : in    std_ulogic;
     axi_awready_o : out   std_ulogic := '0';
     axi_awaddr_i  : in    word_t;
@@ -39,75 +45,58 @@ end entity axi_memory;
 
 architecture model of axi_memory is
 
-  -- Was it offered and not taken, and is it still there?
-  procedure check_kept (name : string; offered : boolean; valid : std_ulogic; old, new_value : std_ulogic_vector) is
-  begin
-    assert not offered or (valid = '1' and old = new_value)
-      report "axi_memory: " & name & " was taken back or changed before it was taken"
-      severity failure;
-  end procedure check_kept;
-
 begin
 
   serve : process is
 
-    variable memory          : memory_t;
-    variable has_aw, has_w   : boolean := false;
-    variable has_ar          : boolean := false;
-    variable aw, w, ar       : word_t;
-    variable old_aw, old_w   : boolean := false;
-    variable old_ar          : boolean := false;
-    variable last_aw, last_w : word_t;
-    variable last_ar         : word_t;
-    variable seed_1          : positive := 5;
-    variable seed_2          : positive := 6;
+    -- What the master sends over one channel: is it waiting to be taken, and has it been?
+    type channel_t is record
+      offered : boolean;
+      has     : boolean;
+      last    : word_t;  -- offered
+      value   : word_t;  -- taken
+    end record channel_t;
 
-    impure function chance return boolean is
-      variable number : real;
-    begin
-      uniform(seed_1, seed_2, number);
-      return number < 0.5;
-    end function chance;
+    constant empty_c : channel_t := (false, false, (others => '0'), (others => '0'));
 
-    impure function place (address : word_t) return natural is
+    variable memory    : window_memory_t;
+    variable aw, w, ar : channel_t := empty_c;
+
+    -- At an edge: what was offered before and not taken must still be there. `side` is what comes with the value, and
+    -- is `right`.
+    procedure look_at (name : string; channel : inout channel_t; valid, ready : std_ulogic; value : word_t;
+                       side, right : std_ulogic_vector) is
     begin
-      assert unsigned(address) >= unsigned(base_i) and unsigned(address) - unsigned(base_i) < bytes_i
-        report "axi_memory: outside of the window: " & to_hstring(address)
+      assert not channel.offered or (valid = '1' and value = channel.last)
+        report "axi_memory: " & name & " was taken back or changed before it was taken"
         severity failure;
-      assert address(1 downto 0) = "00"
-        report "axi_memory: not the address of a word: " & to_hstring(address)
+      assert valid = '0' or side = right
+        report "axi_memory: " & name & " with protection, or of a part of a word"
         severity failure;
-      return to_integer(unsigned(address) - unsigned(base_i));
-    end function place;
+      channel.offered := valid = '1' and ready = '0';
+      channel.last := value;
+      if valid = '1' and ready = '1' then
+        channel.has := true;
+        channel.value := value;
+      end if;
+    end procedure look_at;
+
+    -- Whether the channel's next value may come.
+    impure function ready_for (channel : channel_t) return std_ulogic is
+    begin
+      if not channel.has and memory.chance then
+        return '1';
+      end if;
+      return '0';
+    end function ready_for;
 
   begin
     wait until rising_edge(clk_i);
-    check_kept("a write's address", old_aw, axi_awvalid_i, last_aw, axi_awaddr_i);
-    check_kept("a write's data", old_w, axi_wvalid_i, last_w, axi_wdata_i);
-    check_kept("a read's address", old_ar, axi_arvalid_i, last_ar, axi_araddr_i);
-
-    if axi_awvalid_i = '1' and axi_awready_o = '1' then
-      has_aw := true;
-      aw := axi_awaddr_i;
-      assert axi_awprot_i = "000"
-        report "axi_memory: protection"
-        severity failure;
-    end if;
-    if axi_wvalid_i = '1' and axi_wready_o = '1' then
-      has_w := true;
-      w := axi_wdata_i;
-      assert axi_wstrb_i = "1111"
-        report "axi_memory: a part of a word is written"
-        severity failure;
-    end if;
-    if axi_arvalid_i = '1' and axi_arready_o = '1' then
-      has_ar := true;
-      ar := axi_araddr_i;
-      assert axi_arprot_i = "000"
-        report "axi_memory: protection"
-        severity failure;
-    end if;
-    assert not ((has_aw or has_w) and has_ar)
+    memory.move("axi_memory", base_i, bytes_i);
+    look_at("a write's address", aw, axi_awvalid_i, axi_awready_o, axi_awaddr_i, axi_awprot_i, "000");
+    look_at("a write's data", w, axi_wvalid_i, axi_wready_o, axi_wdata_i, axi_wstrb_i, "1111");
+    look_at("a read's address", ar, axi_arvalid_i, axi_arready_o, axi_araddr_i, axi_arprot_i, "000");
+    assert not ((aw.has or w.has) and ar.has)
       report "axi_memory: two transfers at once"
       severity failure;
 
@@ -118,31 +107,33 @@ begin
       axi_rvalid_o <= '0';
       axi_rdata_o <= (others => 'X');
     end if;
-    if has_aw and has_w and axi_bvalid_o = '0' and chance then
+    if aw.has and w.has and axi_bvalid_o = '0' and memory.chance then
       axi_bvalid_o <= '1';
       axi_bresp_o <= deny_i & '0';
       if deny_i = '0' then
-        memory.write_word(place(aw), w);
+        memory.write_word(aw.value, w.value);
       end if;
-      has_aw := false;
-      has_w := false;
+      aw.has := false;
+      w.has := false;
     end if;
-    if has_ar and axi_rvalid_o = '0' and chance then
+    if ar.has and axi_rvalid_o = '0' and memory.chance then
       axi_rvalid_o <= '1';
       axi_rresp_o <= deny_i & deny_i;
-      axi_rdata_o <= memory.read_word(place(ar)) when deny_i = '0' else (others => '0');
-      has_ar := false;
+      axi_rdata_o <= memory.read_word(ar.value) when deny_i = '0' else (others => '0');
+      ar.has := false;
     end if;
 
-    old_aw := axi_awvalid_i = '1' and axi_awready_o = '0';
-    old_w := axi_wvalid_i = '1' and axi_wready_o = '0';
-    old_ar := axi_arvalid_i = '1' and axi_arready_o = '0';
-    last_aw := axi_awaddr_i;
-    last_w := axi_wdata_i;
-    last_ar := axi_araddr_i;
-    axi_awready_o <= '1' when not has_aw and chance else '0';
-    axi_wready_o <= '1' when not has_w and chance else '0';
-    axi_arready_o <= '1' when not has_ar and chance else '0';
+    axi_awready_o <= ready_for(aw);
+    axi_wready_o <= ready_for(w);
+    axi_arready_o <= ready_for(ar);
+
+    if look_i = '1' then
+      if look_we_i = '1' then
+        memory.write_word(look_addr_i, look_wdata_i);
+      else
+        look_rdata_o <= memory.read_word(look_addr_i);
+      end if;
+    end if;
   end process serve;
 
 end architecture model;

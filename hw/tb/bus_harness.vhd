@@ -35,7 +35,13 @@ entity bus_harness is
     -- The memory: it refuses; and the window in which the allocator may be.
     deny_i       : in    std_ulogic := '0';
     window_i     : in    word_t;
-    bytes_i      : in    natural
+    bytes_i      : in    natural;
+    -- The processor's own loads and stores there: a word in each cycle in which look_i is one.
+    look_i       : in    std_ulogic := '0';
+    look_we_i    : in    std_ulogic := '0';
+    look_addr_i  : in    word_t     := (others => '0');
+    look_wdata_i : in    word_t     := (others => '0');
+    look_rdata_o : out   word_t
   );
 end entity bus_harness;
 
@@ -146,6 +152,11 @@ begin
         deny_i        => deny_i,
         base_i        => window_i,
         bytes_i       => bytes_i,
+        look_i        => look_i,
+        look_we_i     => look_we_i,
+        look_addr_i   => look_addr_i,
+        look_wdata_i  => look_wdata_i,
+        look_rdata_o  => look_rdata_o,
         axi_awvalid_i => m_awvalid,
         axi_awready_o => m_awready,
         axi_awaddr_i  => m_awaddr,
@@ -254,6 +265,11 @@ begin
         deny_i     => deny_i,
         base_i     => window_i,
         bytes_i    => bytes_i,
+        look_i       => look_i,
+        look_we_i    => look_we_i,
+        look_addr_i  => look_addr_i,
+        look_wdata_i => look_wdata_i,
+        look_rdata_o => look_rdata_o,
         wb_cyc_i   => m_cyc,
         wb_stb_i   => m_stb,
         wb_we_i    => m_we,

@@ -1,6 +1,7 @@
 -- A program beside the simulation uses the registers: lines of text, through two pipes. `w OFFSET VALUE` writes,
--- `r OFFSET` reads, `d 0` and `d 1` let memory serve and refuse; numbers are hexadecimal. Each is answered with `ok
--- VALUE`, or `err` if the bus has said so. hw/test/test_driver.py is at the other end.
+-- `r OFFSET` reads, `s ADDRESS VALUE` and `l ADDRESS` store and load a word of memory, `d 0` and `d 1` let memory serve
+-- the unit and refuse it; numbers have eight hexadecimal digits. Each is answered with `ok VALUE`, or `err` if the bus
+-- has said so. hw/test/test_driver.py is at the other end.
 library ieee;
   use ieee.std_logic_1164.all;
   use ieee.numeric_std.all;
@@ -15,6 +16,7 @@ entity tb_driver is
     answers_g   : string;
     axi_g       : boolean  := true;
     hbs_g       : boolean  := false;
+    posted_g    : boolean  := false;
     heap_log2_g : natural  := 12;
     patience_g  : positive := 100000  -- the most cycles that an access may take
   );
@@ -22,7 +24,8 @@ end entity tb_driver;
 
 architecture bench of tb_driver is
 
-  constant window_c : word_t := x"20000000";
+  constant window_c : word_t   := x"20000000";
+  constant spare_c  : positive := 4096;  -- for what alignment costs
 
   signal clk        : std_ulogic := '0';
   signal rst        : std_ulogic := '1';
@@ -35,6 +38,10 @@ architecture bench of tb_driver is
   signal write_err  : std_ulogic;
   signal read_done  : std_ulogic;
   signal read_err   : std_ulogic;
+  signal look       : std_ulogic := '0';
+  signal look_we    : std_ulogic := '0';
+  signal place      : word_t;
+  signal looked     : word_t;
 
 begin
 
@@ -44,6 +51,7 @@ begin
     generic map (
       axi_g       => axi_g,
       hbs_g       => hbs_g,
+      posted_g    => posted_g,
       heap_log2_g => heap_log2_g
     )
     port map (
@@ -60,7 +68,12 @@ begin
       rdata_o      => got,
       deny_i       => deny,
       window_i     => window_c,
-      bytes_i      => 2 ** heap_log2_g + 16
+      bytes_i      => 2 ** heap_log2_g + spare_c,
+      look_i       => look,
+      look_we_i    => look_we,
+      look_addr_i  => place,
+      look_wdata_i => value,
+      look_rdata_o => looked
     );
 
   serve : process is
@@ -68,7 +81,7 @@ begin
     file requests, answers : text;
     variable line_l, out_l : line;
     variable kind          : character;
-    variable offset        : std_ulogic_vector(7 downto 0);
+    variable offset        : word_t;
     variable data          : word_t;
     variable cycles        : natural;
     variable good          : boolean;
@@ -81,7 +94,7 @@ begin
 
     procedure access_register (writes : boolean) is
     begin
-      address <= offset;
+      address <= offset(7 downto 0);
       value <= data;
       do_write <= '1' when writes else '0';
       do_read <= '0' when writes else '1';
@@ -108,6 +121,31 @@ begin
       end if;
     end procedure access_register;
 
+    procedure access_memory (writes : boolean) is
+    begin
+      place <= offset;
+      value <= data;
+      look_we <= '1' when writes else '0';
+      look <= '1';
+      wait until rising_edge(clk);
+      look <= '0';
+      wait until rising_edge(clk);
+      wait until rising_edge(clk);
+      write(out_l, string'("ok "));
+      if not writes then
+        data := looked;
+      end if;
+      hwrite(out_l, data);
+    end procedure access_memory;
+
+    procedure read_data is
+    begin
+      hread(line_l, data, good);
+      if not good then
+        fail("a write of nothing");
+      end if;
+    end procedure read_data;
+
   begin
     file_open(requests, requests_g, read_mode);
     file_open(answers, answers_g, write_mode);
@@ -129,14 +167,18 @@ begin
       case kind is
 
         when 'w' =>
-          hread(line_l, data, good);
-          if not good then
-            fail("a write of nothing");
-          end if;
+          read_data;
           access_register(true);
 
         when 'r' =>
           access_register(false);
+
+        when 's' =>
+          read_data;
+          access_memory(true);
+
+        when 'l' =>
+          access_memory(false);
 
         when 'd' =>
           deny <= offset(0);
