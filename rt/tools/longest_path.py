@@ -26,7 +26,7 @@ class Limits(NamedTuple):
 
 
 OF_TREE = ("descend", "climb", "own", "lower_levels", "lower", "whole", "raise_levels", "raise", "joined")
-OF_LISTS = ("scale", "up", "listed", "cut", "rise", "filled", "relisted")
+OF_LISTS = ("scale", "empty", "near", "exact", "listed", "cut", "rise", "filled", "relisted")
 
 
 def bounds(levels: int, radix_log2: int, target: int, *, has_sums: bool = False) -> Limits:
@@ -53,24 +53,30 @@ def bounds(levels: int, radix_log2: int, target: int, *, has_sums: bool = False)
     })
 
 
-def bounds_of_lists(levels: int, target: int) -> Limits:
+def bounds_of_lists(levels: int, radix_log2: int, target: int) -> Limits:
     """As bounds, with COFFER_RT_LISTS."""
     top = levels - 1
     above = top - target
     between = max(above - 1, 0)
+    empty = above * radix_log2
+    near = min(radix_log2 - 1, empty)  # heads between the first and the last of a level
     return Limits({
         **dict.fromkeys(OF_TREE, 0),
         "regions": 1,
-        "blame": top,
+        "blame": above,
         "scale": target,
-        "up": between,
+        "empty": empty,
+        "near": min(above, 1),
+        "exact": 1,
         "listed": min(between, 1),
         "cut": between,
         "rise": target,
         "filled": above,
         "relisted": 1,
     }, {
-        "listed": (("up", 1), ("cut", 1)),
+        "near": (("empty", empty - near),),
+        "exact": (("empty", near),),
+        "listed": (("empty", 1), ("cut", 1)),
         "relisted": (("filled", 1),),
     })
 
@@ -270,7 +276,7 @@ def main() -> int:
     for function in arguments.function:
         counts = []
         for target in range(arguments.levels):
-            limits = (bounds_of_lists(arguments.levels, target) if arguments.lists else
+            limits = (bounds_of_lists(arguments.levels, arguments.radix_log2, target) if arguments.lists else
                       bounds(arguments.levels, arguments.radix_log2, target, has_sums=arguments.sums))
             counts.append(program.longest(function, limits, frozenset(arguments.without)))
             for name, address, cost in program.path() if arguments.path else []:
