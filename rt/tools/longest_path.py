@@ -104,7 +104,7 @@ _CONDITIONAL = re.compile(r"^(j(?!mp|alr?\b|r?\b)\w+|b(eq|ne|lt|ge|gt|le)\w*)$")
 class Program:
     """The functions of an ELF file."""
 
-    def __init__(self, objdump: str, elf: str) -> None:
+    def __init__(self, objdump: str, elf: str, *, needs_marks: bool = True) -> None:
         text = subprocess.run([objdump, "-d", "--no-show-raw-insn", elf], check=True, capture_output=True,
                               text=True).stdout
         self.code: dict[str, list[Instruction]] = {}
@@ -121,7 +121,7 @@ class Program:
                 while name in {"notrack", "bnd", "repz", "rep"}:
                     name, _, operands = operands.partition(" ")
                 current.append(Instruction(int(match.group(1), 16), name, operands.strip()))
-        if not self.marks:
+        if not self.marks and needs_marks:
             sys.exit("longest_path: there are no marks; compile with COFFER_RT_MARKS=2")
         self.home = {item.address: name for name, code in self.code.items() for item in code}
         self.blocks: dict[str, dict[int, Block]] = {}
