@@ -95,32 +95,49 @@ struct rt_lists {
 
 // The heap with lists (lists.h, lists.c). Nodes, cells and levels are the tree's. Invariants (coffer_rt_check tests
 // them):
-//   1. Invariant 3 above, `cells` being the free ones; a split cell is not inside a block, nor is a free one.
-//   2. A node below the top that has free cells and is not all free is on list head[k] of its level, 2^k cells being
-//   its
-//      largest aligned run of free ones; all other nodes are on no list, and their links mean nothing.
-//   3. Bit k of not_empty is set if and only if a node is on head[k].
+//   1. Invariant 3 above, `used` being all but the free ones; a split cell is no part of a block, nor is a free one.
+//   2. The lists of all levels are one chain: head[0] of level 0, its nodes, head[1], and so on; head[0] of level 1
+//   comes
+//      after the last list of level 0. Whoever follows it from a head meets nodes of that list, or heads of lists that
+//      are empty, so no list needs to be told empty or not. At the end of it each head of the top has the top node.
+//   3. A node below the top that has free cells and is not all free is on list head[k] of its level, 2^k cells being
+//      its largest aligned run of free ones. A node that has none is on no list and has links to itself, so that it may
+//      be taken off as if it were. The links of one that is all free mean nothing.
+struct rt_link {
+  struct rt_link* next;
+  struct rt_link* previous;
+};
 struct rt_listed {
-  rt_word cells;   // of a node: its free cells; of a list's head: the list's bit in not_empty
-  rt_word inside;  // cells of a live block of this level, but not its first
-  struct rt_listed* next;
-  struct rt_listed* previous;
+  struct rt_link link;
+  rt_word used;     // cells that are not free
+  rt_word goes_on;  // cells of a live block of this level, but not its last
 };
 struct rt_lists_tables;
+struct rt_lists_level;
+// Of a list, with what is needed for its runs of 2^k cells, so that one register has the address of all.
+struct rt_head {
+  struct rt_link link;
+  rt_word but_last;              // of each field of 2^k bits all but the last
+  rt_word first;                 // the first bit of each field
+  rt_word ones;                  // one field
+  rt_word others;                // the bits of a field, less 1
+  struct rt_lists_level* level;  // NULL: the top, where no lists are
+};
 struct rt_lists_level {
-  struct rt_listed head[RT_RADIX_LOG2];  // head[k]: nodes whose largest free run is of 2^k cells
-  rt_word not_empty;                     // bit k: head[k] has nodes
-  unsigned cell_log2;                    // log2 of a cell's bytes
+  struct rt_head head[RT_RADIX_LOG2];  // head[k]: nodes whose largest free run is of 2^k cells
+  unsigned cell_log2;                  // log2 of a cell's bytes
   struct rt_listed* nodes;
   // With cells counted as RT_FIRST_CELL does (lists.h): where cell 0 would be, and where its node of the level below.
   uintptr_t origin;
   uintptr_t children;
-  const struct rt_lists_tables* tables;  // NULL: the top level, whose node is on no list
+  rt_word fours;  // bits whose index is a multiple of 4; 0: the top level, whose node is on no list
+  const struct rt_lists_tables* tables;
   size_t cells;
 };
 struct rt_nodes {
   struct rt_lists_level* level;
   struct rt_lists_level* top;
+  struct rt_listed* first;  // all nodes are from here on, all heads before
   const struct rt_lists_tables* tables;
   size_t limit;  // requests are not larger
 };
@@ -180,7 +197,8 @@ int coffer_rt_tree_walk(struct coffer_rt* heap, int (*visit)(void* context, void
 enum coffer_rt_error coffer_rt_tree_check(const struct coffer_rt* heap);
 
 // lists.c, lists_check.c
-enum coffer_rt_error coffer_rt_lists_blame(const struct coffer_rt* heap, size_t offset);
+enum coffer_rt_error coffer_rt_lists_blame(const struct coffer_rt* heap, const unsigned char* block,
+                                           const struct rt_lists_level* level, size_t cell);
 int coffer_rt_lists_walk(struct coffer_rt* heap, int (*visit)(void* context, void* block, size_t bytes, int is_live),
                          void* context);
 enum coffer_rt_error coffer_rt_lists_check(const struct coffer_rt* heap);

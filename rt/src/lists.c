@@ -5,161 +5,117 @@
 
 _Static_assert(sizeof(struct rt_lists_level) % sizeof(rt_word) == 0U, "the levels stand before the nodes");
 
-#define RT_RUN(order)                                                                      \
-  {(rt_word)(RT_FULL & ~(RT_ALIGNED(order) << ((1U << (order)) - 1U))), RT_ALIGNED(order), \
-   (rt_word)(((((rt_word)1 << ((1U << (order)) - 1U)) - 1U) << 1U) | 1U), (1U << (order)) - 1U}
-#define RT_STEP ((uint8_t)sizeof(struct rt_listed))
-
 const struct rt_lists_tables coffer_rt_lists_tables = {
-    .runs =
-        {
-            RT_RUN(0),
-            RT_RUN(1),
-#if COFFER_RT_RADIX_LOG2 >= 5
-            RT_RUN(2),
-            RT_RUN(3),
-            RT_RUN(4),
-#endif
-#if COFFER_RT_RADIX_LOG2 >= 6
-            RT_RUN(5),
-#endif
-        },
     .pairs = RT_ALIGNED(1),
-    .fours = RT_ALIGNED(2),
 #if !RT_HAS_SCAN
     .de_bruijn = RT_DE_BRUIJN,
     .index = RT_INDEX_TABLE,
 #endif
-    .lowest_offset =
-        {
-            0,           0, RT_STEP, 0,
-#if COFFER_RT_RADIX_LOG2 >= 5
-            2 * RT_STEP, 0, RT_STEP, 0, 3 * RT_STEP, 0, RT_STEP, 0, 2 * RT_STEP, 0, RT_STEP, 0,
-            4 * RT_STEP, 0, RT_STEP, 0, 2 * RT_STEP, 0, RT_STEP, 0, 3 * RT_STEP, 0, RT_STEP, 0,
-            2 * RT_STEP, 0, RT_STEP, 0,
-#endif
-#if COFFER_RT_RADIX_LOG2 >= 6
-            5 * RT_STEP, 0, RT_STEP, 0, 2 * RT_STEP, 0, RT_STEP, 0, 3 * RT_STEP, 0, RT_STEP, 0,
-            2 * RT_STEP, 0, RT_STEP, 0, 4 * RT_STEP, 0, RT_STEP, 0, 2 * RT_STEP, 0, RT_STEP, 0,
-            3 * RT_STEP, 0, RT_STEP, 0, 2 * RT_STEP, 0, RT_STEP, 0,
-#endif
-        },
     .order =
         {
-            0, 1,
+            RT_HEAD(0), RT_HEAD(1),
 #if COFFER_RT_RADIX_LOG2 >= 5
-            2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4,
+            RT_HEAD(2), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(4), RT_HEAD(4),
+            RT_HEAD(4), RT_HEAD(4), RT_HEAD(4), RT_HEAD(4), RT_HEAD(4), RT_HEAD(4),
 #endif
 #if COFFER_RT_RADIX_LOG2 >= 6
-            5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5,
+            RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5),
+            RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5),
 #endif
         },
 #if COFFER_RT_RADIX_LOG2 == 5
-    .class_offset =
+    .gather = 0x04020508U,
+    .class_head =
         {
-            2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP,
-            3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP,
-            3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP,
-            3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP,
-            2 * RT_STEP, 2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP,
-            3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP,
-            2 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP,
-            3 * RT_STEP, 3 * RT_STEP, 3 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP, 4 * RT_STEP,
+            RT_HEAD(4), RT_HEAD(2), RT_HEAD(4), RT_HEAD(2), RT_HEAD(4), RT_HEAD(4), RT_HEAD(4), RT_HEAD(3), RT_HEAD(4),
+            RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(4), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3),
+            RT_HEAD(2), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2),
+            RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(2), RT_HEAD(4), RT_HEAD(3), RT_HEAD(4), RT_HEAD(2),
+            RT_HEAD(4), RT_HEAD(3), RT_HEAD(4), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(2), RT_HEAD(2), RT_HEAD(2), RT_HEAD(2), RT_HEAD(2),
+            RT_HEAD(2), RT_HEAD(2), RT_HEAD(2), RT_HEAD(2), RT_HEAD(2), RT_HEAD(2), RT_HEAD(2), RT_HEAD(2), RT_HEAD(2),
+            RT_HEAD(2), RT_HEAD(4), RT_HEAD(2), RT_HEAD(4), RT_HEAD(2), RT_HEAD(4), RT_HEAD(3), RT_HEAD(4), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(4),
+            RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(4), RT_HEAD(3), RT_HEAD(3), RT_HEAD(4), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(4), RT_HEAD(2), RT_HEAD(3), RT_HEAD(4), RT_HEAD(3), RT_HEAD(4),
+            RT_HEAD(2), RT_HEAD(4), RT_HEAD(3), RT_HEAD(4), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3),
+            RT_HEAD(2), RT_HEAD(3), RT_HEAD(4), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(4), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(4), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(4), RT_HEAD(3), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3),
+            RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2),
+            RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2),
+            RT_HEAD(2), RT_HEAD(2), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3),
+            RT_HEAD(2), RT_HEAD(4), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(4), RT_HEAD(2), RT_HEAD(3),
+            RT_HEAD(4), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(4), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3),
+            RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2),
+            RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3),
+            RT_HEAD(2), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3), RT_HEAD(2),
+            RT_HEAD(2), RT_HEAD(3), RT_HEAD(2), RT_HEAD(3),
         },
 #endif
 };
 
-// A block of the level's cells, where no node of the level has room: a cell of a level above is cut, down to here.
-void* coffer_rt_lists_take_above(struct coffer_rt* heap, struct rt_lists_level* level, size_t order_offset) {
-  struct rt_lists_level* const top = heap->u.nodes.top;
-  const struct rt_lists_tables* tables = heap->u.nodes.tables;
-  const struct rt_run* wanted = rt_run_at(tables, order_offset);
-  if (level == top) {
-    struct rt_listed* node = top->nodes;
-    const rt_word cells = node->cells;
-    const rt_word first = rt_lowest_bit(rt_ends_of_runs(cells, wanted)) >> wanted->others;
+// A node that was all free, on the list of its level's largest runs, which is empty, as are all to the next level's.
+static void put_first(struct rt_lists_level* level, struct rt_listed* node, rt_word used) {
+  node->used = used;
+  rt_link_between(&level->head[RT_MOST_CLASS].link, &node->link, &level[1].head[0].link);
+}
+
+// A block of the level's cells, where no node of the level has room: a cell of a level above is cut, down to here. The
+// chain has led to `link`, behind `head`.
+void* coffer_rt_lists_take_above(struct rt_lists_level* level, const struct rt_head* wanted, struct rt_head* head,
+                                 struct rt_link* link) {
+  const struct rt_lists_tables* tables = level->tables;
+  struct rt_listed* node = (struct rt_listed*)(void*)link;
+  struct rt_lists_level* from = head->level;
+  const rt_word used = node->used;
+  rt_word first = 0;
+  if (from != NULL) {
+    RT_LOOP(listed);
+    const rt_word ends = rt_ends_of_runs(used, head);
+    const rt_word end = rt_lowest_bit(ends);
+    first = end >> head->others;
+    node->used = used ^ first;
+    if (ends == end) {
+      if (head != from->head) {
+        rt_pass_head(head, link);
+      } else {
+        rt_unlink(&head->link, link->next);
+        rt_link_to_itself(link);
+      }
+    }
+  } else if (head != level->head) {
+    from = (struct rt_lists_level*)(void*)head;
+    first = rt_lowest_bit(~used & RT_FULL);
+    if (first == 0U) {
+      return NULL;
+    }
+    node->used = used ^ first;
+  } else {
+    first = rt_lowest_bit(rt_ends_of_runs(used, wanted)) >> wanted->others;
     if (first == 0U) {
       return NULL;
     }
     const rt_word mask = first * wanted->ones;
-    node->cells = cells ^ mask;
-    node->inside |= mask ^ first;
-    return rt_cell_address(top, RT_FIRST_CELL(top, node) + RT_INDEX(tables, first));
-  }
-  struct rt_lists_level* from = level + 1;
-  rt_word not_empty = from->not_empty;
-  while (not_empty == 0U && from != top) {
-    RT_LOOP(up);
-    ++from;
-    not_empty = from->not_empty;
-  }
-  struct rt_listed* node = from->nodes;
-  rt_word first = 0;
-  if (not_empty == 0U) {
-    const rt_word cells = node->cells;
-    first = rt_lowest_bit(cells);
-    if (first == 0U) {
-      return NULL;
-    }
-    node->cells = cells ^ first;
-  } else {
-    RT_LOOP(listed);
-    const size_t offset = tables->lowest_offset[not_empty];
-    const struct rt_run* run = rt_run_at(tables, offset);
-    struct rt_listed* head = rt_head(from, offset);
-    node = head->next;
-    const rt_word cells = node->cells;
-    const rt_word ends = rt_ends_of_runs(cells, run);
-    const rt_word end = rt_lowest_bit(ends);
-    first = end >> run->others;
-    node->cells = cells ^ first;
-    if (ends == end) {
-      not_empty = rt_unlink(not_empty, head, node->next);
-      if (offset != 0U) {
-        not_empty = rt_link(head - 1, not_empty, node);
-      }
-      from->not_empty = not_empty;
-    }
+    node->used = used ^ mask;
+    node->goes_on |= mask & (mask >> 1U);
+    return rt_cell_address(level, RT_FIRST_CELL(level, node) + RT_INDEX(tables, first));
   }
   node = rt_child(from, RT_FIRST_CELL(from, node) + RT_INDEX(tables, first));
   --from;
   while (from != level) {
     RT_LOOP(cut);
-    node->cells = RT_FULL ^ 1U;
-    rt_link_alone(&from->head[RT_MOST_CLASS], node);
-    from->not_empty = (rt_word)1 << RT_MOST_CLASS;
+    put_first(from, node, 1);
     node = rt_child(from, RT_FIRST_CELL(from, node));
     --from;
   }
-  const rt_word ones = wanted->ones;
-  node->cells = ~ones & RT_FULL;
-  node->inside = ones - 1U;
-  rt_link_alone(&level->head[RT_MOST_CLASS], node);
-  level->not_empty |= (rt_word)1 << RT_MOST_CLASS;
+  put_first(level, node, wanted->ones);
+  node->goes_on = wanted->ones >> 1U;
   return rt_cell_address(level, RT_FIRST_CELL(level, node));
 }
 
@@ -184,40 +140,62 @@ size_t coffer_rt_lists_words(size_t units) {
 }
 
 // A node leaves its list, if it is on one, and joins that of the cells it has now.
-static void relist(struct coffer_rt* heap, struct rt_lists_level* level, struct rt_listed* node, rt_word cells) {
-  const rt_word old = node->cells;
-  node->cells = cells;
+static void relist(struct coffer_rt* heap, struct rt_lists_level* level, struct rt_listed* node, rt_word used) {
+  const rt_word old = node->used;
+  node->used = used;
   if (level != heap->u.nodes.top) {
-    rt_word not_empty = level->not_empty;
-    if (old != 0U && old != RT_FULL) {
-      not_empty = rt_unlink(not_empty, node->previous, node->next);
+    if (old != 0U) {
+      rt_unlink(node->link.previous, node->link.next);
     }
-    if (cells != 0U && cells != RT_FULL) {
-      not_empty = rt_link(rt_head(level, rt_class_offset(heap->u.nodes.tables, cells)), not_empty, node);
+    if (used == RT_FULL) {
+      rt_link_to_itself(&node->link);
+    } else if (used != 0U) {
+      struct rt_link* list = rt_class_list(level, used, false);
+      rt_link_between(list, &node->link, list->next);
+    } else {
+      // All free: on no list.
     }
-    level->not_empty = not_empty;
   }
 }
 
-static void init_level(struct coffer_rt* heap, struct rt_lists_level* level) {
-  level->not_empty = 0;
-  for (unsigned order = 0; order < RT_RADIX_LOG2; ++order) {
-    struct rt_listed* head = &level->head[order];
-    *head = (struct rt_listed){(rt_word)1 << order, 0, head, head};
+// A level's lists, empty; in the chain from the level below to the one above.
+static void init_heads(const struct coffer_rt* heap, struct rt_lists_level* level) {
+  const bool is_top = level == heap->u.nodes.top;
+  struct rt_link* before = level == heap->u.nodes.level ? NULL : &level[-1].head[RT_MOST_CLASS].link;
+  for (unsigned k = 0; k < RT_RADIX_LOG2; ++k) {
+    struct rt_head* head = &level->head[k];
+    const unsigned others = (1U << k) - 1U;
+    head->first = RT_ALIGNED(k);
+    head->but_last = RT_FULL & ~(RT_ALIGNED(k) << others);
+    head->ones = ((((rt_word)1 << others) - 1U) << 1U) | 1U;
+    head->others = others;
+    head->level = is_top ? NULL : level;
+    head->link.previous = before;
+    head->link.next = is_top ? &level->nodes->link : &level[1].head[0].link;
+    if (k > 0U && !is_top) {
+      before->next = &head->link;
+    }
+    before = &head->link;
   }
+  if (is_top) {
+    level->nodes->link.previous = &level->head[0].link;
+  }
+}
+
+static void init_nodes(struct coffer_rt* heap, struct rt_lists_level* level) {
   const size_t nodes = (level->cells + RT_RADIX - 1U) >> RT_RADIX_LOG2;
   for (size_t i = 0; i < nodes; ++i) {
     const size_t present = level->cells - (i << RT_RADIX_LOG2);
-    rt_word cells = present >= RT_RADIX ? RT_FULL : (((rt_word)1 << present) - 1U);
-    const rt_word beyond = RT_FULL & ~cells;
-    struct rt_listed* node = &level->nodes[i];
-    // Cells beyond the end look live, as one block; so the last block's cells end before it.
-    *node = (struct rt_listed){0, beyond & (beyond - 1U), NULL, NULL};
+    const rt_word beyond = present >= RT_RADIX ? 0U : RT_FULL & ~(((rt_word)1 << present) - 1U);
+    rt_word used = beyond;
     if (i + 1U == nodes && level != heap->u.nodes.level &&
-        rt_node_with(level - 1, (level[-1].cells - 1U))->cells != RT_FULL) {
-      cells &= ~((rt_word)1 << ((level->cells - 1U) & (RT_RADIX - 1U)));  // not all of the last cell is there
+        rt_node_with(level - 1, (level[-1].cells - 1U))->used != 0U) {
+      used |= (rt_word)1 << ((level->cells - 1U) & (RT_RADIX - 1U));  // not all of the last cell is there
     }
-    relist(heap, level, node, cells);
+    // Cells beyond the end look live, as one block; so the last block's cells end before it.
+    level->nodes[i].used = 0;
+    level->nodes[i].goes_on = beyond & (beyond >> 1U);
+    relist(heap, level, &level->nodes[i], used);
   }
 }
 
@@ -230,20 +208,27 @@ static void init(struct coffer_rt* heap) {
   const unsigned most_log2 = (levels * RT_RADIX_LOG2) - 1U + heap->min_log2;
   all->limit = most_log2 < RT_WORD_BITS - 1U ? (size_t)1 << most_log2 : (size_t)PTRDIFF_MAX;
   struct rt_listed* nodes = (struct rt_listed*)(void*)(all->level + levels);
+  all->first = nodes;
   unsigned log2 = heap->min_log2;
   for (struct rt_lists_level* level = all->level; level <= all->top; ++level) {
     level->nodes = nodes;
     level->cells = cells;
     level->cell_log2 = log2;
-    level->tables = level == all->top ? NULL : all->tables;
+    level->fours = level == all->top ? 0U : RT_ALIGNED(2);
+    level->tables = all->tables;
     level->origin = (uintptr_t)heap->base - (RT_FIRST_CELL(level, nodes) << log2);
     // The level below has been laid out, but for the lowest, which has none.
     const struct rt_listed* below = level == all->level ? nodes : level[-1].nodes;
     level->children = (uintptr_t)below - (RT_FIRST_CELL(level, nodes) * sizeof(struct rt_listed));
-    init_level(heap, level);
     cells = (cells + RT_RADIX - 1U) >> RT_RADIX_LOG2;
     nodes += cells;
     log2 += RT_RADIX_LOG2;
+  }
+  for (struct rt_lists_level* level = all->level; level <= all->top; ++level) {
+    init_heads(heap, level);
+  }
+  for (struct rt_lists_level* level = all->level; level <= all->top; ++level) {
+    init_nodes(heap, level);
   }
 }
 
@@ -252,51 +237,60 @@ static void* alloc(struct coffer_rt* heap, size_t size) {
   return size_less_1 < heap->u.nodes.limit ? rt_lists_take(heap, size_less_1) : NULL;
 }
 
-// Why an offset is no live block: it is inside one, inside a unit, or free.
-enum coffer_rt_error coffer_rt_lists_blame(const struct coffer_rt* heap, size_t offset) {
-  const struct rt_lists_level* level = heap->u.nodes.level;
-  size_t cell = offset >> heap->min_log2;
-  if ((cell << heap->min_log2) != offset) {
+// Why no live block starts at a cell, where rt_lists_find has stopped: it is inside one, inside a unit, or free.
+enum coffer_rt_error coffer_rt_lists_blame(const struct coffer_rt* heap, const unsigned char* block,
+                                           const struct rt_lists_level* level, size_t cell) {
+  if (((size_t)(block - heap->base) & (((size_t)1 << heap->min_log2) - 1U)) != 0U) {
     return COFFER_RT_BAD;
   }
-  while (rt_node_with(level, cell)->cells == RT_FULL) {
+  const struct rt_lists_level* at = level;
+  const struct rt_listed* node = rt_node_with(at, cell);
+  size_t place = cell;
+  while (node->used == 0U) {
     RT_LOOP(blame);
-    cell >>= RT_RADIX_LOG2;
-    ++level;
+    place >>= RT_RADIX_LOG2;
+    ++at;
+    node = rt_node_with(at, place);
   }
-  return ((rt_node_with(level, cell)->cells >> (cell & (RT_RADIX - 1U))) & 1U) != 0U ? COFFER_RT_DOUBLE : COFFER_RT_BAD;
+  return (RT_SHIFTED_RIGHT(node->used, place) & 1U) == 0U ? COFFER_RT_DOUBLE : COFFER_RT_BAD;
 }
 
 static enum coffer_rt_error give_back(struct coffer_rt* heap, unsigned char* block) {
-  const size_t offset = (size_t)(block - heap->base);
   struct rt_lists_place place;
-  if (!rt_lists_find(heap, offset, &place)) {
-    return coffer_rt_lists_blame(heap, offset);
+  if (!rt_lists_find(heap, (size_t)(block - heap->base), &place)) {
+    return coffer_rt_lists_blame(heap, block, place.level, place.cell);
   }
   rt_lists_vacate(&place);
   return COFFER_RT_OK;
 }
 
+// The cells of a live block.
+static rt_word mask_of(const struct rt_lists_place* place) { return place->used ^ place->used_after; }
+
 static size_t usable_size(const struct coffer_rt* heap, const unsigned char* block) {
   struct rt_lists_place place;
   size_t bytes = 0;
   if (rt_lists_find(heap, (size_t)(block - heap->base), &place)) {
-    bytes = (size_t)(rt_highest((size_t)place.mask) - rt_lowest(place.mask) + 1U) << place.level->cell_log2;
+    const rt_word mask = mask_of(&place);
+    bytes = (size_t)(rt_highest((size_t)mask) - rt_lowest(mask) + 1U) << place.level->cell_log2;
   }
   return bytes;
 }
 
 static size_t largest_free(const struct coffer_rt* heap) {
   const struct rt_lists_level* level = heap->u.nodes.top;
-  size_t bytes = 0;
-  if (level->nodes->cells != 0U) {
-    bytes = (size_t)1 << (rt_largest_run(level->nodes->cells) + level->cell_log2);
-  } else {
-    while (level > heap->u.nodes.level && level->not_empty == 0U) {
+  const rt_word cells = ~level->nodes->used & RT_FULL;
+  size_t bytes = cells == 0U ? 0U : (size_t)1 << (rt_largest_run(cells) + level->cell_log2);
+  while (bytes == 0U && level > heap->u.nodes.level) {
+    --level;
+    unsigned order = RT_RADIX_LOG2;
+    while (bytes == 0U && order > 0U) {
       RT_LOOP(down);
-      --level;
+      --order;
+      if ((uintptr_t)level->head[order].link.next >= (uintptr_t)heap->u.nodes.first) {
+        bytes = (size_t)1 << (order + level->cell_log2);
+      }
     }
-    bytes = level->not_empty == 0U ? 0U : (size_t)1 << (rt_highest((size_t)level->not_empty) + level->cell_log2);
   }
   return bytes;
 }
@@ -311,7 +305,7 @@ struct span {
 // What stands for the span's cells: themselves, or the free or live cell above that they are part of.
 static struct span standing(const struct span* span) {
   struct span found = *span;
-  while (rt_node_with(found.level, found.cell)->cells == RT_FULL) {
+  while (rt_node_with(found.level, found.cell)->used == 0U) {
     RT_LOOP(stand);
     found.cell >>= RT_RADIX_LOG2;
     ++found.level;
@@ -324,7 +318,7 @@ static struct span standing(const struct span* span) {
 static void make_live(struct coffer_rt* heap, const struct span* span) {
   const struct span found = standing(span);
   struct rt_listed* node = rt_node_with(found.level, found.cell);
-  relist(heap, found.level, node, node->cells ^ found.mask);
+  relist(heap, found.level, node, node->used ^ found.mask);
   struct rt_lists_level* level = found.level;
   while (level != span->level) {
     RT_LOOP(occupy);
@@ -332,9 +326,9 @@ static void make_live(struct coffer_rt* heap, const struct span* span) {
     const size_t cell = span->cell >> ((unsigned)(level - span->level) * RT_RADIX_LOG2);
     const rt_word mask = level == span->level ? span->mask : (rt_word)1 << (cell & (RT_RADIX - 1U));
     node = rt_node_with(level, cell);
-    relist(heap, level, node, RT_FULL ^ mask);
+    relist(heap, level, node, mask);
   }
-  node->inside |= span->mask & (span->mask - 1U);
+  node->goes_on |= span->mask & (span->mask >> 1U);
 }
 
 // Gives a live block another size where it stands, if the memory behind it and its alignment allow it. (The block is
@@ -351,12 +345,12 @@ static bool resize(struct coffer_rt* heap, unsigned char* block, size_t size) {
   const unsigned run = order - (above * RT_RADIX_LOG2);
   rt_lists_vacate(&place);
   struct span span = {heap->u.nodes.level + above, offset >> (heap->min_log2 + (above * RT_RADIX_LOG2)), 0};
-  span.mask = coffer_rt_lists_tables.runs[run].ones << (span.cell & (RT_RADIX - 1U));
+  span.mask = span.level->head[run].ones << (span.cell & (RT_RADIX - 1U));
   const struct span found = standing(&span);
   const bool is_aligned = (offset & (((size_t)1 << (order + heap->min_log2)) - 1U)) == 0U;
-  const bool fits = is_aligned && (rt_node_with(found.level, found.cell)->cells & found.mask) == found.mask;
+  const bool fits = is_aligned && (rt_node_with(found.level, found.cell)->used & found.mask) == 0U;
   if (!fits) {
-    span = (struct span){place.level, place.cell, place.mask};
+    span = (struct span){place.level, place.cell, mask_of(&place)};
   }
   make_live(heap, &span);
   return fits;

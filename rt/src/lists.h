@@ -10,33 +10,32 @@
 
 #define RT_MOST_CLASS (RT_RADIX_LOG2 - 1U)
 
-struct rt_run {
-  rt_word but_last;  // of each field of 2^order bits all but the last
-  rt_word first;     // the first bit of each field
-  rt_word ones;      // one field
-  rt_word others;    // the bits of a field, less 1
-};
+// Offsets of heads in a level.
+#if COFFER_RT_WORD_LOG2 == 5
+typedef uint8_t rt_offset;
+#else
+typedef uint16_t rt_offset;
+#endif
+#define RT_HEAD(k) ((rt_offset)((k) * sizeof(struct rt_head)))
 
 // One constant, so that one register has the address of all that the calls look up.
 struct rt_lists_tables {
-  struct rt_run runs[RT_RADIX_LOG2];
-  rt_word pairs;  // the bits whose index is a multiple of 2, of 4
-  rt_word fours;
+  rt_word pairs;  // the bits whose index is a multiple of 2
 #if !RT_HAS_SCAN
   rt_word de_bruijn;
   uint8_t index[1U << COFFER_RT_WORD_LOG2];  // of the only bit, by what multiplying it with de_bruijn gives
 
 #endif
-  uint8_t lowest_offset[RT_RADIX];  // of a set of classes the lowest, times sizeof(struct rt_listed)
-  uint8_t order[RT_RADIX / 2U];     // the smallest with 2^order > i
+  rt_offset order[RT_RADIX / 2U];  // where the head is of the smallest order with 2^order > i
 #if COFFER_RT_RADIX_LOG2 == 5
-  uint8_t class_offset[256];  // of a word, by which of its eight fields of four cells are free
+  rt_word gather;
+  rt_offset class_head[256];  // of a word that has four free cells, by what multiplying its fours with `gather` gives
 #endif
 };
 extern const struct rt_lists_tables coffer_rt_lists_tables;
 
 #if RT_HAS_SCAN
-#define RT_INDEX(tables, bit) rt_lowest(bit)
+#define RT_INDEX(tables, bit) ((void)(tables), rt_lowest(bit))
 #else
 #define RT_INDEX(tables, bit) \
   ((tables)->index[(rt_word)((bit) * (tables)->de_bruijn) >> ((1U << COFFER_RT_WORD_LOG2) - COFFER_RT_WORD_LOG2)])
@@ -47,78 +46,97 @@ RT_INLINE struct rt_listed* rt_node_with(const struct rt_lists_level* level, siz
   return level->nodes + (cell >> RT_RADIX_LOG2);
 }
 
+// By a cell's place in its node. A RISC-V processor looks at these bits of the amount only, which GCC forgets if it
+// needs them more than once.
+#if defined(__riscv) && COFFER_RT_RADIX_LOG2 == COFFER_RT_WORD_LOG2 && defined(__GNUC__)
+RT_INLINE rt_word rt_shifted_right(rt_word x, size_t cell) {
+  rt_word shifted;
+  __asm__("srl %0, %1, %2" : "=r"(shifted) : "r"(x), "r"(cell));
+  return shifted;
+}
+RT_INLINE rt_word rt_shifted_left(rt_word x, size_t cell) {
+  rt_word shifted;
+  __asm__("sll %0, %1, %2" : "=r"(shifted) : "r"(x), "r"(cell));
+  return shifted;
+}
+#define RT_SHIFTED_RIGHT(x, cell) rt_shifted_right((x), (cell))
+#define RT_SHIFTED_LEFT(x, cell) rt_shifted_left((x), (cell))
+#else
+#define RT_SHIFTED_RIGHT(x, cell) ((rt_word)((x) >> ((cell) & (RT_RADIX - 1U))))
+#define RT_SHIFTED_LEFT(x, cell) ((rt_word)((x) << ((cell) & (RT_RADIX - 1U))))
+#endif
+
 // Hides from the compiler how a value was made, where what it makes of the knowledge takes more instructions.
 #define RT_OPAQUE(value) __asm__("" : "+r"(value))
 
-// The order of the largest aligned run in a word that is neither empty nor full, times sizeof(struct rt_listed).
-RT_INLINE size_t rt_class_offset(const struct rt_lists_tables* tables, rt_word cells) {
-  const rt_word pairs = cells & (cells >> 1U);
+RT_INLINE struct rt_head* rt_head(struct rt_lists_level* level, size_t offset) {
+  return (struct rt_head*)(void*)((unsigned char*)level + offset);
+}
+
+// The list for the largest aligned run of free cells in a node that has some, and not all. The top has none: NULL, if
+// it is asked for.
+RT_INLINE struct rt_link* rt_class_list(struct rt_lists_level* level, rt_word used, bool may_be_top) {
+  const struct rt_lists_tables* tables = level->tables;
+  const rt_word pairs = used | (used >> 1U);
+  const rt_word all = level->fours;
 #if COFFER_RT_RADIX_LOG2 == 2
-  return (pairs & tables->pairs) != 0U ? sizeof(struct rt_listed) : 0U;
+  const rt_word fours = all;
 #else
-  const rt_word fours = pairs & (pairs >> 2U) & tables->fours;
-  if (fours == 0U) {
-    return (pairs & tables->pairs) != 0U ? sizeof(struct rt_listed) : 0U;
+  const rt_word fours = (pairs | (pairs >> 2U)) & all;
+#endif
+  if (fours == all) {
+    if (may_be_top && all == 0U) {
+      return NULL;
+    }
+    return (pairs & tables->pairs) == tables->pairs ? &level->head[0].link : &level->head[1].link;
   }
 #if COFFER_RT_RADIX_LOG2 == 5
-  const rt_word halves = fours | (fours >> 14U);
-  return tables->class_offset[(halves | (halves >> 7U)) & 255U];
+  return &rt_head(level, tables->class_head[(rt_word)(fours * tables->gather) >> 24U])->link;
 #else
-  size_t offset = 2U * sizeof(struct rt_listed);
-  rt_word runs = fours & (fours >> 4U) & RT_ALIGNED(3);
-  offset += runs != 0U ? sizeof(struct rt_listed) : 0U;
+  size_t offset = RT_HEAD(2);
+  rt_word runs = ~(fours | (fours >> 4U)) & RT_ALIGNED(3);
+  offset += runs != 0U ? RT_HEAD(1) : 0U;
 #if COFFER_RT_RADIX_LOG2 >= 6
   runs &= (runs >> 8U) & RT_ALIGNED(4);
-  offset += runs != 0U ? sizeof(struct rt_listed) : 0U;
+  offset += runs != 0U ? RT_HEAD(1) : 0U;
   runs &= (runs >> 16U) & RT_ALIGNED(5);
-  offset += runs != 0U ? sizeof(struct rt_listed) : 0U;
+  offset += runs != 0U ? RT_HEAD(1) : 0U;
 #endif
-  return offset;
+  return &rt_head(level, offset)->link;
 #endif
-#endif
 }
 
-// Both tables' rows and lists' heads stand in the same distance, so that one offset serves both.
-_Static_assert(sizeof(struct rt_run) == sizeof(struct rt_listed), "one offset for runs and heads");
-
-RT_INLINE struct rt_listed* rt_head(struct rt_lists_level* level, size_t offset) {
-  return (struct rt_listed*)(void*)((unsigned char*)level->head + offset);
+RT_INLINE void rt_link_between(struct rt_link* before, struct rt_link* link, struct rt_link* after) {
+  link->previous = before;
+  link->next = after;
+  before->next = link;
+  after->previous = link;
 }
 
-RT_INLINE const struct rt_run* rt_run_at(const struct rt_lists_tables* tables, size_t offset) {
-  return (const struct rt_run*)(const void*)((const unsigned char*)tables->runs + offset);
-}
-
-// Puts a node on a list; returns the set of lists with the list in it.
-RT_INLINE rt_word rt_link(struct rt_listed* head, rt_word not_empty, struct rt_listed* node) {
-  struct rt_listed* first = head->next;
-  node->previous = head;
-  node->next = first;
-  head->next = node;
-  first->previous = node;
-  return not_empty | head->cells;
-}
-
-// As rt_link, on a list that is empty.
-RT_INLINE void rt_link_alone(struct rt_listed* head, struct rt_listed* node) {
-  node->previous = head;
-  node->next = head;
-  head->next = node;
-  head->previous = node;
-}
-
-// Takes what is between two nodes off their list; returns the set of lists without the list if it is empty now.
-RT_INLINE rt_word rt_unlink(rt_word not_empty, struct rt_listed* previous, struct rt_listed* next) {
+// Takes what is between two links out of the chain.
+RT_INLINE void rt_unlink(struct rt_link* previous, struct rt_link* next) {
   previous->next = next;
   next->previous = previous;
-  return next == previous ? not_empty ^ next->cells : not_empty;
 }
 
-// The last cells of the aligned runs of 2^order free cells.
-RT_INLINE rt_word rt_ends_of_runs(rt_word cells, const struct rt_run* run) {
-  // In each field of 2^order bits, 1 is added to all bits but the last: it is carried into the last if they are ones.
-  const rt_word low = cells & run->but_last;
-  return (low + run->first) & (cells ^ low);
+// A link in no chain, which rt_unlink does nothing to.
+RT_INLINE void rt_link_to_itself(struct rt_link* link) {
+  link->next = link;
+  link->previous = link;
+}
+
+// The first node of a list goes to the end of the one before: it changes places with the list's head.
+RT_INLINE void rt_pass_head(struct rt_head* head, struct rt_link* link) {
+  rt_unlink(&head->link, link->next);
+  rt_link_between(head->link.previous, link, &head->link);
+}
+
+// The last cells of the aligned runs of as many free cells as the head's list has.
+RT_INLINE rt_word rt_ends_of_runs(rt_word used, const struct rt_head* head) {
+  // In each field of 2^k bits, 1 is added to all bits but the last: it is carried into the last if they are ones.
+  const rt_word cells = ~used & RT_FULL;
+  const rt_word low = cells & head->but_last;
+  return (low + head->first) & (cells ^ low);
 }
 
 RT_INLINE rt_word rt_lowest_bit(rt_word x) {
@@ -145,105 +163,118 @@ RT_INLINE struct rt_listed* rt_child(const struct rt_lists_level* level, uintptr
   return (struct rt_listed*)(level->children + (cell * sizeof(struct rt_listed)));
 }
 
-void* coffer_rt_lists_take_above(struct coffer_rt* heap, struct rt_lists_level* level, size_t order_offset);
+void* coffer_rt_lists_take_above(struct rt_lists_level* level, const struct rt_head* wanted, struct rt_head* head,
+                                 struct rt_link* link);
 
 // size_less_1 is below heap->u.nodes.limit.
 RT_INLINE void* rt_lists_take(struct coffer_rt* heap, size_t size_less_1) {
   struct rt_lists_level* level = heap->u.nodes.level;
   const struct rt_lists_tables* tables = heap->u.nodes.tables;
-  size_t rest = size_less_1 >> level->cell_log2;
+  size_t rest = size_less_1 >> heap->min_log2;
   while (rest >= RT_RADIX / 2U) {
     RT_LOOP(scale);
     rest >>= RT_RADIX_LOG2;
     ++level;
   }
-  const unsigned order = tables->order[rest];
-  const size_t order_offset = (size_t)order * sizeof(struct rt_listed);
-  rt_word not_empty = level->not_empty;
-  const rt_word fitting = not_empty >> order;
-  if (fitting == 0U) {
-    return coffer_rt_lists_take_above(heap, level, order_offset);
+  struct rt_head* const wanted = rt_head(level, tables->order[rest]);
+  struct rt_link* link = wanted->link.next;
+  const uintptr_t nodes = (uintptr_t)heap->u.nodes.first;
+  while ((uintptr_t)link < nodes) {
+    RT_LOOP(empty);
+    link = link->next;
   }
-  const size_t more = tables->lowest_offset[fitting];
-  const struct rt_run* run = rt_run_at(tables, order_offset + more);
-  struct rt_listed* head = rt_head(level, order_offset + more);
-  struct rt_listed* node = head->next;
-  const rt_word cells = node->cells;
-  const rt_word ends = rt_ends_of_runs(cells, run);
+  struct rt_head* const head = (struct rt_head*)(void*)link->previous;
+  if (head->level != level) {
+    return coffer_rt_lists_take_above(level, wanted, head, link);
+  }
+  RT_LOOP(near);
+  struct rt_listed* node = (struct rt_listed*)(void*)link;
+  const rt_word used = node->used;
+  const rt_word ends = rt_ends_of_runs(used, head);
   const rt_word end = rt_lowest_bit(ends);
-  const rt_word first = end >> run->others;
-  const rt_word mask = first * rt_run_at(tables, order_offset)->ones;
-  const rt_word left = cells ^ mask;
-  node->cells = left;
-  node->inside |= mask ^ first;
+  const rt_word first = end >> head->others;
+  const rt_word mask = first * wanted->ones;
+  const rt_word left = used ^ mask;
+  node->used = left;
+  node->goes_on |= mask & (mask >> 1U);
   if (ends == end) {  // it was the only run of its size
-    not_empty = rt_unlink(not_empty, head, node->next);
-    if (more != 0U) {
-      not_empty = rt_link(head - 1, not_empty, node);
-    } else if (left != 0U) {
-      not_empty = rt_link(rt_head(level, rt_class_offset(tables, left)), not_empty, node);
+    if (head != wanted) {
+      rt_pass_head(head, link);
     } else {
-      // A node with nothing free is on no list.
+      RT_LOOP(exact);
+      rt_unlink(&head->link, link->next);
+      if (left != RT_FULL) {
+        struct rt_link* list = rt_class_list(level, left, false);
+        rt_link_between(list, link, list->next);
+      } else {
+        rt_link_to_itself(link);
+      }
     }
-    level->not_empty = not_empty;
   }
   return rt_cell_address(level, RT_FIRST_CELL(level, node) + RT_INDEX(tables, first));
 }
 
-// A live block: where it is, and its cells.
+// A live block: where it is, its cells, and those of its node before and after it.
 struct rt_lists_place {
   struct rt_lists_level* level;
   struct rt_listed* node;
   size_t cell;
-  rt_word cells;   // the node's, before
-  rt_word inside;  // the node's, before
-  rt_word mask;
-  rt_word full;  // all of a node's cells
+  rt_word one;  // 1, which stays in its register
+  rt_word used;
+  rt_word used_after;
+  rt_word goes_on_after;
 };
 
-// Finds the live block that starts at an offset of the region; false if there is none.
+// Finds the live block that starts at an offset of the region; false if there is none. Then `level` and `cell` are how
+// far the search got, for coffer_rt_lists_blame.
 RT_INLINE bool rt_lists_find(const struct coffer_rt* heap, size_t offset, struct rt_lists_place* place) {
-  struct rt_lists_level* level = heap->u.nodes.level;
-  size_t cell = offset >> level->cell_log2;
+  size_t cell = offset >> heap->min_log2;
 #ifndef COFFER_RT_UNCHECKED
-  if ((cell << level->cell_log2) != offset) {
+  if ((cell << heap->min_log2) != offset) {
+    place->level = heap->u.nodes.level;
+    place->cell = cell;
     return false;
   }
 #endif
-  struct rt_listed* node = rt_node_with(level, cell);
-  rt_word cells = node->cells;
-  rt_word full = RT_FULL;
-  RT_OPAQUE(full);
+  struct rt_lists_level* level = heap->u.nodes.level;
+  struct rt_listed* node = heap->u.nodes.first + (cell >> RT_RADIX_LOG2);
+  rt_word used = node->used;
   // A node that is all free has no live block: it belongs to a free or live cell above it, at whose start we must be.
   // The top node is never all free, for it has fewer cells than fit in.
-  while (cells == full) {
-    RT_LOOP(rise);
+  while (used == 0U) {
 #ifndef COFFER_RT_UNCHECKED
     // The cell's place in its node; as a shift, for it is cheaper not to have what all other shifts mask by themselves.
     if ((rt_word)(cell << (RT_WORD_BITS - RT_RADIX_LOG2)) != 0U) {
+      place->level = level;
+      place->cell = cell;
       return false;
     }
 #endif
+    RT_LOOP(rise);
     cell >>= RT_RADIX_LOG2;
     ++level;
     node = rt_node_with(level, cell);
-    cells = node->cells;
+    used = node->used;
   }
-  const rt_word inside = node->inside;
-#ifndef COFFER_RT_UNCHECKED
-  if ((((inside | cells) >> (cell & (RT_RADIX - 1U))) & 1U) != 0U) {
-    return false;
-  }
-#endif
-  const rt_word run = (inside >> (cell & (RT_RADIX - 1U))) >> 1U;
+  const rt_word goes_on = node->goes_on;
+  rt_word one = 1;
+  RT_OPAQUE(one);
+  const rt_word first = RT_SHIFTED_LEFT(one, cell);
+  // Adding the first cell carries through all that go on, into the last.
+  const rt_word carried = goes_on + first;
   place->level = level;
   place->node = node;
   place->cell = cell;
-  place->cells = cells;
-  place->inside = inside;
-  place->mask = (run ^ (run + 1U)) << (cell & (RT_RADIX - 1U));
-  place->full = full;
+  place->one = one;
+  place->used = used;
+  place->used_after = used ^ goes_on ^ carried;
+  place->goes_on_after = goes_on & carried;
+#ifndef COFFER_RT_UNCHECKED
+  // A block starts at a cell that is used and does not go on from the one before.
+  return (((goes_on << 1U) ^ used) & first) != 0U;
+#else
   return true;
+#endif
 }
 
 // Gives a found block's cells back.
@@ -251,35 +282,23 @@ RT_INLINE void rt_lists_vacate(const struct rt_lists_place* place) {
   struct rt_lists_level* level = place->level;
   struct rt_listed* node = place->node;
   size_t cell = place->cell;
-  rt_word old = place->cells;
-  rt_word cells = old | place->mask;
-  node->inside = place->inside & ~place->mask;
-  while (cells == place->full) {
+  rt_word used = place->used_after;
+  node->goes_on = place->goes_on_after;
+  while (used == 0U) {
     RT_LOOP(filled);
-    node->cells = cells;
-    // It had free cells before, for no block is a whole node: it was on a list.
-    struct rt_listed* next = node->next;
-    struct rt_listed* previous = node->previous;
-    previous->next = next;
-    next->previous = previous;
-    if (next == previous) {
-      level->not_empty ^= next->cells;
-    }
+    node->used = 0;
+    rt_unlink(node->link.previous, node->link.next);
     cell >>= RT_RADIX_LOG2;
     ++level;
     node = rt_node_with(level, cell);
-    old = node->cells;
-    cells = old | ((rt_word)1 << (cell & (RT_RADIX - 1U)));
+    used = node->used ^ RT_SHIFTED_LEFT(place->one, cell);
   }
-  node->cells = cells;
-  const struct rt_lists_tables* tables = level->tables;
-  if (tables != NULL) {
+  node->used = used;
+  struct rt_link* list = rt_class_list(level, used, true);
+  if (list != NULL) {
     RT_LOOP(relisted);
-    rt_word not_empty = level->not_empty;
-    if (old != 0U) {
-      not_empty = rt_unlink(not_empty, node->previous, node->next);
-    }
-    level->not_empty = rt_link(rt_head(level, rt_class_offset(tables, cells)), not_empty, node);
+    rt_unlink(node->link.previous, node->link.next);
+    rt_link_between(list, &node->link, list->next);
   }
 }
 

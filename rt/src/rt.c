@@ -241,7 +241,7 @@ enum coffer_rt_error coffer_rt_free(struct coffer_rt* heap, void* block) {
   if (offset < heap->lists_bytes) {
     struct rt_lists_place place;
     if (!rt_lists_find(heap, offset, &place)) {
-      return coffer_rt_lists_blame(heap, offset);
+      return coffer_rt_lists_blame(heap, (unsigned char*)block, place.level, place.cell);
     }
     rt_lists_vacate(&place);
     return COFFER_RT_OK;

@@ -1,5 +1,5 @@
 // The calls of coffer_rt.h one by one: options, errors, regions, locks, realloc, all policies.
-#include "../src/heap.h"
+#include "../src/lists.h"
 #include "check.h"
 
 void* memset(void* to, int value, size_t bytes);
@@ -356,6 +356,7 @@ int main(void) {
   test_realloc_in_band(COFFER_RT_KNUTH);
   test_realloc_in_band(COFFER_RT_FIRST_FIT);
   test_damaged_nodes();
+  test_largest_runs();
   test_aligned(COFFER_RT_TREE);
   test_aligned(COFFER_RT_LISTS);
   test_regions(COFFER_RT_TREE);

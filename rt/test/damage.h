@@ -32,62 +32,105 @@ static void test_damaged_tree(void) {
   CHECK(missed < 6U * RT_WORD_BITS && count > 8U);
 }
 
-// The same of the lists. A node that is on no list has links that mean nothing, which are left out; so are those of the
-// levels' heads, one of which is damaged.
+// How often coffer_rt_check finds nothing when a bit of some words of a heap with lists is turned over; which words, is
+// told as their distance from the lowest level.
+static size_t count_missed(size_t first, size_t words) {
+  void* blocks[6];
+  size_t missed = 0;
+  for (size_t bit = 0; bit < words * RT_WORD_BITS; ++bit) {
+    struct coffer_rt* heap = make_holes(COFFER_RT_LISTS, blocks);
+    ((rt_word*)(void*)heap->u.nodes.level)[first + (bit / RT_WORD_BITS)] ^= (rt_word)1 << (bit % RT_WORD_BITS);
+    missed += coffer_rt_check(heap) == COFFER_RT_OK ? 1U : 0U;
+  }
+  return missed;
+}
+
+static size_t words_between(const void* first, const void* last) {
+  return (size_t)((uintptr_t)last - (uintptr_t)first) / sizeof(rt_word);
+}
+
+// The same of the lists' nodes and heads. The links of a node that is all free mean nothing.
 static void test_damaged_nodes(void) {
   void* blocks[6];
   struct coffer_rt* heap = make_holes(COFFER_RT_LISTS, blocks);
+  struct rt_lists_level* level = heap->u.nodes.level;
+  struct rt_listed* top = heap->u.nodes.top->nodes;
   const size_t count = (heap->bytes / 16U / RT_RADIX) + 1U;
-  CHECK(count > 2U && heap->u.nodes.top == heap->u.nodes.level + 1);
+  CHECK(count > 2U && heap->u.nodes.top == level + 1 && sizeof(struct rt_listed) == 4U * sizeof(rt_word));
   size_t missed = 0;
   for (size_t i = 0; i < count; ++i) {
-    for (unsigned bit = 0; bit < 4U * RT_WORD_BITS; ++bit) {
-      heap = make_holes(COFFER_RT_LISTS, blocks);
-      struct rt_listed* node = &heap->u.nodes.level->nodes[i];
-      if (bit < 2U * RT_WORD_BITS || (node->cells != 0U && node->cells != RT_FULL)) {
-        ((rt_word*)node)[bit / RT_WORD_BITS] ^= (rt_word)1 << (bit % RT_WORD_BITS);
-        missed += coffer_rt_check(heap) == COFFER_RT_OK ? 1U : 0U;
-      }
-    }
+    const size_t skipped = level->nodes[i].used == 0U ? 2U : 0U;
+    missed += count_missed(words_between(level, &level->nodes[i]) + skipped, 4U - skipped);
   }
   CHECK(missed < 2U * RT_WORD_BITS);
+  for (unsigned k = 0; k < RT_RADIX_LOG2; ++k) {
+    CHECK(count_missed(words_between(level, &level->head[k].link.next), 1) == 0U);
+    CHECK(k == 0U || count_missed(words_between(level, &level->head[k].link.previous), 1) == 0U);
+    CHECK(count_missed(words_between(level, &level->head[k].but_last), 5) == 0U);
+    CHECK(count_missed(words_between(level, &level[1].head[k].link.next), 1) == 0U);
+    CHECK(count_missed(words_between(level, &level[1].head[k].but_last), 5) == 0U);
+  }
+  CHECK(count_missed(words_between(level, &top->link.previous), 1) == 0U);
   for (unsigned bit = 0; bit < RT_WORD_BITS; ++bit) {
     heap = make_holes(COFFER_RT_LISTS, blocks);
-    heap->u.nodes.level->not_empty ^= (rt_word)1 << bit;
-    CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
-    heap = make_holes(COFFER_RT_LISTS, blocks);
-    heap->u.nodes.level->head[1].cells ^= (rt_word)1 << bit;
-    CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
-    heap = make_holes(COFFER_RT_LISTS, blocks);
-    heap->u.nodes.top->nodes->cells ^= (rt_word)1 << bit;
+    top->used ^= (rt_word)1 << bit;
     // A free cell that looks live may as well be so; any other that looks free is not.
-    const bool looks_free = ((heap->u.nodes.top->nodes->cells >> bit) & 1U) != 0U;
+    const bool looks_free = ((top->used >> bit) & 1U) == 0U;
     CHECK(!looks_free || coffer_rt_check(heap) == COFFER_RT_CORRUPT);
   }
-  heap = make_holes(COFFER_RT_LISTS, blocks);
-  struct rt_listed* node = heap->u.nodes.level->head[rt_lowest(heap->u.nodes.level->not_empty)].next;
-  node->next = node;  // a circle without its head
-  CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
-  node->previous = node;
-  CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
   for (unsigned way = 0; way < 3U; ++way) {  // on a list, with nothing free, or everything, or another largest run
     heap = make_holes(COFFER_RT_LISTS, blocks);
-    const unsigned order = rt_lowest(heap->u.nodes.level->not_empty);
-    node = heap->u.nodes.level->head[order].next;
-    const rt_word wrong[] = {0, RT_FULL, order == 0U ? 3U : 1U};
-    node->cells = wrong[way];
+    unsigned order = 0;
+    while ((uintptr_t)level->head[order].link.next < (uintptr_t)heap->u.nodes.first) {
+      ++order;
+    }
+    struct rt_listed* node = (struct rt_listed*)(void*)level->head[order].link.next;
+    const rt_word wrong[] = {0, RT_FULL, order == 0U ? RT_FULL & ~(rt_word)3 : RT_FULL - 1U};
+    node->used = wrong[way];
+    CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+    node->link.next = &node->link;  // a circle without its head
+    CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+    node->link.previous = &node->link;
     CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
   }
-  // A split cell is inside no block, and a block begins in its own node.
+  // A split cell is no part of a block, and a block ends in its own node.
   heap = make_holes(COFFER_RT_LISTS, blocks);
-  heap->u.nodes.top->nodes->inside ^= (rt_word)1 << (count - 1U);
+  CHECK(count_missed(words_between(level, &top->goes_on), 1) == 0U);
+  const struct coffer_rt_options options = hooked(COFFER_RT_LISTS);
+  heap = coffer_rt_init(g_region, 5000, &options);
+  while (coffer_rt_alloc(heap, 16U * RT_RADIX) != NULL) {
+  }
+  top->goes_on ^= (rt_word)1 << (count - 2U);  // into the last cell, which is split, for not all of it is there
   CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
   heap = make_holes(COFFER_RT_LISTS, blocks);
   while (coffer_rt_alloc(heap, 16) != NULL) {
   }
   CHECK(coffer_rt_check(heap) == COFFER_RT_OK);
-  heap->u.nodes.level->nodes[0].inside ^= 1U;
+  level->nodes[0].goes_on ^= (rt_word)1 << (RT_RADIX - 1U);
   CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+  level->nodes[0].goes_on = 0;
+  level->nodes[0].link.next = &level->nodes[1].link;  // on no list, but led to one
+  CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+}
+
+// The largest run that the calls find by a multiplication and a table, against the one that bits.h finds step by step:
+// with each group of four cells free, used, or used in part.
+static void test_largest_runs(void) {
+  const struct coffer_rt_options options = hooked(COFFER_RT_LISTS);
+  struct rt_lists_level* level = coffer_rt_init(g_region, 5000, &options)->u.nodes.level;
+  uint64_t state = 1;
+  for (unsigned i = 0; i < 100000U; ++i) {
+    rt_word used = 0;
+    for (unsigned at = 0; at < RT_WORD_BITS; at += 4U) {
+      const unsigned kind = (unsigned)(rt_random(&state) % 4U);
+      used |= (rt_word)(kind < 2U ? 0U : (kind == 2U ? 15U : rt_random(&state) % 16U)) << at;
+    }
+    if (used != 0U && used != RT_FULL) {
+      CHECK(rt_class_list(level, used, false) == &level->head[rt_largest_run(~used)].link);
+      CHECK(rt_class_list(level, used, true) == rt_class_list(level, used, false));
+    }
+  }
+  CHECK(rt_class_list(level + 1, 1, true) == NULL && rt_class_list(level + 1, RT_FULL, true) == NULL);
 }
 
 // A header or link that is overwritten is found by coffer_rt_check, and frees of such blocks are refused.

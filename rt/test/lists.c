@@ -8,7 +8,9 @@
 
 enum {
   LOOP_scale,
-  LOOP_up,
+  LOOP_empty,
+  LOOP_near,
+  LOOP_exact,
   LOOP_listed,
   LOOP_cut,
   LOOP_rise,
@@ -85,10 +87,15 @@ static void check_loops(unsigned order) {
   const unsigned level = order / RT_RADIX_LOG2;
   const unsigned above = g_run.top >= level ? g_run.top - level : 0U;
   const unsigned between = above > 0U ? above - 1U : 0U;
-  CHECK(g_loops[LOOP_scale] <= level && g_loops[LOOP_up] + g_loops[LOOP_listed] <= between);
+  const unsigned empty = above * RT_RADIX_LOG2;
+  const unsigned near = above > 0U ? RT_RADIX_LOG2 - 1U : 0U;
+  CHECK(g_loops[LOOP_scale] <= level && g_loops[LOOP_near] <= (above > 0U ? 1U : 0U) && g_loops[LOOP_exact] <= 1U);
+  CHECK(g_loops[LOOP_empty] + g_loops[LOOP_listed] + (g_loops[LOOP_near] * (empty - near)) +
+            (g_loops[LOOP_exact] * near) <=
+        empty);
   CHECK(g_loops[LOOP_cut] + g_loops[LOOP_listed] <= between && g_loops[LOOP_rise] <= g_run.top);
   CHECK(g_loops[LOOP_filled] + g_loops[LOOP_relisted] <= above && g_loops[LOOP_relisted] <= 1U);
-  CHECK(g_loops[LOOP_blame] <= g_run.top && g_loops[LOOP_down] <= g_run.top);
+  CHECK(g_loops[LOOP_blame] + g_loops[LOOP_rise] <= g_run.top && g_loops[LOOP_down] <= g_run.top * RT_RADIX_LOG2);
 }
 
 // The lowest aligned run of 2^order free units, where Knuth's system, all buddies joined, has room.

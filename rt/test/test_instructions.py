@@ -87,7 +87,7 @@ def test_no_path_is_longer_than_the_table_says(machine: tuple, levels: int, kind
 
     def limits(target: int) -> longest_path.Limits:
         if "lists" in kind:
-            return longest_path.bounds_of_lists(levels, target)
+            return longest_path.bounds_of_lists(levels, log2, target)
         return longest_path.bounds(levels, log2, target, has_sums="sums" in kind)
 
     counted = [max(program.longest(call, limits(target), left_out) for target in range(levels)) for call in CALLS]

@@ -26,7 +26,7 @@ class Limits(NamedTuple):
 
 
 OF_TREE = ("descend", "climb", "own", "lower_levels", "lower", "whole", "raise_levels", "raise", "joined")
-OF_LISTS = ("scale", "up", "listed", "cut", "rise", "filled", "relisted")
+OF_LISTS = ("scale", "empty", "near", "exact", "listed", "cut", "rise", "filled", "relisted")
 
 
 def bounds(levels: int, radix_log2: int, target: int, *, has_sums: bool = False) -> Limits:
@@ -53,24 +53,30 @@ def bounds(levels: int, radix_log2: int, target: int, *, has_sums: bool = False)
     })
 
 
-def bounds_of_lists(levels: int, target: int) -> Limits:
+def bounds_of_lists(levels: int, radix_log2: int, target: int) -> Limits:
     """As bounds, with COFFER_RT_LISTS."""
     top = levels - 1
     above = top - target
     between = max(above - 1, 0)
+    empty = above * radix_log2
+    near = min(radix_log2 - 1, empty)  # heads between the first and the last of a level
     return Limits({
         **dict.fromkeys(OF_TREE, 0),
         "regions": 1,
-        "blame": top,
+        "blame": above,
         "scale": target,
-        "up": between,
+        "empty": empty,
+        "near": min(above, 1),
+        "exact": 1,
         "listed": min(between, 1),
         "cut": between,
         "rise": target,
         "filled": above,
         "relisted": 1,
     }, {
-        "listed": (("up", 1), ("cut", 1)),
+        "near": (("empty", empty - near),),
+        "exact": (("empty", near),),
+        "listed": (("empty", 1), ("cut", 1)),
         "relisted": (("filled", 1),),
     })
 
@@ -98,7 +104,7 @@ _CONDITIONAL = re.compile(r"^(j(?!mp|alr?\b|r?\b)\w+|b(eq|ne|lt|ge|gt|le)\w*)$")
 class Program:
     """The functions of an ELF file."""
 
-    def __init__(self, objdump: str, elf: str) -> None:
+    def __init__(self, objdump: str, elf: str, *, needs_marks: bool = True) -> None:
         text = subprocess.run([objdump, "-d", "--no-show-raw-insn", elf], check=True, capture_output=True,
                               text=True).stdout
         self.code: dict[str, list[Instruction]] = {}
@@ -115,7 +121,7 @@ class Program:
                 while name in {"notrack", "bnd", "repz", "rep"}:
                     name, _, operands = operands.partition(" ")
                 current.append(Instruction(int(match.group(1), 16), name, operands.strip()))
-        if not self.marks:
+        if not self.marks and needs_marks:
             sys.exit("longest_path: there are no marks; compile with COFFER_RT_MARKS=2")
         self.home = {item.address: name for name, code in self.code.items() for item in code}
         self.blocks: dict[str, dict[int, Block]] = {}
@@ -270,7 +276,7 @@ def main() -> int:
     for function in arguments.function:
         counts = []
         for target in range(arguments.levels):
-            limits = (bounds_of_lists(arguments.levels, target) if arguments.lists else
+            limits = (bounds_of_lists(arguments.levels, arguments.radix_log2, target) if arguments.lists else
                       bounds(arguments.levels, arguments.radix_log2, target, has_sums=arguments.sums))
             counts.append(program.longest(function, limits, frozenset(arguments.without)))
             for name, address, cost in program.path() if arguments.path else []:

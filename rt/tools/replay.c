@@ -8,7 +8,13 @@
 #include "coffer/coffer_rt.h"
 
 #define FREE 0x80000000U
+#ifdef RT_PEER  // another allocator under these names (peers.py), whose free says nothing
+#define POLICIES 1U
+#define IS_FREED(error) ((void)(error), true)
+#else
 #define POLICIES 5U
+#define IS_FREED(error) ((error) == COFFER_RT_OK)
+#endif
 #define MOST_CALLS 100000U
 #define MOST_REGION ((size_t)64U * 1024U * 1024U)
 #define MOST_COUNTED 65536U
@@ -136,7 +142,7 @@ static void count(enum coffer_rt_policy policy) {
       ++requests;
     } else {
       add(&g_counts[1], free_counted(heap, g_blocks[g_calls[i] - FREE], &error) - free_cost);
-      CHECK(error == COFFER_RT_OK);
+      CHECK(IS_FREED(error));
     }
   }
   CHECK(coffer_rt_check(heap) == COFFER_RT_OK);
@@ -166,7 +172,7 @@ static bool is_enough(enum coffer_rt_policy policy, size_t bytes) {
       is_served = g_blocks[requests] != NULL;
       ++requests;
     } else {
-      CHECK(coffer_rt_free(heap, g_blocks[g_calls[i] - FREE]) == COFFER_RT_OK);
+      CHECK(IS_FREED(coffer_rt_free(heap, g_blocks[g_calls[i] - FREE])));
     }
   }
   CHECK(!is_served || coffer_rt_check(heap) == COFFER_RT_OK);

@@ -89,6 +89,10 @@ def numbers(command: list, **more: int) -> list[list[int]]:
 def counted(calls: Path, region: int, folder: Path) -> dict[int, tuple[Counts, Counts]]:
     program = folder / "counting.elf"
     build([*RISCV, f"-DRT_REGION={region}U", RT / "test/bare.c"], calls, program)
+    return run_counting(program)
+
+
+def run_counting(program: Path) -> dict[int, tuple[Counts, Counts]]:
     # icount: one instruction is one tick, so the processor's count of instructions is exact.
     rows = numbers(["qemu-system-riscv32", "-machine", "virt", "-m", str(MACHINE_BYTES >> 20), "-bios", "none",
                     "-nographic", "-icount", "shift=0", "-kernel", program])
