@@ -34,7 +34,7 @@ MATCH = {
 # What is not run (patterns of regrtest). Of a thread in a sub-interpreter Python 3.11 reads memory that is freed: after
 # the thread has given the interpreter's lock up it looks once more into the interpreter (drop_gil), which the first
 # thread, waiting for that lock, may end and free meanwhile. It is a block of 110 KB, which some allocators unmap, and
-# then the process dies: over glibc, too, with GLIBC_TUNABLES=glibc.malloc.mmap_threshold=65536, each time if a preloaded
+# then the process dies: over glibc too with GLIBC_TUNABLES=glibc.malloc.mmap_threshold=65536, each time if a preloaded
 # pthread_mutex_unlock sleeps 20 ms in all threads but the first.
 IGNORE = {"threads": ["*SubinterpThreadingTests.test_threads_join*"]}
 
