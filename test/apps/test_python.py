@@ -31,6 +31,12 @@ MATCH = {
     "threads": ["*test_thread.*", "*test_threading*", "*SimpleQueue*", "*ThreadPoolShutdown*", "*Pool*saturation*"],
     "forks": ["*test_fork1.*", "*POSIXProcess*", "*communicate*", "*xxsubinterpreters.*", "*test_interpreters.*"],
 }
+# What is not run (patterns of regrtest). Of a thread in a sub-interpreter Python 3.11 reads memory that is freed: after
+# the thread has given the interpreter's lock up it looks once more into the interpreter (drop_gil), which the first
+# thread, waiting for that lock, may end and free meanwhile. It is a block of 110 KB, which some allocators unmap, and
+# then the process dies: over glibc, too, with GLIBC_TUNABLES=glibc.malloc.mmap_threshold=65536, each time if a preloaded
+# pthread_mutex_unlock sleeps 20 ms in all threads but the first.
+IGNORE = {"threads": ["*SubinterpThreadingTests.test_threads_join*"]}
 
 
 def python() -> str:
@@ -49,6 +55,8 @@ def results(
     options: list[str | Path] = ["--junit-xml", report]
     for pattern in only or MATCH.get(group, []):
         options += ["--match", pattern]
+    for pattern in IGNORE.get(group, []):
+        options += ["--ignore", pattern]
     command = [python(), "-m", "test", *options, *GROUPS[group]]
     # Tests that fail under glibc too say nothing here: the exit status is left to the comparison of single tests.
     outcome = harness.run(allocator, command, home=home, env={"PYTHONMALLOC": "malloc"}, status=None)
