@@ -32,9 +32,9 @@ MATCH = {
     "forks": ["*test_fork1.*", "*POSIXProcess*", "*communicate*", "*xxsubinterpreters.*", "*test_interpreters.*"],
 }
 # What is not run (patterns of regrtest). Of a thread in a sub-interpreter Python 3.11 reads memory that is freed: after
-# the thread has given the interpreter's lock up it looks once more into the interpreter (drop_gil), which the first
-# thread, waiting for that lock, may end and free meanwhile. It is a block of 110 KB, which some allocators unmap, and
-# then the process dies: over glibc too with GLIBC_TUNABLES=glibc.malloc.mmap_threshold=65536, each time if a preloaded
+# the thread has given the interpreter's lock up it looks into the interpreter once more (drop_gil), which the first
+# thread, waiting for that lock, may end and free meanwhile. It is a block of 110 KB, which some allocators unmap. Then
+# the process dies, over glibc with GLIBC_TUNABLES=glibc.malloc.mmap_threshold=65536, too: each time if a preloaded
 # pthread_mutex_unlock sleeps 20 ms in all threads but the first.
 IGNORE = {"threads": ["*SubinterpThreadingTests.test_threads_join*"]}
 

@@ -71,6 +71,9 @@ class Atomic {
   T fetch_add(T amount, std::memory_order order, Place at = Place::current()) {
     return cell().fetch_add(amount, as_asked(order, Role::both, at), info_of(at));
   }
+  T fetch_or(T bits, std::memory_order order, Place at = Place::current()) {
+    return cell().fetch_or(bits, as_asked(order, Role::both, at), info_of(at));
+  }
   T fetch_sub(T amount, std::memory_order order, Place at = Place::current()) {
     return fetch_add(static_cast<T>(0 - amount), order, at);
   }
