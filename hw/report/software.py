@@ -21,6 +21,8 @@ NANOSECONDS = 2.5
 # For Knuth's policy, the heap's own state: its blocks are the 32 MB that HBS has.
 STATE = 4096
 KNUTH, TREE, LISTS = 1, 0, 4
+# More than so many, rt/tools/replay.c has no room for.
+MOST_CALLS = 100_000
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ def calls_of(trace: Path, free: int) -> list[int]:
                 requests += 1
             elif words[0] == "f":
                 calls.append(free + block_of[words[1]])
+            if len(calls) == MOST_CALLS:
+                break
     return calls
 
 
