@@ -78,7 +78,7 @@ def run(unit: str, bus: str, program: list[str], **options) -> tuple[subprocess.
                 raise SimulateError(f"{program[0]}: not done after {SECONDS} seconds") from None
             # It ends with its requests, unless the program has never opened them.
             try:
-                said, _ = bench.communicate(timeout=20)
+                said, _ = bench.communicate(timeout=60)
             except subprocess.TimeoutExpired:
                 raise SimulateError(f"{program[0]} has not used the simulation, or left it open") from None
         finally:
