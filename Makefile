@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 QUICK ?=
 SCALE ?=
 BENCH_OPTIONS ?=
-# Of `make hw-report`: --calls 2000 (hw/report/report.py --help).
+# Of `make hw-report`: --calls 20000 --accesses 2000 (hw/report/report.py --help).
 REPORT_OPTIONS ?=
 
 build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
@@ -54,7 +54,7 @@ test-hw:  ## the hardware's tests: unit benches, traces, seeded faults
 
 hw-report:  ## the thesis's tables and plots from traces of real programs, in build/hw/report
 	@tools/setup.sh build tools hw
-	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_hw_answers coffer_hw_marks coffer_hw_accesses coffer_command
+	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_hw_answers coffer_hw_marks coffer_hw_accesses coffer_python
 	@COFFER_HW_BUILD=$(build_dir)/hw $(build_dir)/venv/bin/python -B hw/report/report.py --jobs $(JOBS) $(REPORT_OPTIONS)
 
 test-tools:  ## the tests of the coffer command and its programs alone; part of `make test`

@@ -36,17 +36,12 @@ def main() -> int:
     # Values before reset are not yet numbers; that is no news.
     unit.set_sim_option("ghdl.sim_flags", ["--ieee-asserts=disable"])
     bench = library.test_bench("tb_hbs")
-    for optimised in (False, True):
+    for name in ("hbs", "hbs_reference"):
         for free_bit in ("0", "1"):
-            bench.add_config(f"{'optimised' if optimised else 'reference'},free={free_bit}",
-                             generics={"optimised_g": optimised, "free_bit_g": f"'{free_bit}'"})
+            bench.add_config(f"{name},free={free_bit}", generics={"unit_g": name, "free_bit_g": f"'{free_bit}'"})
     bench = library.test_bench("tb_ohebs")
-    # Each configuration sets all generics: one that is left out keeps what the configuration before it has set.
-    for name, recombine, fast_return, shared in (
-            ("estranged", False, True, False), ("joining", True, True, False),
-            ("without Fast Return", False, False, False), ("shared", False, True, True),
-            ("shared,joining", True, True, True)):
-        bench.add_config(name, generics={"recombine_g": recombine, "fast_return_g": fast_return, "shared_g": shared})
+    for name in ("ohebs", "ohebs_joining", "ohebs_waiting", "ohebs_shared", "ohebs_shared_joining"):
+        bench.add_config(name, generics={"unit_g": name})
     for depth in (2, 3, 8):
         library.test_bench("tb_free_buffer").add_config(f"depth={depth}", generics={"depth_g": depth})
     bench = library.test_bench("tb_bus")

@@ -40,9 +40,9 @@ packages_clang=(clang-19 libclang-rt-19-dev)
 packages_run=(python3)
 packages_models=(spin gcc libc6-dev python3)
 # The simulator of hw/, whose back end that compiles in memory has short benches running soonest; yosys for its abc;
-# Verilator for long traces; the processors that the driver is compiled for.
+# Verilator for long traces; the processors that the driver is compiled for, and that software is counted on.
 packages_hw=(
-  ghdl-mcode ghdl yosys gcc-riscv64-unknown-elf make g++ verilator gcc libc6-dev python3 python3-pytest
+  ghdl-mcode ghdl yosys gcc-riscv64-unknown-elf qemu-system-misc make g++ verilator gcc libc6-dev python3 python3-pytest
   python3-venv valgrind lua5.4
 )
 

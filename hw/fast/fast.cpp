@@ -1,369 +1,408 @@
-// fast TRACE LOG EXACT GAP PLAIN PATIENCE: a trace through a unit that Verilator has compiled (fast.py), with the log
-// of tb/tb_trace.vhd, line by line. EXACT 1: addresses must be the trace's; PLAIN: cycles of a transfer, 0: SDRAM; LOG
-// -: none. Blocks that overlap, wrong answers and calls without end stop it with one line, as in the bench.
-//
-// What the bench's process reads behind a rising edge is what was there before it; so here outputs are looked at before
-// the clock rises, and inputs change after it has.
+// fast TRACE NAME=VALUE...: a trace through a unit that Verilator has compiled (fast.py), as tb/tb_trace.vhd replays it
+// in ghdl: the same checks, the same messages, the same log, the same sums. Names are those of its generics: log,
+// exact, strands, gap, gaps, plain, patience, set_low, set_high, heap_log2, passes (loads and stores go through).
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <memory>
-#include <sstream>
-#include <string>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
-#include "Vfast_top.h"
-#include "verilated.h"
+#include "machine.hpp"
+#include "reader.hpp"
 
+namespace fast {
 namespace {
 
-constexpr std::uint32_t kNothing = 0xFFFFFFFF;
-constexpr std::uint32_t kHeader = 4;
-constexpr std::uint32_t kUnit = 16;
-constexpr unsigned kInit = 1, kAlloc = 2, kFree = 3;
-constexpr unsigned kOk = 0, kFull = 1;
-constexpr unsigned kActivate = 3, kRead = 5, kWrite = 4;
+constexpr std::uint32_t kNothing = 0xFFFFFFFF, kHeader = 4, kUnit = 16, kMemory = 1U << 26U;
+constexpr unsigned kNanoseconds = 5;  // a logic cycle
 
-[[noreturn]] void fail(const std::string& message) {
-  std::fprintf(stderr, "%s\n", message.c_str());
-  std::exit(1);
+struct Options {
+  std::string log;
+  bool exact = true, strands = false, gaps = true, passes = false;
+  long gap = -1, plain = 0, patience = 100000, set_low = -1, set_high = -1, heap_log2 = 25;
+};
+
+struct Sum {
+  std::uint64_t least = ~std::uint64_t{0}, most = 0, sum = 0;
+  void add(std::uint64_t value) {
+    least = std::min(least, value);
+    most = std::max(most, value);
+    sum += value;
+  }
+};
+
+struct Sums {
+  std::uint64_t count = 0;
+  Sum find, block, total, answer;
+};
+
+std::string hex(std::uint32_t value) {
+  char text[9];
+  std::snprintf(text, sizeof(text), "%08" PRIX32, value);
+  return text;
 }
 
-struct Times {
-  std::uint64_t find, block, total, answer, stall;
-};
-
-// The outputs, as they were before the last edge.
-struct Seen {
-  bool ready, done;
-  unsigned status, phase, how, late;
-  std::uint32_t result;
-};
-
-class Machine {
- public:
-  Machine(unsigned plain, std::uint64_t patience) : plain_(plain), patience_(patience) {
-    unit_->rst_i = 1;
-    pause(4);
-    unit_->rst_i = 0;
-    pause(1);
-  }
-  ~Machine() { unit_->final(); }
-  Machine(const Machine&) = delete;
-  Machine& operator=(const Machine&) = delete;
-
-  void pause(std::uint64_t cycles) {
-    for (std::uint64_t i = 0; i < cycles; ++i) {
-      edge();
-    }
-  }
-
-  Times call(unsigned op, std::uint32_t argument, bool waits_for_rest) {
-    Times times{};
-    while (!seen_.ready) {
-      edge();
-      guard(++times.stall);
-    }
-    unit_->op_i = op;
-    unit_->data_i = argument;
-    edge();
-    unit_->op_i = 0;
-    for (bool answered = false; !answered || (waits_for_rest && !seen_.ready);) {
-      edge();
-      guard(++times.total);
-      times.find += seen_.phase == 1 ? 1 : 0;
-      times.block += seen_.phase == 2 ? 1 : 0;
-      if (seen_.done) {
-        answered = true;
-        result = seen_.result;
-        status = seen_.status;
-        how = seen_.how;
-        times.answer = times.stall + times.total;
-      }
-    }
-    // What the bench logs is the way of the last allocation at the end of the call.
-    how = how_now_;
-    return times;
-  }
-
-  std::uint32_t word(std::uint32_t address) { return cell(address); }
-  std::uint64_t cycles() const { return cycles_; }
-
-  std::uint32_t result = 0;
-  unsigned status = 0;
-  unsigned how = 0;
-
- private:
-  void guard(std::uint64_t cycles) const {
-    if (cycles > patience_) {
-      fail("watchdog: no end of the call after " + std::to_string(patience_) + " cycles");
-    }
-  }
-
-  // 64 MB, as the bench's memory has.
-  std::uint32_t& cell(std::uint32_t address) { return memory_[address / 4 % memory_.size()]; }
-
-  void edge() {
-    unit_->clk_i = 0;
-    unit_->eval();
-    how_now_ = unit_->how_o;
-    seen_ = {unit_->ready_o != 0, unit_->done_o != 0, unit_->status_o, unit_->phase_o,
-             unit_->how_o,        unit_->late_o,      unit_->result_o};
-    if (unit_->rst_i == 0 && seen_.late != 0) {
-      fail("a posted free has gone wrong: status " + std::to_string(seen_.late));
-    }
-    bool ack = false;
-    std::uint32_t data = unit_->rdata_i;
-    if (plain_ != 0) {
-      ack = serve_plain(data);
-    } else {
-      serve_chips(data);
-    }
-    unit_->clk_i = 1;
-    unit_->eval();
-    unit_->ack_i = ack ? 1 : 0;
-    unit_->rdata_i = data;
-    ++cycles_;
-  }
-
-  // tb/plain_memory.vhd
-  bool serve_plain(std::uint32_t& data) {
-    if (unit_->req_o != 0 && unit_->ack_i == 0 && left_ == 0) {
-      left_ = plain_;
-    }
-    if (left_ == 0 || --left_ != 0) {
-      return false;
-    }
-    if (unit_->we_o != 0) {
-      cell(unit_->addr_o) = unit_->wdata_o;
-    } else {
-      data = cell(unit_->addr_o);
-    }
-    return true;
-  }
-
-  // Four chips: what the controller reads is there when it looks. Their timing is the bench's to check.
-  void serve_chips(std::uint32_t& data) {
-    if (unit_->tick_o == 0 || unit_->rst_i != 0) {
-      return;
-    }
-    for (unsigned chip = 0; chip < 4; ++chip) {
-      if ((unit_->cs_n_o >> chip & 1U) != 0) {
-        continue;
-      }
-      std::uint32_t& row = rows_[chip][unit_->bank_o];
-      const std::uint32_t address = chip << 24U | row << 12U | unit_->bank_o << 10U | (unit_->a_o & 0xFFU) << 2U;
-      if (unit_->command_o == kActivate) {
-        row = unit_->a_o;
-      } else if (unit_->command_o == kRead) {
-        data = cell(address);
-      } else if (unit_->command_o == kWrite) {
-        cell(address) = unit_->dq_o;
-      }
-    }
-  }
-
-  unsigned plain_;
-  std::uint64_t patience_;
-  std::unique_ptr<Vfast_top> unit_ = std::make_unique<Vfast_top>();
-  std::vector<std::uint32_t> memory_ = std::vector<std::uint32_t>(std::size_t{1} << 24U, 0x5A5A5A5A);
-  std::uint32_t rows_[4][4] = {};
-  unsigned left_ = 0;
-  unsigned how_now_ = 0;
-  Seen seen_{};
-  std::uint64_t cycles_ = 0;
-};
+std::string bits(unsigned status) {
+  return std::string() + "01"[status >> 2U & 1U] + "01"[status >> 1U & 1U] + "01"[status & 1U];
+}
 
 class Replay {
  public:
-  Replay(Machine& machine, std::FILE* log, bool exact, long gap)
-      : machine_(machine), log_(log), exact_(exact), given_gap_(gap) {}
-
-  void line(const std::string& text) {
-    std::istringstream fields(text);
-    std::string kind, rest;
-    fields >> kind;
-    if (kind == "heap") {
-      fields >> heap_;
-      parsed(fields, text);
-      machine_.call(kInit, heap_, waits());
-      expect(machine_.status == kOk, "the unit takes no heap of " + std::to_string(heap_) + " bytes");
-      sizes_.assign(heap_ / kUnit, 0);
-      taken_.assign(heap_ / kUnit, false);
-    } else if (kind == "policy" || kind == "min") {
-      fields >> rest;
-      parsed(fields, text);
-    } else if (heap_ == 0) {
-      fail("the heap's size must come first");
-    } else if (kind == "a") {
-      std::uint32_t bytes = 0;
-      fields >> std::dec >> bytes >> std::hex >> address_;
-      parsed(fields, text);
-      take_gap();
-      allocate(bytes);
-    } else if (kind == "f") {
-      fields >> std::hex >> address_;
-      parsed(fields, text);
-      take_gap();
-      give_back();
-    } else if (kind == "g") {
-      fields >> gap_;
-      parsed(fields, text);
-    } else if (kind == "x") {
-      fields >> std::hex >> address_ >> rest;
-      parsed(fields, text);
-      if (exact_) {
-        machine_.call(kFree, address_, waits());
-        expect(machine_.status == (rest == "bad" ? 2U : 3U), "a wrong free ended with another status");
-      }
-    } else if (kind == "h") {
-      std::uint32_t value = 0;
-      fields >> std::hex >> address_ >> value;
-      parsed(fields, text);
-      // The last write may still be on its way to the chips. The unit marks free blocks with 0, the trace with 1.
-      machine_.pause(headers_++ == 0 ? 100 : 0);
-      expect(!exact_ || machine_.word(address_) == (value ^ 1U), "a wrong header at the end");
-    } else {
-      fail("no record that is replayed here: " + kind);
+  Replay(Reader& reader, Machine& machine, const Options& options)
+      : reader_(reader), machine_(machine), options_(options) {
+    if (!options.log.empty()) {
+      log_ = std::fopen(options.log.c_str(), "w");
+      expect_written(log_ != nullptr);
     }
   }
 
-  std::uint64_t calls() const { return calls_; }
-
- private:
-  void parsed(const std::istringstream& fields, const std::string& text) const {
-    expect(!fields.fail(), "a field is missing or wrong: " + text);
+  void run() {
+    for (;;) {
+      item_ = reader_.next();
+      if (item_.kind == Kind::end) {
+        break;
+      }
+      expect(heap_ != 0 || item_.kind < Kind::alloc, "the heap's size must come first");
+      one();
+    }
+    expect(calls_ >= 2, "the trace has no call");
+    expect_written(log_ == nullptr || std::fclose(log_) == 0);
   }
 
-  bool waits() const { return given_gap_ < 0; }
+  void tell(double seconds) const {
+    tell("alloc find", allocs_.count, allocs_.find);
+    tell("alloc block", allocs_.count, allocs_.block);
+    tell("alloc total", allocs_.count, allocs_.total);
+    tell("alloc answer", allocs_.count, allocs_.answer);
+    tell("free total", frees_.count, frees_.total);
+    tell("free answer", frees_.count, frees_.answer);
+    tell("access answer", accesses_.count, accesses_.answer);
+    std::printf("replayed %" PRIu64 " calls: %" PRIu64 " allocations, %" PRIu64 " refused, %" PRIu64 " frees, %" PRIu64
+                " headers, %" PRIu64 " blocks live, %" PRIu64 " accesses, %" PRIu64 " transfers, %" PRIu64
+                " cycles, %.2f million a second\n",
+                calls_, allocs_.count, refused_, frees_.count, headers_, live_, accesses_.count, machine_.transfers(),
+                machine_.cycles(), static_cast<double>(machine_.cycles()) / seconds / 1e6);
+  }
 
-  void expect(bool is_right, const std::string& message) const {
+ private:
+  void expect(bool is_right, const char* message) const {
     if (!is_right) {
-      fail(message);
+      reader_.fail(message);
+    }
+  }
+
+  void expect_written(bool is_right) const {
+    if (!is_right) {
+      fast::fail(options_.log + ": cannot be written");
+    }
+  }
+
+  static void tell(const char* name, std::uint64_t count, const Sum& sum) {
+    if (count != 0) {
+      std::printf("%s: min %" PRIu64 ", mean %.1f, max %" PRIu64 " ns\n", name, sum.least * kNanoseconds,
+                  static_cast<double>(sum.sum * kNanoseconds) / static_cast<double>(count), sum.most * kNanoseconds);
+    }
+  }
+
+  void one() {
+    switch (item_.kind) {
+      case Kind::policy:
+        expect(item_.policy == "knuth" || !options_.exact, "this unit's policy is knuth");
+        break;
+      case Kind::heap:
+        init_heap();
+        break;
+      case Kind::min:
+        expect(item_.number == kUnit, "the smallest block has 16 bytes");
+        break;
+      case Kind::alloc:
+        take_gap();
+        allocate();
+        break;
+      case Kind::free:
+        take_gap();
+        give_back();
+        break;
+      case Kind::wrong_free:
+        if (options_.exact && call(kFree, item_.address) != item_.status) {
+          reader_.fail("a wrong free ended with status " + bits(machine_.status));
+        }
+        break;
+      case Kind::gap:
+        gap_ = options_.gaps ? item_.number : gap_;
+        break;
+      case Kind::load:
+      case Kind::store:
+        machine_.pause(gap_);
+        gap_ = 0;
+        access();
+        break;
+      default:
+        header();
     }
   }
 
   void take_gap() {
     machine_.pause(gap_);
-    gap_ = given_gap_ < 0 ? 0 : static_cast<std::uint64_t>(given_gap_);
+    gap_ = options_.gap < 0 ? 0 : static_cast<std::uint64_t>(options_.gap);
   }
 
-  static std::uint32_t block_size(std::uint64_t bytes) {
+  unsigned call(unsigned op, std::uint32_t argument, std::uint32_t stored = 0) {
+    times_ = machine_.call(op, argument, options_.gap < 0, stored);
+    ++calls_;
+    return machine_.status;
+  }
+
+  void init_heap() {
+    expect(heap_ == 0, "a second heap");
+    heap_ = item_.number;
+    for (long index = 4; options_.set_low >= 0 && index <= options_.heap_log2; ++index) {
+      const auto argument = static_cast<std::uint32_t>(options_.set_high * 65536 + options_.set_low * 256 + index);
+      if (call(kMarks, argument) != kOk) {
+        reader_.fail("the unit does not take these marks: " + std::to_string(options_.set_low) + ", " +
+                     std::to_string(options_.set_high));
+      }
+      --calls_;
+    }
+    if (call(kInit, heap_) != kOk) {
+      reader_.fail("the unit takes no heap of " + std::to_string(heap_) + " bytes");
+    }
+    sizes_.assign(heap_ / kUnit, 0);
+    taken_.assign(heap_ / kUnit, false);
+  }
+
+  static std::uint64_t block_size(std::uint64_t bytes) {
     std::uint64_t size = kUnit;
     while (size < bytes + kHeader) {
       size *= 2;
     }
-    return static_cast<std::uint32_t>(size);
+    return size;
   }
 
-  void note(char letter, std::uint32_t bytes, const Times& times) {
-    ++calls_;
-    if (log_ != nullptr) {
+  void note(Sums& sums, char letter) {
+    ++sums.count;
+    sums.find.add(times_.find);
+    sums.block.add(times_.block);
+    sums.total.add(times_.total);
+    sums.answer.add(times_.answer);
+    if (log_ != nullptr && letter != 'l') {
       const char how = letter == 'a' && machine_.status == kOk ? "-dpc"[machine_.how & 3U] : '-';
       std::fprintf(
           log_, "%c %" PRIu32 " %08" PRIX32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %c\n", letter,
-          bytes, machine_.result, times.find, times.block, times.total, times.answer, times.stall, how);
+          item_.number, machine_.result, times_.find, times_.block, times_.total, times_.answer, times_.stall, how);
     }
   }
 
   void mark(std::uint32_t offset, std::uint32_t bytes, bool live) {
     for (std::uint32_t i = offset / kUnit; i < (offset + bytes) / kUnit; ++i) {
-      expect(!live || !taken_[i], "handed out twice: byte " + std::to_string(i * kUnit));
+      if (live && taken_[i]) {
+        reader_.fail("handed out twice: byte " + std::to_string(i * kUnit) + " in the block of " +
+                     std::to_string(bytes) + " at " + std::to_string(offset));
+      }
       taken_[i] = live;
     }
     sizes_[offset / kUnit] = live ? bytes : 0;
+    live_ = live ? live_ + 1 : live_ - 1;
   }
 
-  void allocate(std::uint32_t bytes) {
-    const Times times = machine_.call(kAlloc, bytes, waits());
+  bool has_room(std::uint64_t bytes) const {
+    for (std::uint64_t at = 0; at + bytes <= heap_; at += bytes) {
+      std::uint64_t unit = at / kUnit;
+      while (unit < (at + bytes) / kUnit && !taken_[unit]) {
+        ++unit;
+      }
+      if (unit == (at + bytes) / kUnit) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // A block's address as the file has it: within the heap, behind a header.
+  void check_address() const {
+    if (item_.address < kHeader || item_.address >= heap_ || item_.address % kUnit != kHeader) {
+      reader_.fail("no block can be at " + hex(item_.address));
+    }
+  }
+
+  // Without exact: where a block of the file is.
+  std::uint32_t place() const {
+    const auto found = places_.find(item_.address);
+    return found == places_.end() ? kNothing : found->second;
+  }
+
+  void allocate() {
+    if (!options_.exact && item_.address != kNothing) {
+      check_address();
+      if (place() != kNothing) {
+        reader_.fail("the trace gives out what is live: " + hex(item_.address));
+      }
+    }
+    const unsigned status = call(kAlloc, item_.number);
     const std::uint32_t got = machine_.result;
-    if (machine_.status == kOk) {
-      const std::uint32_t size = block_size(bytes);
-      expect(got >= kHeader && got < heap_ && (got - kHeader) % size == 0, "the block lies wrong");
-      if (exact_ || address_ != kNothing) {
-        mark(got - kHeader, size, true);
+    const std::uint64_t size = block_size(item_.number);
+    const bool is_named = item_.address != kNothing;
+    if (status == kOk) {
+      if (got < kHeader || got >= heap_) {
+        reader_.fail("the block lies outside of the heap: " + hex(got));
+      }
+      if ((got - kHeader) % size != 0) {
+        reader_.fail("the block is not aligned to its size: " + hex(got));
+      }
+      if (options_.exact || is_named) {
+        mark(got - kHeader, static_cast<std::uint32_t>(size), true);
+      }
+    } else if (status == kFull) {
+      expect(got == kNothing, "a refusal with an address");
+      ++refused_;
+      if (!options_.strands && size <= heap_ && has_room(size)) {
+        reader_.fail("refused, though " + std::to_string(size) + " bytes are free at a multiple of that");
       }
     } else {
-      expect(machine_.status == kFull && got == kNothing, "an allocation ended with another status");
+      reader_.fail("an allocation ended with status " + bits(status));
     }
-    expect(!exact_ || got == address_, "the model answers otherwise than the unit");
-    if (!exact_ && address_ != kNothing) {
-      places_[address_] = machine_.status == kOk ? got : kNothing;
+    if (options_.exact && got != item_.address) {
+      reader_.fail("the model answers " + hex(item_.address) + ", the unit " + hex(got));
     }
-    note('a', bytes, times);
-    if (!exact_ && machine_.status == kOk && address_ == kNothing) {
-      machine_.call(kFree, got, waits());
+    if (!options_.exact && is_named) {
+      places_[item_.address] = got;
+    }
+    note(allocs_, 'a');
+    // The file does not know this block: it goes back at once.
+    if (!options_.exact && status == kOk && !is_named) {
+      call(kFree, got);
     }
   }
 
   void give_back() {
-    std::uint32_t address = address_;
-    if (!exact_) {
-      const auto found = places_.find(address);
-      if (found == places_.end() || found->second == kNothing) {
+    check_address();
+    std::uint32_t address = item_.address;
+    if (!options_.exact) {
+      address = place();
+      if (address == kNothing) {
         return;
       }
-      address = found->second;
-      found->second = kNothing;
+      places_[item_.address] = kNothing;
     }
-    expect(address >= kHeader && address < heap_, "no block can be there");
-    const std::uint32_t bytes = sizes_[(address - kHeader) / kUnit];
-    expect(bytes != 0, "the trace frees what is not live");
-    mark(address - kHeader, bytes, false);
-    const Times times = machine_.call(kFree, address, waits());
-    expect(machine_.status == kOk, "a free ended with another status");
-    note('f', bytes, times);
+    item_.number = sizes_[(address - kHeader) / kUnit];
+    if (item_.number == 0) {
+      reader_.fail("the trace frees what is not live: " + hex(item_.address));
+    }
+    mark(address - kHeader, item_.number, false);
+    if (call(kFree, address) != kOk) {
+      reader_.fail("a free ended with status " + bits(machine_.status));
+    }
+    note(frees_, 'f');
   }
 
+  // Loads of a line, or the store of a word.
+  void access() {
+    expect(options_.passes && !options_.exact, "loads and stores go through OHEBS only");
+    std::uint32_t address = item_.value;
+    if (address >= 1U << 27U || address % 4 != 0 || (item_.address == kNothing && address >= heap_)) {
+      reader_.fail("no word has this offset: " + hex(item_.value));
+    }
+    if (item_.address == kNothing) {
+      address += heap_;
+    } else {
+      check_address();
+      const std::uint32_t base = place();
+      // Refused here, though not by the model: nothing to access.
+      if (base == kNothing && refused_ != 0) {
+        return;
+      }
+      if (base == kNothing || address + kHeader >= sizes_[(base - kHeader) / kUnit]) {
+        reader_.fail("an access outside of live blocks: " + hex(item_.address) + " " + hex(item_.value));
+      }
+      address += base;
+    }
+    if (item_.kind == Kind::store) {
+      call(kStore, address, random());
+      --calls_;
+      note(accesses_, 'l');
+      return;
+    }
+    expect(item_.number != 0 && item_.number <= 64 && 64 % item_.number == 0, "a line has 1, 2, 4 ... 64 words");
+    address -= address % (item_.number * 4);
+    for (std::uint32_t i = 0; i < item_.number; ++i) {
+      call(kLoad, (address + i * 4) % kMemory);
+      --calls_;
+      note(accesses_, 'l');
+    }
+  }
+
+  std::uint32_t random() {
+    seed_ = seed_ * 1664525U + 1013904223U;
+    return seed_ >> 8U & (heap_ - 1);
+  }
+
+  void header() {
+    if (options_.exact) {
+      if (item_.address >= heap_ || item_.address % kUnit != 0) {
+        reader_.fail("no header can be at " + hex(item_.address));
+      }
+      // The last write may still be on its way to the chips. The unit marks free blocks with 0, the trace with 1.
+      machine_.pause(headers_++ == 0 ? 100 : 0);
+      const std::uint32_t expected = item_.value ^ 1U, got = machine_.word(item_.address);
+      if (got != expected) {
+        reader_.fail("the header is " + hex(got) + ", not " + hex(expected));
+      }
+    }
+  }
+
+  Reader& reader_;
   Machine& machine_;
-  std::FILE* log_;
-  bool exact_;
-  long given_gap_;
-  std::uint32_t heap_ = 0;
-  std::uint32_t address_ = 0;
-  std::uint64_t gap_ = 0;
-  std::uint64_t calls_ = 0;
-  std::uint64_t headers_ = 0;
-  std::vector<std::uint32_t> sizes_;
+  const Options& options_;
+  std::FILE* log_ = nullptr;
+  Record item_;
+  Times times_{};
+  std::uint32_t heap_ = 0, seed_ = 11;
+  std::uint64_t gap_ = 0, calls_ = 0, refused_ = 0, headers_ = 0, live_ = 0;
+  Sums allocs_, frees_, accesses_;
+  std::vector<std::uint32_t> sizes_;  // of live blocks, by unit
   std::vector<bool> taken_;
-  std::unordered_map<std::uint32_t, std::uint32_t> places_;
+  std::unordered_map<std::uint32_t, std::uint32_t> places_;  // without exact: where a block of the file is
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 7) {
-    fail("usage: fast TRACE LOG|- EXACT GAP PLAIN PATIENCE");
-  }
-  std::ifstream trace(argv[1]);
-  std::string text;
-  if (!std::getline(trace, text) || text != "# coffer-rt vectors 1") {
-    fail(std::string(argv[1]) + ": cannot be read, or is no trace");
-  }
-  std::FILE* log = std::strcmp(argv[2], "-") == 0 ? nullptr : std::fopen(argv[2], "w");
-  if (log == nullptr && std::strcmp(argv[2], "-") != 0) {
-    fail(std::string(argv[2]) + ": cannot be written");
-  }
-  Machine machine(static_cast<unsigned>(std::strtoul(argv[5], nullptr, 10)), std::strtoull(argv[6], nullptr, 10));
-  Replay replay(machine, log, std::strcmp(argv[3], "1") == 0, std::strtol(argv[4], nullptr, 10));
-  const auto begin = std::chrono::steady_clock::now();
-  while (std::getline(trace, text)) {
-    if (!text.empty() && text[0] != '#') {
-      replay.line(text);
+Options options_of(int argc, char** argv) {
+  Options options;
+  const std::map<std::string, long*> numbers = {{"gap", &options.gap},           {"plain", &options.plain},
+                                                {"patience", &options.patience}, {"set_low", &options.set_low},
+                                                {"set_high", &options.set_high}, {"heap_log2", &options.heap_log2}};
+  const std::map<std::string, bool*> flags = {
+      {"exact", &options.exact}, {"strands", &options.strands}, {"gaps", &options.gaps}, {"passes", &options.passes}};
+  for (int i = 2; i < argc; ++i) {
+    const std::string text = argv[i];
+    const std::string name = text.substr(0, text.find('=')),
+                      value = text.substr(std::min(name.size() + 1, text.size()));
+    if (name == "log") {
+      options.log = value;
+    } else if (const auto number = numbers.find(name); number != numbers.end()) {
+      *number->second = std::strtol(value.c_str(), nullptr, 10);
+    } else if (const auto flag = flags.find(name); flag != flags.end()) {
+      *flag->second = value == "true";
+    } else {
+      fail("no such option: " + text);
     }
   }
-  if (replay.calls() == 0) {
-    fail("the trace has no call");
+  return options;
+}
+
+}  // namespace
+}  // namespace fast
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    fast::fail("usage: fast TRACE NAME=VALUE...");
   }
-  if (log != nullptr && std::fclose(log) != 0) {
-    fail(std::string(argv[2]) + ": cannot be written");
-  }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::printf("replayed %" PRIu64 " calls in %" PRIu64 " cycles: %.2f million a second\n", replay.calls(),
-              machine.cycles(), static_cast<double>(machine.cycles()) / seconds / 1e6);
+  const fast::Options options = fast::options_of(argc, argv);
+  fast::Reader reader(argv[1]);
+  fast::Machine machine(static_cast<unsigned>(options.plain), static_cast<std::uint64_t>(options.patience));
+  fast::Replay replay(reader, machine, options);
+  const auto begin = std::chrono::steady_clock::now();
+  replay.run();
+  replay.tell(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   return 0;
 }

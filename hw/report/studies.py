@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runs import CYCLE, THESIS_LEAD, ReportError, Run, Runs, Setup, cut, make_trace, row
-from tables import Program, number, shares, table, triple, ways
+from runs import CYCLE, THESIS_LEAD, ReportError, Run, Runs, Setup, cut, make_trace
+from tables import Program, number, shares, table, thesis_setup, triple, ways
 
 from replay import buffer_generics  # isort: skip
 
 BURST = 14
+DEPTHS = (2, 4, 8, 16, 32)
 # One transfer with the memory that the tables use, and what a refresh or the arbiter can add to it.
 TRANSFER = 205
 REST = 500  # cycles in which everything comes to rest
@@ -61,10 +62,10 @@ def tolerated(run: Run) -> int:
 
 def k_tolerance(runs: Runs, folder: Path) -> tuple[str, dict[str, int]]:
     """For each direction and mark; and the least of both marks, which is what can be relied on."""
-    buffers = {"8 places, marks 2 and 6 (thesis)": {}, "8 places, marks 4 and 4": {"marks": (4, 4)},
+    choices = {"8 places, marks 2 and 6 (thesis)": {}, "8 places, marks 4 and 4": {"marks": (4, 4)},
                "16 places, marks 4 and 12": {"depth": 16}, "4 places, marks 1 and 3": {"depth": 4}}
     rows, least = [], {}
-    for name, options in buffers.items():
+    for name, options in choices.items():
         found = {}
         for direction in ("allocations", "frees"):
             for level in ("low", "high"):
@@ -72,7 +73,7 @@ def k_tolerance(runs: Runs, folder: Path) -> tuple[str, dict[str, int]]:
                 calls = trace.with_suffix(".calls")
                 calls.write_text(burst(direction, level), encoding="ascii")
                 make_trace(calls, trace)
-                setup = Setup("ohebs", True, THESIS_LEAD, tuple(buffer_generics(**options).items()))
+                setup = Setup("ohebs", True, THESIS_LEAD, buffers(**options))
                 found[direction, level] = tolerated(runs.one(trace, setup))
         rows.append([name, *(at_least(found[key]) for key in found)])
         if not options:
@@ -85,25 +86,29 @@ def at_least(count: int) -> str:
     return f"{count} or more" if count == BURST else str(count)
 
 
+def buffers(**options: int | tuple[int, int]) -> tuple[tuple[str, int], ...]:
+    """For a Setup; nothing where nothing is to be other than usual."""
+    return tuple(buffer_generics(**options).items()) if options else ()
+
+
 def buffers_table(runs: Runs, programs: Sequence[Program]) -> tuple[str, list[tuple[int, float, float]]]:
     """Depths and marks. Also, for the plot: depth, mean allocation, mean free over the programs."""
-    choices: list[tuple[str, dict]] = [(f"{depth} places, marks at a quarter and three", {"depth": depth})
-                                       for depth in (2, 4, 8, 16, 32)]
-    choices += [(f"8 places, marks {low} and {high}", {"marks": (low, high)})
+    choices: list[tuple[str, dict]] = [(f"{depth} places, marks at a quarter and three",
+                                        {"depth": depth} if depth != 8 else {}) for depth in DEPTHS]
+    choices += [(f"8 places, marks {low} and {high} set by register", {"set_marks": (low, high)})
                 for low, high in ((1, 7), (0, 8), (2, 2), (4, 4), (6, 6))]
-    choices += [("8 places, marks 4 and 4 set by register", {"set_marks": (4, 4)}),
-                ("32 places up to 128 bytes, 2 beyond", {"small_depth": 32, "small_to": 7, "depth": 2})]
+    choices.append(("32 places up to 128 bytes, 2 beyond", {"small_depth": 32, "small_to": 7, "depth": 2}))
     rows, points = [], []
-    setups = [Setup("ohebs_waiting", buffers=tuple(buffer_generics(**options).items())) for _, options in choices]
+    setups = [Setup("ohebs_waiting", buffers=buffers(**options)) for _, options in choices]
     found = runs.get([(one.trace, setup) for setup in setups for one in programs])
     for (name, options), here in zip(choices, split(found, len(programs)), strict=True):
-        allocations = [row(call.total for call in run.of("a")) for run in here]
-        frees = [row(call.total for call in run.of("f")) for run in here]
+        allocations = [run.row("a", "total") for run in here]
+        frees = [run.row("f", "total") for run in here]
         cells = [f"{number(a.mean)} / {number(a.most)}; {number(f.mean)} / {number(f.most)}"
                  for a, f in zip(allocations, frees, strict=True)]
         rows.append([name, *cells, number(sum(run.transfers for run in here) / sum(len(run.calls) for run in here))])
         if set(options) == {"depth"} or not options:
-            points.append((options["depth"], sum(a.mean for a in allocations) / len(here),
+            points.append((options.get("depth", 8), sum(a.mean for a in allocations) / len(here),
                            sum(f.mean for f in frees) / len(here)))
     head = ["mean / max of allocations; of frees, ns", *(one.name for one in programs), "transfers a call"]
     return table(head, rows), points
@@ -113,6 +118,36 @@ def split(found: Sequence[Run], width: int) -> list[Sequence[Run]]:
     return [found[i:i + width] for i in range(0, len(found), width)]
 
 
+def doubling(count: int = 200, sizes: Sequence[int] = (12, 28, 60, 124)) -> str:
+    """A program whose blocks double in size: of each size it has so many, frees them in order, and goes on."""
+    lines, name = [], 0
+    for size in sizes:
+        first = name + 1
+        for _ in range(count):
+            name += 1
+            lines.append(f"a {name} {size}")
+        lines += [f"f {number_of}" for number_of in range(first, name + 1)]
+    return "\n".join(lines) + "\n"
+
+
+def pairs_table(runs: Runs, programs: Sequence[Program], folder: Path) -> str:
+    """A pair serves an allocation only if its own index has nothing, and buddies of the index below have met on their
+    way to the lists: how often is the one so, and how often then the other."""
+    calls = folder / "doubling.calls"
+    calls.write_text(doubling(), encoding="ascii")
+    make_trace(calls, calls.with_suffix(".txt"))
+    rows = []
+    for name, trace in [*((one.name, one.trace) for one in programs), ("sizes that double", calls.with_suffix(".txt"))]:
+        cells = []
+        for setup in (thesis_setup("ohebs"), Setup("ohebs_waiting", buffers=buffers(depth=2))):
+            direct, pair, cut_up = ways(runs.one(trace, setup))
+            cells += [f"{100 * (pair + cut_up) / (direct + pair + cut_up):.1f}",
+                      f"{100 * pair / (pair + cut_up):.2f}" if pair + cut_up else "none"]
+        rows.append([name, *cells])
+    return table(["of allocations, %", "own index had nothing", "of these, a pair below", "own index, 2 places",
+                  "a pair below, 2 places"], rows)
+
+
 def versions_table(runs: Runs, programs: Sequence[Program]) -> str:
     """Sections 7.2 and 7.3, with the recorded gaps: what the processor waits for."""
     units = {"ohebs": "OHEBS", "ohebs_posted": "frees posted (7.2)", "ohebs_joining": "recombining (7.3)"}
@@ -120,8 +155,8 @@ def versions_table(runs: Runs, programs: Sequence[Program]) -> str:
     for one in programs:
         for unit, name in units.items():
             run = runs.one(one.trace, Setup(unit, True))
-            rows.append([one.name, name, triple(row(call.answer for call in run.of("a"))),
-                         triple(row(call.answer for call in run.of("f"))),
+            rows.append([one.name, name, triple(run.row("a", "answer")),
+                         triple(run.row("f", "answer")),
                          number(run.transfers / len(run.calls))])
     return table(["program", "unit", "allocation, answer, ns", "free, answer, ns", "transfers a call"], rows)
 
@@ -165,8 +200,8 @@ def traffic_table(found: Sequence[Traffic]) -> str:
         access = one.run.times.get("access answer")
         rows.append([one.program, one.cache, f"{one.misses:.2f}",
                      triple(access) if access else "none",
-                     triple(row(call.answer for call in allocations)),
+                     triple(one.run.row("a", "answer")),
                      f"{100 * at_once / len(allocations):.1f}",
-                     triple(row(call.answer for call in one.run.of("f"))), " / ".join(shares(ways(one.run)))])
+                     triple(one.run.row("f", "answer")), " / ".join(shares(ways(one.run)))])
     return table(["program", "cache", "misses, %", "a word, ns", "allocation, answer, ns", "from a buffer, %",
                   "free, answer, ns", "direct / pair / cut"], rows)

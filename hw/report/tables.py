@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import thesis
-from runs import Arrivals, Call, ReportError, Row, Run, Runs, Setup, row
+from runs import Arrivals, Call, ReportError, Row, Run, Runs, Setup
 
 UNITS = {"hbs_reference": "HBS, reference", "hbs": "HBS, optimised", "ohebs": "OHEBS"}
 COLLECTORS = {"msa": "mark-sweep (Lua)", "rcgc": "reference counting (CPython)"}
@@ -64,7 +65,7 @@ class Tables:
 
     def times(self, unit: str, collector: str, kind: str, what: str) -> list[Row]:
         found = self.runs.get([(one.trace, thesis_setup(unit)) for one in self.of(collector)])
-        return [row(getattr(call, what) for call in run.of(kind)) for run in found]
+        return [run.row(kind, what) for run in found]
 
     def programs_table(self) -> str:
         rows = []
@@ -112,7 +113,7 @@ class Tables:
         """A.10."""
         rows = []
         for one in self.programs:
-            most = {unit: row(call.block for call in self.runs.one(one.trace, thesis_setup(unit)).of("a")).most
+            most = {unit: self.runs.one(one.trace, thesis_setup(unit)).row("a", "block").most
                     for unit in ("ohebs", "hbs")}
             rows.append([one.name, number(one.arrivals.least_between_allocations),
                          number(one.arrivals.least_between_calls), *(number(most[unit]) for unit in most)])
@@ -127,9 +128,9 @@ class Tables:
         for one in self.programs:
             setups = {"ohebs_fast": Setup("ohebs", True), "ohebs": Setup("ohebs_waiting", True),
                       "hbs_fast": Setup("hbs", True)}
-            found = {name: row(call.answer for call in self.runs.one(one.trace, setup).of("a"))
+            found = {name: self.runs.one(one.trace, setup).row("a", "answer")
                      for name, setup in setups.items()}
-            found["hbs"] = row(call.total for call in self.runs.one(one.trace, thesis_setup("hbs")).of("a"))
+            found["hbs"] = self.runs.one(one.trace, thesis_setup("hbs")).row("a", "total")
             result.append((one, found))
         return result
 
@@ -144,10 +145,10 @@ class Tables:
 
 
 def ways(run: Run) -> list[int]:
-    counts = [sum(call.how == how for call in run.of("a")) for how in "dpc"]
-    refused = sum(call.how == "-" for call in run.of("a"))
-    if sum(counts) + refused != len(run.of("a")) or sum(counts) == 0:
-        raise ReportError(f"direct, pair and cut are {counts}, refused {refused}: not all allocations")
+    found = Counter(call.how for call in run.calls if call.kind == "a")
+    counts = [found[how] for how in "dpc"]
+    if sum(counts) + found["-"] != found.total() or sum(counts) == 0:
+        raise ReportError(f"direct, pair and cut are {counts}, refused {found['-']}: not all allocations")
     return counts
 
 

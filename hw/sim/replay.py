@@ -24,7 +24,7 @@ UNITS = ("hbs", "hbs_reference", "ohebs", "ohebs_waiting", "ohebs_posted", "oheb
 # The benches that VUnit runs need its library; a trace needs none.
 SOURCES = sorted((HERE / "rtl").glob("*.vhd")) + [HERE / "tb" / f"{name}.vhd" for name in (
     "sparse_memory", "plain_memory", "sdram_chip", "sdram_bank", "owners", "trace_file", "unit_under_trace",
-    "tb_trace")]
+    "unit_calls", "unit_harness", "call_times", "tb_trace")]
 
 
 # Their refusals are not promised to be necessary: Estranged Buddy leaves buddies apart.
@@ -77,6 +77,21 @@ class Result(NamedTuple):
     ok: bool
     message: str  # the summary, or what went wrong
     times: dict[str, Row]
+
+    def tell(self) -> None:
+        for name, row in self.times.items():
+            print(f"{name:13} min {row.least:6}  mean {row.mean:8.1f}  max {row.most:6} ns")
+        print(self.message)
+
+
+def parse(output: str) -> Result:
+    """What a bench has told: a line for each kind of time, and a summary."""
+    done = re.findall(r"(replayed \d+ calls: .*)", output)
+    if len(done) != 1:
+        return Result(False, f"the simulation stopped: {output.strip()[-300:]}", {})
+    times = {name: Row(int(least), float(mean), int(most)) for name, least, mean, most in re.findall(
+        r"(\w+ \w+): min (\d+), mean ([\d.]+), max (\d+) ns", output)}
+    return Result(True, done[0], times)
 
 
 class Bench:
@@ -133,15 +148,12 @@ class Bench:
             options.append(f"-glog_g={log.resolve()}")
         run = self.ghdl("-r", *FLAGS, "tb_trace", f"-gtrace_g={trace.resolve()}", *options, "--ieee-asserts=disable")
         output = run.stdout + run.stderr
-        done = re.findall(r"\(report note\): (replayed .*)", output)
         failure = re.search(r"\((?:report|assertion) (?:failure|error)\): (.*)", output)
-        if failure or run.returncode != 0 or len(done) != 1:
+        if failure or run.returncode != 0:
             stop = re.search(r"error: *(.*)", output)
             return Result(False, failure.group(1) if failure else
                           f"the simulation stopped: {stop.group(1) if stop else output.strip()[-300:]}", {})
-        times = {name: Row(int(least), float(mean), int(most)) for name, least, mean, most in re.findall(
-            r"\(report note\): (\w+ \w+): min (\d+), mean ([\d.]+), max (\d+) ns", output)}
-        return Result(True, done[0], times)
+        return parse(output)
 
 
 def main() -> int:
@@ -176,9 +188,7 @@ def main() -> int:
     if not result.ok:
         print(f"replay: {result.message}", file=sys.stderr)
         return 1
-    for name, row in result.times.items():
-        print(f"{name:13} min {row.least:6}  mean {row.mean:8.1f}  max {row.most:6} ns")
-    print(result.message)
+    result.tell()
     return 0
 
 

@@ -9,113 +9,59 @@ library vunit_lib;
 library work;
   use work.coffer_hw.all;
   use work.owners.all;
+  use work.unit_calls.all;
 
 entity tb_hbs is
   generic (
     runner_cfg  : string;
-    optimised_g : boolean    := true;
+    unit_g      : string     := "hbs";  -- or hbs_reference
     free_bit_g  : std_ulogic := '0'
   );
 end entity tb_hbs;
 
 architecture bench of tb_hbs is
 
-  constant heap_c : positive := 4096;
+  constant patience_c : positive := 10000;
+  constant heap_c      : positive := 4096;
+  constant optimised_c : boolean  := unit_g = "hbs";
 
   signal clk    : std_ulogic := '0';
   signal rst    : std_ulogic := '1';
-  signal op     : opcode_t   := op_none_c;
-  signal data   : word_t     := (others => '0');
-  signal ready  : std_ulogic;
-  signal done   : std_ulogic;
-  signal status : status_t;
-  signal result : word_t;
-  signal req    : std_ulogic;
-  signal we     : std_ulogic;
-  signal addr   : word_t;
-  signal wdata  : word_t;
-  signal ack    : std_ulogic;
-  signal rdata  : word_t;
+  signal ask    : ask_t      := ask_nothing_c;
+  signal seen   : seen_t;
 
 begin
 
   clk <= not clk after 2500 ps;
 
-  unit : entity work.hbs
+  harness : entity work.unit_harness
     generic map (
-      heap_log2_g => 16,
-      optimised_g => optimised_g,
-      free_bit_g  => free_bit_g
+      unit_g      => unit_g,
+      free_bit_g  => free_bit_g,
+      heap_log2_g => 16
     )
     port map (
-      clk_i       => clk,
-      rst_i       => rst,
-      op_i        => op,
-      data_i      => data,
-      ready_o     => ready,
-      done_o      => done,
-      status_o    => status,
-      result_o    => result,
-      phase_o     => open,
-      mem_req_o   => req,
-      mem_we_o    => we,
-      mem_addr_o  => addr,
-      mem_wdata_o => wdata,
-      mem_ack_i   => ack,
-      mem_rdata_i => rdata
-    );
-
-  memory : entity work.plain_memory
-    port map (
-      clk_i   => clk,
-      req_i   => req,
-      we_i    => we,
-      addr_i  => addr,
-      wdata_i => wdata,
-      ack_o   => ack,
-      rdata_o => rdata
+      clk_i  => clk,
+      rst_i  => rst,
+      ask_i  => ask,
+      seen_o => seen
     );
 
   main : process is
 
     variable book : owners_t;
+    variable last : call_t;
     variable got  : word_t;
 
-    -- How many transfers the call took: until the answer, and in all.
-    variable transfers : natural;
-    variable until_answer : natural;
-
     procedure call (what : opcode_t; argument : word_t; expected : status_t) is
-      variable answered : boolean := false;
     begin
-      transfers := 0;
-      op <= what;
-      data <= argument;
-      wait until rising_edge(clk);
-      op <= op_none_c;
-      loop
-        wait until rising_edge(clk);
-        if ack = '1' then
-          transfers := transfers + 1;
-        end if;
-        if done = '1' then
-          check(not answered, "one answer a call");
-          answered := true;
-          until_answer := transfers;
-          got := result;
-          check_equal(status, expected, "status");
-          if expected /= status_ok_c or what /= op_alloc_c then
-            check_equal(result, nothing_c, "no address");
-          end if;
-        end if;
-        exit when answered and ready = '1';
-      end loop;
+      call_unit(clk, ask, seen, what, argument, nothing_c, true, "tb_hbs: ", patience_c, last);
+      got := last.result;
+      check_equal(last.status, expected, "status");
+      if expected /= status_ok_c or what /= op_alloc_c then
+        check_equal(got, nothing_c, "no address");
+      end if;
     end procedure call;
-
-    function number (value : natural) return word_t is
-    begin
-      return std_ulogic_vector(to_unsigned(value, 32));
-    end function number;
 
     procedure alloc (bytes : natural; expected : status_t := status_ok_c) is
     begin
@@ -137,9 +83,7 @@ begin
     test_runner_setup(runner, runner_cfg);
     while test_suite loop
       rst <= '1';
-      for i in 1 to 4 loop
-        wait until rising_edge(clk);
-      end loop;
+      pause(clk, 4);
       rst <= '0';
       wait until rising_edge(clk);
       book.forget;
@@ -212,29 +156,29 @@ begin
         alloc(heap_c - 4);
       elsif run("transfers of each call") then
         call(op_init_c, number(heap_c), status_ok_c);
-        check_equal(transfers, 3, "init");
+        check_equal(last.transfers, 3, "init");
         -- Cut from 4096 to 16: its link, 8 blocks listed with 3 words each, its header.
         alloc(12);
-        check_equal(transfers, 1 + 8 * 3 + 1, "the deepest cut");
-        if optimised_g then
-          check_equal(until_answer, 1, "Fast Return: the link alone");
+        check_equal(last.transfers, 1 + 8 * 3 + 1, "the deepest cut");
+        if optimised_c then
+          check_equal(last.transfers_till_answer, 1, "Fast Return: the link alone");
         else
-          check_equal(until_answer, transfers, "no Fast Return");
+          check_equal(last.transfers_till_answer, last.transfers, "no Fast Return");
         end if;
         first := got;
         alloc(12);
-        check_equal(transfers, 2, "a list with one block");
+        check_equal(last.transfers, 2, "a list with one block");
         second := got;
         alloc(28);
         third := got;
         free(second);
-        check_equal(transfers, 1 + 1 + 3, "a free with a live buddy, onto an empty list");
+        check_equal(last.transfers, 1 + 1 + 3, "a free with a live buddy, onto an empty list");
         -- The buddy joins at 16, not at 32, where the neighbour lives: 1 + (read, 2 links, erase) + 1 + 3.
         free(first);
-        check_equal(transfers, 1 + 4 + 1 + 3, "one join");
+        check_equal(last.transfers, 1 + 4 + 1 + 3, "one join");
         free(third);
         -- 32 to 2048, eight... each level's buddy is alone on its list; the heap itself has none.
-        check_equal(transfers, 1 + 7 * 4 + 3, "the longest join");
+        check_equal(last.transfers, 1 + 7 * 4 + 3, "the longest join");
         alloc(heap_c - 4);
       end if;
     end loop;

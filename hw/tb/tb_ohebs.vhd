@@ -9,115 +9,58 @@ library vunit_lib;
 library work;
   use work.coffer_hw.all;
   use work.owners.all;
+  use work.unit_calls.all;
 
 entity tb_ohebs is
   generic (
-    runner_cfg    : string;
-    fast_return_g : boolean := true;
-    recombine_g   : boolean := false;
-    shared_g      : boolean := false
+    runner_cfg : string;
+    unit_g     : string := "ohebs"  -- or ohebs_joining, ohebs_waiting, ohebs_shared, ohebs_shared_joining
   );
 end entity tb_ohebs;
 
 architecture bench of tb_ohebs is
 
-  constant heap_c : positive := 4096;
+  constant patience_c : positive := 10000;
+  constant heap_c        : positive := 4096;
+  constant cycles_c      : positive := 12;  -- of a transfer
+  constant fast_return_c : boolean  := unit_g /= "ohebs_waiting";
+  constant recombine_c   : boolean  := unit_g = "ohebs_joining" or unit_g = "ohebs_shared_joining";
+  constant shared_c      : boolean  := unit_g = "ohebs_shared" or unit_g = "ohebs_shared_joining";
 
   signal clk    : std_ulogic := '0';
   signal rst    : std_ulogic := '1';
-  signal op     : opcode_t   := op_none_c;
-  signal data   : word_t     := (others => '0');
-  signal store  : word_t     := (others => '0');
-  signal ready  : std_ulogic;
-  signal done   : std_ulogic;
-  signal status : status_t;
-  signal result : word_t;
-  signal req    : std_ulogic;
-  signal we     : std_ulogic;
-  signal addr   : word_t;
-  signal wdata  : word_t;
-  signal ack    : std_ulogic;
-  signal rdata  : word_t;
+  signal ask    : ask_t      := ask_nothing_c;
+  signal seen   : seen_t;
 
 begin
 
   clk <= not clk after 2500 ps;
 
-  unit : entity work.ohebs
+  harness : entity work.unit_harness
     generic map (
-      heap_log2_g   => 16,
-      fast_return_g => fast_return_g,
-      recombine_g   => recombine_g,
-      shared_g      => shared_g
+      unit_g      => unit_g,
+      plain_g     => cycles_c,
+      heap_log2_g => 16
     )
     port map (
-      clk_i       => clk,
-      rst_i       => rst,
-      op_i        => op,
-      data_i      => data,
-      wdata_i     => store,
-      ready_o     => ready,
-      done_o      => done,
-      status_o    => status,
-      result_o    => result,
-      late_o      => open,
-      phase_o     => open,
-      mem_req_o   => req,
-      mem_we_o    => we,
-      mem_addr_o  => addr,
-      mem_wdata_o => wdata,
-      mem_ack_i   => ack,
-      mem_rdata_i => rdata
-    );
-
-  memory : entity work.plain_memory
-    generic map (
-      read_cycles_g  => 12,
-      write_cycles_g => 12
-    )
-    port map (
-      clk_i   => clk,
-      req_i   => req,
-      we_i    => we,
-      addr_i  => addr,
-      wdata_i => wdata,
-      ack_o   => ack,
-      rdata_o => rdata
+      clk_i  => clk,
+      rst_i  => rst,
+      ask_i  => ask,
+      seen_o => seen
     );
 
   main : process is
 
     variable book   : owners_t;
+    variable last   : call_t;
     variable got    : word_t;
-    variable cycles : natural;  -- till the unit listens again
-    variable answer : natural;
 
-    procedure call (what : opcode_t; argument : word_t; expected : status_t) is
-      variable answered : boolean := false;
+    procedure call (what : opcode_t; argument : word_t; expected : status_t; store : word_t := nothing_c) is
     begin
-      cycles := 0;
-      op <= what;
-      data <= argument;
-      wait until rising_edge(clk);
-      op <= op_none_c;
-      loop
-        wait until rising_edge(clk);
-        cycles := cycles + 1;
-        if done = '1' then
-          check(not answered, "one answer a call");
-          answered := true;
-          answer := cycles;
-          got := result;
-          check_equal(status, expected, "status");
-        end if;
-        exit when answered and ready = '1';
-      end loop;
+      call_unit(clk, ask, seen, what, argument, store, true, "tb_ohebs: ", patience_c, last);
+      got := last.result;
+      check_equal(last.status, expected, "status");
     end procedure call;
-
-    function number (value : natural) return word_t is
-    begin
-      return std_ulogic_vector(to_unsigned(value, 32));
-    end function number;
 
     procedure alloc (bytes : natural; expected : status_t := status_ok_c) is
     begin
@@ -137,9 +80,7 @@ begin
 
     procedure rest is
     begin
-      for i in 1 to 3000 loop
-        wait until rising_edge(clk);
-      end loop;
+      pause(clk, 3000);
     end procedure rest;
 
     procedure set_marks (index, low, high : natural; expected : status_t := status_ok_c) is
@@ -157,9 +98,7 @@ begin
       -- No transfer may be under way when the unit is reset.
       rest;
       rst <= '1';
-      for i in 1 to 4 loop
-        wait until rising_edge(clk);
-      end loop;
+      pause(clk, 4);
       rst <= '0';
       wait until rising_edge(clk);
       book.forget;
@@ -198,10 +137,8 @@ begin
         free(number(4));
         alloc(heap_c - 4);
       elsif run("loads and stores pass") then
-        store <= x"12345678";
-        call(op_store_c, number(16#100#), status_ok_c);
-        store <= x"9abcdef0";
-        call(op_store_c, number(16#104#), status_ok_c);
+        call(op_store_c, number(16#100#), status_ok_c, x"12345678");
+        call(op_store_c, number(16#104#), status_ok_c, x"9abcdef0");
         call(op_load_c, number(16#100#), status_ok_c);
         check_equal(got, std_ulogic_vector'(x"12345678"));
         call(op_load_c, number(16#106#), status_ok_c);
@@ -240,20 +177,20 @@ begin
       elsif run("a cut takes the same time however deep") then
         call(op_init_c, number(2 ** 16), status_ok_c);
         alloc(2 ** 14);
-        time_of_cut := cycles;
+        time_of_cut := last.total;
         for size_log2 in 4 to 13 loop
           call(op_init_c, number(2 ** 16), status_ok_c);
           book.forget;
           alloc(2 ** size_log2 - 4);
-          if shared_g then
+          if shared_c then
             -- One cycle more for each part but the first.
-            check_equal(cycles, time_of_cut + 15 - size_log2);
+            check_equal(last.total, time_of_cut + 15 - size_log2);
           else
-            check_equal(cycles, time_of_cut);
+            check_equal(last.total, time_of_cut);
           end if;
         end loop;
         -- Its header, and nothing else of memory.
-        check(cycles <= 12 + 10 or shared_g, "cycles: " & integer'image(cycles));
+        check(last.total <= cycles_c + 10 or shared_c, "cycles: " & integer'image(last.total));
       elsif run("as many calls in a row as the marks leave wait for no transfer but their own") then
         call(op_init_c, number(heap_c), status_ok_c);
         for i in 0 to 39 loop
@@ -268,19 +205,19 @@ begin
         -- own may be under way. Six at least can go out again.
         for i in 20 to 21 loop
           free(blocks(i));
-          check(cycles <= 2 * 12 + 12, "a free that has room waits: " & integer'image(cycles));
+          check(last.total <= 2 * cycles_c + 12, "a free that has room waits: " & integer'image(last.total));
         end loop;
         for i in 1 to 6 loop
           alloc(12);
-          if shared_g then
-            check(answer <= 8, "a buffered block waits: " & integer'image(answer));
-          elsif fast_return_g then
-            check(answer <= 5, "a buffered block waits: " & integer'image(answer));
+          if shared_c then
+            check(last.answer <= 8, "a buffered block waits: " & integer'image(last.answer));
+          elsif fast_return_c then
+            check(last.answer <= 5, "a buffered block waits: " & integer'image(last.answer));
           else
-            check(answer <= 2 * 12 + 12, "a buffered block waits: " & integer'image(answer));
+            check(last.answer <= 2 * cycles_c + 12, "a buffered block waits: " & integer'image(last.answer));
           end if;
         end loop;
-      elsif run("the left one of a pair that is being split can be freed at once") and not recombine_g then
+      elsif run("the left one of a pair that is being split can be freed at once") and not recombine_c then
         call(op_init_c, number(heap_c), status_ok_c);
         for index in 4 to 7 loop
           set_marks(index, 0, 0);
@@ -321,7 +258,7 @@ begin
           for i in 0 to 15 loop
             free(blocks((i * 7) mod 16));
           end loop;
-          if recombine_g then
+          if recombine_c then
             -- Whole again, whatever the buffers held.
             alloc(252);
             first := got;

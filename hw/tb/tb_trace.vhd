@@ -19,6 +19,8 @@ library work;
   use work.coffer_hw.all;
   use work.owners.all;
   use work.trace_file.all;
+  use work.unit_calls.all;
+  use work.call_times.all;
 
 entity tb_trace is
   generic (
@@ -57,144 +59,61 @@ architecture bench of tb_trace is
 
   signal clk       : std_ulogic := '0';
   signal rst       : std_ulogic := '1';
-  signal op        : opcode_t   := op_none_c;
-  signal data      : word_t     := (others => '0');
-  signal store     : word_t     := (others => '0');
-  signal ready     : std_ulogic;
-  signal done      : std_ulogic;
-  signal status    : status_t;
-  signal result    : word_t;
-  signal phase     : phase_t;
-  signal unit_req  : std_ulogic;
-  signal unit_we   : std_ulogic;
-  signal unit_addr : word_t;
-  signal unit_wdata : word_t;
-  signal wdata     : word_t;
-  signal ack       : std_ulogic;
-  signal unit_ack  : std_ulogic;
-  signal rdata     : word_t;
+  signal ask       : ask_t      := ask_nothing_c;
+  signal seen      : seen_t;
 
-  -- At the end the bench itself looks into the memory.
-  signal looks     : std_ulogic := '0';
-  signal look_req  : std_ulogic := '0';
-  signal look_addr : word_t     := (others => '0');
-  signal look_we   : std_ulogic := '0';
-  signal req       : std_ulogic;
-  signal we        : std_ulogic;
-  signal addr      : word_t;
-
-  signal how       : how_t;
+  -- At the end, and where its program writes into HBS's blocks, the bench itself uses the memory.
+  signal looks, look_req, look_we : std_ulogic := '0';
+  signal look_addr, look_wdata    : word_t     := (others => '0');
+  signal look_ack                 : std_ulogic;
+  signal look_rdata               : word_t;
 
   -- Words that the unit has moved.
   signal transfers : natural   := 0;
 
-  constant half_period_c : time := 2500 ps;
-
 begin
 
-  clk <= not clk after half_period_c;
+  clk <= not clk after 2500 ps;
 
-  unit : entity work.unit_under_trace
+  harness : entity work.unit_harness
     generic map (
-      unit_g      => unit_g,
-      free_bit_g  => free_bit_g,
-      heap_log2_g => heap_log2_g,
+      unit_g        => unit_g,
+      free_bit_g    => free_bit_g,
+      heap_log2_g   => heap_log2_g,
       depth_g       => depth_g,
       small_depth_g => small_depth_g,
       small_to_g    => small_to_g,
       low_g         => low_g,
-      high_g        => high_g
+      high_g        => high_g,
+      sdram_g       => memory_g = "sdram",
+      plain_g       => plain_g,
+      lead_g        => lead_g,
+      rcd_g         => rcd_g,
+      rc_g          => rc_g,
+      refresh_g     => refresh_g
     )
     port map (
-      clk_i       => clk,
-      rst_i       => rst,
-      op_i        => op,
-      data_i      => data,
-      wdata_i     => store,
-      ready_o     => ready,
-      done_o      => done,
-      status_o    => status,
-      result_o    => result,
-      phase_o     => phase,
-      how_o       => how,
-      mem_req_o   => unit_req,
-      mem_we_o    => unit_we,
-      mem_addr_o  => unit_addr,
-      mem_wdata_o => unit_wdata,
-      mem_ack_i   => unit_ack,
-      mem_rdata_i => rdata
+      clk_i        => clk,
+      rst_i        => rst,
+      ask_i        => ask,
+      seen_o       => seen,
+      looks_i      => looks,
+      look_req_i   => look_req,
+      look_we_i    => look_we,
+      look_addr_i  => look_addr,
+      look_wdata_i => look_wdata,
+      look_ack_o   => look_ack,
+      look_rdata_o => look_rdata
     );
-
-  req      <= look_req when looks = '1' else unit_req;
-  we       <= look_we when looks = '1' else unit_we;
-  wdata    <= store when looks = '1' else unit_wdata;
-  addr     <= look_addr when looks = '1' else unit_addr;
-  unit_ack <= ack and not looks;
-
-  make_sdram : if memory_g = "sdram" generate
-
-    memory : entity work.sdram_bank
-      generic map (
-        lead_g    => lead_g,
-        rcd_g     => rcd_g,
-        rc_g      => rc_g,
-        refresh_g => refresh_g
-      )
-      port map (
-        clk_i   => clk,
-        rst_i   => rst,
-        req_i   => req,
-        we_i    => we,
-        addr_i  => addr,
-        wdata_i => wdata,
-        ack_o   => ack,
-        rdata_o => rdata
-      );
-
-  else generate
-
-    memory : entity work.plain_memory
-      generic map (
-        read_cycles_g  => plain_g,
-        write_cycles_g => plain_g
-      )
-      port map (
-        clk_i   => clk,
-        req_i   => req,
-        we_i    => we,
-        addr_i  => addr,
-        wdata_i => wdata,
-        ack_o   => ack,
-        rdata_o => rdata
-      );
-
-  end generate make_sdram;
 
   count_transfers : process (clk) is
   begin
-    if rising_edge(clk) and unit_ack = '1' then
+    if rising_edge(clk) and seen.ack = '1' then
       transfers <= transfers + 1;
     end if;
   end process count_transfers;
 
   drive : process is
-
-    type times_t is record
-      find, block_time, total, answer, stall : natural;
-    end record times_t;
-
-    type sum_t is record
-      least, most : natural;
-      sum         : real;
-    end record sum_t;
-
-    type sums_t is record
-      count                           : natural;
-      find, block_time, total, answer : sum_t;
-    end record sums_t;
-
-    constant no_sum_c  : sum_t  := (natural'high, 0, 0.0);
-    constant no_sums_c : sums_t := (0, no_sum_c, no_sum_c, no_sum_c, no_sum_c);
 
     type places_t is array (0 to units_c - 1) of integer;
 
@@ -204,9 +123,8 @@ begin
     variable reader    : reader_t;
     variable book      : owners_t;
     variable item      : record_t;
-    variable times     : times_t;
-    variable got       : word_t;
-    variable got_how   : status_t;
+    variable times     : call_t;  -- the last call
+    variable looked    : word_t;
     variable heap      : natural := 0;
     variable gap       : natural := 0;
     variable calls     : natural := 0;
@@ -227,102 +145,42 @@ begin
         severity failure;
     end procedure fail;
 
-    procedure wait_for_ready (cycles : inout natural) is
+    -- One call, from the wish to ask.
+    procedure call (what : opcode_t; argument : word_t; store : word_t := (others => '0')) is
     begin
-      while ready /= '1' loop
-        wait until rising_edge(clk);
-        cycles := cycles + 1;
-        if cycles > patience_g then
-          fail("watchdog: the unit is not ready after " & integer'image(patience_g) & " cycles");
-        end if;
-      end loop;
-    end procedure wait_for_ready;
-
-    -- One call, from the wish to ask. Returns right after a rising edge.
-    procedure call (what : opcode_t; argument : word_t) is
-      variable cycles   : natural := 0;
-      variable answered : boolean := false;
-    begin
-      times := (0, 0, 0, 0, 0);
-      wait_for_ready(times.stall);
-      op <= what;
-      data <= argument;
-      wait until rising_edge(clk);
-      op <= op_none_c;
-      loop
-        wait until rising_edge(clk);
-        cycles := cycles + 1;
-        if phase = phase_find_c then
-          times.find := times.find + 1;
-        elsif phase = phase_block_c then
-          times.block_time := times.block_time + 1;
-        end if;
-        if done = '1' then
-          answered := true;
-          got := result;
-          got_how := status;
-          times.answer := times.stall + cycles;
-        end if;
-        exit when answered and (ready = '1' or gap_g >= 0);
-        if cycles > patience_g then
-          fail("watchdog: no end of the call after " & integer'image(patience_g) & " cycles");
-        end if;
-      end loop;
-      times.total := cycles;
+      call_unit(clk, ask, seen, what, argument, store, gap_g < 0, reader.place, patience_g, times);
       calls := calls + 1;
     end procedure call;
 
-    procedure add (sum : inout sum_t; value : natural) is
+    -- One that is the bench's own, or a load or a store.
+    procedure call_aside (what : opcode_t; argument : word_t; store : word_t := (others => '0')) is
     begin
-      sum.least := minimum(sum.least, value);
-      sum.most := maximum(sum.most, value);
-      sum.sum := sum.sum + real(value);
-    end procedure add;
+      call(what, argument, store);
+      calls := calls - 1;
+    end procedure call_aside;
 
     procedure note (sums : inout sums_t; letter : character) is
-      variable text_l : line;
     begin
-      sums.count := sums.count + 1;
-      add(sums.find, times.find);
-      add(sums.block_time, times.block_time);
-      add(sums.total, times.total);
-      add(sums.answer, times.answer);
-      if log_g /= "" and (letter = 'a' or letter = 'f') then
-        write(text_l, letter);
-        write(text_l, ' ' & integer'image(item.number) & ' ' & to_hstring(got) & ' ' & integer'image(times.find) & ' ' &
-              integer'image(times.block_time) & ' ' & integer'image(times.total) & ' ' &
-              integer'image(times.answer) & ' ' & integer'image(times.stall) & ' ');
-        if letter = 'a' and got_how = status_ok_c then
-          case how is
-            when how_direct_c =>
-              write(text_l, character'('d'));
-            when how_pair_c =>
-              write(text_l, character'('p'));
-            when how_cut_c =>
-              write(text_l, character'('c'));
-            when others =>
-              write(text_l, character'('-'));
-          end case;
-        else
-          write(text_l, character'('-'));
-        end if;
-        writeline(log, text_l);
+      add(sums, times);
+      if log_g /= "" then
+        write_call(log, letter, item.number, times, seen.how);
       end if;
     end procedure note;
 
     -- One transfer of the bench's own, while the unit rests.
-    procedure look (write : std_ulogic; address : word_t) is
+    procedure look (write : std_ulogic; address : word_t; value : word_t := (others => '0')) is
       variable cycles : natural := 0;
     begin
-      wait_for_ready(cycles);
+      wait_for_ready(clk, seen, reader.place, patience_g, cycles);
       looks <= '1';
       look_addr <= address;
+      look_wdata <= value;
       look_we <= write;
       look_req <= '1';
       wait until rising_edge(clk);
       loop
         wait until rising_edge(clk);
-        exit when ack = '1';
+        exit when look_ack = '1';
         cycles := cycles + 1;
         if cycles > patience_g then
           fail("watchdog: the memory does not answer");
@@ -330,7 +188,7 @@ begin
       end loop;
       look_req <= '0';
       look_we <= '0';
-      got := rdata;
+      looked := look_rdata;
       wait until rising_edge(clk);
       looks <= '0';
     end procedure look;
@@ -343,53 +201,54 @@ begin
     end function random;
 
     procedure scribble (block_address, length : natural) is
-      variable kept    : times_t;
+      constant kept_c  : call_t := times;
       variable address : word_t;
-      variable value   : natural;
-      constant got_c   : word_t   := got;
-      constant how_c   : status_t := got_how;
+      variable value   : word_t;
     begin
-      kept := times;
       for i in 1 to minimum(scribble_g, length / 4 - 1) loop
-        address := std_ulogic_vector(to_unsigned(block_address + i * 4, 32));
+        address := number(block_address + i * 4);
         if i mod 4 = 0 then
-          value := 16 * 2 ** random(6);
-          store <= std_ulogic_vector(to_unsigned(value, 32));
-          store(0) <= free_bit_g;
+          value := number(16 * 2 ** random(6));
+          value(0) := free_bit_g;
         else
-          store <= std_ulogic_vector(to_unsigned(random(heap / 16) * 16, 32));
+          value := number(random(heap / 16) * 16);
         end if;
         if unit_g(1) = 'h' then
-          look('1', address);
+          look('1', address, value);
         else
-          call(op_store_c, address);
-          calls := calls - 1;
+          call_aside(op_store_c, address, value);
         end if;
       end loop;
-      times := kept;
-      got := got_c;
-      got_how := how_c;
+      times := kept_c;
     end procedure scribble;
 
-    procedure pause (cycles : natural) is
+    -- A block's address as the file has it: within the heap, behind a header.
+    procedure check_address is
     begin
-      for i in 1 to cycles loop
-        wait until rising_edge(clk);
-      end loop;
-    end procedure pause;
+      if unsigned(item.address) < header_bytes_c or unsigned(item.address) >= heap
+         or to_integer(unsigned(item.address(3 downto 0))) /= header_bytes_c then
+        fail("no block can be at " & to_hstring(item.address));
+      end if;
+    end procedure check_address;
 
     procedure run_alloc is
       variable offset : natural;
     begin
-      call(op_alloc_c, std_ulogic_vector(to_unsigned(item.number, 32)));
-      if got_how = status_ok_c then
-        if unsigned(got) < header_bytes_c or unsigned(got) >= heap then
-          fail("the block lies outside of the heap: " & to_hstring(got));
+      if not exact_g and item.address /= nothing_c then
+        check_address;
+        if places(to_integer(unsigned(item.address)) / unit_bytes_c) >= 0 then
+          fail("the trace gives out what is live: " & to_hstring(item.address));
         end if;
-        offset := to_integer(unsigned(got)) - header_bytes_c;
-        bytes := to_integer(unsigned(block_size(std_ulogic_vector(to_unsigned(item.number, 32)), 4)));
+      end if;
+      call(op_alloc_c, number(item.number));
+      if times.status = status_ok_c then
+        if unsigned(times.result) < header_bytes_c or unsigned(times.result) >= heap then
+          fail("the block lies outside of the heap: " & to_hstring(times.result));
+        end if;
+        offset := to_integer(unsigned(times.result)) - header_bytes_c;
+        bytes := to_integer(unsigned(block_size(number(item.number), 4)));
         if offset mod bytes /= 0 then
-          fail("the block is not aligned to its size: " & to_hstring(got));
+          fail("the block is not aligned to its size: " & to_hstring(times.result));
         end if;
         if exact_g then
           book.take(offset, bytes);
@@ -397,12 +256,12 @@ begin
           book.take(offset, bytes);
           places(to_integer(unsigned(item.address)) / unit_bytes_c) := offset + header_bytes_c;
         end if;
-      elsif got_how = status_full_c then
-        if got /= nothing_c then
+      elsif times.status = status_full_c then
+        if times.result /= nothing_c then
           fail("a refusal with an address");
         end if;
         refused := refused + 1;
-        bytes := to_integer(unsigned(block_size(std_ulogic_vector(to_unsigned(item.number, 32)), 4)));
+        bytes := to_integer(unsigned(block_size(number(item.number), 4)));
         if not strands_g and bytes <= heap then
           if book.has_room(bytes, heap) then
             fail("refused, though " & integer'image(bytes) & " bytes are free at a multiple of that");
@@ -412,33 +271,31 @@ begin
           places(to_integer(unsigned(item.address)) / unit_bytes_c) := -1;
         end if;
       else
-        fail("an allocation ended with status " & to_string(got_how));
+        fail("an allocation ended with status " & to_string(times.status));
       end if;
-      if exact_g and got /= item.address then
-        fail("the model answers " & to_hstring(item.address) & ", the unit " & to_hstring(got));
+      if exact_g and times.result /= item.address then
+        fail("the model answers " & to_hstring(item.address) & ", the unit " & to_hstring(times.result));
       end if;
       note(allocs, 'a');
-      if got_how = status_ok_c then
+      if times.status = status_ok_c then
         scribble(offset, bytes);
       end if;
       -- The file does not know this block: it goes back at once.
-      if not exact_g and got_how = status_ok_c and item.address = nothing_c then
-        call(op_free_c, got);
+      if not exact_g and times.status = status_ok_c and item.address = nothing_c then
+        call(op_free_c, times.result);
       end if;
     end procedure run_alloc;
 
     procedure run_free is
       variable address : word_t;
     begin
+      check_address;
       address := item.address;
-      if unsigned(address) < header_bytes_c or unsigned(address) >= heap then
-        fail("no block can be at " & to_hstring(address));
-      end if;
       if not exact_g then
         if places(to_integer(unsigned(address)) / unit_bytes_c) < 0 then
           return;
         end if;
-        address := std_ulogic_vector(to_unsigned(places(to_integer(unsigned(address)) / unit_bytes_c), 32));
+        address := number(places(to_integer(unsigned(address)) / unit_bytes_c));
         places(to_integer(unsigned(item.address)) / unit_bytes_c) := -1;
       end if;
       item.number := book.size_of(to_integer(unsigned(address)) - header_bytes_c);
@@ -447,8 +304,8 @@ begin
       end if;
       book.give_back(to_integer(unsigned(address)) - header_bytes_c);
       call(op_free_c, address);
-      if got_how /= status_ok_c then
-        fail("a free ended with status " & to_string(got_how));
+      if times.status /= status_ok_c then
+        fail("a free ended with status " & to_string(times.status));
       end if;
       note(frees, 'f');
     end procedure run_free;
@@ -472,9 +329,7 @@ begin
         end if;
         address := address + heap;
       else
-        if unsigned(item.address) < header_bytes_c or unsigned(item.address) >= heap then
-          fail("no block can be at " & to_hstring(item.address));
-        end if;
+        check_address;
         base := places(to_integer(unsigned(item.address)) / unit_bytes_c);
         -- Refused here, though not by the model: nothing to access.
         if base < 0 and refused /= 0 then
@@ -490,19 +345,16 @@ begin
         address := address + base;
       end if;
       if item.kind = kind_store then
-        store <= std_ulogic_vector(to_unsigned(random(heap), 32));
-        call(op_store_c, std_ulogic_vector(to_unsigned(address, 32)));
-        calls := calls - 1;
-        note(accesses, 's');
+        call_aside(op_store_c, number(address), number(random(heap)));
+        add(accesses, times);
       else
         if item.number = 0 or item.number > 64 or 64 mod item.number /= 0 then
           fail("a line has 1, 2, 4 ... 64 words");
         end if;
         address := address - address mod (item.number * 4);
         for i in 0 to item.number - 1 loop
-          call(op_load_c, std_ulogic_vector(to_unsigned(address + i * 4, 32)));
-          calls := calls - 1;
-          note(accesses, 'l');
+          call_aside(op_load_c, number(address + i * 4));
+          add(accesses, times);
         end loop;
       end if;
     end procedure run_access;
@@ -510,9 +362,8 @@ begin
     procedure set_marks is
     begin
       for i in 4 to heap_log2_g loop
-        call(op_marks_c, std_ulogic_vector(to_unsigned(set_high_g * 65536 + set_low_g * 256 + i, 32)));
-        calls := calls - 1;
-        if got_how /= status_ok_c then
+        call_aside(op_marks_c, number(set_high_g * 65536 + set_low_g * 256 + i));
+        if times.status /= status_ok_c then
           fail("the unit does not take these marks: " & integer'image(set_low_g) & ", " & integer'image(set_high_g));
         end if;
       end loop;
@@ -522,10 +373,13 @@ begin
     procedure run_header is
       variable expected : word_t;
     begin
+      if unsigned(item.address) >= heap or or_all(item.address(3 downto 0)) = '1' then
+        fail("no header can be at " & to_hstring(item.address));
+      end if;
       look('0', item.address);
       expected := item.value(31 downto 1) & (item.value(0) xor not free_bit_g);
-      if got /= expected then
-        fail("the header is " & to_hstring(got) & ", not " & to_hstring(expected));
+      if looked /= expected then
+        fail("the header is " & to_hstring(looked) & ", not " & to_hstring(expected));
       end if;
       headers := headers + 1;
     end procedure run_header;
@@ -539,8 +393,8 @@ begin
       if set_low_g >= 0 then
         set_marks;
       end if;
-      call(op_init_c, std_ulogic_vector(to_unsigned(item.number, 32)));
-      if got_how /= status_ok_c then
+      call(op_init_c, number(item.number));
+      if times.status /= status_ok_c then
         fail("the unit takes no heap of " & integer'image(item.number) & " bytes");
       end if;
       if not exact_g then
@@ -551,22 +405,14 @@ begin
       end if;
     end procedure init_heap;
 
-    procedure tell (name : string; count : natural; sum : sum_t) is
-    begin
-      if count /= 0 then
-        report name & ": min " & integer'image(sum.least * 5) & ", mean " & to_string(sum.sum * 5.0 / real(count), 1) &
-               ", max " & integer'image(sum.most * 5) & " ns";
-      end if;
-    end procedure tell;
-
   begin
     reader.open_file(trace_g);
     if log_g /= "" then
       file_open(log, log_g, write_mode);
     end if;
-    pause(4);
+    pause(clk, 4);
     rst <= '0';
-    pause(1);
+    pause(clk, 1);
 
     loop
       reader.next_record(item);
@@ -593,20 +439,20 @@ begin
           end if;
 
         when kind_alloc =>
-          pause(gap);
+          pause(clk, gap);
           gap := maximum(gap_g, 0);
           run_alloc;
 
         when kind_free =>
-          pause(gap);
+          pause(clk, gap);
           gap := maximum(gap_g, 0);
           run_free;
 
         when kind_wrong_free =>
           if exact_g then
             call(op_free_c, item.address);
-            if got_how /= item.status then
-              fail("a wrong free ended with status " & to_string(got_how));
+            if times.status /= item.status then
+              fail("a wrong free ended with status " & to_string(times.status));
             end if;
           end if;
 
@@ -616,7 +462,7 @@ begin
           end if;
 
         when kind_load | kind_store =>
-          pause(gap);
+          pause(clk, gap);
           gap := 0;
           run_access;
 

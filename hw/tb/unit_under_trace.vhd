@@ -1,4 +1,4 @@
--- The units that a trace can drive, by name, behind one face.
+-- The units that a trace can drive, by name, behind one face: of the bench in ghdl, and of fast/ by Verilator.
 library ieee;
   use ieee.std_logic_1164.all;
   use ieee.numeric_std.all;
@@ -9,7 +9,7 @@ entity unit_under_trace is
   generic (
     unit_g     : string     := "hbs";
     free_bit_g : std_ulogic := '0';
-    heap_log2_g : natural   := 25; -- OHEBS has an index for each size up to this
+    heap_log2_g : natural   := 25; -- the largest heap
     -- OHEBS's buffers, where they are to be other than the unit's name says: places (0: as named), and of the indices
     -- up to small_to_g; low and high mark (negative: as named).
     depth_g       : natural := 0;
@@ -30,6 +30,7 @@ entity unit_under_trace is
     result_o    : out   word_t;
     phase_o     : out   phase_t;
     how_o       : out   how_t;  -- OHEBS only
+    late_o      : out   status_t;
     mem_req_o   : out   std_ulogic;
     mem_we_o    : out   std_ulogic;
     mem_addr_o  : out   word_t;
@@ -48,14 +49,6 @@ architecture model of unit_under_trace is
   constant tight_c  : boolean := unit_g = "ohebs_tight" or unit_g = "ohebs_shared_tight";
   constant shared_c : boolean := unit_g = "ohebs_shared" or unit_g = "ohebs_shared_joining"
                                  or unit_g = "ohebs_shared_tight";
-
-  function heap_log2 return natural is
-  begin
-    if hbs_c then
-      return 25;
-    end if;
-    return heap_log2_g;
-  end function heap_log2;
 
   function buffers (tight, other : natural; given : integer) return per_index_t is
   begin
@@ -108,7 +101,7 @@ begin
   unit : entity work.allocator
     generic map (
       hbs_g         => hbs_c,
-      heap_log2_g   => heap_log2,
+      heap_log2_g   => heap_log2_g,
       depths_g      => depths_c,
       lows_g        => marks(buffers(1, 2, low_g), 2, low_g),
       highs_g       => marks(buffers(1, 6, high_g), 6, high_g),
@@ -138,6 +131,8 @@ begin
       mem_ack_i   => mem_ack_i,
       mem_rdata_i => mem_rdata_i
     );
+
+  late_o <= late;
 
   assert late = status_ok_c or rst_i /= '0'
     report "a posted free has gone wrong: status " & to_string(late)

@@ -6,61 +6,36 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from replay import BUILD, FLAGS, HERE
+from replay import HERE
+
+sys.path.insert(0, str(HERE / "sw"))
+
+import simulate  # noqa: E402
 
 DRIVER = [HERE / "sw" / f"coffer_hw{part}.c" for part in ("", "_blocks", "_tell")]
 INCLUDES = [f"-I{HERE.parent / 'include'}", f"-I{HERE / 'sw'}"]
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror"]
 
 
-@pytest.fixture(scope="session")
-def simulation() -> Path:
-    """The folder with the compiled bench."""
-    folder = BUILD.parent / "driver"
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.cf"):
-        old.unlink()
-    sources = [*sorted((HERE / "rtl").glob("*.vhd")), *(HERE / "tb" / f"{name}.vhd" for name in (
-        "sparse_memory", "window_memory", "axi_driver", "axi_memory", "wishbone_driver", "wishbone_memory",
-        "bus_harness", "tb_driver"))]
-    for command in (["-i", *FLAGS, *map(str, sources)], ["-m", *FLAGS, "tb_driver"]):
-        done = subprocess.run(["ghdl", *command], cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    return folder
-
-
-def run(simulation: Path, pipes: Path, *, unit: str, axi: bool, seed: int, calls: int,
-        book: bool) -> tuple[str, str, int]:
+def run(*, unit: str, axi: bool, seed: int, calls: int, book: bool) -> tuple[str, str, int]:
     """The program's output, its complaints with the simulation's, and how it ended."""
     program = Path(os.environ.get("COFFER_HW_COSIM", HERE.parent / "build" / "hw" / "cosim"))
-    requests, answers = pipes / "requests", pipes / "answers"
-    os.mkfifo(requests)
-    os.mkfifo(answers)
-    generics = {"hbs": unit == "knuth", "posted": unit == "posted", "axi": axi}
-    bench = subprocess.Popen(
-        ["ghdl", "-r", *FLAGS, "tb_driver", f"-grequests_g={requests}", f"-ganswers_g={answers}",
-         *(f"-g{name}_g={str(value).lower()}" for name, value in generics.items()), "--ieee-asserts=disable"],
-        cwd=simulation, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        driver = subprocess.run([program, requests, answers, str(seed), str(calls), unit, str(int(book))],
-                                capture_output=True, text=True, timeout=300, check=False)
-        said, _ = bench.communicate(timeout=60)
-    finally:
-        bench.kill()
-    assert bench.returncode == 0, driver.stderr + said
-    return driver.stdout, driver.stderr + said, driver.returncode
+    name = {"knuth": "hbs", "joins": "ohebs", "posted": "ohebs_posted"}[unit]
+    done, said = simulate.run(name, "axi" if axi else "wishbone", [str(program), str(seed), str(calls), unit,
+                                                                   str(int(book))], capture_output=True, text=True)
+    return done.stdout, done.stderr + said, done.returncode if not said else 1
 
 
 # HBS answers as coffer-rt's model does; OHEBS has a placement of its own, and joins.
 @pytest.mark.parametrize(("unit", "axi", "calls", "book"), [
     ("knuth", True, 250, False), ("knuth", False, 150, True), ("joins", True, 150, True), ("joins", False, 150, False),
     ("posted", True, 100, False), ("posted", False, 100, True)])
-def test_the_driver_agrees_with_the_model(simulation: Path, tmp_path: Path, unit: str, axi: bool, calls: int,
-                                          book: bool) -> None:
-    output, complaints, code = run(simulation, tmp_path, unit=unit, axi=axi, seed=3, calls=calls, book=book)
+def test_the_driver_agrees_with_the_model(unit: str, axi: bool, calls: int, book: bool) -> None:
+    output, complaints, code = run(unit=unit, axi=axi, seed=3, calls=calls, book=book)
     assert code == 0, complaints
     counts = re.search(r"cosim: (\d+) allocations, (\d+) refused, (\d+) wrong frees, (\d+) resized, (\d+) moved",
                        output)
@@ -94,3 +69,26 @@ def test_the_pages_example_compiles(tmp_path: Path) -> None:
     source = tmp_path / "example.c"
     source.write_text(text.group(1) + "\nint main(void) { return use(); }\n", encoding="utf-8")
     subprocess.run(["gcc", *WARNINGS, *INCLUDES, source, *DRIVER, "-o", tmp_path / "example"], check=True)
+
+
+@pytest.mark.parametrize("words", [["--unit", "hbs"], ["--bus", "wishbone"]])
+def test_the_example_runs_as_the_page_says(tmp_path: Path, words: list[str]) -> None:
+    text = (HERE / "doc" / "driver.md").read_text(encoding="utf-8")
+    compile_it, simulate_it = re.findall(r"^(gcc .*|python3 hw/sw/simulate.py .*)$", text, re.MULTILINE)
+    program = tmp_path / "example"
+    assert "-o /tmp/example" in compile_it and simulate_it.endswith("/tmp/example")
+    subprocess.run(compile_it.replace("/tmp/example", str(program)), shell=True, cwd=HERE.parent, check=True)
+    done = subprocess.run([sys.executable, "-B", HERE / "sw" / "simulate.py", *words, program], capture_output=True,
+                          text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "508 of 4096 bytes live, the largest free block has 2044; kept: 21494f48\n"
+
+
+def test_programs_that_do_not_play(tmp_path: Path) -> None:
+    rude = tmp_path / "rude"
+    rude.write_text("#!/bin/sh\necho nonsense > $1 & cat $2 > /dev/null; exit 3\n")
+    rude.chmod(0o755)
+    for program, message in ((rude, "tb_driver: "), (tmp_path / "none", "No such file")):
+        done = subprocess.run([sys.executable, "-B", HERE / "sw" / "simulate.py", program], capture_output=True,
+                              text=True, check=False)
+        assert done.returncode == 1 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr

@@ -1,5 +1,5 @@
-"""Verilator and ghdl give the same log, line by line. COFFER_HW_LONG=1 compares more units, each with a compilation of
-its own."""
+"""Verilator and ghdl give the same log, line by line, and the same sums. COFFER_HW_LONG=1 compares more units, each
+with a compilation of its own."""
 
 from __future__ import annotations
 
@@ -9,38 +9,97 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from replay import HERE, Bench, generics_for
+from replay import HERE, Bench, ReplayError, generics_for
+from test_faults import HEAD, MALFORMED, NAMES
 
 sys.path.insert(0, str(HERE / "fast"))
 
 import fast  # noqa: E402
 
-UNITS = ("hbs", "ohebs", "ohebs_joining", "ohebs_shared_joining") if os.environ.get("COFFER_HW_LONG") else ("hbs",)
+LONG = bool(os.environ.get("COFFER_HW_LONG"))
+UNITS = ("hbs", "ohebs", "ohebs_waiting", "ohebs_posted", "ohebs_joining", "ohebs_tight", "ohebs_shared_joining",
+         "ohebs_shared_tight") if LONG else ("hbs", "ohebs_tight")
+HEAP_LOG2 = 12
+HEAP = 2 ** HEAP_LOG2
+
+
+HBS = {**generics_for("hbs"), "heap_log2": HEAP_LOG2}
+
+
+@pytest.fixture(scope="session")
+def machine() -> fast.Machine:
+    return fast.Machine(jobs=2)
+
+
+def compare(bench: Bench, machine: fast.Machine, trace: Path, folder: Path, **generics: str | int) -> int:
+    """Replays by both; returns the lines of the log."""
+    logs = [folder / f"{trace.stem}_{name}" for name in ("ghdl", "verilator")]
+    results = [one.replay(trace, log, **generics) for one, log in zip((bench, machine), logs, strict=True)]
+    assert all(result.ok for result in results), results
+    assert results[0].times.keys() == results[1].times.keys()
+    for name, row in results[0].times.items():
+        other = results[1].times[name]
+        assert (row.least, row.most) == (other.least, other.most) and abs(row.mean - other.mean) < 0.06, name
+    # The bench tells the time, this the cycles and how fast they went by.
+    sums = [result.message.partition(" transfers,")[0] for result in results]
+    # Headers that are looked at in ghdl are transfers, but the bench's own.
+    assert sums[0] == sums[1]
+    assert logs[0].read_text() == logs[1].read_text()
+    return logs[0].read_text().count("\n")
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_both_write_the_same_log(bench: Bench, make_trace: Callable[..., Path], tmp_path: Path, unit: str) -> None:
-    generics = generics_for(unit)
-    for kind, gap in (("mixed", -1), ("bursts", 5)):
-        trace = make_trace(kind, 11, 600, 65536)
-        logs = [tmp_path / f"{kind}_{name}" for name in ("ghdl", "verilator")]
-        # HBS is made for 32 MB in the bench; the SDRAM's refreshes fall where they fall in both.
-        result = bench.replay(trace, logs[0], memory="sdram", gap=gap, heap_log2=16, **generics)
-        assert result.ok, result.message
-        summary = fast.replay(trace, unit, "sdram", logs[1], gap=gap, heap_log2=25 if unit == "hbs" else 16)
-        assert "replayed" in summary
-        lines = logs[0].read_text()
-        assert lines.count("\n") > 500 and lines == logs[1].read_text()
+def test_both_write_the_same_log(bench: Bench, machine: fast.Machine, make_trace: Callable[..., Path], tmp_path: Path,
+                                 unit: str) -> None:
+    # Few sizes make a unit that is compiled soon.
+    for kind, gap, memory in (("mixed", -1, "sdram"), ("bursts", 5, "sdram"), ("full", 0, "sdram"),
+                              ("mixed", 7, "plain")):
+        assert compare(bench, machine, make_trace(kind, 11, 600, HEAP), tmp_path, memory=memory, plain=3, gap=gap,
+                       heap_log2=HEAP_LOG2, **generics_for(unit)) > 400
 
 
-def test_what_is_wrong_ends_in_one_line(tmp_path: Path) -> None:
-    head = "# coffer-rt vectors 1\npolicy knuth\nheap 4096\nmin 16\n"
-    for text, message in ((head, "the trace has no call"), ("heap 1\n", "is no trace"),
-                          (head + "a 18 00000024\n", "the model answers otherwise"),
-                          (head + "a 18\n", "a field is missing"), (head + "f 00000004\n", "frees what is not live"),
-                          (head.replace("4096", "4095"), "takes no heap")):
-        trace = tmp_path / "trace"
-        trace.write_text(text)
-        with pytest.raises(fast.FastError, match=message) as caught:
-            fast.replay(trace, "hbs", "sdram", heap_log2=25)
-        assert "\n" not in str(caught.value)
+def test_both_pass_loads_and_stores(bench: Bench, machine: fast.Machine, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.txt"
+    lines = []
+    for number in range(40):
+        lines += [f"g {number}", f"a 60 {64 * number + 4:08x}", f"l {64 * number + 4:08x} 00000020 8",
+                  f"g {3 * number}", f"s {64 * number + 4:08x} {number % 14 * 4:08x}",
+                  f"l ffffffff {number * 64:08x} 4"]
+    lines += [f"f {64 * number + 4:08x}" for number in range(40)]
+    trace.write_text("# coffer-rt vectors 1\npolicy knuth\nheap 4096\nmin 16\n" + "\n".join(lines) + "\n")
+    assert compare(bench, machine, trace, tmp_path, memory="sdram", gap=0, lead=13, heap_log2=HEAP_LOG2,
+                   set_low=1, set_high=1, **generics_for("ohebs_tight")) == 80
+
+
+@pytest.mark.parametrize(("text", "message"), MALFORMED)
+def test_malformed_and_wrong_traces_end_as_in_ghdl(machine: fast.Machine, tmp_path: Path, text: str,
+                                                   message: str) -> None:
+    trace = tmp_path / "trace.txt"
+    trace.write_text(text)
+    result = machine.replay(trace, memory="plain", **HBS)
+    assert not result.ok and "\n" not in result.message
+    assert message.lower() in result.message.lower()
+
+
+@pytest.mark.parametrize(("text", "message"), NAMES)
+def test_names_that_cannot_be_end_as_in_ghdl(machine: fast.Machine, tmp_path: Path, text: str, message: str) -> None:
+    trace = tmp_path / "trace.txt"
+    trace.write_text(HEAD + text)
+    result = machine.replay(trace, memory="plain", heap_log2=HEAP_LOG2, **generics_for("ohebs_tight"))
+    assert not result.ok and message in result.message, result.message
+
+
+def test_what_else_is_wrong(machine: fast.Machine, make_trace: Callable[..., Path], tmp_path: Path) -> None:
+    result = machine.replay(tmp_path / "none", **HBS)
+    assert not result.ok and result.message.endswith("none: cannot be read")
+    trace = make_trace("small", 1, 50, HEAP)
+    result = machine.replay(trace, tmp_path / "none" / "log", **HBS)
+    assert not result.ok and "cannot be written" in result.message
+    result = machine.replay(trace, Path("/dev/full"), **HBS)
+    assert not result.ok and "cannot be written" in result.message
+    result = machine.replay(trace, patience=20, **HBS)
+    assert not result.ok and "watchdog: no end of the call after 20 cycles" in result.message
+    with pytest.raises(ReplayError, match="no unit is called none"):
+        machine.replay(trace, unit="none")
+    with pytest.raises(ReplayError, match="set by the program"):
+        machine.replay(trace, unit="ohebs", low=1, high=1)

@@ -14,7 +14,7 @@ from replay import BUILD, HERE, Bench, generics_for
 HEAD = "# coffer-rt vectors 1\npolicy knuth\nheap 4096\nmin 16\n"
 
 
-@pytest.mark.parametrize(("text", "message"), [
+MALFORMED = [
     ("", "the file is empty"),
     ("heap 4096\n", "the first line must be"),
     ("# coffer-rt vectors 2\n", "the first line must be"),
@@ -49,7 +49,49 @@ HEAD = "# coffer-rt vectors 1\npolicy knuth\nheap 4096\nmin 16\n"
     (HEAD + "a 5000 00000004\n", ":5: the model answers 00000004, the unit FFFFFFFF"),
     (HEAD + "a 18 00000004\nx 00000004 bad\n", ":6: a wrong free ended with status 000"),
     (HEAD + "a 18 00000004\nh 00000000 00000021\n", ":6: the header is 00000021, not 00000020"),
-])
+    # What a broken tool writes: numbers that are none, a line that is cut off, blocks freed twice or never known.
+    (HEAD + "a nan 00000004\n", ":5: not a decimal number"),
+    (HEAD + "a inf 00000004\n", ":5: not a decimal number"),
+    (HEAD + "a 1e3 00000004\n", ":5: not a decimal number"),
+    (HEAD + "a 18 nan\n", ":5: eight hexadecimal digits"),
+    (HEAD + "a 18 0000004\n", ":5: eight hexadecimal digits"),
+    (HEAD + "a 18 0000", ":5: eight hexadecimal digits"),
+    (HEAD + "a 18 00000004\nf 000", ":6: eight hexadecimal digits"),
+    (HEAD + "a 18 00000004\nf", ":6: a field is missing"),
+    (HEAD + "a 18 00000004\nf 00000004\nf 00000004\n", ":7: the trace frees what is not live"),
+    (HEAD + "a 18 00000004\nf 00000014\n", ":6: the trace frees what is not live"),
+    (HEAD + "f ffffffff\n", ":5: no block can be at"),
+    (HEAD + "f 00000000\n", ":5: no block can be at"),
+    (HEAD + "a 0 00000004\nf 00000008\n", ":6: no block can be at"),
+    (HEAD + "a 0 00000004\nf 00000014\n", ":6: the trace frees what is not live"),
+    (HEAD + "h 00004000 00000020\n", ":5: no header can be at"),
+    (HEAD + "h 00000002 00000020\n", ":5: no header can be at"),
+    (HEAD + "g 999999999999\n", ":5: the number is too large"),
+    (HEAD + "A 18 00000004\n", ":5: no such record"),
+    (HEAD + "\ta 18 00000004\n", ":5: no such record"),
+    (HEAD.replace("heap 4096", "heap 2147483648"), ":3: the number is too large"),
+    (HEAD.replace("heap 4096", "heap 1073741824"), ":3: the unit takes no heap"),
+]
+
+
+# Of units whose placement is their own, addresses are names; they too must be those of blocks.
+NAMES = [
+    ("a 18 80000004\n", ":5: no block can be at"), ("a 18 00000000\n", ":5: no block can be at"),
+    ("a 18 00000008\n", ":5: no block can be at"), ("a 18 00001004\n", ":5: no block can be at"),
+    ("a 18 00000004\na 18 00000004\n", ":6: the trace gives out what is live"),
+    ("l 00000008 00000000 4\n", ":5: no block can be at"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), NAMES)
+def test_names_that_cannot_be(bench: Bench, tmp_path: Path, text: str, message: str) -> None:
+    trace = tmp_path / "trace.txt"
+    trace.write_text(HEAD + text)
+    result = bench.replay(trace, memory="plain", heap_log2=16, **generics_for("ohebs_tight"))
+    assert not result.ok and message in result.message, result.message
+
+
+@pytest.mark.parametrize(("text", "message"), MALFORMED)
 def test_malformed_and_wrong_traces(bench: Bench, tmp_path: Path, text: str, message: str) -> None:
     trace = tmp_path / "trace.txt"
     trace.write_text(text)

@@ -20,7 +20,8 @@ end
 local queue, sold = {}, 0
 for i = 1, tonumber(arg[2]) or 1500 do
   queue[#queue + 1] = customer(i)
-  if #queue > 60 then
+  -- As many as have come go, so that it works alike however long it runs.
+  while #queue > 60 do
     local place = 1 + random(#queue)
     local again, _, basket = queue[place]()
     if not again then
