@@ -123,6 +123,8 @@ class Machine:
         """As Bench.replay, but for what only that bench can do: then it says so."""
         if generics.get("low", -1) != -1 or generics.get("high", -1) != -1:
             raise ReplayError("by Verilator, marks are set by the program: set_low and set_high")
+        if not os.access(trace, os.R_OK):
+            return Result(False, f"{trace}: cannot be read", {})  # before anything is compiled for it
         program = self.program(unit, lead if memory == "sdram" else 0, generics)
         options = {"plain": plain if memory == "plain" else 0, "passes": str(not unit.startswith("hbs")).lower()}
         options |= {name: value for name, value in generics.items() if name not in COMPILED[1:] + ("low", "high")}

@@ -4,12 +4,14 @@
 //
 // A call is a line: `a NAME SIZE` allocates, `f NAME` frees, both with a number as the block's name; `g CYCLES` waits;
 // `w OFFSET` frees at an offset from the heap's first byte, hexadecimal, where it may be that no live block is: the
-// record is left out if one is. A free of a block that could not be allocated is left out too.
+// record is left out if one is. A free of a block that the model has refused is left out too.
 //
 // `l NAME OFFSET BYTES` and `s NAME OFFSET BYTES` are loads and stores of the program's, in a block, or with NAME 0 at
 // the address OFFSET of other memory, which is folded into as many bytes as the heap has. They are left out, or with a
 // cache, what it does not have comes through.
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +22,12 @@
 #define NO_BLOCK 0xFFFFFFFFU
 #define MIN_BLOCK 16U
 #define MAX_NAMES (1U << 24U)
+#define MAX_NUMBER 2000000000UL  // that the benches read
 
 struct block {
   void* at;
-  size_t size;  // as asked for
+  size_t size;     // as asked for
+  int is_refused;  // there was no room for it
 };
 
 struct blocks {
@@ -87,9 +91,6 @@ static unsigned offset_of(const struct coffer_rt* heap, const void* block) {
 }
 
 static struct block* place_of(struct blocks* blocks, unsigned long name) {
-  if (name >= MAX_NAMES) {
-    fail("the name is too large");
-  }
   if (name >= blocks->count) {
     const size_t count = 2U * (name + 1U);
     struct block* grown = realloc(blocks->by_name, count * sizeof(*grown));
@@ -183,6 +184,7 @@ static void answer_alloc(struct coffer_rt* heap, const struct memory* memory, st
   }
   place->at = coffer_rt_alloc(heap, size);
   place->size = size;
+  place->is_refused = place->at == NULL;
   put_gap();
   printf("a %zu %08x\n", size, offset_of(heap, place->at));
   if (memory->cache != NULL && place->at != NULL && size != 0U) {
@@ -205,6 +207,10 @@ static void answer_free(struct coffer_rt* heap, const struct memory* memory, str
       fail("the model refuses a free");
     }
     place->at = NULL;
+  } else if (place->is_refused == 0) {
+    fail("no such block, or freed already");
+  } else {
+    place->is_refused = 0;
   }
 }
 
@@ -258,27 +264,55 @@ static void tell_figures(const struct cache* cache) {
                 figures.misses, figures.written_back);
 }
 
-// One call; false if there is none in the line.
-static int answer(struct coffer_rt* heap, const struct memory* memory, struct blocks* blocks, const char* line) {
-  unsigned long name = 0;
-  unsigned long size = 0;
-  unsigned long bytes = 0;
-  char what = 0;
-  int end = 0;
-  if (sscanf(line, "a %lu %lu %n", &name, &size, &end) == 2 && line[end] == '\0') {
-    answer_alloc(heap, memory, blocks, name, size);
-  } else if (sscanf(line, "f %lu %n", &name, &end) == 1 && line[end] == '\0') {
-    answer_free(heap, memory, blocks, name);
-  } else if (sscanf(line, "g %lu %n", &size, &end) == 1 && line[end] == '\0') {
-    g_gap += size;
-  } else if (sscanf(line, "%1[ls] %lu %lu %lu %n", &what, &name, &size, &bytes, &end) == 4 && line[end] == '\0') {
-    answer_access(heap, memory, blocks, what, name, size, bytes);
-  } else if (sscanf(line, "w %lx %n", &name, &end) == 1 && line[end] == '\0' && name <= NO_BLOCK) {
-    answer_wrong_free(heap, (unsigned)name);
-  } else {
-    return 0;
+// The next field of a line, a number; nothing else may be there.
+static unsigned long field(const char** line, int base, unsigned long most, const char* too_large) {
+  const char* digits = base == 10 ? "0123456789" : "0123456789abcdef";
+  const size_t length = strspn(*line, digits);
+  if (length == 0 || ((*line)[length] != ' ' && (*line)[length] != '\0')) {
+    fail("no such call");
   }
-  return 1;
+  errno = 0;
+  const unsigned long number = strtoul(*line, NULL, base);
+  if (errno != 0 || number > most) {
+    fail(too_large);
+  }
+  *line += length;
+  *line += **line == ' ' ? 1 : 0;
+  return number;
+}
+
+static unsigned long name_field(const char** line) { return field(line, 10, MAX_NAMES - 1U, "the name is too large"); }
+
+static unsigned long number_field(const char** line) { return field(line, 10, MAX_NUMBER, "the number is too large"); }
+
+// One call, without its line's end.
+static void answer(struct coffer_rt* heap, const struct memory* memory, struct blocks* blocks, const char* line) {
+  const char what = line[0];
+  if (what == '\0' || strchr("afglsw", what) == NULL || line[1] != ' ') {
+    fail("no such call");
+  }
+  line += 2;
+  if (what == 'w') {
+    answer_wrong_free(heap, (unsigned)field(&line, 16, NO_BLOCK, "the address is too large"));
+  } else if (what == 'g') {
+    g_gap += number_field(&line);
+    if (g_gap > MAX_NUMBER) {
+      fail("the number is too large");
+    }
+  } else {
+    const unsigned long name = name_field(&line);
+    if (what == 'a') {
+      answer_alloc(heap, memory, blocks, name, number_field(&line));
+    } else if (what == 'f') {
+      answer_free(heap, memory, blocks, name);
+    } else {
+      const unsigned long offset = field(&line, 10, ULONG_MAX, "the offset is too large");
+      answer_access(heap, memory, blocks, what, name, offset, number_field(&line));
+    }
+  }
+  if (*line != '\0') {
+    fail("no such call");
+  }
 }
 
 int main(int argc, char** argv) {
@@ -295,9 +329,12 @@ int main(int argc, char** argv) {
   char line[128];
   while (fgets(line, sizeof(line), stdin) != NULL) {
     ++g_line;
-    if (answer(heap, &memory, &blocks, line) == 0) {
-      fail("no such call");
+    const size_t length = strcspn(line, "\n");
+    if (length + 1U == sizeof(line)) {
+      fail("the line is too long");
     }
+    line[length] = '\0';
+    answer(heap, &memory, &blocks, line);
   }
   write_headers(heap);
   if (ferror(stdin) != 0 || fflush(stdout) != 0) {

@@ -179,7 +179,14 @@ def test_what_does_not_add_up_is_found(tmp_path: Path) -> None:
     (b"a 1 8\n", "nothing to report"), (b"a 1 8\na 2 8\n", "nothing to report"), (b"", "nothing to report"),
     (b"a 1 8\na 1 8\n", "line 2: the block has been allocated already"), (b"z\n", "line 1: no such call"),
     (b"a 1 8\nl 1 8 4\n", "nothing to report"), (b"a 1\n", "no such call"),
-    (b"a 99999999999 8\n", "the name is too large")])
+    (b"a 99999999999 8\n", "the name is too large"), (b"a 18446744073709551617 8\n", "the name is too large"),
+    (b"a 1 -8\n", "line 1: no such call"), (b"a 1 nan\n", "no such call"), (b"a 1 8 9\n", "no such call"),
+    (b"a  1 8\n", "no such call"), (b"\n", "no such call"), (b"\0\n", "no such call"),
+    (b"a 1 18446744073709551616\n", "the number is too large"), (b"a 1 2000000001\n", "the number is too large"),
+    (b"g 99999999999\n", "the number is too large"), (b"g 2000000000\ng 1\n", "line 2: the number is too large"),
+    (b"a 1 " + b"0" * 200 + b"8\n", "line 1: the line is too long"), (b"f 1\n", "line 1: no such block"),
+    (b"a 1 8\nf 1\nf 1\n", "line 3: no such block, or freed already"), (b"w ffffffff0\n", "the address is too large"),
+    (b"a 1 8\nf 2\n", "line 2: no such block"), (b"a 1 8\nf 1", "nothing to report")])
 def test_calls_that_are_wrong(tmp_path: Path, text: bytes, message: str) -> None:
     for name, data in (("x.calls", text), ("x.calls.gz", gzip.compress(text))):
         (tmp_path / name).write_bytes(data)
