@@ -42,6 +42,8 @@ def main() -> int:
     bench = library.test_bench("tb_ohebs")
     for name in ("ohebs", "ohebs_joining", "ohebs_waiting", "ohebs_shared", "ohebs_shared_joining"):
         bench.add_config(name, generics={"unit_g": name})
+    for shared in (False, True):
+        library.test_bench("tb_largest_heap").add_config(f"shared={shared}", generics={"shared_g": shared})
     for depth in (2, 3, 8):
         library.test_bench("tb_free_buffer").add_config(f"depth={depth}", generics={"depth_g": depth})
     bench = library.test_bench("tb_bus")

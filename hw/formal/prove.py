@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The proofs: prove.py [NAME]..., or --list.
+"""The proofs: prove.py [--deeper CYCLES] [NAME]..., or --list.
 
 Each takes an entity of formal/, whose PSL properties ghdl turns into Verilog's (sim/convert.py), and has sby prove them
 or, where a fault is seeded, find the fault. doc/formal.md says what is proved. A proof that proves nothing, because no
@@ -70,6 +70,33 @@ PROOFS = [
           {"depth_g": 2, "low_g": 0, "high_g": 0, "recombine_g": "true"},
           ("ram_index_controller.vhd", "if read = free_c then", "if read(0) = free_bit_g then"),
           "a fault: the thesis's buddy test, of the free bit alone"),
+    Proof("interface", "cpu_interface_formal", "bmc", 34, SAT, 4, {"limit_g": 30}, None,
+          "from any idle state, each call has one answer and is over within 29 cycles; headers come before parts"),
+    Proof("interface_posted", "cpu_interface_formal", "bmc", 34, SAT, 4,
+          {"limit_g": 30, "posted_g": "true", "fast_return_g": "false"}, None,
+          "the same with posted frees and without Fast Return"),
+    Proof("interface_endless", "cpu_interface_formal", "bmc", 34, SAT, 4, {"limit_g": 30},
+          ("cpu_interface.vhd", "            tried <= '1';", "            tried <= '0';"),
+          "a fault: it flushes the buffers again and again"),
+    Proof("priority", "ram_priority_formal", "bmc", 30, SAT, 5, {}, None,
+          "what the processor waits for comes first; of a snapshot nobody is served a third time while one waits"),
+    Proof("priority_forgetful", "ram_priority_formal", "bmc", 30, SAT, 5, {},
+          ("ram_priority.vhd", "mask <= snapshot and not selected;", "mask <= requests_i and not selected;"),
+          "a fault: each grant makes a new snapshot"),
+    Proof("back", "shared_back_formal", "bmc", 26, SAT, 2, {"limit_g": 22}, None,
+          "the shared controller: from any idle state, each sequence ends within 21 cycles and 7 transfers"),
+    Proof("back_joining", "shared_back_formal", "bmc", 26, SAT, 2, {"limit_g": 22, "recombine_g": "true"}, None,
+          "the same with recombination, when there is room above"),
+    Proof("back_too_many", "shared_back_formal", "bmc", 26, SAT, 2, {"limit_g": 22},
+          ("shared_back.vhd", "state       <= unlink_behind;", "state       <= unlink_previous;"),
+          "a fault: it unlinks the buddy from its list again and again"),
+    Proof("shared", "shared_indices_formal", "bmc", 16, SAT, 4, {}, None,
+          "three indices with one controller: no block is handed out twice, whatever the program writes"),
+    Proof("shared_joining", "shared_indices_formal", "bmc", 16, SAT, 4, {"recombine_g": "true"}, None,
+          "the same with recombination"),
+    Proof("shared_without_turns", "shared_indices_formal", "bmc", 20, SAT, 4, {"low_g": 0, "high_g": 0},
+          ("shared_indices.vhd", "asks and passive and not rst_i", "asks and not rst_i"),
+          "a fault: both sides change a buffer at once"),
 ]
 
 
@@ -127,6 +154,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--deeper", type=int, default=0, metavar="CYCLES",
+                        help="so many cycles more than the tests take, of bounded proofs")
     arguments = parser.parse_args()
     if arguments.list:
         for proof in PROOFS:
@@ -139,6 +168,8 @@ def main() -> int:
     failed = 0
     for proof in chosen:
         begin = time.monotonic()
+        if proof.mode == "bmc":
+            proof = proof._replace(depth=proof.depth + arguments.deeper)
         try:
             wrong = run(proof)
         except ConvertError as error:

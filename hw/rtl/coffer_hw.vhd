@@ -14,7 +14,7 @@ package coffer_hw is
   type words_t is array (natural range <>) of word_t;
 
   -- A number for each index of OHEBS.
-  type per_index_t is array (4 to 30) of natural;
+  type per_index_t is array (4 to 31) of natural;
 
   -- No block. Odd, so no address of a block can be it (doc/decisions.md, 9).
   constant nothing_c : word_t := (others => '1');
@@ -96,6 +96,13 @@ package coffer_hw is
   -- The number of the only set bit; 0 if there is none.
   function bit_number (one_hot : std_ulogic_vector) return natural;
 
+  -- The sizes from 2**least_log2 to 2**most_log2, as one word.
+  function sizes (least_log2, most_log2 : natural) return word_t;
+
+  -- Each bit of at most 32: whether it or one above it, or below it, is set. As deep as a tree.
+  function or_above (value : std_ulogic_vector) return std_ulogic_vector;
+  function or_below (value : std_ulogic_vector) return std_ulogic_vector;
+
   -- The block size, one-hot, for a request of so many bytes: header included, a power of two, at least 2**min_log2.
   -- All zeros if no block of 32 address bits is large enough.
   function block_size (bytes : word_t; min_log2 : natural) return word_t;
@@ -162,21 +169,43 @@ package body coffer_hw is
     return to_integer(number);
   end function bit_number;
 
-  function block_size (bytes : word_t; min_log2 : natural) return word_t is
-    variable last : unsigned(32 downto 0);
-    variable top : std_ulogic_vector(32 downto 0);
-    variable result : word_t;
+  function sizes (least_log2, most_log2 : natural) return word_t is
+    constant all_c : unsigned(31 downto 0) := (others => '1');
   begin
-    -- The last byte that the block must have; bits below the minimum do not matter once they are all ones.
-    last := resize(unsigned(bytes), 33) + to_unsigned(header_bytes_c - 1, 33);
-    last := last or to_unsigned(2 ** min_log2 - 1, 33);
-    top := highest(std_ulogic_vector(last));
-    if top(32) = '1' or top(31) = '1' then
-      result := (others => '0');
-    else
-      result := top(30 downto 0) & '0';
-    end if;
-    return result;
+    return std_ulogic_vector(shift_right(shift_left(all_c, least_log2 + 31 - most_log2), 31 - most_log2));
+  end function sizes;
+
+  function or_above (value : std_ulogic_vector) return std_ulogic_vector is
+    variable number : unsigned(value'length - 1 downto 0);
+  begin
+    number := unsigned(value);
+    for i in 0 to 4 loop
+      number := number or shift_right(number, 2 ** i);
+    end loop;
+    return std_ulogic_vector(number);
+  end function or_above;
+
+  function or_below (value : std_ulogic_vector) return std_ulogic_vector is
+    variable number : unsigned(value'length - 1 downto 0);
+  begin
+    number := unsigned(value);
+    for i in 0 to 4 loop
+      number := number or shift_left(number, 2 ** i);
+    end loop;
+    return std_ulogic_vector(number);
+  end function or_below;
+
+  -- A block of 2**k is too small for 2**k - 3 bytes and more (header_bytes_c): those that have a bit from k up, or all
+  -- of the bits from k - 1 to 2 and one of the lowest two. No adder: they are as deep as a tree, not as a chain.
+  function block_size (bytes : word_t; min_log2 : natural) return word_t is
+    variable too_small : word_t;
+    variable least     : word_t;
+  begin
+    too_small := or_above(bytes) or not (or_below(not (bytes(30 downto 2) & (bytes(1) or bytes(0)))) & "11");
+    -- The smallest that is not. Below the minimum all are taken for too small.
+    least := std_ulogic_vector(to_unsigned(2 ** min_log2 - 1, 32));
+    too_small := too_small or least;
+    return not too_small and (too_small(30 downto 0) & '1');
   end function block_size;
 
   function shape (hbs : boolean; min_log2, heap_log2 : natural; fast_return, posted, recombine : boolean)

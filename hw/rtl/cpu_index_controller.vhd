@@ -9,7 +9,7 @@ library work;
 
 entity cpu_index_controller is
   generic (
-    index_g : natural range 4 to 30 := 4
+    index_g : natural range 4 to 31 := 4
   );
   port (
     enable_i      : in    std_ulogic;
@@ -45,6 +45,8 @@ end entity cpu_index_controller;
 
 architecture rtl of cpu_index_controller is
 
+  constant size_c : word_t := std_ulogic_vector(shift_left(to_unsigned(1, 32), index_g));
+
   signal adds    : std_ulogic;
   signal again   : std_ulogic;
   signal is_pair : std_ulogic;
@@ -57,7 +59,7 @@ begin
   is_pair <= '1' when enable_i = '1' and op_i = index_pair_c else '0';
 
   -- A part of a block that is being cut is the right half at this size.
-  value_o <= plus(addr_i, 2 ** index_g) when adds = '1' and op_i = index_part_c else
+  value_o <= addr_i or size_c when adds = '1' and op_i = index_part_c else
              addr_i when adds = '1' else
              rise_addr_i;
 

@@ -43,8 +43,9 @@ entity cpu_interface is
     enable_o    : out   word_t;
     op_o        : out   index_op_t;
     addr_o      : out   word_t;
-    done_i      : in    word_t;
-    refused_i   : in    word_t;
+    done_i      : in    std_ulogic;  -- all that are enabled have done it
+    dones_i     : in    word_t;      -- those that have
+    refused_i   : in    std_ulogic;
     answer_i    : in    word_t;      -- of the index that is enabled
     available_i : in    word_t;
     paired_i    : in    word_t;
@@ -70,13 +71,21 @@ architecture rtl of cpu_interface is
   type state_t is (
     idle, find, flush, take, header, written, parts,
     free_read, free_check, give_back,
-    pass, hold, clear, init_put
+    pass, init_check, marks_check, hold, clear, init_put
   );
+
+  -- What a program gets begins behind the first word of its block, whose address has zeros there.
+  function behind_header (block_at : word_t) return word_t is
+  begin
+    return block_at or std_ulogic_vector(to_unsigned(header_bytes_c, 32));
+  end function behind_header;
 
   signal state   : state_t;
   signal heap    : word_t;
+  signal fitting   : word_t;      -- those that a block of this heap can have; none: there is no heap
   signal size    : word_t;      -- one-hot: the size in question
-  signal block_a : word_t;
+  signal block_a : word_t;      -- the block in question; of a call that concerns none, its argument
+  signal argument : word_t;
   signal enable  : word_t;
   signal cut     : word_t;      -- the sizes that still get a part
   signal top     : word_t;
@@ -86,6 +95,7 @@ architecture rtl of cpu_interface is
   signal told    : std_ulogic;  -- the answer has been given
   signal pairs   : word_t;
   signal read    : word_t;
+  signal below   : word_t;      -- the size in it, less one
 
 begin
 
@@ -105,6 +115,9 @@ begin
   clear_o  <= '1' when state = clear else '0';
   flush_o  <= '1' when state = flush else '0';
   hold_o   <= '1' when state = hold or state = clear else '0';
+  -- What is freed, without the bits below a block's size.
+  argument <= data_i(31 downto min_log2_g) & std_ulogic_vector(to_unsigned(0, min_log2_g));
+
   -- A pair of the index below would do.
   pairs    <= paired_i and '0' & size(31 downto 1);
 
@@ -113,39 +126,77 @@ begin
     phase_find_c when find | flush,
     phase_block_c when others;
 
+  -- Values that count only together with done_o, req_o or enable_o: they go with the state, whatever is decided in it,
+  -- which keeps them off the longest paths.
+  choose_values : process (clk_i) is
+  begin
+    if rising_edge(clk_i) then
+      result_o <= nothing_c;
+
+      case state is
+
+        when idle =>
+          block_a     <= data_i;
+          mem_addr_o  <= data_i(31 downto 2) & "00";
+          mem_wdata_o <= wdata_i;
+          if op_i = op_free_c then
+            block_a    <= argument;
+            mem_addr_o <= argument;
+          end if;
+
+        when take =>
+          block_a  <= answer_i;
+          result_o <= behind_header(answer_i);
+
+        when header =>
+          mem_addr_o  <= block_a;
+          mem_wdata_o <= size(31 downto 1) & not free_bit_g;
+
+        when written | parts =>
+          result_o <= behind_header(block_a);
+
+        when pass =>
+          result_o <= rdata_i;
+
+        when clear =>
+          block_a <= (others => '0');
+
+        when others =>
+          null;
+
+      end case;
+
+    end if;
+  end process choose_values;
+
   run : process (clk_i) is
 
-    procedure answer (status : status_t; value : word_t) is
+    procedure answer (status : status_t) is
     begin
       done_o   <= '1';
       status_o <= status;
-      result_o <= value;
     end procedure answer;
 
     -- The end of a free: its answer, or if that has been given, what is wrong.
     procedure settle (status : status_t) is
     begin
       if told = '0' then
-        answer(status, nothing_c);
+        answer(status);
       else
         late_o <= status;
       end if;
       state <= idle;
     end procedure settle;
 
-    procedure transfer (write : std_ulogic; address : word_t; value : word_t; and_then : state_t) is
+    -- Of what choose_values has laid out.
+    procedure transfer (write : std_ulogic; and_then : state_t) is
     begin
-      req_o       <= '1';
-      we_o        <= write;
-      mem_addr_o  <= address;
-      mem_wdata_o <= value;
-      state       <= and_then;
+      req_o <= '1';
+      we_o  <= write;
+      state <= and_then;
     end procedure transfer;
 
-    variable wanted : word_t;
-    variable offset : word_t;
     variable length : word_t;
-    variable left   : word_t;
     variable index  : natural range 0 to 31;
     variable low    : natural range 0 to 255;
     variable high   : natural range 0 to 255;
@@ -169,65 +220,38 @@ begin
               null;
 
             when op_init_c =>
-              if is_one_hot(data_i) and unsigned(data_i) >= 2 ** min_log2_g
-                 and unsigned(data_i) <= 2 ** heap_log2_g then
-                heap  <= data_i;
-                state <= hold;
-              else
-                answer(status_bad_c, nothing_c);
-              end if;
+              state <= init_check;
 
             when op_alloc_c =>
-              wanted := block_size(data_i, min_log2_g);
-              size   <= wanted;
-              if or_all(heap) = '0' then
-                answer(status_closed_c, nothing_c);
-              elsif or_all(wanted) = '0' or unsigned(wanted) > unsigned(heap) then
-                answer(status_full_c, nothing_c);
-              else
-                state <= find;
-              end if;
+              size  <= block_size(data_i, min_log2_g);
+              state <= find;
 
+            -- A block's address is a multiple of the smallest, within the heap; the program's lies behind its header.
             when op_free_c =>
-              offset  := std_ulogic_vector(unsigned(data_i) - header_bytes_c);
-              block_a <= offset;
-              if or_all(heap) = '0' then
-                answer(status_closed_c, nothing_c);
-              elsif unsigned(offset) >= unsigned(heap) or or_all(offset(min_log2_g - 1 downto 0)) = '1' then
-                answer(status_bad_c, nothing_c);
+              if fitting(min_log2_g) = '0' then
+                answer(status_closed_c);
+              elsif unsigned(data_i(min_log2_g - 1 downto 0)) /= header_bytes_c
+                    or or_all(argument and not ('0' & fitting(31 downto 1))) = '1' then
+                answer(status_bad_c);
               else
                 if posted_g then
-                  answer(status_ok_c, nothing_c);
+                  answer(status_ok_c);
                   told <= '1';
                 end if;
-                transfer('0', offset, nothing_c, free_read);
+                transfer('0', free_read);
               end if;
 
             when op_load_c =>
-              transfer('0', data_i(31 downto 2) & "00", nothing_c, pass);
+              transfer('0', pass);
 
             when op_store_c =>
-              transfer('1', data_i(31 downto 2) & "00", wdata_i, pass);
+              transfer('1', pass);
 
             when op_marks_c =>
-              index := to_integer(unsigned(data_i(4 downto 0)));
-              low   := to_integer(unsigned(data_i(15 downto 8)));
-              high  := to_integer(unsigned(data_i(23 downto 16)));
-              -- A pair must find room above the low mark, and one mark must not undo what the other has done.
-              if index < min_log2_g or index > heap_log2_g then
-                answer(status_bad_c, nothing_c);
-              elsif low >= depths_g(index) or high > depths_g(index) or low > high then
-                answer(status_bad_c, nothing_c);
-              else
-                marks_o <= '1';
-                index_o <= index;
-                low_o   <= low;
-                high_o  <= high;
-                answer(status_ok_c, nothing_c);
-              end if;
+              state <= marks_check;
 
             when others =>
-              answer(status_bad_c, nothing_c);
+              answer(status_bad_c);
 
           end case;
 
@@ -235,7 +259,14 @@ begin
         when find =>
           state <= take;
           cut   <= (others => '0');
-          if or_all(available_i and size) = '1' then
+          if or_all(size and fitting) = '0' then
+            if fitting(min_log2_g) = '0' then
+              answer(status_closed_c);
+            else
+              answer(status_full_c);
+            end if;
+            state <= idle;
+          elsif or_all(available_i and size) = '1' then
             enable <= size;
             op_o   <= index_alloc_c;
             how_o  <= how_direct_c;
@@ -251,7 +282,7 @@ begin
           elsif tried = '0' then
             state <= flush;
           else
-            answer(status_full_c, nothing_c);
+            answer(status_full_c);
             state <= idle;
           end if;
 
@@ -263,22 +294,21 @@ begin
           end if;
 
         when take =>
-          if or_all(done_i and enable) = '1' then
-            enable  <= (others => '0');
-            block_a <= answer_i;
-            state   <= header;
+          if done_i = '1' then
+            enable <= (others => '0');
+            state  <= header;
             if fast_return_g then
-              answer(status_ok_c, plus(answer_i, header_bytes_c));
+              answer(status_ok_c);
               told <= '1';
             end if;
-          elsif or_all(refused_i and enable) = '1' then
+          elsif refused_i = '1' then
             -- What was there has gone elsewhere in the meantime.
             enable <= (others => '0');
             state  <= find;
           end if;
 
         when header =>
-          transfer('1', block_a, size(31 downto 1) & not free_bit_g, written);
+          transfer('1', written);
 
         when written =>
           if ack_i = '1' then
@@ -289,7 +319,7 @@ begin
               state  <= parts;
             else
               if told = '0' then
-                answer(status_ok_c, plus(block_a, header_bytes_c));
+                answer(status_ok_c);
               end if;
               state <= idle;
             end if;
@@ -297,11 +327,10 @@ begin
 
         -- All parts at once; those whose index has no room at this moment wait for it.
         when parts =>
-          left := enable and not done_i;
-          enable <= left;
-          if or_all(left) = '0' then
+          enable <= enable and not dones_i;
+          if done_i = '1' then
             if told = '0' then
-              answer(status_ok_c, plus(block_a, header_bytes_c));
+              answer(status_ok_c);
             end if;
             state <= idle;
           end if;
@@ -310,13 +339,14 @@ begin
           if ack_i = '1' then
             req_o <= '0';
             read  <= rdata_i;
+            below <= std_ulogic_vector(unsigned(rdata_i(31 downto 1) & '0') - 1);
             state <= free_check;
           end if;
 
         when free_check =>
           length := read(31 downto 1) & '0';
-          if not is_one_hot(length) or unsigned(length) < 2 ** min_log2_g or unsigned(length) > unsigned(heap)
-             or or_all(block_a and std_ulogic_vector(unsigned(length) - 1)) = '1' then
+          if or_all(length and fitting) = '0' or or_all(length and not fitting) = '1'
+             or or_all((length or block_a) and below) = '1' then
             settle(status_bad_c);
           elsif read(0) = free_bit_g then
             settle(status_double_c);
@@ -327,10 +357,10 @@ begin
           end if;
 
         when give_back =>
-          if or_all(done_i and enable) = '1' then
+          if done_i = '1' then
             enable <= (others => '0');
             settle(status_ok_c);
-          elsif or_all(refused_i and enable) = '1' then
+          elsif refused_i = '1' then
             enable <= (others => '0');
             settle(status_double_c);
           end if;
@@ -339,26 +369,55 @@ begin
         when pass =>
           if ack_i = '1' then
             req_o <= '0';
-            answer(status_ok_c, rdata_i);
+            answer(status_ok_c);
+            state <= idle;
+          end if;
+
+        -- The argument is in block_a.
+        when marks_check =>
+          state <= idle;
+          index := to_integer(unsigned(block_a(4 downto 0)));
+          low   := to_integer(unsigned(block_a(15 downto 8)));
+          high  := to_integer(unsigned(block_a(23 downto 16)));
+          -- A pair must find room above the low mark, and one mark must not undo what the other has done.
+          if index < min_log2_g or index > heap_log2_g then
+            answer(status_bad_c);
+          elsif low >= depths_g(index) or high > depths_g(index) or low > high then
+            answer(status_bad_c);
+          else
+            marks_o <= '1';
+            index_o <= index;
+            low_o   <= low;
+            high_o  <= high;
+            answer(status_ok_c);
+          end if;
+
+        when init_check =>
+          if is_one_hot(block_a) and or_all(block_a and sizes(min_log2_g, heap_log2_g)) = '1' then
+            heap  <= block_a;
+            state <= hold;
+          else
+            answer(status_bad_c);
             state <= idle;
           end if;
 
         -- A heap is initialised by freeing it, as one block, into empty indices.
         when hold =>
+          fitting <= or_above(heap);
+          fitting(min_log2_g - 1 downto 0) <= (others => '0');
           if still_i = '1' then
             state <= clear;
           end if;
 
         when clear =>
-          block_a <= (others => '0');
-          enable  <= heap;
-          op_o    <= index_free_c;
-          state   <= init_put;
+          enable <= heap;
+          op_o   <= index_free_c;
+          state  <= init_put;
 
         when init_put =>
-          if or_all(done_i and enable) = '1' then
+          if done_i = '1' then
             enable <= (others => '0');
-            answer(status_ok_c, nothing_c);
+            answer(status_ok_c);
             state <= idle;
           end if;
 
@@ -367,6 +426,7 @@ begin
       if rst_i = '1' then
         state   <= idle;
         heap    <= (others => '0');
+        fitting   <= (others => '0');
         enable  <= (others => '0');
         req_o   <= '0';
         done_o  <= '0';

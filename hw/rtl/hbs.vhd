@@ -14,8 +14,8 @@ library work;
 
 entity hbs is
   generic (
-    heap_log2_g : natural range 5 to 30 := 25;  -- the largest heap that can be initialised
-    min_log2_g  : natural range 4 to 29 := 4;
+    heap_log2_g : natural range 5 to 31 := 25;  -- the largest heap that can be initialised
+    min_log2_g  : natural range 4 to 30 := 4;
     optimised_g : boolean               := true;
     free_bit_g  : std_ulogic            := '0'  -- bit 0 of a free block's header
   );
@@ -152,7 +152,7 @@ begin
           answered <= '0';
           block_a  <= data_i;
           if op_i = op_init_c then
-            if is_one_hot(data_i) and unsigned(data_i) >= 2 ** min_log2_g and unsigned(data_i) <= 2 ** heap_log2_g then
+            if is_one_hot(data_i) and or_all(data_i and sizes(min_log2_g, heap_log2_g)) = '1' then
               heap    <= data_i;
               current <= data_i;
               heads   <= (others => nothing_c);

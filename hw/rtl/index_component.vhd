@@ -8,8 +8,8 @@ library work;
 
 entity index_component is
   generic (
-    index_g     : natural range 4 to 30  := 4;   -- blocks of 2**index_g bytes
-    heap_log2_g : natural range 5 to 31  := 25;  -- addresses have so many bits
+    index_g     : natural range 4 to 31  := 4;   -- blocks of 2**index_g bytes
+    heap_log2_g : natural range 5 to 32  := 25;  -- addresses have so many bits
     depth_g     : positive range 2 to 64 := 8;
     recombine_g : boolean                := false;
     free_bit_g  : std_ulogic             := '0'

@@ -10,8 +10,8 @@ library work;
 
 entity ohebs is
   generic (
-    min_log2_g    : natural range 4 to 29 := 4;
-    heap_log2_g   : natural range 5 to 30 := 25;  -- the largest heap; as many indices as sizes up to it
+    min_log2_g    : natural range 4 to 30 := 4;
+    heap_log2_g   : natural range 5 to 31 := 25;  -- the largest heap; as many indices as sizes up to it
     depths_g      : per_index_t           := (others => 8);
     lows_g        : per_index_t           := (others => 2);  -- the marks at reset
     highs_g       : per_index_t           := (others => 6);
@@ -71,8 +71,9 @@ architecture rtl of ohebs is
   signal marks                     : std_ulogic;
   signal marks_index               : natural range 0 to 31;
   signal marks_low, marks_high     : natural range 0 to 63;
-  signal heap, enable, done        : word_t;
-  signal refused, available        : word_t;
+  signal heap, enable, available   : word_t;
+  signal done, refused             : std_ulogic;
+  signal dones                     : word_t;
   signal paired, rest              : word_t;
   signal clear, flush              : std_ulogic;
   signal components_rst            : std_ulogic;
@@ -120,6 +121,7 @@ begin
       op_o        => index_op,
       addr_o      => index_addr,
       done_i      => done,
+      dones_i     => dones,
       refused_i   => refused,
       answer_i    => answer,
       available_i => available,
@@ -217,6 +219,7 @@ begin
         rdata_i     => mem_rdata_i
       );
 
+    dones                 <= (others => done);
     dependent(min_log2_g) <= or_all(enable);
 
     make_none : for k in word_t'range generate
@@ -233,12 +236,15 @@ begin
   else generate
 
     signal answers         : words_t(min_log2_g to heap_log2_g);
+    signal refusals        : word_t;
     signal ups, rises_done : std_ulogic_vector(min_log2_g to heap_log2_g + 1);
     signal up_addrs        : words_t(min_log2_g to heap_log2_g + 1);
 
   begin
 
     dependent <= enable;
+    done      <= not or_all(enable and not dones);
+    refused   <= or_all(enable and refusals);
 
     ups(min_log2_g)             <= '0';
     up_addrs(min_log2_g)        <= (others => '0');
@@ -264,8 +270,8 @@ begin
           enable_i    => enable(k),
           op_i        => index_op,
           addr_i      => index_addr,
-          done_o      => done(k),
-          refused_o   => refused(k),
+          done_o      => dones(k),
+          refused_o   => refusals(k),
           addr_o      => answers(k),
           available_o => available(k),
           paired_o    => paired(k),
@@ -290,8 +296,8 @@ begin
 
       -- There is no such size.
       beyond : if k < min_log2_g or k > heap_log2_g generate
-        done(k)      <= '0';
-        refused(k)   <= '0';
+        dones(k)     <= '0';
+        refusals(k)  <= '0';
         available(k) <= '0';
         paired(k)    <= '0';
         rest(k)      <= '1';

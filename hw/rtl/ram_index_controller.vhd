@@ -12,7 +12,7 @@ library work;
 
 entity ram_index_controller is
   generic (
-    index_g     : natural range 4 to 30 := 4;  -- blocks of 2**index_g bytes
+    index_g     : natural range 4 to 31 := 4;  -- blocks of 2**index_g bytes
     depth_g     : positive              := 8;
     recombine_g : boolean               := false;
     free_bit_g  : std_ulogic            := '0'

@@ -9,8 +9,8 @@ library work;
 entity served_allocator is
   generic (
     hbs_g         : boolean               := false;  -- as allocator's
-    min_log2_g    : natural range 4 to 29 := 4;
-    heap_log2_g   : natural range 5 to 30 := 25;
+    min_log2_g    : natural range 4 to 30 := 4;
+    heap_log2_g   : natural range 5 to 31 := 25;
     depths_g      : per_index_t           := (others => 8);
     lows_g        : per_index_t           := (others => 2);
     highs_g       : per_index_t           := (others => 6);

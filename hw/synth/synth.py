@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Area and speed: synth.py [--place ecp5|ice40] [--seed N] [UNIT]...
+"""Area and speed: synth.py [--place PART] [--seeds N] [UNIT]..., or synth.py --tables [--seeds N].
 
 Converts a unit to Verilog (sim/convert.py), has yosys synthesise it, and prints one row of a table for each: LUTs,
 flip-flops, carry cells, block RAM, LUTs used as RAM. Latches are a failure. With --place the unit, its inputs behind a
-shift register and its outputs behind flip-flops, is placed and routed too, and the row ends with its clock in MHz:
-by nextpnr from PyPI, in a virtual environment that is made for it. doc/synthesis.md has the tables.
+shift register and its outputs behind flip-flops, is placed and routed too, once for each seed, and the row ends with
+its clocks in MHz, the median's and the best: by nextpnr from PyPI, in a virtual environment made for it. --tables
+writes the tables of doc/synthesis.md, for all parts; it takes a processor half an hour.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import statistics
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "sim"))
@@ -31,7 +35,7 @@ def ohebs(heap_log2: int, depth: int = 8, shared: bool = False, joining: bool = 
                               "recombine_g": str(joining).lower()}
 
 
-# Name: entity, generics. A heap of 32 MB has 22 indices; the largest, of 2^30 bytes, 27.
+# Name: entity, generics. A heap of 32 MB has 22 indices; the largest, of 2^31 bytes, 28.
 UNITS: dict[str, tuple[str, Generics]] = {
     "hbs_4k": ("hbs", {"heap_log2_g": 12}),
     "hbs": ("hbs", {"heap_log2_g": 25}),
@@ -44,7 +48,9 @@ UNITS: dict[str, tuple[str, Generics]] = {
     "shared_of_4": ohebs(25, 4, shared=True),
     "shared_of_16": ohebs(25, 16, shared=True),
     "shared_joining": ohebs(25, shared=True, joining=True),
-    "shared_27": ohebs(30, shared=True),
+    "shared_28": ohebs(31, shared=True),
+    "shared_28_of_4": ohebs(31, 4, shared=True),
+    "shared_28_of_16": ohebs(31, 16, shared=True),
     "sdram": ("sdram_controller", {}),
     # The bus faces' own part, and a whole unit with them.
     "registers": ("register_face", {}),
@@ -55,14 +61,40 @@ UNITS: dict[str, tuple[str, Generics]] = {
     "wishbone": ("coffer_wishbone", {"shared_g": "true"}),
 }
 
-# What yosys calls the cells of each family, and how nextpnr is told the part: the smallest that is asked for in the
-# text of the tables (an ECP5 with 44 thousand LUTs; an iCE40 HX8K).
-FAMILIES = {
-    "ecp5": ("synth_ecp5", ("LUT4", "TRELLIS_FF", "CCU2C", "DP16KD", "TRELLIS_DPR16X4"),
-             ["--45k", "--package", "CABGA381", "--speed", "6", "--textcfg", "/dev/null"]),
-    "ice40": ("synth_ice40", ("SB_LUT4", "SB_DFF\\w*", "SB_CARRY", "SB_RAM40_4K", "none"),
-              ["--hx8k", "--package", "ct256", "--asc", "/dev/null"]),
+# What yosys calls the cells of each family: LUTs, flip-flops, carries, block RAM, LUTs as RAM.
+CELLS = {
+    "ecp5": ("LUT4", "TRELLIS_FF", "CCU2C", "DP16KD", "TRELLIS_DPR16X4"),
+    "ice40": ("SB_LUT4", "SB_DFF\\w*", "SB_CARRY", "SB_RAM40_4K", "none"),
 }
+
+
+class Part(NamedTuple):
+    family: str
+    title: str
+    synthesis: str         # of yosys
+    placing: list[str]     # of nextpnr
+    megahertz: int         # what nextpnr aims at
+
+
+ECP5 = ["--45k", "--package", "CABGA381", "--textcfg", "/dev/null", "--speed"]
+PARTS = {
+    "ecp5": Part("ecp5", "ECP5-45, speed 6", "synth_ecp5 -abc9", [*ECP5, "6"], 100),
+    "ecp5_8": Part("ecp5", "ECP5-45, speed 8", "synth_ecp5 -abc9", [*ECP5, "8"], 100),
+    "hx8k": Part("ice40", "iCE40 HX8K", "synth_ice40 -abc9 -device hx",
+                 ["--hx8k", "--package", "ct256", "--asc", "/dev/null"], 60),
+    "up5k": Part("ice40", "iCE40 UP5K", "synth_ice40 -abc9 -device u",
+                 ["--up5k", "--package", "sg48", "--asc", "/dev/null"], 20),
+}
+
+# What the tables of doc/synthesis.md are made of.
+TABLES = [
+    ("ecp5", ["shared", "shared_joining", "shared_of_4", "shared_of_16", "shared_28", "shared_28_of_4",
+              "shared_28_of_16", "hbs", "index", "index_of_4"]),
+    ("ecp5_8", ["shared"]),
+    ("hx8k", ["shared", "shared_of_4", "shared_of_16", "shared_28", "shared_28_of_4", "hbs", "index"]),
+    ("up5k", ["shared", "shared_of_4", "shared_4k", "index"]),
+]
+HEAD = "| unit | LUT4 | flip-flops | carries | block RAM | RAM of LUTs | MHz, median | best |\n" + "|---" * 8 + "|"
 
 
 class SynthError(Exception):
@@ -134,49 +166,92 @@ def tools() -> Path:
     return venv / "bin"
 
 
-def place(folder: Path, family: str, seed: int) -> str:
-    command, _, part = FAMILIES[family]
-    run(["yosys", "-p", f"read_verilog placed.v; {command} -top placed -json placed.json"], folder / "placed.log")
-    text = run([tools() / f"yowasp-nextpnr-{family}", "--json", "placed.json", *part, "--seed", str(seed), "--freq",
-                "100", "--timing-allow-fail"], folder / "nextpnr.log")
+def place(folder: Path, part: Part, seed: int) -> float | None:
+    """The clock; nothing if the part is too small."""
+    log = folder / f"nextpnr_{part.title.replace(' ', '_')}_{seed}.log"
+    command = [tools() / f"yowasp-nextpnr-{part.family}", "--json", "placed.json", *part.placing, "--seed", str(seed),
+               "--freq", str(part.megahertz), "--timing-allow-fail"]
+    try:
+        text = run(command, log)
+    except SynthError:
+        if "ERROR: Unable to place" in log.read_text(encoding="utf-8", errors="replace"):
+            return None
+        raise
     # Of the clock's own paths, the last line is the one after routing.
     speeds = re.findall(r"Max frequency for clock +'\S*clk\S*': +([\d.]+) MHz", text)
     if not speeds:
-        raise SynthError(f"nextpnr gives no clock: {folder / 'nextpnr.log'}")
-    return speeds[-1]
+        raise SynthError(f"nextpnr gives no clock: {log}")
+    return float(speeds[-1])
 
 
-def synthesise(name: str, family: str, placing: bool, seed: int) -> str:
+def clocks(folder: Path, part: Part, seeds: int) -> str:
+    run(["yosys", "-p", f"read_verilog placed.v; {part.synthesis} -top placed -json placed.json"],
+        folder / "placed.log")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(lambda seed: place(folder, part, seed), range(1, seeds + 1)))
+    speeds = [speed for speed in found if speed is not None]
+    if len(speeds) < seeds:
+        return "does not fit | "
+    return f"{statistics.median(speeds):.0f} | {max(speeds):.0f}"
+
+
+def synthesise(name: str, part: Part, seeds: int) -> str:
+    """The row of one unit; seeds 0: without placing."""
     top, generics = UNITS[name]
-    folder = BUILD / f"{family}_{name}"
+    folder = BUILD / f"{part.family}_{name}"
     folder.mkdir(parents=True, exist_ok=True)
     sources = [*sorted((HERE / "rtl").glob("*.vhd")), *sorted((HERE / "synth").glob("*.vhd"))]
     text = convert(top, sources, generics)
     (folder / "design.v").write_text(text, encoding="utf-8")
     (folder / "placed.v").write_text(with_registers(text, top), encoding="utf-8")
-    command, names, _ = FAMILIES[family]
-    log = run(["yosys", "-p", f"read_verilog design.v; {command} -top {top} -json design.json; stat"],
+    log = run(["yosys", "-p", f"read_verilog design.v; {part.synthesis} -top {top} -json design.json; stat"],
               folder / "yosys.log")
     if "Latch inferred" in log:
         raise SynthError(f"{name}: there are latches: {folder / 'yosys.log'}")
-    counts = [str(cells(log, cell)) for cell in names]
-    return f"| {name} | {' | '.join(counts)} | {place(folder, family, seed) if placing else ''} |"
+    counts = [str(cells(log, cell)) for cell in CELLS[part.family]]
+    return f"| {name} | {' | '.join(counts)} | {clocks(folder, part, seeds) if seeds else ' | '} |"
+
+
+def write_tables(seeds: int) -> None:
+    """Between the marks in doc/synthesis.md."""
+    page = HERE / "doc" / "synthesis.md"
+    tables = []
+    for name, units in TABLES:
+        print(f"{PARTS[name].title}\n{HEAD}", flush=True)
+        rows = []
+        for unit in units:
+            rows.append(synthesise(unit, PARTS[name], seeds))
+            print(rows[-1], flush=True)
+        tables.append(f"### {PARTS[name].title}\n\n{HEAD}\n" + "\n".join(rows) + "\n")
+    text = page.read_text(encoding="utf-8")
+    begin, end = "<!-- synth.py --tables -->\n", "<!-- end -->\n"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise SynthError(f"{page}: the marks are missing")
+    before, rest = text.split(begin)
+    page.write_text(before + begin + f"\nOf {seeds} seeds.\n\n" + "\n".join(tables) + "\n" + end
+                    + rest.split(end)[1], encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("units", nargs="*", metavar="UNIT", help=", ".join(UNITS))
-    parser.add_argument("--place", choices=sorted(FAMILIES), help="place and route too; without: area, ECP5")
-    parser.add_argument("--seed", type=int, default=1, help="nextpnr's; the clock varies by some percent with it")
+    parser.add_argument("--place", choices=sorted(PARTS), help="place and route too; without: area, ECP5")
+    parser.add_argument("--seeds", type=int, default=3, help="how often; the clock varies by some percent with them")
+    parser.add_argument("--tables", action="store_true", help="write the tables of doc/synthesis.md")
     arguments = parser.parse_args()
     unknown = set(arguments.units) - set(UNITS)
     if unknown:
         parser.error(f"no unit {', '.join(sorted(unknown))}")
-    print("| unit | LUT4 | flip-flops | carries | block RAM | RAM of LUTs | MHz |\n|---|---|---|---|---|---|---|",
-          flush=True)
+    if arguments.seeds < 1 or (arguments.tables and (arguments.units or arguments.place)):
+        parser.error("at least one seed; the tables are made whole")
     try:
+        if arguments.tables:
+            write_tables(arguments.seeds)
+            return 0
+        print(HEAD, flush=True)
         for name in arguments.units or UNITS:
-            print(synthesise(name, arguments.place or "ecp5", arguments.place is not None, arguments.seed), flush=True)
+            print(synthesise(name, PARTS[arguments.place or "ecp5"], arguments.seeds if arguments.place else 0),
+                  flush=True)
     except (ConvertError, SynthError) as error:
         print(f"synth: {error}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
--- Memory for benches with the port of block_ram and as many cycles a transfer as one wants, 64 MB.
+-- Memory for benches with the port of block_ram and as many cycles a transfer as one wants.
 library ieee;
   use ieee.std_logic_1164.all;
   use ieee.numeric_std.all;
@@ -9,7 +9,8 @@ library work;
 entity plain_memory is
   generic (
     read_cycles_g  : positive := 1;
-    write_cycles_g : positive := 1
+    write_cycles_g : positive := 1;
+    size_log2_g    : positive := 26
   );
   port (
     clk_i   : in    std_ulogic;
@@ -45,7 +46,7 @@ begin
           severity failure;
         left := left - 1;
         if left = 0 then
-          assert unsigned(addr_i) < 2 ** 26
+          assert shift_right(unsigned(addr_i), size_log2_g) = 0
             report "plain_memory: no such address: " & to_hstring(addr_i)
             severity failure;
           address := to_integer(unsigned(addr_i));

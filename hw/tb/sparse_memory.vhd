@@ -22,7 +22,7 @@ package body sparse_memory is
   type memory_t is protected body
 
     constant page_words_c : positive := 1024;
-    constant pages_c      : positive := 16384;  -- 64 MB
+    constant pages_c      : positive := 2 ** 19;  -- 2 GB
 
     type page_t is array (0 to page_words_c - 1) of integer;
 

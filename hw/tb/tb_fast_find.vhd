@@ -1,4 +1,4 @@
--- fast_find against a search index by index: every wanted size, random lists.
+-- fast_find and enhanced_fast_find against a search index by index: every wanted size, random lists.
 library ieee;
   use ieee.std_logic_1164.all;
   use ieee.numeric_std.all;
@@ -20,6 +20,9 @@ architecture bench of tb_fast_find is
   signal lists : word_t := (others => '0');
   signal index : word_t;
   signal found : std_ulogic;
+  signal top   : word_t;
+  signal parts : word_t;
+  signal cuts  : std_ulogic;
 
 begin
 
@@ -29,6 +32,15 @@ begin
       lists_i => lists,
       index_o => index,
       found_o => found
+    );
+
+  enhanced : entity work.enhanced_fast_find
+    port map (
+      size_i      => size,
+      available_i => lists,
+      top_o       => top,
+      parts_o     => parts,
+      found_o     => cuts
     );
 
   main : process is
@@ -60,6 +72,11 @@ begin
         end loop;
         check_equal(index, expected);
         check_equal(found, or_all(expected));
+        check_equal(top, expected);
+        check_equal(cuts, or_all(expected));
+        if cuts = '1' then
+          check_equal(parts, std_ulogic_vector(unsigned(expected) - unsigned(size)));
+        end if;
       end loop;
     end loop;
     test_runner_cleanup(runner);

@@ -138,7 +138,7 @@ def test_the_chips_mind_their_timing(bench: Bench, make_trace: Callable[..., Pat
     ("hbs.vhd", "if behind = nothing_c then", "if true then"),
     ("hbs.vhd", "lists <= lists and not one_hot;", "null;"),
     ("fast_find.vhd", "unsigned(size_i) - 1", "unsigned(size_i)"),
-    ("coffer_hw.vhd", "to_unsigned(header_bytes_c - 1, 33)", "to_unsigned(header_bytes_c, 33)"),
+    ("coffer_hw.vhd", "(bytes(1) or bytes(0))", "bytes(1)"),
 ])))
 def test_seeded_faults_are_found(make_trace: Callable[..., Path], number: int, change: tuple[str, str, str]) -> None:
     bench = Bench(BUILD.parent / f"fault_{number}", change)
@@ -150,14 +150,15 @@ def test_seeded_faults_are_found(make_trace: Callable[..., Path], number: int, c
     # The thesis's buddy test (3).
     ("ohebs", ("ram_index_controller.vhd", "if read = free_c then", "if read(0) = free_bit_g then")),
     # An allocation that does not write its header before the next call (5).
-    ("ohebs", ("cpu_interface.vhd", "transfer('1', block_a, size", "transfer('0', block_a, size")),
+    ("ohebs", ("cpu_interface.vhd", "transfer('1', written)", "transfer('0', written)")),
     # The newest block drained first (5).
     ("ohebs_joining", ("free_buffer.vhd", "bottom_o    <= places(up(bottom));", "bottom_o <= places(top);")),
     # No credits (6).
     ("ohebs_tight", ("free_buffer.vhd", "count + reserved < depth_g", "count < depth_g")),
     # Refused without a flush (8).
     ("ohebs_joining", ("cpu_interface.vhd", "elsif tried = '0' then", "elsif false then")),
-    ("ohebs", ("enhanced_fast_find.vhd", "unsigned(top) - unsigned(size_i)", "unsigned(top)")),
+    ("ohebs", ("enhanced_fast_find.vhd", "not std_ulogic_vector(sum(31 downto 0)) and not available_i",
+               "std_ulogic_vector(sum(31 downto 0)) and available_i")),
     ("ohebs", ("ram_index_controller.vhd", "if behind = nothing_c then", "if true then")),
 ])])
 def test_seeded_faults_of_ohebs_are_found(make_trace: Callable[..., Path], number: int, unit: str,
