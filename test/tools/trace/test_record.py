@@ -165,6 +165,17 @@ def test_instructions_between_calls(tmp_path: Path) -> None:
 
 
 @COUNTS
+def test_a_program_that_executes_itself_under_valgrind(tmp_path: Path) -> None:
+    source = tmp_path / "again.c"
+    source.write_text("#include <unistd.h>\n#include <stdio.h>\nint main(int count, char **words) {\n"
+                      "  char *again[] = {words[0], \"x\", 0};\n"
+                      "  return count > 1 ? puts(\"again\") < 0 : execv(\"/proc/self/exe\", again);\n}\n")
+    subprocess.run(["cc", source, "-o", tmp_path / "again"], check=True)
+    done = record(tmp_path / "t", "--instructions", "--", tmp_path / "again")
+    assert done.stdout == "again\n" and "t has no instruction counts" in done.stderr
+
+
+@COUNTS
 def test_what_runs_with_instruction_counts(tmp_path: Path) -> None:
     assert "done" in record(tmp_path / "t", "--instructions", "--children", "--", SUBJECT, "fork").stdout
     assert len(list(tmp_path.iterdir())) == 4 and all(read(path)["gaps"] for path in tmp_path.iterdir())
