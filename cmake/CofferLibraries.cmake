@@ -37,7 +37,7 @@ endfunction()
 # What most processes never run: it comes last in the libraries, so that a small program maps less of their code (the
 # kernel maps 64 KiB around each page that is touched).
 set(coffer_seldom_run "/(observe/(pprof|samples|shared_page)|heap/(walk|check|vanished)\
-|os/linux/(unwind|stack|mappings|files|cgroup)|latency/[a-z_]+|rt/src/[a-z_]+)[.]c(pp)?[.]o(bj)?$")
+|os/linux/(unwind|unwind_step|stack|mappings|files|cgroup)|latency/[a-z_]+|rt/src/[a-z_]+)[.]c(pp)?[.]o(bj)?$")
 
 # The objects of some object libraries in the order in which they are to be linked.
 function(coffer_link_order result)

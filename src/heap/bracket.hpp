@@ -30,6 +30,7 @@ extern Atomic<u8> g_bracket_flags __attribute__((visibility("hidden")));
 // relaxed, here and for all later uses in this file: the first flag does not change, the second is a hint that may be
 // late.
 COFFER_INLINE bool is_unusual() { return g_bracket_flags.load(relaxed) != 0; }
+inline bool only_samples() { return g_bracket_flags.load(relaxed) == (kSampleLists | kWatchLists); }
 inline bool fences_brackets() { return (g_bracket_flags.load(relaxed) & kFenceBrackets) != 0; }
 inline bool samples_lists() { return (g_bracket_flags.load(relaxed) & kSampleLists) != 0; }
 inline bool watches_lists() { return (g_bracket_flags.load(relaxed) & kWatchLists) != 0; }

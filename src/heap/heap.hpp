@@ -30,6 +30,8 @@ inline constexpr bool kMisuseChecks =
 inline constexpr u32 kMaxChain = 16;
 inline constexpr usize kMaxChainBytes = 4096;
 
+struct Watch;
+
 struct alignas(kCacheLine) Heap {
   // --- What malloc touches. Owner only. ---
   Owned<Block*> blocks[kClasses];  // free blocks of the hot span of the class
@@ -60,6 +62,8 @@ struct alignas(kCacheLine) Heap {
   Owned<u8> relaxed_class[kClasses];     // hot.hpp, also the next two
   Owned<u8> patience[kClasses];
   Owned<u8> comeback[kClasses];
+
+  Owned<Watch*> watch;  // what is counted of it while lists are sampled (watching.hpp); nullptr: nothing yet
 
   Owned<u32> ticks;  // grows at slow refills: a heap whose ticks stand still is idle (taking.cpp)
 

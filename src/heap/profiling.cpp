@@ -15,17 +15,16 @@
 namespace coffer {
 
 Atomic<u32> g_live_samples;
+Atomic<u32> g_sample_generation;
 
 namespace {
 
-constexpr u64 kUnit = 16;  // Watch::left counts such, and 1 more than it means: 0 is nothing drawn yet
 constexpr u32 kLeaksShown = 20;
 constexpr u32 kMostNumbers = 1000;  // of dumps of one process whose names are taken already
 
 struct Profiling {
   Samples samples;
-  Atomic<u64> mean;        // bytes; 0: never on
-  Atomic<u32> generation;  // grows when sampling is turned on: what was drawn for another mean is drawn anew
+  Atomic<u64> mean;  // bytes; 0: never on
   Atomic<u64> seed, drawn;
   Atomic<u32> dump_wanted;  // a signal came while somebody had the samples
   u32 dumps = 0;            // under the samples' lock
@@ -47,14 +46,14 @@ usize mean_bytes() { return g_profiling.mean.load(relaxed); }  // relaxed: sampl
 // Units until the next sample of the class, as they are kept.
 u32 left_of(Watch* watch, ClassIndex size_class) {
   // relaxed: a mean that changed shows a little later.
-  const u32 generation = g_profiling.generation.load(relaxed);
+  const u32 generation = g_sample_generation.load(relaxed);
   if (watch->generation.get() != generation) {
     for (Owned<u32>& left : watch->left) left.set(0);
     watch->generation.set(generation);
   }
   u32 left = watch->left[size_class].get();
   if (left == 0) {
-    const u64 units = draw(mean_bytes()) / kUnit + 1;
+    const u64 units = draw(mean_bytes()) / kSampleUnit + 1;
     left = units < ~u32{0} ? static_cast<u32>(units) : ~u32{0};
     watch->left[size_class].set(left);
   }
@@ -67,7 +66,7 @@ usize shown_mean() {
   return mean != 0 ? mean : config::options().profile_rate;
 }
 
-u32 block_units(ClassIndex size_class) { return static_cast<u32>(class_layout(size_class).block_bytes / kUnit); }
+u32 block_units(ClassIndex size_class) { return static_cast<u32>(class_layout(size_class).block_bytes / kSampleUnit); }
 
 void dump_if_wanted();
 
@@ -218,6 +217,7 @@ void* sample_small(usize size, ClassIndex size_class, usize alignment) {
   Heap* heap = own_heap();
   if (heap == nullptr || heap->blocks[size_class].get() != nullptr) return nullptr;
   Watch* watch = watch_of(heap);
+  heap->watch.set(watch);
   if (watch == nullptr || left_of(watch, size_class) - 1 >= block_units(size_class)) return nullptr;
   Block* block = block_to_sample(size, alignment);
   if (block == nullptr) return nullptr;
@@ -256,18 +256,6 @@ u32 blocks_before_sample(Watch* watch, ClassIndex size_class) {
   return blocks != 0 ? blocks : 1;  // 1: who did not ask, or had no memory for the sample
 }
 
-bool pass_unsampled(const Heap* heap, ClassIndex size_class, u32 count) {
-  Watch* watch = watch_of(heap);
-  // relaxed: as in left_of, which draws anew.
-  if (watch == nullptr || watch->generation.get() != g_profiling.generation.load(relaxed)) return false;
-  const u64 units = u64{count} * block_units(size_class);
-  const u32 left = watch->left[size_class].get();
-  if (left <= units) return false;  // or nothing is drawn
-  watch->left[size_class].set(static_cast<u32>(left - units));
-  watch->blocks[size_class].set(watch->blocks[size_class].get() + count);
-  return true;
-}
-
 void count_taken(Watch* watch, ClassIndex size_class, u32 count) {
   const u64 units = u64{count} * block_units(size_class);
   const u32 left = left_of(watch, size_class);
@@ -286,7 +274,7 @@ void profile_start(usize mean) {
   if (p.seed.load(relaxed) == 0) p.seed.store(os::random_seed() | 1, relaxed);
   if (p.began_ns == 0) p.began_ns = os::monotonic_ns();
   p.mean.store(mean, relaxed);
-  p.generation.fetch_add(1, relaxed);
+  g_sample_generation.fetch_add(1, relaxed);
   begin_sampling();
 }
 

@@ -33,9 +33,22 @@ void sample_resized(void* before, void* after, usize size);
 
 // Blocks of the class that may be taken before the one that is to be sampled.
 u32 blocks_before_sample(Watch* watch, ClassIndex size_class);
-// The heap is about to take so many blocks. Counts them and says true, if the one that is to be sampled is not among
-// them; false: nothing is counted, it may be.
-bool pass_unsampled(const Heap* heap, ClassIndex size_class, u32 count);
+// Grows when sampling is turned on: what was drawn for another mean is drawn anew.
+extern Atomic<u32> g_sample_generation __attribute__((visibility("hidden")));
+inline constexpr u32 kSampleUnit = 16;  // bytes; Watch::left counts such, and 1 more than it means: 0 is nothing drawn
+// The heap is about to take so many blocks of its hot span. Counts them and says true, if the one that is to be sampled
+// is not among them; false: nothing is counted, it may be.
+COFFER_INLINE bool pass_unsampled(const Heap* heap, ClassIndex size_class, const Span* span, u32 count) {
+  Watch* watch = heap->watch.get();
+  // relaxed: a mean that changed shows a little later.
+  if (watch == nullptr || watch->generation.get() != g_sample_generation.load(relaxed)) return false;
+  const u64 units = u64{count} * (span->block_bytes.get() / kSampleUnit);
+  const u32 left = watch->left[size_class].get();
+  if (left <= units) return false;  // or nothing is drawn
+  watch->left[size_class].set(static_cast<u32>(left - units));
+  watch->blocks[size_class].set(watch->blocks[size_class].get() + count);
+  return true;
+}
 void count_taken(Watch* watch, ClassIndex size_class, u32 count);
 void count_returned(Watch* watch, ClassIndex size_class, u32 count);
 

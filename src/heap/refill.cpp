@@ -313,18 +313,20 @@ COFFER_NOINLINE void* allocate_unusually(usize size) {
   const ClassIndex size_class = class_of(size);
   Span* hot = heap->hot[size_class].get();
   // acquire: as in settle_fork. Whoever watches figures, too, is told at each list.
-  if (fences_brackets() || !samples_lists() || g_pending.load(acquire) != 0) return allocate_slowly(size);
-  {
-    const Bracket bracket(heap, hot);
-    Block* list = hot->local_free.get();
-    u32 frees = 0;
-    if (list != nullptr && bracket.owned() && hot->size_class.get() == size_class &&
-        may_take_all(heap, size_class, hot, &frees) && pass_unsampled(heap, size_class, local_count(hot))) {
-      take_whole_list(heap, size_class, hot, list, frees);
-      heap->blocks[size_class].set(list->next);
-      return list;
-    }
+  if (!only_samples() || g_pending.load(acquire) != 0) return allocate_slowly(size);
+  heap->bracket.store(hot, relaxed);  // relaxed, here and in the load of the owner: as in allocate_any
+  compiler_fence();
+  Block* list = hot->local_free.get();
+  u32 frees = 0;
+  if (COFFER_LIKELY(list != nullptr && hot->owner.load(relaxed) == heap && hot->size_class.get() == size_class &&
+                    may_take_all(heap, size_class, hot, &frees) &&
+                    pass_unsampled(heap, size_class, hot, local_count(hot)))) {
+    take_whole_list(heap, size_class, hot, list, frees);
+    heap->blocks[size_class].set(list->next);
+    heap->bracket.store(nullptr, release);  // release: as at the end of a Bracket
+    return list;
   }
+  heap->bracket.store(nullptr, release);  // release: as above
   return allocate_slowly(size);
 }
 

@@ -17,6 +17,7 @@ namespace {
 
 constexpr u64 kCounterPoints = 20'000;
 constexpr u64 kMaxSlices = 200'000;
+constexpr u64 kLeastRange = 16;
 
 const char* const kNames[trace::kOps] = {"malloc",       "calloc",     "aligned", "realloc", "free",
                                          "thread_start", "thread_end", "fork",    "take",    "give",
@@ -61,9 +62,9 @@ class Chrome {
       left_out_ += event.size >= least_ ? 1 : 0;
       return;
     }
-    ++slices_;
-    shown_.insert(event.block, event.size);
-    slice('b', event.block, event.size, event.thread, event.stack, event.time);
+    const Shown shown{event.size, ++slices_};
+    shown_.insert(event.block, shown);
+    slice('b', event.block, shown, event.thread, event.stack, event.time);
   }
   void died(const Event& event) {
     if (shown_.find(event.block) == nullptr) return;
@@ -78,7 +79,7 @@ class Chrome {
              static_cast<double>(first) / 1000, static_cast<double>(last - first) / 1000);
   }
   void end(u64 time) {
-    shown_.each([&](u64 block, u64 size) { slice('e', block, size, 0, 0, time); });
+    shown_.each([&](u64 block, const Shown& shown) { slice('e', block, shown, 0, 0, time); });
     out_.put("],\"displayTimeUnit\":\"ns\",\"otherData\":{\"slices\":%" PRIu64 ",\"slices_left_out\":%" PRIu64 "}}\n",
              slices_, left_out_);
   }
@@ -88,16 +89,28 @@ class Chrome {
     out_.put_text(is_first_ ? "\n" : ",\n");
     is_first_ = false;
   }
-  void slice(char phase, u64 block, u64 size, u32 thread, u32 stack, u64 time) {
+  // A block between two calls that changed its size.
+  struct Shown {
+    u64 size, number;
+  };
+
+  // A track has what has one name, so names are those of ranges; but a number that comes again stays on the track that
+  // it began on, whatever its name is then, so a block has another one after each realloc. That it is the process's own
+  // (id2) puts the track to the process.
+  void slice(char phase, u64 block, const Shown& shown, u32 thread, u32 stack, u64 time) {
+    u64 most = kLeastRange;
+    while (most < shown.size && most <= ~u64{0} / 2) most *= 2;
     line();
-    out_.put("{\"name\":\"%" PRIu64 " bytes\",\"cat\":\"block\",\"ph\":\"%c\",\"id\":%" PRIu64
-             ",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"args\":{\"block\":%" PRIu64 ",\"stack\":%u}}",
-             size, phase, block, thread, static_cast<double>(time) / 1000, block, stack);
+    out_.put("{\"name\":\"blocks of %" PRIu64 " to %" PRIu64 " bytes\",\"cat\":\"block\",\"ph\":\"%c\"",
+             most == kLeastRange ? 0 : most / 2 + 1, most, phase);
+    out_.put(",\"id2\":{\"local\":\"0x%" PRIx64 "\"},\"pid\":1,\"tid\":%u,\"ts\":%.3f", shown.number, thread,
+             static_cast<double>(time) / 1000);
+    out_.put(",\"args\":{\"bytes\":%" PRIu64 ",\"block\":%" PRIu64 ",\"stack\":%u}}", shown.size, block, stack);
   }
 
   TextFile& out_;
   u64 least_, slices_ = 0, left_out_ = 0;
-  replay::FlatMap<u64> shown_;
+  replay::FlatMap<Shown> shown_;
   bool is_first_ = true;
 };
 

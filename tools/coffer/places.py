@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -84,4 +85,11 @@ def become(path: str, arguments: list[str]) -> None:
     """Executes a program in this process's place, with the signals that Python ignores as they were."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    os.execvp(path, arguments)
+    try:
+        os.execvp(path, arguments)
+    except OSError as error:
+        # A script without a first line that names its interpreter is the shell's, as for execvp in C.
+        found = shutil.which(path)
+        if error.errno != errno.ENOEXEC or found is None:
+            raise
+        os.execv("/bin/sh", ["sh", found, *arguments[1:]])

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -27,98 +28,27 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "record/options.hpp"
 #include "record/process.hpp"
 
 namespace {
 
 using namespace coffer::record;
 
-struct Options {
-  std::string output, preload;
-  std::string tool;  // of valgrind's, to run the program with
-  Settings settings;
-  bool children = false, quiet = false;
-  char** program = nullptr;
-};
-
-[[noreturn]] void give_up(const std::string& what) {
-  std::fprintf(stderr, "coffer record: %s\n", what.c_str());
-  std::exit(125);
-}
-std::string with_reason(const std::string& what) { return what + ": " + std::strerror(errno); }
-
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--") {
-      options.program = argv + i + 1;
-      break;
-    }
-    if (name == "--children") {
-      options.children = true;
-      continue;
-    }
-    if (name == "--quiet") {
-      options.quiet = true;
-      continue;
-    }
-    if (i + 1 >= argc) give_up("no value for " + name);
-    const std::string value = argv[++i];
-    if (name == "--output") {
-      options.output = value;
-    } else if (name == "--preload") {
-      options.preload = value;
-    } else if (name == "--stacks" && (value == "none" || value == "frames" || value == "unwind")) {
-      options.settings.stacks = value == "none" ? Stacks::none : value == "frames" ? Stacks::frames : Stacks::unwind;
-#if !defined(__x86_64__)
-      if (value == "unwind") give_up("--stacks unwind is for x86-64; here there is --stacks frames");
-#endif
-    } else if (name == "--depth") {
-      options.settings.depth = static_cast<u32>(std::atoi(value.c_str()));
-    } else if (name == "--instructions") {
-      options.tool = value;
-      options.settings.instructions = true;
-    } else if (name == "--level") {
-      options.settings.level = std::atoi(value.c_str());
-    } else {
-      give_up("unknown argument " + name + " " + value);
-    }
+std::string make_token() {
+  unsigned char random[kTokenBytes / 2];
+  if (getrandom(random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) give_up(with_reason("getrandom"));
+  std::string token;
+  for (const unsigned char byte : random) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    token += kDigits[byte >> 4];
+    token += kDigits[byte & 15];
   }
-  if (options.output.empty() || options.program == nullptr || options.program[0] == nullptr) {
-    give_up("usage: record --output FILE --preload LIBRARIES [OPTIONS] -- PROGRAM [ARGUMENT...]");
-  }
-  if (options.settings.instructions) {
-    for (char** argument = options.program; *argument != nullptr; ++argument) {
-      options.settings.arguments += std::string(*argument) + '\0';
-    }
-  }
-  return options;
-}
-
-// As execvp looks for it; empty: errno says why not. Valgrind's own messages would say it later and differently.
-std::string find_program(const std::string& name) {
-  const auto is_program = [](const std::string& path) {
-    struct stat status{};
-    if (stat(path.c_str(), &status) != 0) return false;
-    if (S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0) return true;
-    errno = EACCES;
-    return false;
-  };
-  if (name.find('/') != std::string::npos) return is_program(name) ? name : "";
-  const char* const given = std::getenv("PATH");
-  std::istringstream folders(given != nullptr ? given : "/usr/local/bin:/bin:/usr/bin");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string path = (folder.empty() ? "." : folder) + "/" + name;
-    if (is_program(path)) return path;
-  }
-  errno = ENOENT;
-  return "";
+  return token;
 }
 
 class Collector {
@@ -183,11 +113,12 @@ class Collector {
     if (pattern.size() + 8 >= sizeof address.sun_path) pattern = "/tmp/coffer-record.XXXXXX";
     if (mkdtemp(pattern.data()) == nullptr) give_up(with_reason(pattern));
     directory_ = pattern;
+    token_ = make_token();
     address.sun_family = AF_UNIX;
     std::strcpy(address.sun_path, (directory_ + "/socket").c_str());
     listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener_ < 0 || bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-        listen(listener_, 128) != 0) {
+        chmod(address.sun_path, 0666) != 0 || chmod(directory_.c_str(), 0711) != 0 || listen(listener_, 128) != 0) {
       const std::string why = with_reason(address.sun_path);
       cleanup_and_give_up(why);
     }
@@ -227,7 +158,7 @@ class Collector {
     std::string preload = options_.preload;
     if (others != nullptr && *others != '\0') preload += std::string(":") + others;
     setenv("LD_PRELOAD", preload.c_str(), 1);
-    setenv(kSocketVariable, (directory_ + "/socket").c_str(), 1);
+    setenv(kSocketVariable, (token_ + ":" + directory_ + "/socket").c_str(), 1);
     if (options_.tool.empty()) {
       execvp(options_.program[0], options_.program);
     } else {
@@ -329,7 +260,8 @@ class Collector {
     socklen_t length = sizeof credentials;
     Hello hello{};
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 ||
-        recv(connection, &hello, sizeof hello, 0) != static_cast<ssize_t>(sizeof hello) || hello.magic != kHelloMagic) {
+        recv(connection, &hello, sizeof hello, 0) != static_cast<ssize_t>(sizeof hello) || hello.magic != kHelloMagic ||
+        token_.compare(0, token_.npos, hello.token, sizeof hello.token) != 0) {
       return;
     }
     Answer answer{
@@ -425,7 +357,7 @@ class Collector {
   sigset_t old_mask_{};
   sighandler_t old_xfsz_ = SIG_DFL, old_pipe_ = SIG_DFL;
   int signals_ = -1, listener_ = -1, output_ = -1;
-  std::string directory_;
+  std::string directory_, token_;
   pid_t main_ = -1, ended_main_ = -1;
   std::string end_ = "unknown";
   int code_ = -1, status_ = 0;

@@ -94,13 +94,16 @@ bool map_threads() {
   return true;
 }
 
-bool say_hello(const char* path, bool is_fork) {
-  const int socket = connect_collector(path);
+bool say_hello(bool is_fork) {
+  const char* const place = getenv(kSocketVariable);
+  if (place == nullptr || strlen(place) <= kTokenBytes || place[kTokenBytes] != ':') return false;
+  const int socket = connect_collector(place + kTokenBytes + 1);
   if (socket < 0) return false;
   Hello hello{};
   hello.magic = kHelloMagic;
   hello.is_fork = is_fork ? 1 : 0;
   hello.room = address_room();
+  memcpy(hello.token, place, sizeof hello.token);
   Dl_info info;
   if (!is_fork && dladdr(reinterpret_cast<void*>(g_next.malloc), &info) != 0 && info.dli_fname != nullptr) {
     strncpy(hello.allocator, info.dli_fname, sizeof hello.allocator - 1);
@@ -130,8 +133,7 @@ bool start_session() {
   if (seen == State::on && g_session.table->alive == 0) {
     // This process is a fork child: the table is empty, and the mapping did not come along.
     g_session.area = nullptr;
-    const char* const path = getenv(kSocketVariable);
-    const bool ok = path != nullptr && say_hello(path, true);
+    const bool ok = say_hello(true);
     if (ok) g_session.table->alive = 1;
     seen = ok ? State::on : State::off;
     g_session.state.store(seen, std::memory_order_release);  // pairs with the acquire of this function
@@ -141,8 +143,7 @@ bool start_session() {
   if (environ == nullptr) return false;
   // acq_rel: one thread tries; the others record nothing meanwhile.
   if (!g_session.state.compare_exchange_strong(seen, State::trying, std::memory_order_acq_rel)) return false;
-  const char* const path = getenv(kSocketVariable);
-  bool ok = path != nullptr && say_hello(path, false);
+  bool ok = say_hello(false);
   if (ok) {
     g_session.table->alive = 1;
     bind_system(reinterpret_cast<void*>(g_next.malloc));

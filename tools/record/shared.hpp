@@ -24,8 +24,11 @@ inline constexpr u32 kChunkBytes = 16384;
 inline constexpr u32 kMaxChunks = 65536;
 // So many chunks may be in use besides one for each thread; a program that is ahead of the collector by more waits.
 inline constexpr u32 kSpareChunks = 512;
+// Where the collector listens, and what a process must know to be let in: the token, a colon, the socket's path. The
+// program may become another user (setpriv, a server that gives up root), so anyone may connect.
 inline constexpr const char* kSocketVariable = "COFFER_RECORD_SOCKET";
-inline constexpr u32 kLostKinds = 5;  // trace::Lost and 0
+inline constexpr u32 kTokenBytes = 32;  // characters
+inline constexpr u32 kLostKinds = 5;    // trace::Lost and 0
 
 enum class ChunkState : u32 {
   free = 0,
@@ -64,12 +67,13 @@ inline u64 data_offset(u32 capacity) { return kHeadsOffset + (u64{capacity} * si
 inline u64 area_bytes(u32 capacity) { return data_offset(capacity) + u64{capacity} * kChunkBytes; }
 
 // The hello. The collector's answer carries the mapping's descriptor if mode is not off.
-inline constexpr u32 kHelloMagic = 0xC0FFE202;
+inline constexpr u32 kHelloMagic = 0xC0FFE203;
 
 struct Hello {
   u32 magic;
   u32 is_fork;  // the same program image as the parent's
   u64 room;     // bytes of address space that may be taken
+  char token[kTokenBytes];
   char allocator[512];
   char version[64];  // of the allocator, if it says
   u32 counts;        // valgrind counts its instructions; then also, since valgrind stands where the kernel shows it:

@@ -1,9 +1,7 @@
-// Which table an address has, and the walk. What is mapped is kept in a sorted list of which there are two: the one
-// that counts, and the one that is written anew next. Tables are never given up, so that whoever still has one may read
-// on; an object that is loaded again finds its own by a hash of its index.
+// Which object an address lies in, and the walk. What is mapped is kept in a sorted list of which there are two: the
+// one that counts, and the one that is written anew next.
 #include "record/unwind.hpp"
 
-#include <elf.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -13,15 +11,13 @@
 
 #include "record/maps.hpp"
 #include "record/session.hpp"
-#include "record/unwind_table.hpp"
+#include "record/unwind_objects.hpp"
 
 namespace coffer::record {
 
 namespace {
 
 constexpr u32 kMostParts = 4096;  // executable mappings
-constexpr u32 kMostTables = 2048;
-constexpr u32 kMostSegments = 128;
 constexpr u32 kCached = 1u << 14;
 constexpr u32 kLookBeats = 20;  // between looks at what is mapped, at least
 constexpr u64 kLookShare = 64;  // and of so many parts of the time they may take one
@@ -35,11 +31,6 @@ struct List {
   std::atomic<u32> count;
   Part parts[kMostParts];
 };
-struct Known {
-  u64 hash;
-  u64 bytes;
-  UnwindTable table;
-};
 // A rule that was found, by its address. The words are written one after the other, so whoever reads them believes them
 // only if they fit: check ^ rule must give the key.
 struct Cached {
@@ -47,139 +38,17 @@ struct Cached {
 };
 struct Unwinding {
   List lists[2];
-  Known tables[kMostTables];
+  Tables tables;
   Cached cached[kCached];
 };
 
 Unwinding* g_unwinding = nullptr;
-u32 g_tables = 0;  // written by who has the lock, before the list that names them
 std::atomic<u32> g_locked{0};
 std::atomic<u32> g_writing{0};    // numbers of lists: that which is being written or was last
 std::atomic<u32> g_published{0};  // that which counts
 std::atomic<u32> g_unloaded{0};
 std::atomic<u32> g_look_at{0};        // the beat of the next look
 std::atomic<u64> g_useless_until{0};  // an unknown address is no reason to look before
-
-u64 round_down(u64 address) { return address & ~u64{4095}; }
-
-// Memory of this process, which may vanish while it is read.
-class Memory {
- public:
-  Memory() : file_(syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC)) {}
-  ~Memory() {
-    if (file_ >= 0) syscall(SYS_close, file_);
-  }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  // How much could be read.
-  u64 read(u64 address, void* into, u64 bytes) const {
-    u64 done = 0;
-    while (done < bytes) {
-      const long got = syscall(SYS_pread64, file_, static_cast<char*>(into) + done, bytes - done, address + done);
-      if (got <= 0) break;
-      done += static_cast<u64>(got);
-    }
-    return done;
-  }
-
- private:
-  long file_;
-};
-
-// Memory for as long as it is looked at.
-class Copy {
- public:
-  Copy(const Memory& memory, u64 address, u64 bytes) : bytes_(bytes) {
-    if (bytes == 0 || bytes > u64{1} << 32) return;
-    const long made =
-        syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (made < 0 && made > -4096) return;
-    at_ = reinterpret_cast<u8*>(made);
-    image_ = {at_, memory.read(address, at_, bytes), address};
-  }
-  ~Copy() {
-    if (at_ != nullptr) syscall(SYS_munmap, at_, bytes_);
-  }
-  Copy(const Copy&) = delete;
-  Copy& operator=(const Copy&) = delete;
-  const Image& image() const { return image_; }
-
- private:
-  u8* at_ = nullptr;
-  u64 bytes_;
-  Image image_;
-};
-
-u64 hash_of(const Image& image) {
-  u64 hash = image.size;
-  for (u64 i = 0; i + 8 <= image.size; i += 8) {
-    u64 word;
-    __builtin_memcpy(&word, image.bytes + i, 8);
-    hash = (hash ^ word) * 0xD6E8FEB86659FD93u;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
-
-// Where an object's index is, and the segment that it and the descriptions lie in.
-struct Place {
-  u64 header = 0, header_bytes = 0, segment = 0, segment_end = 0;
-};
-
-bool find_place(const Memory& memory, u64 base, Place& place) {
-  Elf64_Ehdr head;
-  if (memory.read(base, &head, sizeof head) != sizeof head || __builtin_memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-      head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != EM_X86_64 || head.e_phentsize != sizeof(Elf64_Phdr) ||
-      head.e_phnum > kMostSegments) {
-    return false;
-  }
-  bool has_bias = false;
-  u64 bias = 0;
-  Elf64_Phdr index{};
-  for (u32 pass = 0; pass < 2; ++pass) {
-    for (u32 i = 0; i < head.e_phnum; ++i) {
-      Elf64_Phdr part;
-      if (memory.read(base + head.e_phoff + i * sizeof part, &part, sizeof part) != sizeof part) return false;
-      if (part.p_type == PT_GNU_EH_FRAME) index = part;
-      if (part.p_type != PT_LOAD) continue;
-      if (!has_bias) bias = base - round_down(part.p_vaddr);
-      has_bias = true;
-      if (pass == 0 || index.p_vaddr - part.p_vaddr >= part.p_filesz) continue;
-      place = {bias + index.p_vaddr, index.p_memsz, bias + part.p_vaddr, bias + part.p_vaddr + part.p_filesz};
-    }
-    if (index.p_memsz == 0 || !has_bias) return false;
-  }
-  return place.header != 0 && place.header + place.header_bytes <= place.segment_end;
-}
-
-// The table of the object that begins here: 1 + its index, or 0.
-u32 load_table(const Memory& memory, u64 base) {
-  Place place;
-  FrameIndex index;
-  if (!find_place(memory, base, place)) return 0;
-  const Copy header(memory, place.header, place.header_bytes);
-  if (header.image().size != place.header_bytes || !read_index(header.image(), index)) return 0;
-  const u64 hash = hash_of(header.image());
-  for (u32 i = 0; i < g_tables; ++i) {
-    const Known& known = g_unwinding->tables[i];
-    if (known.hash == hash && known.bytes == place.header_bytes) return i + 1;
-  }
-  if (g_tables == kMostTables) return 0;
-  const u64 first = index.first > place.segment ? index.first : place.segment;
-  u64 last = index.last + kMostOfOne;
-  if (last > place.segment_end) last = place.segment_end;
-  if (last <= first) return 0;
-  const Copy frames(memory, first, last - first);
-  Known& made = g_unwinding->tables[g_tables];
-  if (!read_frames(header.image(), index, frames.image(), base, made.table)) {
-    made.table.release();
-    return 0;
-  }
-  made.hash = hash;
-  made.bytes = place.header_bytes;
-  return ++g_tables;
-}
 
 // relaxed, here and below: a reader that met a list in change sees it at the end (find_rule).
 u32 known_part(const List& list, const Mapping& mapping, u64 base) {
@@ -222,7 +91,7 @@ bool look() {
     u32 table = known_part(before, mapping, base);
     if (table == ~u32{0}) {
       is_new = true;
-      table = base != 0 ? load_table(memory, base) : 0;
+      table = base != 0 ? g_unwinding->tables.load(memory, base) : 0;
     }
     Part& part = list.parts[count++];
     part.begin.store(mapping.begin, std::memory_order_relaxed);
@@ -291,9 +160,7 @@ Found find_in_list(u64 at, u32 number, Rule& rule) {
   std::atomic_thread_fence(std::memory_order_acquire);
   if (g_writing.load(std::memory_order_relaxed) - number > 1) return Found::again;
   if (at >= end) return Found::nothing;
-  rule = table != 0 && table <= kMostTables && at - base <= ~u32{0}
-             ? g_unwinding->tables[table - 1].table.find(static_cast<u32>(at - base))
-             : Rule{};
+  rule = at - base <= ~u32{0} ? g_unwinding->tables.find(table, static_cast<u32>(at - base)) : Rule{};
   return Found::rule;
 }
 

@@ -16,6 +16,7 @@ using trace::Op;
 namespace {
 
 constexpr u64 kGapNs = 1000;  // a step that waits for less is not worth it
+constexpr u64 kGapInstructions = 32;
 constexpr u64 kMaxSamples = 4096;
 
 bool is_operation(const Event& event) {
@@ -65,10 +66,7 @@ void Compiler::add(const Event& event) {
   ++sequence_;
   Thread& thread = thread_of(event.thread);
   thread.last_sequence = sequence_;
-  if (options_.gaps && event.time > thread.waited_for + kGapNs) {
-    push(thread, Step::wait, event.time);
-    thread.waited_for = event.time;  // not at every operation: short gaps add up
-  }
+  wait(event, thread);
   plan_.head.duration_ns = std::max(plan_.head.duration_ns, event.time);
   switch (event.op) {
     case Op::realloc:
@@ -82,6 +80,21 @@ void Compiler::add(const Event& event) {
       break;
   }
   if (sequence_ % sample_every_ == 0 && plan_.samples.size() < kMaxSamples) sample(thread);
+}
+
+// Not at every operation: short gaps add up.
+void Compiler::wait(const Event& event, Thread& thread) {
+  if (options_.gaps == Gaps::time && event.time > thread.waited_for + kGapNs) {
+    push(thread, Step::wait, event.time);
+    thread.waited_for = event.time;
+  }
+  if (options_.gaps != Gaps::instructions || (event.flags & trace::kCounted) == 0) return;
+  thread.owed += event.instructions;
+  if (thread.owed < kGapInstructions) return;
+  const u64 now = std::min(thread.owed, PlanStep::kMaxSize);
+  push(thread, Step::work, now);
+  plan_.head.instructions += now;
+  thread.owed -= now;
 }
 
 void Compiler::sample(Thread& thread) {

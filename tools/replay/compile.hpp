@@ -21,10 +21,13 @@ struct Plan {
   void write(const std::string& path) const;  // throws trace::Error; a part may be there then
 };
 
+// What is between two calls of a thread: nothing, the time or the instructions that were.
+enum class Gaps { none, time, instructions };
+
 struct CompileOptions {
   u64 operations = 0;  // how many are to be expected, for the distance of samples; 0: samples all 4096
   u64 samples = 200;
-  bool gaps = false;
+  Gaps gaps = Gaps::none;
 };
 
 class Compiler {
@@ -46,6 +49,7 @@ class Compiler {
     u64 first_sequence = 0, last_sequence = 0;
     u64 waited_for = 0;  // the time of the last step that waits
     u64 main_steps = 0;  // of the main thread when this one began
+    u64 owed = 0;        // instructions that no step has yet
   };
   // Who filled the slot, and the step that says so.
   struct Producer {
@@ -58,6 +62,7 @@ class Compiler {
   void release(const trace::Event& event, Thread& thread);
   Thread& thread_of(u32 number);
   void begin(Thread& thread, const trace::Event& event);
+  void wait(const trace::Event& event, Thread& thread);
   void push(Thread& thread, Step kind, u64 size, u32 slot = 0, u32 other = 0);
   u32 private_slot(Thread& thread);
   u32 consume(const Producer& producer, Thread& thread);

@@ -21,15 +21,16 @@ inline constexpr char kPlanMagic[8] = {'C', 'O', 'F', 'P', 'L', 'A', 'N', '1'};
 enum class Step : u32 {
   malloc = 0,
   calloc = 1,
-  aligned = 2,   // other: log2 of the alignment
-  realloc = 3,   // other: the slot that is filled; old_size comes before
-  free = 4,      // size: of the block
-  advance = 5,   // nothing but size more in the sequence
-  sample = 6,    // slot: which; measure memory
-  start = 7,     // slot: which thread
-  join = 8,      // slot: which thread
-  wait = 9,      // size: until so many nanoseconds after the start
-  old_size = 10  // size: of the block that the next realloc takes
+  aligned = 2,    // other: log2 of the alignment
+  realloc = 3,    // other: the slot that is filled; old_size comes before
+  free = 4,       // size: of the block
+  advance = 5,    // nothing but size more in the sequence
+  sample = 6,     // slot: which; measure memory
+  start = 7,      // slot: which thread
+  join = 8,       // slot: which thread
+  wait = 9,       // size: until so many nanoseconds after the start
+  old_size = 10,  // size: of the block that the next realloc takes
+  work = 11       // size: instructions to execute
 };
 inline constexpr u32 kOperations = 5;  // those below are calls of the allocator
 
@@ -75,6 +76,7 @@ struct PlanHead {
   u64 left_out;  // failed allocations of the trace
   u64 peak_live, end_live;
   u64 duration_ns;
+  u64 instructions;  // of all steps `work`
 };
 
 // Where the parts lie.

@@ -221,6 +221,23 @@ void Player::await_others(u64 sequence, u64& limit) {
   }
 }
 
+namespace {
+
+// So many instructions, to one or two, of a loop that does nothing else.
+void execute(u64 instructions) {
+  u64 rounds = instructions / 2;
+  if (rounds == 0) return;
+#if defined(__x86_64__)
+  __asm__ volatile("1: decq %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
+#elif defined(__aarch64__)
+  __asm__ volatile("1: subs %0, %0, #1\n\tb.ne 1b" : "+r"(rounds) : : "cc");
+#else
+  for (; rounds != 0; --rounds) __asm__ volatile("" : "+r"(rounds));
+#endif
+}
+
+}  // namespace
+
 void Player::await_time(u64 ns) const {
   const u64 until = start_ns_ + ns;
   for (;;) {
@@ -315,6 +332,9 @@ void Player::run(Worker& worker) {
         break;
       case Step::wait:
         await_time(step->size());
+        break;
+      case Step::work:
+        execute(step->size());
         break;
       case Step::old_size:
         old_size = step->size();

@@ -38,15 +38,33 @@ bool step_by_frame_pointer(Registers& registers, Stack& stack) {
   return true;
 }
 
-bool step(uptr pc, Registers& registers, Stack& stack) {
+// The object that the walk is in: mostly the next function is of the same one.
+struct Object {
+  uptr begin = 0, end = 0;
+  const u8* table = nullptr;
+  u64 mark = 0;
+};
+
+// false: the address is in none, or in one without a table.
+bool find_object(uptr pc, Object& object) {
+  if (pc >= object.begin && pc < object.end) return true;
 #if COFFER_FINDS_OBJECTS
   struct dl_find_object found;
   if (&_dl_find_object != nullptr && _dl_find_object(reinterpret_cast<void*>(pc), &found) == 0 &&
       found.dlfo_eh_frame != nullptr) {
-    return step_by_table(static_cast<const u8*>(found.dlfo_eh_frame), pc, registers, stack);
+    object.begin = reinterpret_cast<uptr>(found.dlfo_map_start);
+    object.end = reinterpret_cast<uptr>(found.dlfo_map_end);
+    object.table = static_cast<const u8*>(found.dlfo_eh_frame);
+    object.mark = mark_of(object.table);
+    return true;
   }
 #endif
-  return step_by_frame_pointer(registers, stack);
+  return false;
+}
+
+bool step(uptr pc, Object& object, Registers& registers, Stack& stack) {
+  if (!find_object(pc, object)) return step_by_frame_pointer(registers, stack);
+  return step_by_table(object.table, object.mark, pc, registers, stack);
 }
 
 #endif
@@ -71,9 +89,10 @@ COFFER_NOINLINE u32 call_stack(uptr* frames, u32 most) {
       : "r"(registers.value)
       : "rax", "memory");
   Stack stack(registers.value[kRsp]);
+  Object object;
   u32 count = 0;
   uptr pc = registers.value[kReturn];
-  while (count < most && step(pc, registers, stack) && registers.value[kReturn] > kPage) {
+  while (count < most && step(pc, object, registers, stack) && registers.value[kReturn] > kPage) {
     // The call, and not what comes after it, which may be another function.
     pc = registers.value[kReturn] - 1;
     frames[count++] = pc;

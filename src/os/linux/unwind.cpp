@@ -1,6 +1,9 @@
+// What the table of an object says about the caller of a function: a Row.
 #include "os/linux/unwind.hpp"
 
 #include <string.h>
+
+#include "os/linux/table_bytes.hpp"
 
 #if defined(__x86_64__)
 
@@ -8,95 +11,6 @@ namespace coffer {
 namespace COFFER_OS_NAMESPACE {
 
 namespace {
-
-enum class Rule : u8 { same, undefined, at_offset, is_offset, in_register, expression };
-
-struct Row {
-  Rule rule[kRegisters];
-  i64 offset[kRegisters];  // or a register's number
-  u32 cfa_register;
-  i64 cfa_offset;
-  const u8* cfa_expression;  // nullptr: register and offset
-};
-
-// What a table says, byte by byte; beyond its end it is all zeros, and bad.
-class Bytes {
- public:
-  Bytes(const u8* at, const u8* end) : at_(at), end_(end) {}
-
-  const u8* at() const { return at_; }
-  bool more() const { return at_ < end_; }
-  bool bad() const { return bad_; }
-  void skip(u64 count) {
-    if (count > static_cast<u64>(end_ - at_)) {
-      bad_ = true;
-      at_ = end_;
-    } else {
-      at_ += count;
-    }
-  }
-  template <class T>
-  T fixed() {
-    T value{};
-    if (static_cast<usize>(end_ - at_) < sizeof value) {
-      bad_ = true;
-      at_ = end_;
-      return value;
-    }
-    memcpy(&value, at_, sizeof value);
-    at_ += sizeof value;
-    return value;
-  }
-  u64 uleb() {
-    u64 value = 0;
-    for (u32 shift = 0;; shift += 7) {
-      const u8 byte = fixed<u8>();
-      if (shift < 64) value |= u64{byte & 0x7fu} << shift;
-      if (bad_ || (byte & 0x80) == 0) return value;
-    }
-  }
-  i64 sleb() {
-    u64 value = 0;
-    for (u32 shift = 0;;) {
-      const u8 byte = fixed<u8>();
-      if (shift < 64) value |= u64{byte & 0x7fu} << shift;
-      shift += 7;
-      if (bad_ || (byte & 0x80) == 0) {
-        if (shift < 64 && (byte & 0x40) != 0) value |= ~u64{0} << shift;
-        return static_cast<i64>(value);
-      }
-    }
-  }
-  // A pointer of one of the encodings that are in use: absolute, or relative to where it stands; 4 or 8 bytes.
-  uptr pointer(u8 encoding) {
-    const uptr here = reinterpret_cast<uptr>(at_);
-    i64 value = 0;
-    switch (encoding & 0x0f) {
-      case 0x00:
-      case 0x04:
-      case 0x0c:
-        value = fixed<i64>();
-        break;
-      case 0x03:
-        value = fixed<u32>();
-        break;
-      case 0x0b:
-        value = fixed<i32>();
-        break;
-      default:
-        bad_ = true;
-        return 0;
-    }
-    if ((encoding & 0x70) == 0x10) return here + static_cast<uptr>(value);
-    if ((encoding & 0x70) != 0) bad_ = true;
-    return static_cast<uptr>(value);
-  }
-
- private:
-  const u8* at_;
-  const u8* end_;
-  bool bad_ = false;
-};
 
 struct Description {
   const u8* start_program;  // the rules of the function's first instruction ...
@@ -157,19 +71,14 @@ bool describe(const u8* entry, uptr pc, Description* to) {
   return !own.bad();
 }
 
-// Looks the function up in the sorted table that the linker made.
+// The entry of the function that pc may lie in.
 const u8* find_entry(const u8* table, uptr pc) {
-  constexpr u8 kPointer = 0x1b, kCount = 0x03, kSorted = 0x3b;
-  if (table[0] != 1 || table[1] != kPointer || table[2] != kCount || table[3] != kSorted) return nullptr;
-  u32 count;
-  memcpy(&count, table + 8, sizeof count);
-  const u8* rows = table + 12;
   const i64 wanted = static_cast<i64>(pc - reinterpret_cast<uptr>(table));
-  u32 low = 0, high = count;
+  u32 low = 0, high = entry_count(table);
   while (low < high) {
     const u32 middle = low + (high - low) / 2;
     i32 start;
-    memcpy(&start, rows + usize{middle} * 8, sizeof start);
+    memcpy(&start, entry_row(table, middle), sizeof start);
     if (start <= wanted) {
       low = middle + 1;
     } else {
@@ -178,7 +87,7 @@ const u8* find_entry(const u8* table, uptr pc) {
   }
   if (low == 0) return nullptr;
   i32 offset;
-  memcpy(&offset, rows + usize{low - 1} * 8 + 4, sizeof offset);
+  memcpy(&offset, entry_row(table, low - 1) + 4, sizeof offset);
   return table + offset;
 }
 
@@ -297,32 +206,17 @@ bool run(const u8* program, const u8* end, const Description& of, uptr pc, Machi
   return true;
 }
 
-// The forms that compilers use where a function aligns its stack: registers, loads, sums.
-bool evaluate(const u8* expression, const Registers& registers, Stack& stack, uptr* result) {
-  Bytes head(expression, expression + 16);
-  const u64 length = head.uleb();
-  if (length == 0 || length > 64) return false;
-  Bytes bytes(head.at(), head.at() + length);
-  uptr value = 0;
-  for (bool first = true; bytes.more(); first = false) {
-    const u8 code = bytes.fixed<u8>();
-    if (first && code >= 0x70 && code < 0x70 + kRegisters - 1) {
-      value = registers.value[code - 0x70] + static_cast<uptr>(bytes.sleb());
-    } else if (!first && code == 0x06) {
-      if (!stack.read(value, &value)) return false;
-    } else if (!first && code == 0x23) {
-      value += bytes.uleb();
-    } else {
-      return false;
-    }
-  }
-  *result = value;
-  return !bytes.bad();
-}
-
 }  // namespace
 
-bool step_by_table(const u8* table, uptr pc, Registers& registers, Stack& stack) {
+u32 entry_count(const u8* table) {
+  constexpr u8 kPointer = 0x1b, kCount = 0x03, kSorted = 0x3b;
+  if (table[0] != 1 || table[1] != kPointer || table[2] != kCount || table[3] != kSorted) return 0;
+  u32 count;
+  memcpy(&count, table + 8, sizeof count);
+  return count;
+}
+
+bool find_row(const u8* table, uptr pc, Row* row) {
   const u8* entry = find_entry(table, pc);
   Description description;
   if (entry == nullptr || !describe(entry, pc, &description)) return false;
@@ -333,30 +227,7 @@ bool step_by_table(const u8* table, uptr pc, Registers& registers, Stack& stack)
   if (!run(description.start_program, description.start_end, description, ~uptr{0}, machine)) return false;
   machine.start = machine.row;
   if (!run(description.program, description.end, description, pc, machine)) return false;
-  const Row& row = machine.row;
-  uptr cfa = 0;
-  if (row.cfa_expression != nullptr) {
-    if (!evaluate(row.cfa_expression, registers, stack, &cfa)) return false;
-  } else {
-    if (row.cfa_register >= kReturn) return false;
-    cfa = registers.value[row.cfa_register] + static_cast<uptr>(row.cfa_offset);
-  }
-  const uptr before = registers.value[kRsp];
-  if (cfa <= before || cfa - before > kLongestFrame) return false;
-  Registers next = registers;
-  for (u32 i = 0; i < kRegisters; ++i) {
-    if (row.rule[i] == Rule::at_offset && !stack.read(cfa + static_cast<uptr>(row.offset[i]), &next.value[i])) {
-      return false;
-    }
-    if (row.rule[i] == Rule::in_register) {
-      if (row.offset[i] < 0 || row.offset[i] >= static_cast<i64>(kRegisters)) return false;
-      next.value[i] = registers.value[row.offset[i]];
-    }
-  }
-  const Rule back = row.rule[kReturn];
-  if (back != Rule::at_offset && back != Rule::in_register) return false;  // undefined: the first function of a thread
-  next.value[kRsp] = cfa;
-  registers = next;
+  *row = machine.row;
   return true;
 }
 

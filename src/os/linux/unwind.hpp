@@ -50,9 +50,34 @@ struct Registers {
   uptr value[kRegisters];
 };
 
-// From a function to its caller. `table`: the sorted table of the object that pc lies in. false: there is no entry for
-// pc, it says that this is the first function of a thread, or something in it is not understood or leads nowhere.
-bool step_by_table(const u8* table, uptr pc, Registers& registers, Stack& stack);
+enum class Rule : u8 { same, undefined, at_offset, in_register, expression };
+
+// Where the caller's registers are, for one address.
+struct Row {
+  Rule rule[kRegisters];
+  i64 offset[kRegisters];  // or a register's number
+  u32 cfa_register;
+  i64 cfa_offset;
+  const u8* cfa_expression;  // nullptr: register and offset
+};
+
+// The sorted table of an object, that the linker made: how many functions are in it (0: it has another form), and the
+// row of one, its address and where its entry is, as two distances of 4 bytes from the table.
+u32 entry_count(const u8* table);
+inline const u8* entry_row(const u8* table, u32 index) { return table + 12 + usize{index} * 8; }
+// false: there is no entry for pc, or something in it is not understood.
+bool find_row(const u8* table, uptr pc, Row* row);
+// The same in a word, where it is of a common form; 0: it is not.
+u64 rule_of(const Row& row);
+
+// From a function to its caller, all three. false: this is the first function of a thread, or it leads nowhere; the
+// registers are anything then.
+bool step_by_row(const Row& row, Registers& registers, Stack& stack);
+bool step_by_rule(u64 rule, Registers& registers, Stack& stack);
+// `table`: that of the object that pc lies in, and `mark` is what mark_of said of it. Remembers what it found.
+bool step_by_table(const u8* table, u64 mark, uptr pc, Registers& registers, Stack& stack);
+// Tells an object from what was at its place before.
+u64 mark_of(const u8* table);
 
 #endif
 

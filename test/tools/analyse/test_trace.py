@@ -196,7 +196,11 @@ def test_chrome(traces: dict[str, Path], tmp_path: Path) -> None:
     begun, ended = ([one for one in found if one["ph"] == phase] for phase in "be")
     # Three allocations and a realloc; each begins and ends once, under one name and number.
     assert len(begun) == len(ended) == 4
-    assert sorted((one["id"], one["name"]) for one in begun) == sorted((one["id"], one["name"]) for one in ended)
+    assert sorted((one["id2"]["local"], one["name"]) for one in begun) == sorted(
+        (one["id2"]["local"], one["name"]) for one in ended)
+    assert {one["args"]["bytes"]: one["name"] for one in begun}[400] == "blocks of 257 to 512 bytes"
+    # A realloc ends one slice and begins another, with a number of its own.
+    assert len({one["id2"]["local"] for one in begun}) == 4 and len({one["args"]["block"] for one in begun}) == 3
     assert {one["args"]["name"] for one in found if one["name"] == "thread_name"} == {"thread 1", "thread 2"}
     assert "No space left" in coffer("trace", "export", traces["every"], "-o", "/dev/full", "-f", "perfetto", status=1)
 
@@ -211,7 +215,7 @@ def check_as_perfetto_does(whole: dict) -> dict[str, int]:
     timed = [one for one in whole["traceEvents"] if one["ph"] != "M"]
     for one in sorted(timed, key=lambda event: event["ts"]):  # as the importer: stable
         assert isinstance(one["ts"], (int, float)) and math.isfinite(one["ts"]) and one["ts"] >= 0
-        key = (one.get("cat"), one.get("id"), one["name"])
+        key = (one.get("cat"), one.get("id2", {}).get("local"), one["name"])
         if one["ph"] == "b":
             assert key[0] and key[1] is not None and key not in opened
             opened[key] = one["ts"]

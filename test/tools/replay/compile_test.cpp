@@ -25,13 +25,16 @@ class Events {
     event.block = block;
     event.size = size;
     event.time = time += step;
+    event.flags = is_counted && instructions != 0 ? trace::kCounted : 0;
+    event.instructions = instructions;
     compiler.add(event);
   }
   void alloc(u32 thread, u64 block, u64 size = 64) { put(Op::malloc, thread, block, size); }
   void free(u32 thread, u64 block) { put(Op::free, thread, block); }
 
   Compiler compiler;
-  u64 time = 0, step = 100;
+  u64 time = 0, step = 100, instructions = 0;
+  bool is_counted = true;
 };
 
 std::vector<PlanStep> steps_of(const Plan& plan, std::size_t thread) {
@@ -221,7 +224,7 @@ TEST(Compile, SamplesKnowWhatWasLive) {
 
 TEST(Compile, GapsAreWaitedForWhereAsked) {
   CompileOptions options;
-  options.gaps = true;
+  options.gaps = Gaps::time;
   Events events(options);
   events.alloc(1, 1);
   events.alloc(1, 2);
@@ -230,6 +233,28 @@ TEST(Compile, GapsAreWaitedForWhereAsked) {
   const Plan plan = events.compiler.finish();
   EXPECT_EQ(kinds(plan, 0), (std::vector{Step::malloc, Step::malloc, Step::wait, Step::malloc}));
   EXPECT_EQ(steps_of(plan, 0)[2].size(), 5'000'200u);
+}
+
+TEST(Compile, InstructionsAreExecutedWhereAsked) {
+  CompileOptions options;
+  options.gaps = Gaps::instructions;
+  Events events(options);
+  events.instructions = 20;
+  events.alloc(1, 1);
+  events.alloc(1, 2);
+  events.alloc(2, 3);
+  events.alloc(1, 4);
+  events.instructions = 1'000'000;
+  events.free(1, 1);
+  events.is_counted = false;
+  events.free(1, 2);
+  const Plan plan = events.compiler.finish();
+  // Short gaps add up, for each thread.
+  EXPECT_EQ(kinds(plan, 0), (std::vector{Step::malloc, Step::work, Step::malloc, Step::start, Step::malloc, Step::work,
+                                         Step::free, Step::free, Step::join}));
+  EXPECT_EQ(steps_of(plan, 0)[1].size(), 40u);
+  EXPECT_EQ(steps_of(plan, 0)[5].size(), 1'000'020u);
+  EXPECT_EQ(plan.head.instructions, 1'000'060u);
 }
 
 TEST(Compile, APlanIsWrittenOrTheReasonGiven) {

@@ -87,6 +87,32 @@ def test_gaps_take_as_long_as_they_did(traces: dict[str, Path]) -> None:
     assert whole["results"][0]["wall_ns"] >= whole["duration_ns"] - 1e5
 
 
+COUNTING = pytest.mark.skipif(not (places.build_dir() / "libexec" / "coffer" / "valgrind").exists(),
+                              reason="built without valgrind's libraries")
+
+
+@COUNTING
+def test_instructions_between_operations(traces: dict[str, Path], tmp_path: Path) -> None:
+    """Recorded with their number, replayed, and counted by valgrind again."""
+    trace = tmp_path / "counted.trace"
+    coffer("record", "-q", "-o", trace, "--instructions", "--", "ls", "-l", "/usr/lib")
+    facts = results(trace, "-a", "glibc", "--instructions")
+    assert facts["instruction_gaps"] and not facts["gaps"] and facts["instructions"] > 100_000
+    counts = []
+    for gaps in ([], ["instructions"]):
+        plan = tmp_path / f"plan{len(counts)}"
+        subprocess.run([places.program("replay_plan"), trace, plan, *gaps], check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                               str(places.program("replay_play")), f"plan={plan}", "touch=first"],
+                              capture_output=True, text=True, check=True)
+        counts.append(int(re.search(r"Collected : (\d+)", done.stderr).group(1)))
+    # What a step of the plan itself takes is on top.
+    assert 1 <= (counts[1] - counts[0]) / facts["instructions"] < 1.05
+    said = coffer("replay", traces["every"], "--instructions", status=1)
+    assert "no instructions were counted" in said
+    assert "either" in coffer("replay", trace, "--gaps", "--instructions", status=1)
+
+
 def test_memory_is_there_as_far_as_it_is_touched(tmp_path: Path) -> None:
     large = sample(tmp_path / "large.trace", "large", 64)
     touched, first, untouched = (results(large, "-a", "glibc", "--touch", touch)["results"][0]["memory"]["peak_kib"]

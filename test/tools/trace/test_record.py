@@ -3,73 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import re
-import resource
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from coffer import places
-
-BUILD = places.build_dir()
-COMMAND = BUILD / "bin" / "coffer"
-SUBJECT = BUILD / "test" / "tools" / "trace" / "record_subject"
-SUBJECT_CPP = BUILD / "test" / "tools" / "trace" / "record_subject_cpp"
-UNWIND_SUBJECT = BUILD / "test" / "tools" / "trace" / "record_unwind_subject"
-UNWIND_LIBRARY = UNWIND_SUBJECT.with_name("librecord_unwind_library.so")
-BUMP = BUILD / "test" / "tools" / "trace" / "libbump.so"
-
-# The system's Python has no numpy; the command's own has.
-READ = """
-import json, sys
-from coffer.trace.reader import Op, Trace
-import numpy as np
-with Trace(sys.argv[1]) as trace:
-    operations, sizes, stacks, gaps = {}, {}, {}, []
-    for events in trace:
-        for op, count in zip(*np.unique(events["op"], return_counts=True)):
-            operations[Op(op).name] = operations.get(Op(op).name, 0) + int(count)
-        asked = events[np.isin(events["op"], (0, 1, 2)) & (events["flags"] == 0)]
-        for size, count in zip(*np.unique(asked["size"], return_counts=True)):
-            sizes[int(size)] = sizes.get(int(size), 0) + int(count)
-        gaps += [(int(event["thread"]), int(event["size"]), int(event["instructions"]))
-                 for event in events[(events["flags"] & 8 != 0) & (events["op"] <= 3)]]
-        for event in asked[asked["stack"] != 0]:
-            stacks[int(event["size"])] = int(event["stack"])
-    print(json.dumps({"operations": operations, "sizes": sizes, "of_size": stacks, "gaps": gaps, **trace.describe()}))
-"""
-
-
-def read(path: Path) -> dict:
-    done = subprocess.run([BUILD / "venv" / "bin" / "python", "-B", "-c", READ, path], capture_output=True, text=True,
-                          env={**os.environ, "COFFER_BUILD_DIR": str(BUILD),
-                               "PYTHONPATH": str(Path(places.__file__).parents[1])})
-    assert done.returncode == 0, done.stderr
-    trace = json.loads(done.stdout)
-    trace["sizes"] = {int(size): count for size, count in trace["sizes"].items()}
-    trace["of_size"] = {int(size): stack for size, stack in trace["of_size"].items()}
-    return trace
-
-
-def command(trace: Path, *arguments: object) -> list[str]:
-    return [str(COMMAND), "record", "-o", str(trace), *map(str, arguments)]
-
-
-def record(trace: Path, *arguments: object, status: int = 0, **more: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(command(trace, *arguments), capture_output=True, text=True, timeout=120, **more)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done
-
-
-def assert_whole(trace: dict) -> None:
-    """Nothing lost, and every block of a known history."""
-    assert trace["complete"] and trace["ignored_bytes"] == 0
-    assert [trace["summary"][name] for name in ("lost", "unknown_frees", "implied_frees")] == [0, 0, 0]
-
+from recording import (BUILD, BUMP, COMMAND, SUBJECT, SUBJECT_CPP, UNWIND_LIBRARY, UNWIND_SUBJECT, assert_whole,
+                       read, record)
 
 ALLOCATORS = ["coffer", "glibc", "jemalloc", "tcmalloc", "mimalloc"]
 
@@ -210,7 +151,9 @@ def test_instructions_between_calls(tmp_path: Path) -> None:
         assert trace["information"]["program"] == str(SUBJECT.resolve())
         assert trace["information"]["arguments"] == "\0".join([str(SUBJECT), "gaps", "30", ""])
         gaps.append(trace["gaps"])
-    assert gaps[0] == gaps[1], "a program that does the same has the same gaps"
+    # But for what comes after the join, the buffer for "done": whether the other thread had ended by then is chance.
+    first, second = ([gap for gap in one if gap[1] != 4096] for one in gaps[:2])
+    assert first == second and len(first) > 100, "a program that does the same has the same gaps"
     for thread in (1, 2):
         # Not the first round, which binds names.
         short, long = ([gap for of, size, gap in gaps[0] if (of, size) == (thread, wanted)][2:]
@@ -219,6 +162,17 @@ def test_instructions_between_calls(tmp_path: Path) -> None:
         assert short[0] < 20 and 1000 < long[0] < 1020, "the program's own, without allocator and recorder"
     loop = [gap for of, size, gap in gaps[2] if of == 2 and size in (2001, 2002)]
     assert loop[4:] == [gap for of, size, gap in gaps[0] if of == 2 and size in (2001, 2002)][4:], "whatever allocates"
+
+
+@COUNTS
+def test_a_program_that_executes_itself_under_valgrind(tmp_path: Path) -> None:
+    source = tmp_path / "again.c"
+    source.write_text("#include <unistd.h>\n#include <stdio.h>\nint main(int count, char **words) {\n"
+                      "  char *again[] = {words[0], \"x\", 0};\n"
+                      "  return count > 1 ? puts(\"again\") < 0 : execv(\"/proc/self/exe\", again);\n}\n")
+    subprocess.run(["cc", source, "-o", tmp_path / "again"], check=True)
+    done = record(tmp_path / "t", "--instructions", "--", tmp_path / "again")
+    assert done.stdout == "again\n" and "t has no instruction counts" in done.stderr
 
 
 @COUNTS
@@ -236,194 +190,3 @@ def test_what_runs_with_instruction_counts(tmp_path: Path) -> None:
     for program, status, said in (("/nowhere/program", 127, "No such file"), ("/etc/passwd", 126, "Permission denied"),
                                   ("/etc", 126, "Permission denied")):
         assert said in record(tmp_path / "y", "--instructions", "--", program, status=status).stderr
-
-
-def test_fork_leaves_the_childrens_records_out(tmp_path: Path) -> None:
-    done = record(tmp_path / "t", "--", SUBJECT, "fork")
-    assert "done" in done.stdout
-    trace = read(tmp_path / "t")
-    assert_whole(trace)
-    assert trace["sizes"][300] == 15 and 200 not in trace["sizes"] and trace["operations"]["FORK"] == 3
-    assert "3 other processes" in done.stderr and list(tmp_path.iterdir()) == [tmp_path / "t"]
-
-
-def test_fork_records_children_when_asked(tmp_path: Path) -> None:
-    record(tmp_path / "t", "--children", "--", SUBJECT, "fork")
-    files = sorted(tmp_path.iterdir())
-    assert len(files) == 4
-    assert_whole(read(tmp_path / "t"))
-    for path in files[1:]:
-        child = read(path)
-        assert child["complete"] and child["sizes"][200] == 1000 and 300 not in child["sizes"]
-        assert path.name == f"t.{child['information']['pid']}"
-
-
-def test_exec_begins_a_trace_of_its_own(tmp_path: Path) -> None:
-    record(tmp_path / "t", "--", SUBJECT, "exec", "200")
-    first, second = read(tmp_path / "t.exec1"), read(tmp_path / "t")
-    assert_whole(first)
-    assert_whole(second)
-    assert first["sizes"][100] == 200 and first["footer"]["end"] == "exec"
-    assert second["sizes"][100] == 500 and second["footer"]["end"] == "exited"
-
-
-def test_vfork_and_spawned_children(tmp_path: Path) -> None:
-    assert "done" in record(tmp_path / "t", "--", SUBJECT, "vfork").stdout
-    trace = read(tmp_path / "t")
-    assert_whole(trace)
-    assert trace["sizes"][100] == 150
-    record(tmp_path / "u", "--children", "--", "sh", "-c", "true; /bin/true; echo x | cat")
-    for path in tmp_path.glob("u*"):
-        assert read(path)["complete"]
-
-
-def test_dlopen(tmp_path: Path) -> None:
-    assert "done" in record(tmp_path / "t", "--stacks", "frames", "--", SUBJECT, "dlopen").stdout
-    assert_whole(read(tmp_path / "t"))
-
-
-@pytest.mark.parametrize("count", [10, 3000])
-def test_threads(tmp_path: Path, count: int) -> None:
-    assert "done" in record(tmp_path / "t", "--", SUBJECT, "threads", count).stdout
-    trace = read(tmp_path / "t")
-    assert_whole(trace)
-    assert trace["sizes"][50] == 10 * count and trace["sizes"][77] == count and trace["sizes"][1000] == count
-    assert trace["operations"]["THREAD_START"] == count + 1 and trace["operations"]["THREAD_END"] == count
-    assert trace["footer"]["threads"] == str(count + 1)
-
-
-@pytest.mark.parametrize("allocator", ["coffer", "glibc", "tcmalloc"])
-def test_the_order_of_a_hand_over(tmp_path: Path, allocator: str) -> None:
-    record(tmp_path / "t", "--allocator", allocator, "--", SUBJECT, "relay", 20000)
-    trace = read(tmp_path / "t")
-    assert_whole(trace)
-    assert trace["sizes"][64] >= 20000
-
-
-def test_signals_in_the_middle_of_a_record(tmp_path: Path) -> None:
-    done = record(tmp_path / "t", "--allocator", BUMP, "--", SUBJECT, "signals", 3_000_000)
-    allocated = int(re.search(r"allocated (\d+)", done.stderr)[1])
-    trace = read(tmp_path / "t")
-    assert trace["complete"]
-    recorded = trace["sizes"][40] + trace["sizes"][500]
-    assert trace["sizes"][500] > 20
-    assert allocated - trace["summary"]["lost"] <= recorded <= allocated
-
-
-def test_kill_9_loses_nothing(tmp_path: Path) -> None:
-    record(tmp_path / "t", "--", SUBJECT, "kill", 123456, status=-signal.SIGKILL)
-    trace = read(tmp_path / "t")
-    assert_whole(trace)
-    assert trace["sizes"][24] == 123456
-    assert trace["footer"]["end"] == "killed" and trace["footer"]["status"] == "9"
-
-
-def test_killing_the_recorder_loses_the_last_moment_only(tmp_path: Path) -> None:
-    """The program says how far it is; what it had said a second before the end must be in the file."""
-    started = subprocess.Popen(command(tmp_path / "t", "--", SUBJECT, "slow", 4000), stdout=subprocess.PIPE, text=True)
-    begun, said = 0.0, 0  # from the first line on: the command itself may take seconds to start on a busy machine
-    for line in started.stdout:
-        begun = begun or time.monotonic()
-        if time.monotonic() < begun + 1.5:
-            said = int(line)
-        if time.monotonic() > begun + 3:
-            break
-    started.kill()
-    rest = started.stdout.read()
-    assert rest.endswith("done\n"), "the program goes on by itself"
-    trace = read(tmp_path / "t")
-    assert not trace["complete"] and trace["summary"]["lost"] == 0
-    assert trace["sizes"][100] >= 1000 * said > 0
-
-
-def test_a_full_disk(tmp_path: Path) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
-
-    done = record(tmp_path / "t", "--level=-7", "--", SUBJECT, "relay", 300_000, preexec_fn=limit)
-    assert "done" in done.stdout and "File too large; the program goes on" in done.stderr and " LOST" in done.stderr
-    assert (tmp_path / "t").stat().st_size <= 300_000
-    trace = read(tmp_path / "t")
-    assert trace["summary"]["events"] > 1000
-
-
-def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
-
-    done = record(tmp_path / "t", "--", SUBJECT, "count", preexec_fn=limit)
-    assert "done" in done.stdout and "is not recorded: " in done.stderr and "File too large" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_link_to_the_trace_stays_one(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to("t")
-    (tmp_path / "t").write_text("old")
-    record(tmp_path / "link", "--", SUBJECT, "exec", "200")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "t", "t.exec1"]
-    assert (tmp_path / "link").is_symlink() and read(tmp_path / "link")["sizes"][100] == 500
-
-
-def test_memory_that_is_locked_and_address_space_that_is_limited(tmp_path: Path) -> None:
-    assert "done" in record(tmp_path / "t", "--", SUBJECT, "lock").stdout
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-
-    done = record(tmp_path / "t", "--", "sh", "-c", f"ulimit -v 500000; exec {SUBJECT} count 50000")
-    assert "done" in done.stdout
-    trace = read(tmp_path / "t")
-    assert_whole(trace)
-    assert trace["sizes"][100] == 50000
-
-
-@pytest.mark.parametrize(("arguments", "status", "message"), [
-    (["-o", "/nowhere/t", "--", "ls"], 125, "/nowhere/t: No such file or directory"),
-    (["-o", "/", "--", "ls"], 125, "/: Is a directory"),
-    (["-o", "/dev/null", "--", "/nowhere/program"], 125, "/dev/null: no regular file"),
-    (["-o", "{tmp}/t", "--", "/nowhere/program"], 127, "/nowhere/program: No such file or directory"),
-    (["-o", "{tmp}/t", "--", "/etc/passwd"], 126, "/etc/passwd: Permission denied"),
-    (["-o", "{tmp}/t", "--allocator", "nonsense", "--", "ls"], 1, "no allocator is called nonsense"),
-    (["-o", "{tmp}/t", "--stacks", "some", "--", "ls"], 2, "--stacks"),
-    (["-o", "{tmp}/t"], 2, "PROGRAM"),
-])
-def test_what_cannot_be_done_is_said(tmp_path: Path, arguments: list[str], status: int, message: str) -> None:
-    filled = [argument.replace("{tmp}", str(tmp_path)) for argument in arguments]
-    done = subprocess.run([str(COMMAND), "record", *filled], capture_output=True, text=True)
-    assert done.returncode == status and message in done.stderr and "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    record(tmp_path / "t", "--", SUBJECT, "count", env={**os.environ, "TMPDIR": str(tmp_path)})
-    record(tmp_path / "u", "--", "/nowhere/x", env={**os.environ, "TMPDIR": str(tmp_path)}, status=127)
-    assert [path.name for path in tmp_path.iterdir()] == ["t"]
-
-
-def test_a_static_program_is_told_from_one_without_allocations(tmp_path: Path) -> None:
-    source = tmp_path / "s.c"
-    source.write_text("int main(void) { return 4; }\n")
-    subprocess.run(["cc", "-static", source, "-o", tmp_path / "s"], check=True)
-    done = record(tmp_path / "t", "--", tmp_path / "s", status=4)
-    assert "nothing was recorded" in done.stderr and not (tmp_path / "t").exists()
-
-
-def test_without_a_collector_it_is_only_in_the_way(tmp_path: Path) -> None:
-    done = subprocess.run([SUBJECT, "functions"], capture_output=True, text=True, env={
-        **os.environ, "LD_PRELOAD": f"{BUILD}/lib/libcoffer_record.so:{places.library()}",
-        "COFFER_RECORD_SOCKET": str(tmp_path / "none")})
-    assert done.returncode == 0 and done.stdout == "done\n" and done.stderr == ""
-
-
-def test_run(tmp_path: Path) -> None:
-    def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run([str(COMMAND), "run", *map(str, arguments)], capture_output=True, text=True)
-        assert done.returncode == status, done.stderr
-        return done
-
-    assert "libcoffer.so" in run("--", "cat", "/proc/self/maps").stdout
-    assert run("sh", "-c", "echo $0", "--version").stdout == "--version\n", "options after the program are its own"
-    assert run("sh", "-c", "exit 5", status=5).stdout == ""
-    assert "nonsense" in run("--conf", "nonsense:1", "true").stderr
-    assert "/nowhere/x: No such file" in run("/nowhere/x", status=127).stderr
-    assert run("/etc/passwd", status=126).stderr.startswith("coffer run: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,9 @@ def profile(
         return
     if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
         raise CofferError(f"{output}: {'is a directory' if output.is_dir() else 'no such directory'}")
+    if len(target) == 1 and target[0].isdecimal() and shutil.which(target[0]) is None:
+        raise CofferError(f"{target[0]}: a program or a profile is wanted. A process that runs already writes one by "
+                          "itself, at the signals that COFFER_CONF=profile_signal:N,dump_signal:M named at its start")
     with tempfile.TemporaryDirectory(prefix="coffer-profile-") as scratch:
         status = run_program(target, Path(scratch) / "coffer", rate)
         written = sorted(Path(scratch).iterdir(), key=lambda path: path.stat().st_mtime)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -46,11 +47,23 @@ def record(
     Ends with the program's status. The format is in docs/reference/trace.md.
     """
     preload = libraries(allocator, "_count" if instructions else "")
+    if has_own_malloc(program[0]):
+        print(f"coffer record: {program[0]} brings its own malloc, and what goes through it is not recorded",
+              file=sys.stderr)
     arguments = [str(places.program("record")), "--output", str(output), "--preload", preload,
                  "--stacks", stacks.value, "--depth", str(depth), "--level", str(level)]
     arguments += ["--instructions", str(counting_tool())] * instructions
     arguments += ["--children"] * children + ["--quiet"] * quiet
     places.become(arguments[0], [*arguments, "--", *program])
+
+
+def has_own_malloc(program: str) -> bool:
+    """Whether it comes before every library that is preloaded."""
+    found = shutil.which(program)
+    try:
+        return found is not None and defines(Path(found), "malloc")
+    except CofferError:
+        return False  # a script, or what the collector will have something to say about
 
 
 def counting_tool() -> Path:

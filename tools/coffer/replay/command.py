@@ -32,6 +32,9 @@ def replay(
     touch: Annotated[Literal["all", "first", "none"], typer.Option(
         help="What is written to: all lines of a block, its first bytes, or none.")] = "all",
     gaps: Annotated[bool, typer.Option("--gaps", help="Waits between operations as the program did.")] = False,
+    instructions: Annotated[bool, typer.Option("--instructions", help=(
+        "Executes as many instructions between operations as the program did (coffer record --instructions)."))]
+    = False,
     lead: Annotated[int, typer.Option(min=0, show_default="a thousandth of all, at least 1000", help=(
         "By how many operations a thread may be ahead of the slowest one."))] = 0,
     rounds: Annotated[int, typer.Option(min=1, help="In turn; the round with least time is shown.")] = 1,
@@ -41,9 +44,10 @@ def replay(
 ) -> None:
     """Does again what a program did with its memory, under any allocator: time, latency, memory."""
     chosen = play.choose(allocator)
-    facts, results = play.replay(trace, chosen, Options(touch, gaps, lead, rounds, timeout))
+    facts, results = play.replay(trace, chosen, Options(touch, between(gaps, instructions), lead, rounds, timeout))
     if json_file:
-        whole = {"trace": str(trace), **facts, "touch": touch, "gaps": gaps, "rounds": rounds,
+        whole = {"trace": str(trace), **facts, "touch": touch, "gaps": gaps, "instruction_gaps": instructions,
+                 "rounds": rounds,
                  "results": [result.as_json() for result in results]}
         write_json(json_file, whole)
     if json_file is None or str(json_file) != "-":
@@ -51,6 +55,12 @@ def replay(
         show(console, trace, facts, results, touch)
     if failed := [result for result in results if result.failure]:
         raise CofferError("\ncoffer: ".join(f"{result.name}: {result.failure}" for result in failed))
+
+
+def between(gaps: bool, instructions: bool) -> str:
+    if gaps and instructions:
+        raise CofferError("--gaps and --instructions: either the time between operations or the instructions")
+    return "gaps" if gaps else "instructions" if instructions else ""
 
 
 def write_json(path: Path, whole: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ class ReplayFailed(CofferError):
 @dataclass(frozen=True)
 class Options:
     touch: str = "all"
-    gaps: bool = False
+    gaps: str = ""  # between operations: nothing, "gaps" (time) or "instructions"
     lead: int = 0  # 0: a thousandth of the trace, at least 1000
     rounds: int = 1
     timeout: float = 600.0
@@ -70,12 +70,12 @@ def choose(names: str) -> list[Allocator]:
 
 
 @contextlib.contextmanager
-def compiled(trace: Path, gaps: bool = False) -> Iterator[tuple[Path, dict[str, Any]]]:
+def compiled(trace: Path, gaps: str = "") -> Iterator[tuple[Path, dict[str, Any]]]:
     """The plan's file, which goes when it is no longer needed, and what the trace is."""
     program = places.program("replay_plan")
     with tempfile.TemporaryDirectory(prefix="coffer-replay-") as directory:
         plan = Path(directory) / "plan"
-        command = [program, trace, plan, *(["gaps"] if gaps else [])]
+        command = [program, trace, plan, *filter(None, [gaps])]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
             why = done.stderr.strip() or f"replay_plan ended with {describe_status(done.returncode)}"
