@@ -15,6 +15,7 @@ namespace {
 // as much as a hundred looks.
 constexpr u32 kRangeLooks = 1024;
 constexpr usize kWorthLooking = kChunkBytes / 2;
+constexpr usize kCommitShare = 2;  // a window of chunks that become writable together is this part of all that are
 
 constexpr u32 kMostMoved = 1024;  // chunks with a mapping of their own that may wait for their next use
 
@@ -207,17 +208,18 @@ bool commit_chunks(Arena* arena, u32 index, u32 count) {
   return true;
 }
 
-// A single chunk is committed together with its neighbours in an aligned window that grows with the arena, up to 1/8 of
-// it and to a group: fewer calls, and fewer mappings. Neighbours that are backed before they are one mapping stay
-// separate for ever, and the kernel allows 65,530. Committing what is committed, or another's, does no harm.
-bool commit_window(Arena* arena, u32 index) {
+// Chunks are committed together with their neighbours in an aligned window that grows with the arena, up to half of it
+// and to a group: fewer calls, each of which stops the page faults of all threads, and fewer mappings. Neighbours that
+// are backed before they are one mapping stay separate for ever, and the kernel allows 65,530. Committing what is
+// committed, or another's, does no harm.
+bool commit_window(Arena* arena, u32 index, u32 count) {
   // relaxed: a rule of thumb.
-  usize window = counters().committed.load(relaxed) / kChunkBytes / 8;
-  if (window < 2 || os::locks_memory()) return false;
+  usize window = counters().committed.load(relaxed) / kChunkBytes / kCommitShare;
+  if (window < 2 || window < count || os::locks_memory()) return false;
   window = window > kChunksPerGroup ? kChunksPerGroup : usize{1} << highest_bit(window);
   const u32 from = static_cast<u32>(round_down(index, window));
-  const u32 left = arena->chunk_count - from;
-  return commit_chunks(arena, from, left < window ? left : static_cast<u32>(window));
+  const u32 end = static_cast<u32>(round_up(index + count, window));
+  return commit_chunks(arena, from, (end < arena->chunk_count ? end : arena->chunk_count) - from);
 }
 
 // The claimed range is made writable outside the lock: no other thread can have it.
@@ -225,7 +227,7 @@ bool commit_range(ChunkRun* run, bool committed) {
   Arena* arena = run->arena;
   const u32 index = run->index;
   const u32 count = run->count;
-  const bool done = committed || (count == 1 && commit_window(arena, index)) || commit_chunks(arena, index, count);
+  const bool done = committed || commit_window(arena, index, count) || commit_chunks(arena, index, count);
   if (!done) {
     unclaim_range(arena, index, count);
     return false;

@@ -241,17 +241,17 @@ void Checker::check_sums() {
     const Heap* heap = heap_by_index(i);
     heaps_hold += weighted(heap, heap->held.load(relaxed));
   }
-  expect(sums.held == counts.held.load(relaxed), "the bytes held are not what the counter says");
+  expect(sums.held == counts.held.exact(), "the bytes held are not what the counter says");
   expect(owned_ == heaps_hold, "what the heaps hold is not what they count");
   expect(unsettled_ == unsettled_bytes(), "the bytes that wait unsettled are not what the counter says");
-  expect(sums.dirty == counts.dirty.load(relaxed), "the free resident bytes are not what the counter says");
+  expect(sums.dirty == counts.dirty.exact(), "the free resident bytes are not what the counter says");
   expect(sums.held + sums.tails + sums.dirty + counts.metadata.load(relaxed) == budget().charged.load(relaxed),
          "what is charged to the limit is not what may be resident");
   expect(mixed_ == counts.mixed.load(relaxed), "the bytes of mixed spans are not what the counter says");
   expect(mixed_live_ == g_mixed_pool.counted_live(), "what is live in mixed spans is not what was counted");
   expect(mixed_ <= g_mixed_pool.limit(), "mixed spans hold more than their bound");
-  expect(sums.large == counts.large.load(relaxed), "the bytes in large blocks are not what the counter says");
-  expect(sums.large_blocks == counts.large_blocks.load(relaxed), "the large blocks are not as many as counted");
+  expect(sums.large == counts.large.exact(), "the bytes in large blocks are not what the counter says");
+  expect(sums.large_blocks == counts.large_blocks.exact(), "the large blocks are not as many as counted");
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ Found next_hot(Heap* heap, ClassIndex size_class, bool holes, usize size) {
   if (Span* span = adopt(heap, size_class)) return {span, false};
   if (holes && take_holes(heap, size_class, size)) return {nullptr, true};
   // relaxed: a threshold. A small process has no idle heap whose spans are worth a search.
-  if (counters().held.load(relaxed) > kWorthSearching) rob_idle_heaps(heap);
+  if (counters().held.load(relaxed) > kWorthSearching && look_is_due()) rob_idle_heaps(heap);
   if (settle_unsettled()) {
     if (Span* span = adopt(heap, size_class)) return {span, false};
   }

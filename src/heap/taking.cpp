@@ -28,6 +28,7 @@ constexpr u32 kRobbedOfQuietRing = 4096;  // where nobody waits for it
 constexpr u32 kTicksBits = 24;
 constexpr u32 kTicksMask = (1u << kTicksBits) - 1;
 Atomic<u32> g_next_look;
+Atomic<u64> g_last_look;
 
 bool mail(Heap* owner, Span* span) {
   const u32 slots = span->slots.get();
@@ -121,6 +122,14 @@ bool stands_still(const Heap* heap, Atomic<u32>& watched, u32 looks, u32 again) 
 }
 
 }  // namespace
+
+bool look_is_due() {
+  if (is_crowded()) return true;
+  const u64 now = os::coarse_ns();
+  if (g_last_look.load(relaxed) == now) return false;  // relaxed, both: two who look at once do no harm
+  g_last_look.store(now, relaxed);
+  return true;
+}
 
 void rob_idle_heaps(const Heap* but) {
   if (!several_heaps()) return;

@@ -47,6 +47,9 @@ usize unsettled_bytes();
 // Looks at a few heaps; takes all mail where it is more than the option `slack`, and of heaps that are idle all mail
 // and all spans with room, hot ones too. For a heap that is about to take new memory. The caller settles.
 void rob_idle_heaps(const Heap* but);
+// Whether that is due. Of few heaps each would be looked at for every new span, many times in the microseconds in which
+// its thread only frees or computes, and lose what it is about to use; so once for each step of the coarse clock.
+bool look_is_due();
 // Takes all mail, and the reusable spans without a live block, from every heap: for when memory is needed, or was not
 // for a while. For malloc_trim also those of which a page may be idle. The caller settles.
 enum class Idle : u8 { spans, pages };

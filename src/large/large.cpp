@@ -22,10 +22,13 @@ constexpr u32 kMostRoom = 64;
 u32 chunks_for(usize size) { return static_cast<u32>(divide_up(size, kChunkBytes)); }
 u32 slots_for(usize size) { return static_cast<u32>(divide_up(size, kSlotBytes)); }
 
-void count_large(usize bytes, usize blocks) {
-  counters().large.fetch_add(bytes, relaxed);  // relaxed, both: statistics
-  counters().large_blocks.fetch_add(blocks, relaxed);
+// In the cell of the chunk that they begin in.
+void count_large(u32 chunk, usize bytes, usize blocks) {
+  TurnCell& cell = turn_cell(chunk);
+  cell.large.fetch_add(bytes, relaxed);  // relaxed, both: statistics
+  if (blocks != 0) cell.large_blocks.fetch_add(blocks, relaxed);
 }
+u32 chunk_of(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans) / kSlotsPerChunk; }
 
 void change_held(usize before, usize after) {
   if (after >= before) {
@@ -36,7 +39,7 @@ void change_held(usize before, usize after) {
 }
 
 // `bytes` from `start`, where the record's slot starts; the block lies `offset` behind that.
-void describe(Span* span, uptr start, usize offset, usize bytes, u32 slots, u32 chunks) {
+void describe(Span* span, u32 chunk, uptr start, usize offset, usize bytes, u32 slots, u32 chunks) {
   span->owner.store(nullptr, relaxed);  // relaxed, here and below: see describe_slots in span.cpp
   span->limit = 0;
   span->first_block = start + offset;
@@ -48,7 +51,7 @@ void describe(Span* span, uptr start, usize offset, usize bytes, u32 slots, u32 
     span[i].use.store(SlotUse::large_rest, relaxed);
   }
   span->use.store(SlotUse::large, release);  // release: pairs with the CAS in free_large
-  count_large(bytes, 1);
+  count_large(chunk, bytes, 1);
 }
 
 void* allocate_slot_run(usize size, usize alignment, bool* zero) {
@@ -63,7 +66,7 @@ void* allocate_slot_run(usize size, usize alignment, bool* zero) {
   const usize offset = slot_run_offset(run.slot, slots, size, alignment);
   Span* span = run.arena->spans + run.slot;
   const uptr start = slot_address(run.arena, span);
-  describe(span, start, offset, slots * kSlotBytes, slots, 0);
+  describe(span, run.slot / kSlotsPerChunk, start, offset, slots * kSlotBytes, slots, 0);
   return reinterpret_cast<void*>(start + offset);
 }
 
@@ -109,7 +112,7 @@ void describe_chunks(const ChunkRun& run, usize offset, usize size, usize moved_
   chunk.use.store(ChunkUse::large, release);  // release: pairs with the acquire of walks
   Span* span = run.arena->spans + usize{run.index} * kSlotsPerChunk;
   const usize bytes = round_up(size, kCarvePage);
-  describe(span, chunk_address(run.arena, run.index), offset, bytes, 1, run.count);
+  describe(span, run.index, chunk_address(run.arena, run.index), offset, bytes, 1, run.count);
   change_held(moved_from, bytes);
   note_peak();
 }
@@ -143,7 +146,10 @@ void clear_tail(ChunkRun* run, uptr start, usize size) {
 // that the block has elsewhere it makes `need`. Returns what was charged in `paid`; false: the run was given back.
 bool pay_for(const ChunkRun& run, usize dirty, usize credit, usize need, usize* paid) {
   *paid = need > dirty + credit ? need - dirty - credit : 0;
-  if (charge_or_purge(*paid)) return true;
+  if (charge_or_purge(*paid)) {
+    note_clean(*paid);
+    return true;
+  }
   return_charged(run, dirty);
   return false;
 }
@@ -183,6 +189,7 @@ void return_run(Arena* arena, u32 index, u32 count, usize charged) {
   if (kept < charged) {
     if (os::purge(reinterpret_cast<void*>(start + kept), round_up(charged, os::page_size()) - kept)) {
       uncharge(charged - kept);
+      note_purged(charged - kept);
       resident = kept;
     } else {
       charge_anyway(resident - charged);
@@ -223,7 +230,7 @@ uptr resize_slot_run(uptr start, Span* span, usize size) {
     span[i].use.store(SlotUse::large_rest, relaxed);  // relaxed, here and below: see describe
   }
   compiler_fence();
-  count_large((usize{want} - have) * kSlotBytes, 0);
+  count_large(slot / kSlotsPerChunk, (usize{want} - have) * kSlotBytes, 0);
   set_large_bytes(span, want * kSlotBytes);
   span->slots.set(static_cast<u8>(want));
   compiler_fence();
@@ -237,7 +244,7 @@ void set_chunk_run_size(Span* span, Chunk& chunk, usize size, u32 chunks, usize 
   const usize bytes = round_up(size, kCarvePage);
   set_tail(chunk, charged, bytes);
   change_held(large_bytes(span), bytes);
-  count_large(bytes - large_bytes(span), 0);
+  count_large(chunk_of(arena_of_span(span), span), bytes - large_bytes(span), 0);
   set_large_bytes(span, bytes);
   span->large_chunks.set(chunks);
   chunk.large_chunks.set(chunks);
@@ -323,7 +330,7 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   if (!moved) memcpy(to + offset, from + offset, bytes - offset);
   uncharge((moved ? charged : 0) + dirty + paid - need);
   span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
-  count_large(usize{0} - bytes, ~usize{0});
+  count_large(index, usize{0} - bytes, ~usize{0});
   forget_tail(arena->chunks[index]);
   describe_chunks(run, offset, size, bytes);
   if (moved) {
@@ -368,7 +375,7 @@ bool free_large(void* block, Span* span) {
   const usize bytes = large_bytes(span);
   const u32 chunks = span->large_chunks.get();
   const u32 slot = static_cast<u32>(span - arena->spans);
-  count_large(usize{0} - bytes, ~usize{0});
+  count_large(slot / kSlotsPerChunk, usize{0} - bytes, ~usize{0});
   if (chunks != 0) {
     const u32 index = slot / kSlotsPerChunk;
     const usize charged = bytes + tail_bytes(arena->chunks[index]);

@@ -33,11 +33,11 @@ inline bool charge(usize bytes) {
   // relaxed, here and below: a count, and a limit that holds from when it is seen. The charge itself is one
   // read-modify-write, so no two threads take the same bytes of it.
   const usize limit = b.limit.load(relaxed);
+  if (bytes == 0) return true;  // also above a limit that was lowered
   if (COFFER_LIKELY(limit <= kLimitNone)) {
     b.charged.fetch_add(bytes, relaxed);
     return true;
   }
-  if (bytes == 0) return true;  // also above a limit that was lowered
   usize seen = b.charged.load(relaxed);
   do {
     if (seen >= limit || bytes > limit - 1 - seen) return false;
@@ -49,6 +49,8 @@ inline bool is_limited() { return budget().limit.load(relaxed) > kLimitNone; }  
 
 // For memory that is resident already and could not be given back: the truth comes before the limit.
 inline void charge_anyway(usize bytes) { budget().charged.fetch_add(bytes, relaxed); }  // relaxed: see charge
-inline void uncharge(usize bytes) { budget().charged.fetch_sub(bytes, relaxed); }       // relaxed: see charge
+inline void uncharge(usize bytes) {
+  if (bytes != 0) budget().charged.fetch_sub(bytes, relaxed);  // relaxed: see charge
+}
 
 }  // namespace coffer

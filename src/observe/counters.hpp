@@ -6,17 +6,80 @@
 
 namespace coffer {
 
+// Memory that turns from free and resident to held, and back, changes both figures by as much; where large blocks come
+// and go that happens a million times a second in every thread. So what turned is counted apart, by the shard of its
+// chunk (pool/slot_pool.hpp), in one step for both, and so are large blocks: threads that work in different chunks do
+// not wait for each other's lines.
+inline constexpr u32 kTurnCells = 16;
+struct alignas(kCacheLine) TurnCell {
+  Atomic<usize> turned;        // bytes that became held less those that became free and resident
+  Atomic<usize> large;         // bytes of live large blocks
+  Atomic<usize> large_blocks;  // their number
+};
+inline constinit TurnCell g_turns[kTurnCells];
+inline constinit Owned<u32> g_turn_cells{1};  // how many are in use; a power of two, set once, before any other use
+inline TurnCell& turn_cell(u32 chunk) { return g_turns[chunk & (g_turn_cells.get() - 1)]; }
+
+// A figure: a cell of its own, and its part of what turned. The sum is exact when nobody is at work; else it may be
+// late by what turns meanwhile. Were that more than all there is (a slot came to be held, and turned free, between the
+// looks at both cells), the sum would be below nothing: then it is nothing.
+template <class Part>
+class TurnedFigure {
+ public:
+  // The order and its partner are the caller's to say.
+  usize load(std::memory_order order) const {
+    const usize own = own_.load(order);
+    return not_below_nothing(own + turned(order));
+  }
+  // What it would be without that rule: for who knows that nobody is at work.
+  usize exact() const { return own() + turned(relaxed); }                                           // relaxed: as above
+  void store(usize value, std::memory_order order) { own_.store(value - turned(relaxed), order); }  // relaxed: a figure
+  // Both return what was before. The order is the caller's to say; relaxed: a figure.
+  usize fetch_add(usize bytes, std::memory_order order) {
+    const usize own = own_.fetch_add(bytes, order);
+    return not_below_nothing(own + turned(relaxed));
+  }
+  usize fetch_sub(usize bytes, std::memory_order order) { return fetch_add(usize{0} - bytes, order); }
+  usize own() const { return own_.load(relaxed); }  // relaxed: a figure
+
+ private:
+  static usize not_below_nothing(usize sum) { return static_cast<i64>(sum) < 0 ? 0 : sum; }
+  static usize turned(std::memory_order order) {
+    usize sum = 0;
+    for (u32 i = 0; i < g_turn_cells.get(); ++i) sum += Part::of(g_turns[i], order);
+    return sum;
+  }
+
+  Atomic<usize> own_;
+};
+struct HeldPart {
+  // The order is the caller's.
+  static usize of(const TurnCell& cell, std::memory_order order) { return cell.turned.load(order); }
+};
+struct DirtyPart {
+  // The order is the caller's.
+  static usize of(const TurnCell& cell, std::memory_order order) { return usize{0} - cell.turned.load(order); }
+};
+struct LargePart {
+  // The order is the caller's.
+  static usize of(const TurnCell& cell, std::memory_order order) { return cell.large.load(order); }
+};
+struct LargeBlocksPart {
+  // The order is the caller's.
+  static usize of(const TurnCell& cell, std::memory_order order) { return cell.large_blocks.load(order); }
+};
+
 struct Counters {
-  Atomic<usize> reserved;                  // bytes of address space
-  Atomic<usize> metadata;                  // bytes of metadata made writable
-  Atomic<usize> committed;                 // bytes of chunks made writable
-  Atomic<usize> chunks;                    // chunks ever made writable
-  alignas(kCacheLine) Atomic<usize> held;  // bytes of slots and chunks in spans and large blocks
-  Atomic<usize> dirty;                     // bytes of free slots and chunks that may be resident
-  Atomic<usize> large;                     // bytes of live large blocks
-  Atomic<usize> large_blocks;              // their number
-  Atomic<usize> mixed;                     // bytes of mixed spans
-  Atomic<usize> peak;                      // highest held + dirty seen when a chunk was taken
+  Atomic<usize> reserved;                           // bytes of address space
+  Atomic<usize> metadata;                           // bytes of metadata made writable
+  Atomic<usize> committed;                          // bytes of chunks made writable
+  Atomic<usize> chunks;                             // chunks ever made writable
+  alignas(kCacheLine) TurnedFigure<HeldPart> held;  // bytes of slots and chunks in spans and large blocks
+  TurnedFigure<DirtyPart> dirty;                    // bytes of free slots and chunks that may be resident
+  TurnedFigure<LargePart> large;                    // bytes of live large blocks
+  TurnedFigure<LargeBlocksPart> large_blocks;       // their number
+  Atomic<usize> mixed;                              // bytes of mixed spans
+  Atomic<usize> peak;                               // highest held + dirty seen when a chunk was taken
 };
 
 inline Counters& counters() {
@@ -24,11 +87,14 @@ inline Counters& counters() {
   return instance;
 }
 
+// Held and dirty together; what turned is in both, and cancels.
+inline usize held_and_dirty() { return counters().held.own() + counters().dirty.own(); }
+
 // Called whenever spans or large blocks were made.
 inline void note_peak() {
   Counters& c = counters();
-  const usize now = c.held.load(relaxed) + c.dirty.load(relaxed);  // relaxed, all: a statistic
-  usize peak = c.peak.load(relaxed);
+  const usize now = held_and_dirty();
+  usize peak = c.peak.load(relaxed);  // relaxed, all: a statistic
   while (now > peak && !c.peak.compare_exchange(peak, now, relaxed, relaxed)) {
   }
 }

@@ -15,6 +15,9 @@ constexpr u64 kTicks = 4;  // ended ticks that count
 // Smaller changes are not worth a store to a line that all threads share.
 constexpr usize kGrain = 128 * 1024;
 
+// What returns may stay, but no more than this share of the recent peak: holes between blocks are no more.
+constexpr usize kReturnsShare = 8;
+
 struct alignas(kCacheLine) Breath {
   Atomic<usize> peak;              // highest held before `low`
   Atomic<usize> low;               // lowest held since `peak`
@@ -26,6 +29,9 @@ struct alignas(kCacheLine) Breath {
   Atomic<usize> rises[kTicks];     // of the ended ticks, by number
   Atomic<usize> highests[kTicks];  // of the ended ticks, by number
   Atomic<usize> tails;             // what is resident behind large blocks: `held`, here and below, is with it
+  Atomic<usize> gone;              // bytes purged that were not brought in again
+  Atomic<usize> returned;          // bytes brought in again in this tick
+  Atomic<usize> returns[kTicks];   // of the ended ticks, by number
   Atomic<usize> bound;             // highest limit since free memory was last seen within its limit
 };
 
@@ -59,6 +65,14 @@ void note_fall(usize held) {
   breath.low_tick.store(breath.tick.load(relaxed), relaxed);
 }
 
+// Counts slots that turn; whether the shard's cell passed a multiple of half of the grain, so that it is time to look
+// at all of them.
+bool turn(u32 chunk, usize bytes) {
+  if (bytes == 0) return false;
+  const usize before = turn_cell(chunk).turned.fetch_add(bytes, relaxed);
+  return ((before ^ (before + bytes)) & ~(kGrain / 2 - 1)) != 0;
+}
+
 // Ends the running tick. The clock is looked at whenever more than the option is free: if nobody did for longer than is
 // remembered, nothing that was worth it came back.
 void pass_time(usize held) {
@@ -71,15 +85,19 @@ void pass_time(usize held) {
   const u64 passed = smaller(now - before, kTicks + 1);
   for (u64 i = 1; i < passed; ++i) {
     breath.rises[(now - i) % kTicks].store(0, relaxed);
+    breath.returns[(now - i) % kTicks].store(0, relaxed);
     breath.highests[(now - i) % kTicks].store(0, relaxed);
   }
   const usize rise = breath.rise.exchange(0, relaxed);
   const usize highest = breath.highest.exchange(held, relaxed);
+  const usize returned = breath.returned.exchange(0, relaxed);
   breath.before.store(highest, relaxed);
   if (passed <= kTicks) {
     breath.rises[before % kTicks].store(rise, relaxed);
+    breath.returns[before % kTicks].store(returned, relaxed);
     breath.highests[before % kTicks].store(highest, relaxed);
   }
+  if (passed > kTicks) breath.gone.store(0, relaxed);
   // A swing that began long ago is over: its peak is not recent, and what rises now is growth.
   if (now - breath.low_tick.load(relaxed) > kTicks) {
     breath.low.store(held, relaxed);
@@ -101,8 +119,33 @@ void held_rises(usize bytes) { note_rise(counters().held.fetch_add(bytes, relaxe
 
 void held_falls(usize bytes) { note_fall(counters().held.fetch_sub(bytes, relaxed) - bytes + tails()); }
 
+void slots_rise(u32 chunk, usize bytes, usize resident) {
+  const bool passed = turn(chunk, resident);
+  if (bytes != resident) return held_rises(bytes - resident);
+  if (passed) note_rise(counters().held.load(relaxed) + tails());
+}
+
+void slots_fall(u32 chunk, usize bytes, usize resident) {
+  const bool passed = turn(chunk, usize{0} - resident);
+  if (bytes != resident) return held_falls(bytes - resident);
+  if (passed) note_fall(counters().held.load(relaxed) + tails());
+}
+
 void tail_changes(usize before, usize after) {
   if (after != before) g_breath.tails.fetch_add(after - before, relaxed);
+}
+
+void note_purged(usize bytes) {
+  if (bytes != 0) g_breath.gone.fetch_add(bytes, relaxed);
+}
+
+void note_clean(usize bytes) {
+  Breath& breath = g_breath;
+  const usize gone = breath.gone.load(relaxed);
+  if (gone == 0 || bytes == 0) return;
+  const usize back = smaller(bytes, gone);
+  breath.gone.store(gone - back, relaxed);
+  breath.returned.fetch_add(back, relaxed);
 }
 
 usize least_free_limit() {
@@ -139,12 +182,14 @@ usize free_limit() {
   Breath& breath = g_breath;
   usize rise = breath.rise.load(relaxed);
   usize highest = breath.highest.load(relaxed);
+  usize returns = breath.returned.load(relaxed);
   for (u64 i = 0; i < kTicks; ++i) {
     rise = larger(rise, breath.rises[i].load(relaxed));
     highest = larger(highest, breath.highests[i].load(relaxed));
+    returns += breath.returns[i].load(relaxed);
   }
   const usize breathes = smaller(rise, difference(highest, held));
-  return config::options().free_limit + larger(breathes, fresh_fall(held));
+  return config::options().free_limit + larger(breathes, fresh_fall(held)) + smaller(returns, highest / kReturnsShare);
 }
 
 }  // namespace coffer

@@ -9,6 +9,10 @@
 // Until it is known what comes back, a fall may wait for its rise: for one to two ticks all that was given up stays,
 // while there is a reclaimer that will take what nobody asked for. The first falls of a program would else be purged
 // and brought in again, and a program that ends soon would work for nobody.
+//
+// Held may also stay as it is while holes move: where large runs of many sizes come and go, more is free between them
+// than a breath would keep, and what is purged here is brought in again there. So what was purged and then brought in
+// again (the returns) of the last second may stay beside the breath, up to 1/8 of the recent peak.
 #pragma once
 
 #include "size_class/placement.hpp"
@@ -23,13 +27,21 @@ inline constexpr usize kFreeBatch = 64 * kCarvePage;
 // together, as a block that moves: that would look like a breath.)
 void held_rises(usize bytes);
 void held_falls(usize bytes);
+// The same of slots of a chunk, of which so many bytes were free and resident before, or are now: those turn.
+void slots_rise(u32 chunk, usize bytes, usize resident);
+void slots_fall(u32 chunk, usize bytes, usize resident);
 // What is resident behind a large block (Chunk::large_tail) was `before` bytes and is `after` now: in use as what is
 // held, for it serves nobody else and is free again with the block. Followed by held_rises or held_falls.
 void tail_changes(usize before, usize after);
 
+// A free had to purge so many bytes; so many were taken that are not resident.
+void note_purged(usize bytes);
+void note_clean(usize bytes);
+
 // Free bytes that may stay resident now: the option plus the breath or a fresh fall, and never so much that what is
 // held, with the tails of large blocks, and what is free together pass the recent peak of held and tails by more than
-// the option. Near a limit of the process's cgroup, least_free_limit. Reads the clock.
+// the option; and the returns, at most 1/8 of that peak. Near a limit of the process's cgroup, least_free_limit. Reads
+// the clock.
 usize free_limit();
 // `dirty` free bytes are judged by `limit`: notes it for free_bound.
 void note_limit(usize limit, usize dirty);

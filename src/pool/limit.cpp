@@ -79,7 +79,7 @@ bool make_room() {
 
 bool limit_pressure() {
   // relaxed, all: limits that may be late.
-  const usize used = counters().held.load(relaxed) + dirty();
+  const usize used = held_and_dirty();
   if (used < kWorthReading || !config::options().cgroup) return false;
   read_group_limit(used);
   const usize limit = g_group_limit.load(relaxed);

@@ -212,7 +212,7 @@ void purge_after_free(usize freed) {
   if (over == 0) return;
   const usize most = 2 * freed + kPurgeFloor;
   const u32 chunks = kChunksPerVisit + static_cast<u32>(freed / kChunkBytes * 2);
-  purge_from_top({over < most ? over : most, chunks, kGroupsPerVisit});
+  note_purged(purge_from_top({over < most ? over : most, chunks, kGroupsPerVisit}));
 }
 
 void begin_to_wait() { g_watch = {}; }

@@ -24,11 +24,16 @@ void set_bit(Arena* arena, u32 chunk, u32 order) {
 
 }  // namespace
 
+constexpr u64 kAlignedOfOrder[kOrders] = {aligned_positions(1), aligned_positions(2),  aligned_positions(4),
+                                          aligned_positions(8), aligned_positions(16), aligned_positions(32)};
+
 void note_room(Arena* arena, u32 chunk, u64 free) {
   const Group& group = arena->groups[chunk / kChunksPerGroup];
   const u64 bit = u64{1} << (chunk % kChunksPerGroup);
+  u64 runs = free;  // where runs of the order begin, aligned or not: has_run, a step for each order
   for (u32 order = 0; order < kOrders; ++order) {
-    if (!has_run(free, order)) break;  // no run of this order, so none of a higher one
+    if (order != 0) runs &= runs >> (1u << (order - 1));
+    if ((runs & kAlignedOfOrder[order]) == 0) break;  // no run of this order, so none of a higher one
     // seq_cst: after the fetch_or that freed the slots; pairs with the fetch_and in note_no_room.
     if ((group.room[order].load(seq_cst) & bit) == 0) set_bit(arena, chunk, order);
   }

@@ -26,19 +26,26 @@ constexpr u32 kDirtyLooks = 16;
 constexpr u32 kManySlots = 4;
 constexpr u32 kDirtyLooksForMany = 64;
 
+// From where on a resident run of so many slots is looked for in a shard's chunks: 1 + the chunk's index in the first
+// arena, 0 from the first one on. That is where the last one was found, lowered by what is released below. Runs that
+// come and go by the dozen then cost a look each instead of a walk over all that lower chunks have no more. Hints, as
+// stale as they may be: the claim decides, and what turns up below by the joining of neighbours is found when nothing
+// is left above.
+struct alignas(kCacheLine) Lowest {
+  Atomic<u32> chunk[kMostSlots + 1];
+};
+Lowest g_lowest[kMaxShards];
+
 // How a claim ended: a lost race means that others work on the same chunk.
 enum class Claim : u8 { got, none, lost };
 
 u64 residue_mask(u32 shard) { return aligned_positions(g_shards) << (shard & (g_shards - 1)); }
 
-// Takes the dirty bits of claimed slots: they are free memory no longer.
+// Takes the dirty bits of claimed slots. They count as free until they are counted as held (slots_rise).
 u64 take_dirty(Chunk& chunk, u64 mask) {
   // relaxed: the releaser set dirty before its release of free, which the claim acquired.
   const u64 dirty = chunk.dirty.load(relaxed) & mask;
-  if (dirty != 0) {
-    chunk.dirty.fetch_and(~mask, relaxed);
-    counters().dirty.fetch_sub(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
-  }
+  if (dirty != 0) chunk.dirty.fetch_and(~mask, relaxed);
   return dirty;
 }
 
@@ -81,12 +88,11 @@ Claim claim_in_chunk(Arena* arena, u32 index, u32 count, u32 alignment, bool dir
   }
 }
 
+// What is dirty counts as free already.
 void put_back(Arena* arena, u32 index, u64 mask, u64 dirty) {
   Chunk& chunk = arena->chunks[index];
-  if (dirty != 0) {
-    chunk.dirty.fetch_or(dirty, seq_cst);  // seq_cst: see note_dirty. Published to claims by the release below
-    counters().dirty.fetch_add(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
-  }
+  // seq_cst: see note_dirty. Published to claims by the release below.
+  if (dirty != 0) chunk.dirty.fetch_or(dirty, seq_cst);
   // A huge page brings in slots that nobody ever used.
   if (dirty != 0 || chunk.huge.get() != 0) note_dirty(arena, index);
   // release: pairs with the acquire in claim_in_chunk. seq_cst: also the first half of room_map's argument.
@@ -108,14 +114,14 @@ u32 most_resident_in(const Chunk& chunk, u32 count) {
 // as many page faults.
 //
 // Of several slots a run of which more than half is resident will do.
-bool search_dirty(u32 count, u32 alignment, u64 residues, SlotRun* run) {
+bool search_dirty(u32 count, u32 alignment, u64 residues, u32 from, SlotRun* run) {
   // relaxed: whether it is worth looking.
   if (counters().dirty.load(relaxed) < count * kSlotBytes) return false;
   const bool many = count >= kManySlots && alignment <= 1;
   const u32 order = many ? order_inside(count) : order_of(count > alignment ? count : alignment);
   const u32 looks = many ? kDirtyLooksForMany : kDirtyLooks;
   Arena* arena = &g_arenas.arenas[0];
-  u32 chunk = next_with_room(arena, order, residues, 0);
+  u32 chunk = next_with_room(arena, order, residues, from);
   u32 best = arena->chunk_count;
   u32 most = count / 2;
   for (u32 looked = 0; looked < looks && chunk < arena->chunk_count; ++looked) {
@@ -128,6 +134,30 @@ bool search_dirty(u32 count, u32 alignment, u64 residues, SlotRun* run) {
     chunk = next_with_room(arena, order, residues, chunk + 1);
   }
   return best != arena->chunk_count && claim_in_chunk(arena, best, count, alignment, false, run) == Claim::got;
+}
+
+// As search_dirty, for runs of several slots: first in the shard's own chunks, so that threads of two processors do not
+// claim in one.
+bool search_lowest(u32 count, u32 alignment, u32 shard, SlotRun* run) {
+  const u64 own = residue_mask(shard);
+  Atomic<u32>& lowest = g_lowest[shard & (g_shards - 1)].chunk[count];
+  const u32 before = lowest.load(relaxed);  // relaxed, all: a hint
+  bool found = search_dirty(count, alignment, own, before != 0 ? before - 1 : 0, run);
+  if (!found && before != 0) found = search_dirty(count, alignment, own, 0, run);
+  // A run that is resident in part only was the best of many: the next one, too, should be.
+  const u32 now = found && run->dirty == low_mask(count) ? run->slot / kSlotsPerChunk + 1 : 0;
+  if (now != before) lowest.store(now, relaxed);
+  return found || (~own != 0 && search_dirty(count, alignment, ~own, 0, run));
+}
+
+// A resident run of so many slots was given back.
+void note_lowest(const Arena* arena, u32 chunk, u32 count) {
+  if (arena != &g_arenas.arenas[0]) return;
+  Lowest& lowest = g_lowest[chunk & (g_shards - 1)];
+  for (u32 slots = 2; slots <= count; ++slots) {
+    // relaxed, both: a hint.
+    if (lowest.chunk[slots].load(relaxed) > chunk + 1) lowest.chunk[slots].store(chunk + 1, relaxed);
+  }
 }
 
 // Calls attempt(arena, chunk) for the chunks that may have room of the order, in all arenas; true: it told to stop.
@@ -212,6 +242,8 @@ bool claim_new_chunk(u32 count, u32 shard, SlotRun* run) {
   const u64 mask = low_mask(count);
   chunk.use.store(ChunkUse::spans, relaxed);  // relaxed: published by the free word
   *run = {got.arena, got.index * kSlotsPerChunk, count, got.dirty_slots & mask};
+  // relaxed: a limit that may be late. All of it counts as free as yet (take_dirty).
+  if (got.dirty_slots != 0) counters().dirty.fetch_add(count_bits(got.dirty_slots) * kSlotBytes, relaxed);
   put_back(got.arena, got.index, ~mask, got.dirty_slots & ~mask);
   relieve_pressure(kChunkBytes);
   return true;
@@ -221,8 +253,8 @@ bool find_slots(u32 count, u32 alignment, u32 shard, SlotRun* run) {
   const u64 own = residue_mask(shard);
   bool contended = false;
   // Single slots by preference in chunks of the own shard. Of larger runs few are resident: whichever there is.
-  if (search_dirty(count, alignment, count > 1 ? ~u64{0} : own, run) ||
-      (count == 1 && ~own != 0 && search_dirty(count, alignment, ~own, run)) ||
+  if ((count > 1 ? search_lowest(count, alignment, shard, run) : search_dirty(count, alignment, own, 0, run)) ||
+      (count == 1 && ~own != 0 && search_dirty(count, alignment, ~own, 0, run)) ||
       search(count, alignment, own, run, &contended) ||
       (!contended && search(count, alignment, ~own, run, &contended)) || claim_new_chunk(count, shard, run)) {
     return true;
@@ -249,7 +281,7 @@ bool pay_for(SlotRun* run, u32 alignment) {
   const usize bytes = clean_bytes(run->count, run->dirty);
   if (charge(bytes)) return true;
   SlotRun resident;
-  if (search_dirty(run->count, alignment, ~u64{0}, &resident)) {
+  if (search_dirty(run->count, alignment, ~u64{0}, 0, &resident)) {
     if (clean_bytes(resident.count, resident.dirty) == 0) {
       put_back_run(*run);
       *run = resident;
@@ -276,6 +308,7 @@ void return_empty_chunks() {
       if (chunk.use.load(relaxed) != ChunkUse::spans || !chunk.free.compare_exchange(free, 0, acquire, relaxed))
         continue;
       u64 dirty = take_dirty(chunk, ~u64{0});
+      counters().dirty.fetch_sub(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
       const usize clean = clean_bytes(kSlotsPerChunk, dirty);
       // A huge page may have brought in what nobody used. What that adds must be free to add, or the chunk goes back
       // clean.
@@ -295,6 +328,12 @@ void return_empty_chunks() {
 void slot_pool_start(u32 shards) {
   g_shards = 1;
   while (g_shards < shards && g_shards < kMaxShards) g_shards *= 2;
+  g_turn_cells.set(g_shards);
+  for (Lowest& lowest : g_lowest) {
+    for (Atomic<u32>& chunk : lowest.chunk) {
+      if (chunk.load(relaxed) != 0) chunk.store(0, relaxed);  // relaxed: before any other call
+    }
+  }
 }
 
 u32 shard_count() { return g_shards; }
@@ -308,9 +347,10 @@ SlotRun acquire_slots(u32 count, u32 alignment, u32 shard) {
       find_slots(count, alignment, shard, &run) || (make_room() && find_slots(count, alignment, shard, &run));
   if (!found || !pay_for(&run, alignment)) return {};
   if (run.dirty != low_mask(count)) {
+    note_clean(clean_bytes(count, run.dirty));
     os::keep_locked(reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes), count * kSlotBytes);
   }
-  held_rises(run.count * kSlotBytes);
+  slots_rise(run.slot / kSlotsPerChunk, run.count * kSlotBytes, count_bits(run.dirty) * kSlotBytes);
   note_peak();
   return run;
 }
@@ -330,14 +370,15 @@ bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty) {
     put_back(arena, slot / kSlotsPerChunk, mask, *dirty << bit);
     return false;
   }
-  held_rises(count * kSlotBytes);
+  slots_rise(slot / kSlotsPerChunk, count * kSlotBytes, count_bits(*dirty) * kSlotBytes);
   return true;
 }
 
 void release_slots(Arena* arena, u32 slot, u32 count, u64 dirty) {
   const u32 bit = slot % kSlotsPerChunk;
-  held_falls(count * kSlotBytes);
+  slots_fall(slot / kSlotsPerChunk, count * kSlotBytes, count_bits(dirty) * kSlotBytes);
   put_back(arena, slot / kSlotsPerChunk, low_mask(count) << bit, dirty << bit);
+  if (dirty != 0) note_lowest(arena, slot / kSlotsPerChunk, count);
   uncharge(clean_bytes(count, dirty));
   purge_after_free(count * kSlotBytes);
 }

@@ -14,6 +14,7 @@
 namespace coffer {
 
 inline constexpr u32 kMaxShards = 16;
+inline constexpr u32 kMostSlots = 32;  // of a run
 
 struct SlotRun {
   Arena* arena = nullptr;
@@ -28,8 +29,8 @@ u32 shard_count();
 // The shard of the processor that runs the caller.
 u32 current_shard();
 
-// Takes `count` (1 to 32) consecutive slots whose first is a multiple of `alignment` slots (a power of two up to 32,
-// counted in the chunk, which is aligned to 64). count 0 in the result: no memory.
+// Takes `count` (1 to kMostSlots) consecutive slots whose first is a multiple of `alignment` slots (a power of two up
+// to 32, counted in the chunk, which is aligned to 64). count 0 in the result: no memory.
 SlotRun acquire_slots(u32 count, u32 alignment, u32 shard);
 // Takes the run that follows [slot, ...) if it is free: growth in place. Stays inside the chunk.
 bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty);

@@ -41,10 +41,15 @@ inline u32 reuse_threshold(u32 capacity) {
 }
 inline constexpr u32 kDefaultReuseShift = reuse_shift(config::EmptyFraction::quarter);
 
-// What a heap may keep free: the option, plus 1/16 of what it holds (Hoard's invariant, too, lets a heap keep a
-// fraction of what it holds, or K superblocks). With f = 1/4 in its floating spans that is at most 5/16 of a heap's
-// bytes: held <= (live + option + hot spans + frees since the last count) / (11/16), 1.45 times what is live.
-constexpr usize slack_budget(usize option, usize held) { return option + held / 16; }
+// What a heap may keep free: the option, plus a part of what it holds (Hoard's invariant, too, lets a heap keep the
+// fraction f of what it holds, or K superblocks).
+//
+// A quarter, f, of few heaps: what they hand on is adopted by one that is at work as they are, whose blocks they then
+// free as strangers, until it is taken by a barrier. With f = 1/4 in its floating spans that is at most half of a
+// heap's bytes: held <= 2 * (live + option + hot spans + frees since the last count).
+// Crowded, where what each keeps adds up, 1/16: 5/16 of a heap's bytes, 1.45 times what is live.
+constexpr usize slack_budget_at(usize option, usize held, bool crowded) { return option + held / (crowded ? 16 : 4); }
+inline usize slack_budget(usize option, usize held) { return slack_budget_at(option, held, is_crowded()); }
 
 // Bytes of claimed spans that may wait for their owner to fetch them. Half of what it holds, up to kMostMail beyond the
 // option: while it is at work it fetches them soon, and to take them from it costs a barrier. Where more than the
@@ -69,8 +74,9 @@ constexpr u32 claim_hot(u32 threshold, u32 cut, u32 remote) {
 }
 
 // Local frees of a reusable span after which its free bytes are counted anew: an eighth of it, so that the slack is
-// never off by more.
-constexpr u32 recount_step(u32 capacity) { return part_of(capacity, 3); }
+// never off by more; of few heaps, which may keep more, a quarter.
+constexpr u32 recount_step_at(u32 capacity, bool crowded) { return part_of(capacity, crowded ? 3 : 2); }
+inline u32 recount_step(u32 capacity) { return recount_step_at(capacity, is_crowded()); }
 
 // What all spans of a class hold at most, by the highest of what it used (span/class_use.hpp): less than f / 2 of each
 // shared span was free when the last one was made.

@@ -33,11 +33,43 @@ void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
 
 // Cutting page by page, a class of large blocks would come to the slow path for each one or two of them.
 constexpr u32 most_cut_at_once(u32 block_bytes) {
-  constexpr u32 kBlocks = 8, kBytes = 32 * 1024;
+  constexpr u32 kBlocks = 8, kBytes = 64 * 1024;
   const u32 blocks = kBytes / block_bytes;
   return blocks < 1 ? 1 : blocks < kBlocks ? blocks : kBlocks;
 }
-static_assert(most_cut_at_once(16) == 8 && most_cut_at_once(4096) == 8 && most_cut_at_once(32768) == 1);
+static_assert(most_cut_at_once(16) == 8 && most_cut_at_once(8192) == 8 && most_cut_at_once(32768) == 2);
+
+// Pages that are cut at one go, and the blocks that start in them: from .. to - 1.
+struct Cut {
+  u32 pages, from, to;
+};
+
+// Of a run of absent pages from `page` on: whole ones, until `most` blocks start in them. Old data is there already; a
+// page that may be fresh is touched only when it is needed, so behind the first page in which a block starts they end
+// where the slots do that held old data; `more`: at that page already.
+Cut next_cut(const Span* span, u32 page, u32 run, u32 most, bool more) {
+  const usize first = first_offset(span);
+  const Stride stride = stride_of(span);
+  const u32 capacity = span->capacity.get();
+  const auto first_block_of = [&](u32 number) {
+    const usize offset = number * kCarvePage;
+    const usize block = offset <= first ? 0 : stride.at_or_after(offset - first);
+    return block < capacity ? static_cast<u32>(block) : capacity;
+  };
+  const auto page_of = [&](u32 block) { return static_cast<u32>((first + stride.offset(block)) / kCarvePage); };
+  const u32 from = first_block_of(page);
+  u32 last = from < capacity ? page_of(from) : page + run;
+  if (last >= page + run) return {run, from, from};
+  const u32 resident = span->dirty_slots_at_start.get();
+  if (more && ((resident >> (last / kPagesPerSlot)) & 1) == 0) return {0, from, from};
+  u32 wanted = page_of((capacity - from < most ? capacity : from + most) - 1);
+  if (wanted >= page + run) wanted = page + run - 1;
+  for (u32 slot = (last + 1) / kPagesPerSlot; last < wanted && ((resident >> slot) & 1) != 0; ++slot) {
+    const u32 end = (slot + 1) * kPagesPerSlot - 1;
+    last = end < wanted ? end : wanted;
+  }
+  return {last + 1 - page, from, first_block_of(last + 1)};
+}
 
 // Links the blocks from .. to - 1 in address order, from `first` on, and then those before it.
 Block* link_blocks(const Span* span, u32 from, u32 first, u32 to) {
@@ -138,24 +170,24 @@ Block* cut_page(Span* span, bool* zero) {
   u32 blocks = 0;
   u64 absent = span->absent.get();
   const u32 cut = span->cut.get();
-  const u32 most = most_cut_at_once(span->block_bytes.get());
+  // A class of which a page is enough stays with it (hot.hpp: relaxed classes).
+  const u32 most = cut == 0 ? 1 : most_cut_at_once(span->block_bytes.get());
   const u32 start = start_block(span);
   const u64 from_start = ~low_mask(static_cast<u32>((first_offset(span) + stride_of(span).offset(start)) / kCarvePage));
   while (absent != 0 && blocks < most) {
     const u64 ahead = (absent & from_start) != 0 ? absent & from_start : absent;
-    const u64 page_bit = ahead & -ahead;
-    // Old data is there already; a page that may be fresh is touched only when it is needed. And a class of which a
-    // page is enough stays with it (hot.hpp: relaxed classes).
-    const u32 slot = lowest_bit(page_bit) / kPagesPerSlot;
-    if (head != nullptr && (cut == 0 || ((span->dirty_slots_at_start.get() >> slot) & 1) == 0)) break;
-    absent &= ~page_bit;
-    for_each_page(span, page_bit, [&](u32, u32 from, u32 to) {
-      const u32 first = cut == 0 && from <= start && start < to ? start : from;
-      Block* const list = link_blocks(span, from, first, to);
-      (head == nullptr ? head : last->next) = list;
-      last = block_at(span, first > from ? first - 1 : to - 1);
-      blocks += to - from;
-    });
+    const u32 page = lowest_bit(ahead);
+    const u64 gap = ~(ahead >> page);
+    const u32 run = gap != 0 ? lowest_bit(gap) : 64;
+    const Cut next = next_cut(span, page, run, most - blocks, head != nullptr);
+    if (next.pages == 0) break;
+    absent &= ~(low_mask(next.pages) << page);
+    if (next.from == next.to) continue;
+    const u32 first = cut == 0 && next.from <= start && start < next.to ? start : next.from;
+    Block* const list = link_blocks(span, next.from, first, next.to);
+    (head == nullptr ? head : last->next) = list;
+    last = block_at(span, first > next.from ? first - 1 : next.to - 1);
+    blocks += next.to - next.from;
   }
   span->absent.set(absent);
   if (head == nullptr) return nullptr;

@@ -291,28 +291,35 @@ FRESH_TEST(Windows, GrowWithWhatIsCommitted) {
   ASSERT_TRUE(arenas_start(usize{1} << 30));
   Arena& arena = first_arena();
   ChunkRun run;
-  // Fewer than 16 chunks: each by itself.
-  for (u32 i = 0; i < 16; ++i) {
+  // Fewer than 4 chunks: each by itself.
+  for (u32 i = 0; i < 4; ++i) {
     ASSERT_TRUE(take_chunk(0, 1, &run));
     EXPECT_EQ(counters().committed.load(relaxed), (i + 1) * kChunkBytes);
   }
-  // 16 / 8: the aligned pair.
+  // 4 / 2: the aligned pair.
   ASSERT_TRUE(take_chunk(0, 1, &run));
-  EXPECT_EQ(run.index, 16u);
-  EXPECT_EQ(counters().committed.load(relaxed), 18 * kChunkBytes);
+  EXPECT_EQ(run.index, 4u);
+  EXPECT_EQ(counters().committed.load(relaxed), 6 * kChunkBytes);
   const u64 before = commits();
   ASSERT_TRUE(take_chunk(0, 1, &run));
   EXPECT_EQ(commits(), before) << "the neighbour was committed with it";
-  // A run is committed as it is.
-  ASSERT_TRUE(take_chunks(46, 1, false, &run));
-  EXPECT_EQ(run.index, 18u);
+  // A run longer than the window is committed as it is.
+  ASSERT_TRUE(take_chunks(58, 1, false, &run));
+  EXPECT_EQ(run.index, 6u);
   EXPECT_EQ(arena.groups[0].committed.get(), ~u64{0});
-  // 64 / 8: the window is aligned, whichever chunk in it is wanted. (Three calls are for the group's metadata.)
+  // 64 / 2: the window is aligned, whichever chunk in it is wanted. (Three calls are for the group's metadata.)
   ASSERT_TRUE(take_chunk(5, 8, &run));
   EXPECT_EQ(run.index, 69u);
-  EXPECT_EQ(arena.groups[1].committed.get(), 0xffu);
-  EXPECT_EQ(counters().chunks.load(relaxed), 72u);
-  EXPECT_EQ(counters().committed.load(relaxed), 72 * kChunkBytes);
+  EXPECT_EQ(arena.groups[1].committed.get(), low_mask(32));
+  EXPECT_EQ(counters().chunks.load(relaxed), 96u);
+  EXPECT_EQ(counters().committed.load(relaxed), 96 * kChunkBytes);
+  // A shorter run takes the windows that it lies in along.
+  const u64 then = commits();
+  ASSERT_TRUE(take_chunks(30, 1, false, &run));
+  EXPECT_EQ(run.index, 70u);
+  EXPECT_EQ(commits(), then + 1);
+  EXPECT_EQ(arena.groups[1].committed.get(), ~u64{0});
+  EXPECT_EQ(counters().committed.load(relaxed), 128 * kChunkBytes);
 }
 
 FRESH_TEST(Windows, EndWithTheArena) {

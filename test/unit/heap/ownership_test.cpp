@@ -86,8 +86,8 @@ FRESH_TEST(Place, SetsTheNextEventAndTheNextClaim) {
   let_come_back();
   const struct {
     u32 live, frees, claim_at;
-  } cases[] = {{28, kThreshold, kThreshold},
-               {kThreshold + 1, kThreshold, kThreshold},
+  } cases[] = {{28, recount_step(kCapacity), kThreshold},
+               {kThreshold + 1, kThreshold + 1, kThreshold},
                {kThreshold, kThreshold, kThreshold},
                {3, 3, 3},
                {1, 1, 1},
@@ -133,12 +133,14 @@ FRESH_TEST(Place, ASpanThatIsCountedAnewCountsOnce) {
   Span* span = make_reusable(20, kClass, &blocks);
   place_again(span);
   ASSERT_EQ(heap->slack.get(), 12 * kSize);
-  give_many(blocks, 0, kThreshold);
-  EXPECT_EQ(state_of(span), SpanState::reusable);
-  EXPECT_EQ(heap->slack.get(), 16 * kSize);
+  const u32 step = recount_step(kCapacity);
+  ASSERT_EQ(step, 8u);
+  give_many(blocks, 0, step);
+  EXPECT_EQ(state_of(span), SpanState::reusable) << "the option, and a quarter of what is held";
+  EXPECT_EQ(heap->slack.get(), 20 * kSize);
   EXPECT_EQ(reusable_of(heap), std::vector<Span*>{span});
-  give_many(blocks, kThreshold, 2 * kThreshold);
-  EXPECT_EQ(state_of(span), SpanState::listed) << "twenty are too many";
+  give_many(blocks, step, 2 * step);
+  EXPECT_EQ(state_of(span), SpanState::listed) << "twenty-eight are too many";
   EXPECT_EQ(heap->slack.get(), 0u);
 }
 
@@ -185,7 +187,7 @@ FRESH_TEST(ShedSurplus, HandsOnTwoSpansACallFromOneClassAfterTheOther) {
   const ClassIndex classes[] = {compute_class(512), kClass, compute_class(2048)};
   // The heap is alone, so it keeps them all.
   for (const ClassIndex c : classes) {
-    for (u32 i = 0; i < 2; ++i) place_again(make_reusable(8, c));
+    for (u32 i = 0; i < 2; ++i) place_again(make_reusable(1, c));
   }
   const auto left = [&] {
     return ring_length(heap, classes[0]) + ring_length(heap, classes[1]) + ring_length(heap, classes[2]);
@@ -210,9 +212,10 @@ FRESH_TEST(ShedSurplus, HandsOnTwoSpansACallFromOneClassAfterTheOther) {
 FRESH_TEST(ShedSurplus, StopsAtTheBudget) {
   start_heaps(0);
   Heap* heap = own_heap();
-  for (u32 i = 0; i < 2; ++i) place_again(make_reusable(16));
+  for (u32 i = 0; i < 2; ++i) place_again(make_reusable(8));
   Worker other;
   other.run([] { own_heap(); });
+  // A quarter of two spans is sixteen blocks, of the one that is left eight; twenty-four are free in each.
   test::changeable_options().slack = 16 * kSize;
   shed_surplus(heap);
   EXPECT_EQ(ring_length(heap, kClass), 1u);

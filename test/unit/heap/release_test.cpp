@@ -59,7 +59,8 @@ FRESH_TEST(LocalFree, CountsTheSlackAnewStepByStep) {
   Span* span = span_of(blocks[0]);
   for (u32 freed = 1; freed < kCapacity; ++freed) {
     give(blocks[freed - 1]);
-    const u32 counted = freed / kThreshold * kThreshold;
+    const u32 step = recount_step(kCapacity);
+    const u32 counted = freed < kThreshold ? 0 : kThreshold + (freed - kThreshold) / step * step;
     ASSERT_EQ(t_heap->slack.get(), counted * kSize) << freed;
     ASSERT_EQ(span->ring_slack.get(), counted * kSize);
   }
@@ -126,19 +127,21 @@ FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlackIfThereAreOthers) {
   const Blocks blocks = take_many(kCapacity + 1);
   ASSERT_EQ(attached_heaps(), 2u);
   Span* span = span_of(blocks[0]);
-  // The budget is a sixteenth of the two spans that the heap holds: just the threshold's blocks.
-  give_many(blocks, 0, kThreshold);
+  // The budget is a quarter of the two spans that the heap holds: sixteen blocks.
+  const u32 step = recount_step(kCapacity);
+  ASSERT_EQ(kThreshold + step, 12u);
+  give_many(blocks, 0, kThreshold + step);
   EXPECT_EQ(state_of(span), SpanState::reusable);
-  EXPECT_EQ(t_heap->slack.get(), 2 * kSlotBytes / 16);
-  give_many(blocks, kThreshold, 2 * kThreshold);
-  EXPECT_EQ(state_of(span), SpanState::listed);
+  EXPECT_EQ(t_heap->slack.get(), 12 * kSize);
+  give_many(blocks, kThreshold + step, kThreshold + 2 * step);
+  EXPECT_EQ(state_of(span), SpanState::listed) << "twenty";
   EXPECT_EQ(owner_of(span), nullptr);
   EXPECT_EQ(listed_spans(), std::vector<Span*>{span});
   EXPECT_EQ(held_by(t_heap), kSlotBytes);
   EXPECT_EQ(t_heap->slack.get(), 0u);
   EXPECT_EQ(check_everything(), 0u);
   // It is nobody's: its old owner frees as everybody does, and the last free gives it back.
-  give_now(blocks, 2 * kThreshold, kCapacity - 1);
+  give_now(blocks, kThreshold + 2 * step, kCapacity - 1);
   EXPECT_EQ(remote_count(span), kCapacity - 1);
   give_now({blocks[kCapacity - 1]});
   EXPECT_EQ(span_of(blocks[0]), nullptr);
@@ -151,14 +154,17 @@ FRESH_TEST(LocalFree, AloneItKeepsAsMuchMoreAsMayBeFree) {
   test::changeable_options().free_limit = kThreshold * kSize;
   const Blocks blocks = take_many(3 * kCapacity + 1);
   ASSERT_EQ(attached_heaps(), 1u);
-  // A sixteenth of four spans is eight blocks, and the option four more.
+  // A quarter of four spans is thirty-two blocks, and the option four more.
   give_many(blocks, 0, kThreshold);
   give_many(blocks, kCapacity, kCapacity + kThreshold);
   give_many(blocks, 2 * kCapacity, 2 * kCapacity + kThreshold);
-  for (u32 i = 0; i < 3; ++i) EXPECT_EQ(state_of(span_of(blocks[i * kCapacity + 9])), SpanState::reusable);
+  for (u32 i = 0; i < 3; ++i) EXPECT_EQ(state_of(span_of(blocks[i * kCapacity + 30])), SpanState::reusable);
   EXPECT_EQ(t_heap->slack.get(), 3 * kThreshold * kSize);
-  give_many(blocks, kThreshold, 2 * kThreshold);
-  EXPECT_EQ(listed_spans(), std::vector<Span*>{span_of(blocks[9])}) << "so that its idle pages go back";
+  give_many(blocks, kThreshold, 28);
+  EXPECT_EQ(t_heap->slack.get(), 36 * kSize);
+  EXPECT_TRUE(listed_spans().empty());
+  give_many(blocks, kCapacity + kThreshold, kCapacity + 12);
+  EXPECT_EQ(listed_spans(), std::vector<Span*>{span_of(blocks[kCapacity + 20])}) << "so that its idle pages go back";
   EXPECT_EQ(check_everything(), 0u);
 }
 

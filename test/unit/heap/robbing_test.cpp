@@ -4,6 +4,7 @@
 #include "heap/refill.hpp"
 #include "heap/sleeper.hpp"
 #include "heap/taking.hpp"
+#include "os/os.hpp"
 
 namespace coffer {
 namespace {
@@ -153,6 +154,25 @@ FRESH_TEST(RobIdle, TakesMuchMailAtOnce) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// Of few heaps each span that is made would be a look, and all looks fall into a moment in which others only free.
+FRESH_TEST(RobIdle, IsDueOnceForEachStepOfTheClockWhileHeapsAreFew) {
+  start_heaps();
+  own_heap();
+  u32 due = 0;
+  std::vector<u64> times = {0};
+  for (u32 i = 0; i < 100'000; ++i) {
+    const u64 before = os::coarse_ns();
+    due += look_is_due() ? 1 : 0;
+    for (const u64 now : {before, os::coarse_ns()}) {
+      if (now != times.back()) times.push_back(now);
+    }
+  }
+  EXPECT_GE(due, 1u);
+  EXPECT_LT(due, times.size() + 1);
+  g_crowded.set(1);
+  for (u32 i = 0; i < 100; ++i) EXPECT_TRUE(look_is_due());
+}
+
 FRESH_TEST(RobIdle, LeavesHeapsAlone) {
   start_heaps(usize{1} << 20);
   own_heap();
@@ -181,7 +201,10 @@ FRESH_TEST(RobIdle, IsDoneBeforeANewSpanIsMade) {
   sleeper.thread.run([&] { give_many(spans[0], 0, 16); });
   ASSERT_EQ(state_of(span_of(spans[0][0])), SpanState::reusable);
   bool used = false;
-  for (u32 i = 0; i < 64 && !used; ++i) used = span_of(take_many(kCapacity)[0]) == span_of(spans[0][0]);
+  for (u64 i = 0; i < 64 && !used; ++i) {
+    os::fake::set_clock((i + 1) * 4'000'000);  // while heaps are few, a look for each step of the clock
+    used = span_of(take_many(kCapacity)[0]) == span_of(spans[0][0]);
+  }
   const Blocks more = take_many(8 * kCapacity);
   for (const void* block : more) used = used || span_of(block) == span_of(spans[0][0]);
   EXPECT_TRUE(used);

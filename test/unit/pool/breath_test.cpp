@@ -134,6 +134,54 @@ FRESH_TEST(FreeBound, IsAtLeastTheOption) {
   EXPECT_EQ(free_bound(), 8 * kMiB + kFreeBatch);
 }
 
+// Holes that move: held stays, but what is purged is brought in again. It stays, up to an eighth of the peak.
+FRESH_TEST(Returns, StayForASecondUpToAnEighthOfThePeak) {
+  start();
+  go_to(80 * kMiB);
+  note_clean(kMiB);
+  EXPECT_EQ(free_limit(), 0u) << "nothing was purged: that is growth";
+  note_purged(3 * kMiB);
+  EXPECT_EQ(free_limit(), 0u) << "nor has it come back yet";
+  note_clean(kMiB);
+  EXPECT_EQ(free_limit(), kMiB);
+  at(1);
+  note_clean(50 * kMiB);
+  EXPECT_EQ(free_limit(), 3 * kMiB) << "no more comes back than went";
+  note_purged(100 * kMiB);
+  note_clean(100 * kMiB);
+  EXPECT_EQ(free_limit(), 10 * kMiB) << "holes are not more";
+  at(4);
+  EXPECT_EQ(free_limit(), 10 * kMiB);
+  at(6);
+  EXPECT_EQ(free_limit(), 0u) << "a second later it is forgotten";
+}
+
+// What was purged long ago and is wanted now is growth.
+FRESH_TEST(Returns, ForgetWhatWentLongAgo) {
+  start();
+  go_to(80 * kMiB);
+  note_purged(4 * kMiB);
+  at(5);
+  EXPECT_EQ(free_limit(), 0u);
+  note_clean(4 * kMiB);
+  EXPECT_EQ(free_limit(), 0u);
+}
+
+// Slots that turn from free and resident to held change both figures, and are seen by the breath as all others.
+FRESH_TEST(Breath, SeesSlotsThatTurn) {
+  start();
+  g_turn_cells.set(4);
+  counters().dirty.store(100 * kMiB, relaxed);
+  for (u32 i = 0; i < 800; ++i) slots_rise(i, kMiB / 8, kMiB / 8);
+  EXPECT_EQ(held(), 100 * kMiB);
+  EXPECT_EQ(counters().dirty.load(relaxed), 0u);
+  for (u32 i = 0; i < 480; ++i) slots_fall(i, kMiB / 8, kMiB / 8);
+  for (u32 i = 0; i < 240; ++i) slots_rise(i, kMiB / 8, i % 2 == 0 ? 0 : kMiB / 8);
+  EXPECT_EQ(held(), 70 * kMiB);
+  EXPECT_EQ(counters().dirty.load(relaxed), 45 * kMiB) << "every second one was clean";
+  EXPECT_NEAR(free_limit(), 30 * kMiB, 2 * kNear);
+}
+
 FRESH_TEST(Breath, GoesOnWhileItIsSeen) {
   start();
   for (u64 tick = 0; tick < 40; ++tick) {

@@ -159,6 +159,40 @@ FRESH_TEST(Claim, LooksForAResidentRunInOtherChunks) {
 }
 
 // No aligned run of eight is free in the first chunk, so the map of room does not name it for five slots.
+// Where the last run of its length was found is only where the search begins.
+FRESH_TEST(Claim, GoesOnAtTheLowestChunkThatHasAResidentRun) {
+  start(1);
+  for (u32 i = 0; i < 8; ++i) acquire_slots(32, 32, 0);  // four chunks
+  Arena* arena = &first_arena();
+  const auto give_back = [&](u32 chunk, u32 slots) {
+    release_slots(arena, chunk * kSlotsPerChunk, slots, low_mask(slots));
+  };
+  const auto chunk_of_next = [&](u32 slots) { return acquire_slots(slots, 1, 0).slot / kSlotsPerChunk; };
+  give_back(2, 32);
+  EXPECT_EQ(chunk_of_next(4), 2u);
+  give_back(1, 16);
+  EXPECT_EQ(chunk_of_next(4), 1u) << "given back below";
+  EXPECT_EQ(chunk_of_next(8), 1u);
+  EXPECT_EQ(chunk_of_next(8), 2u) << "used up there";
+  EXPECT_EQ(chunk_of_next(4), 1u);
+  EXPECT_EQ(chunk_of_next(4), 2u);
+  // Two neighbours that join below are found when there is nothing above.
+  release_slots(arena, 0, 2, low_mask(2));
+  release_slots(arena, 2, 2, low_mask(2));
+  while (chunk_of_next(4) != 0) ASSERT_NE(dirty(), 0u);
+}
+
+FRESH_TEST(Shards, TakeResidentRunsOfTheirOwnChunksFirst) {
+  start(2);
+  SlotRun runs[8];
+  for (u32 i = 0; i < 8; ++i) runs[i] = acquire_slots(32, 32, i / 2 % 2);  // two to a chunk
+  for (const SlotRun& run : runs) release_slots(run.arena, run.slot, 32, low_mask(32));
+  for (u32 i = 0; i < 8; ++i) {
+    const u32 shard = i % 2;
+    EXPECT_EQ(acquire_slots(16, 1, shard).slot / kSlotsPerChunk % 2, shard) << i;
+  }
+}
+
 FRESH_TEST(Claim, LooksForAResidentRunAcrossTheBordersOfAlignedOnes) {
   start(1);
   for (int i = 0; i < 3; ++i) acquire_slots(32, 32, 0);

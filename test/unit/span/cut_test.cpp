@@ -8,6 +8,7 @@
 #include "ground.hpp"
 #include "observe/counters.hpp"
 #include "os/probe.hpp"
+#include "pool/slot_pool.hpp"
 #include "span/span.hpp"
 #include "support/random.hpp"
 
@@ -56,6 +57,75 @@ FRESH_TEST(Cut, GoesThroughTheSpanInAddressOrder) {
     EXPECT_EQ(cut_page(span, &zero), nullptr);
     end_span(span);
     purge_free(~usize{0} / 2);  // the next class shall find it fresh
+  }
+}
+
+// Blocks that one cut is to give where all slots are resident, but for the span's first.
+u32 wanted_at_once(const Span* span) {
+  const u32 blocks = 64 * 1024 / span->block_bytes.get();
+  return blocks < 1 ? 1 : blocks < 8 ? blocks : 8;
+}
+
+FRESH_TEST(Cut, OfSlotsThatHoldOldDataGivesSeveralBlocksAtOnce) {
+  start_ground();
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    Span* span = make_span(c, nullptr);
+    bool zero = false;
+    while (!cut(span, &zero).empty()) {
+    }
+    end_span(span);
+    for (const Start start : {Start::first, Start::coloured}) {
+      span = make_span(c, nullptr, start);
+      ASSERT_EQ(span->dirty_slots_at_start.get(), low_mask(span->slots.get())) << "class " << c;
+      std::vector<bool> seen(span->capacity.get());
+      u32 left = span->capacity.get();
+      u32 rounds = 0;
+      for (auto blocks = cut(span, &zero); !blocks.empty(); blocks = cut(span, &zero), ++rounds) {
+        for (const uptr block : blocks) {
+          const u32 index = static_cast<u32>(stride_of(span).at_or_before(block - span->first_block));
+          ASSERT_EQ(reinterpret_cast<uptr>(block_at(span, index)), block);
+          ASSERT_FALSE(seen[index]) << "class " << c;
+          seen[index] = true;
+        }
+        const u32 count = static_cast<u32>(blocks.size());
+        const u32 of_page = static_cast<u32>(kCarvePage / span->block_bytes.get()) + 1;
+        const u32 wanted = rounds == 0 ? 1 : wanted_at_once(span);
+        ASSERT_GE(count, wanted < left ? wanted : left) << "class " << c;
+        ASSERT_LT(count, wanted + of_page) << "class " << c;
+        left -= count;
+      }
+      EXPECT_EQ(left, 0u) << "class " << c;
+      EXPECT_EQ(span->absent.get(), 0u);
+      end_span(span);
+    }
+    purge_free(~usize{0} / 2);  // the next class shall find it fresh
+  }
+}
+
+// Of a span whose slots were resident in part, a page of the others is touched only when a block of it is wanted.
+FRESH_TEST(Cut, DoesNotReachIntoFreshSlots) {
+  start_ground();
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    const u32 slots = 1u << kLayout[c].slots_log2;
+    if (slots < 2) continue;
+    const SlotRun run = acquire_slots(slots, slots, 0);
+    const u64 old = 0b10101011 & low_mask(slots);
+    release_slots(run.arena, run.slot, slots, old);
+    Span* span = make_span(c, nullptr);
+    ASSERT_EQ(span->dirty_slots_at_start.get(), old);
+    const auto is_old = [&](uptr address) { return (old >> ((address - span_start(span)) / kSlotBytes) & 1) != 0; };
+    u32 left = span->capacity.get();
+    bool zero = false;
+    for (auto blocks = cut(span, &zero); !blocks.empty(); blocks = cut(span, &zero)) {
+      for (const uptr block : blocks) {
+        const bool first_page = round_down(block, kCarvePage) == round_down(blocks[0], kCarvePage);
+        ASSERT_TRUE(first_page || is_old(block)) << "class " << c;
+      }
+      left -= static_cast<u32>(blocks.size());
+    }
+    EXPECT_EQ(left, 0u) << "class " << c;
+    end_span(span);
+    purge_free(~usize{0} / 2);
   }
 }
 

@@ -84,10 +84,13 @@ TEST(Emptiness, SlackIsJudgedAtEachInequality) {
 }
 
 TEST(Emptiness, TheBudgetGrowsWithWhatTheHeapHolds) {
-  EXPECT_EQ(slack_budget(65536, 0), 65536u);
-  EXPECT_EQ(slack_budget(65536, 15), 65536u);
-  EXPECT_EQ(slack_budget(65536, 16), 65537u);
-  EXPECT_EQ(slack_budget(0, usize{1} << 30), usize{1} << 26);
+  for (const bool crowded : {false, true}) {
+    const usize part = crowded ? 16 : 4;
+    EXPECT_EQ(slack_budget_at(65536, 0, crowded), 65536u);
+    EXPECT_EQ(slack_budget_at(65536, part - 1, crowded), 65536u);
+    EXPECT_EQ(slack_budget_at(65536, part, crowded), 65537u);
+    EXPECT_EQ(slack_budget_at(0, usize{1} << 30, crowded), (usize{1} << 30) / part);
+  }
 }
 
 // Whoever pushes the last live block claims; nobody can be asked for more than there is.
@@ -125,9 +128,12 @@ TEST(Emptiness, AHotSpanIsClaimedAtHalfOfWhatWasCut) {
 
 TEST(Emptiness, AReusableSpanIsCountedAnewOftenEnough) {
   for (const ClassLayout& layout : kLayout) {
-    const u32 step = recount_step(layout.capacity);
-    EXPECT_GE(step, 1u);
-    EXPECT_LE(step * 8, layout.capacity + 7) << layout.block_bytes;
+    for (const bool crowded : {false, true}) {
+      const u32 step = recount_step_at(layout.capacity, crowded);
+      const u32 part = crowded ? 8 : 4;
+      EXPECT_GE(step, 1u);
+      EXPECT_LE(step * part, layout.capacity + part - 1) << layout.block_bytes;
+    }
   }
 }
 
