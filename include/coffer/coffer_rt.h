@@ -65,7 +65,8 @@ struct coffer_rt_options {
  * too small. The region must stay as long as the heap is used; there is nothing to destroy. */
 struct coffer_rt *coffer_rt_init(void *region, size_t bytes, const struct coffer_rt_options *options_or_null);
 
-/* One more region, with the heap's options. Requests try the regions in the order in which they were added. */
+/* One more region, with the heap's options. Requests try the regions in the order in which they were added. A region
+ * that is too small, or has memory in common with one of the heap's, is COFFER_RT_ARGUMENT. */
 enum coffer_rt_error coffer_rt_add_region(struct coffer_rt *heap, void *region, size_t bytes);
 
 /* NULL if no block is large enough; size 0 gets a block of the smallest size. */
@@ -122,7 +123,8 @@ struct coffer_rt_load {
   enum coffer_rt_policy policy; /* COFFER_RT_TREE or COFFER_RT_LISTS */
 };
 /* The bytes of one region with which a heap of the policy never fails under this load of allocations and frees, however
- * they are ordered (docs/design/rt.md, "How large a heap must be"). 0 if no region that size_t can name is enough. */
+ * they are ordered (docs/design/rt.md, "How large a heap must be"). 0 if no region that size_t can name is enough, or
+ * coffer_rt_init would refuse `min_block` or `alignment`. */
 size_t coffer_rt_region_bytes(const struct coffer_rt_load *load);
 
 #ifdef __cplusplus

@@ -36,7 +36,7 @@ static bool are_options_good(const struct coffer_rt_options* options, size_t min
   const bool is_known = is_outside(options->policy) || options->policy == COFFER_RT_KNUTH ||
                         options->policy == COFFER_RT_ESTRANGED || options->policy == COFFER_RT_FIRST_FIT;
   const size_t smallest = is_outside(options->policy) ? 8U : 16U;
-  return is_known && (options->sums == 0 || options->policy != COFFER_RT_LISTS) && is_power_of_two(min_block) &&
+  return is_known && (options->sums == 0 || options->policy == COFFER_RT_TREE) && is_power_of_two(min_block) &&
          min_block >= smallest && min_block <= 65536U &&
          (options->alignment == 0U || is_power_of_two(options->alignment)) &&
          ((options->lock == NULL) == (options->unlock == NULL));
@@ -121,11 +121,24 @@ struct coffer_rt* coffer_rt_init(void* region, size_t bytes, const struct coffer
   return lay_out(heap, sizeof(struct coffer_rt), bytes - skipped) ? heap : NULL;
 }
 
+// Whether memory has a byte in common with a heap's regions. (What a region has before its state and behind its blocks
+// is less than a block.)
+static bool overlaps(const struct coffer_rt* heap, const void* memory, size_t bytes) {
+  bool found = false;
+  for (const struct coffer_rt* region = heap; !found && region != NULL; region = region->next) {
+    RT_LOOP(regions);
+    const uintptr_t from = (uintptr_t)region;
+    const uintptr_t to = (uintptr_t)(region->base + region->bytes);
+    found = (uintptr_t)memory - from < to - from || from - (uintptr_t)memory < bytes;
+  }
+  return found;
+}
+
 enum coffer_rt_error coffer_rt_add_region(struct coffer_rt* heap, void* region, size_t bytes) {
   struct coffer_rt_options options = heap->options;
   options.alignment = heap->alignment;  // what alignment promises is the same everywhere
-  struct coffer_rt* added = coffer_rt_init(region, bytes, &options);
   lock(heap);
+  struct coffer_rt* added = overlaps(heap, region, bytes) ? NULL : coffer_rt_init(region, bytes, &options);
   enum coffer_rt_error error = COFFER_RT_OK;
   if (added == NULL) {
     error = report(heap, COFFER_RT_ARGUMENT, region);

@@ -122,8 +122,11 @@ static uint64_t lists_units(uint64_t live, unsigned least, unsigned most) {
 static bool range_of(const struct coffer_rt_load* load, size_t min_block, struct range* range) {
   const unsigned min_log2 = rt_highest(min_block);
   const size_t smallest = load->smallest > 0U ? load->smallest : 1U;
-  if ((min_block & (min_block - 1U)) != 0U || load->largest < smallest || load->live_bytes < load->smallest ||
-      is_beyond(load->largest) || is_beyond(load->live_bytes) || is_beyond(load->live_blocks)) {
+  // What coffer_rt_init would refuse, no region is large enough for.
+  if ((min_block & (min_block - 1U)) != 0U || min_block < 8U || min_block > 65536U ||
+      (load->alignment & (load->alignment - 1U)) != 0U || load->largest < smallest ||
+      load->live_bytes < load->smallest || is_beyond(load->largest) || is_beyond(load->live_bytes) ||
+      is_beyond(load->live_blocks)) {
     return false;
   }
   const size_t low = (smallest - 1U) >> min_log2;

@@ -68,6 +68,7 @@ static void test_options(void) {
       {.unlock = unlock},
       {.policy = (enum coffer_rt_policy)5},
       {.policy = COFFER_RT_LISTS, .sums = 1},
+      {.policy = COFFER_RT_KNUTH, .sums = 1},
       {.policy = COFFER_RT_LISTS, .min_block = 4},
   };
   for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
@@ -221,6 +222,11 @@ static void test_regions(enum coffer_rt_policy policy) {
   CHECK(coffer_rt_add_region(heap, g_second, 16) == COFFER_RT_ARGUMENT);
   CHECK(coffer_rt_add_region(heap, g_second, 32U * KIB) == COFFER_RT_OK);
   CHECK(coffer_rt_add_region(heap, g_region + (64U * KIB), 64U * KIB) == COFFER_RT_OK);
+  // Memory that the heap has already, in part or as a whole, and the other way round.
+  CHECK(coffer_rt_add_region(heap, g_region, 8U * KIB) == COFFER_RT_ARGUMENT);
+  CHECK(coffer_rt_add_region(heap, g_second + (16U * KIB), 64) == COFFER_RT_ARGUMENT);
+  CHECK(coffer_rt_add_region(heap, g_region + (63U * KIB), 2U * KIB) == COFFER_RT_ARGUMENT);
+  CHECK(coffer_rt_add_region(heap, NULL, 64U * KIB) == COFFER_RT_ARGUMENT && coffer_rt_check(heap) == COFFER_RT_OK);
   unsigned char* in_second = coffer_rt_alloc(heap, 8U * KIB);
   CHECK(in_second > g_second && in_second < g_second + sizeof(g_second));
   unsigned char* in_third = coffer_rt_alloc_aligned(heap, 16, 32U * KIB);
@@ -316,6 +322,17 @@ static void test_stranded(enum coffer_rt_policy policy) {
 
 // A region of the computed size serves a load that uses it up: singles, then what they leave room for.
 static void test_region_bytes(void) {
+  // What coffer_rt_init refuses is not called large enough.
+  static const struct coffer_rt_load wrong[] = {
+      {.live_bytes = 1000, .smallest = 1, .largest = 100, .min_block = 4},
+      {.live_bytes = 1000, .smallest = 1, .largest = 100, .min_block = 24},
+      {.live_bytes = 1000, .smallest = 1, .largest = 100, .min_block = 131072},
+      {.live_bytes = 1000, .smallest = 1, .largest = 100, .alignment = 3},
+      {.live_bytes = 1000, .smallest = 1, .largest = 100, .alignment = SIZE_MAX},
+  };
+  for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
+    CHECK(coffer_rt_region_bytes(&wrong[i]) == 0U);
+  }
   const struct coffer_rt_load load = {.live_bytes = 4096, .smallest = 16, .largest = 64, .alignment = 64};
   const size_t bytes = coffer_rt_region_bytes(&load);
   CHECK(bytes > 0U && bytes < sizeof(g_region));

@@ -1,4 +1,5 @@
-// A program's start without a C library, on Linux as qemu-user plays it: RISC-V and PowerPC, 32 bits.
+// A program's start without a C library, on Linux as qemu-user plays it: RISC-V and PowerPC with 32 bits,
+// z/Architecture with 64.
 #include "check.h"
 
 int main(int argc, char** argv);
@@ -20,6 +21,13 @@ static long call(long number, long a, long b, long c) {
                    : "+r"(r3), "+r"(r0), "+r"(r4), "+r"(r5)::"memory", "cr0", "r6", "r7", "r8", "r9", "r10", "r11",
                      "r12", "ctr");
   return r3;
+#elif defined(__s390x__)
+  register long r1 __asm__("1") = number;
+  register long r2 __asm__("2") = a;
+  register long r3 __asm__("3") = b;
+  register long r4 __asm__("4") = c;
+  __asm__ volatile("svc 0" : "+r"(r2) : "r"(r1), "r"(r3), "r"(r4) : "memory", "cc");
+  return r2;
 #else
 #error "another processor needs its system call here"
 #endif
@@ -31,6 +39,10 @@ static long call(long number, long a, long b, long c) {
 __asm__(
     ".globl _start\n_start:\n.option push\n.option norelax\nla gp, __global_pointer$\n.option pop\nmv a0, sp\n"
     "andi sp, sp, -16\ncall rt_start\n");
+#elif defined(__s390x__)
+#define WRITE 4
+#define EXIT 1
+__asm__(".globl _start\n_start:\nlgr %r2, %r15\naghi %r15, -160\nbrasl %r14, rt_start\n");
 #else
 #define WRITE 4
 #define EXIT 1

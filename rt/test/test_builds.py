@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbox import HERE, INCLUDE, POWERPC_CLANG, RISCV_GCC, SOURCES, STRICT, run
+from toolbox import HERE, INCLUDE, POWERPC_CLANG, RISCV_GCC, S390X_CLANG, SOURCES, STRICT, run
 
 NATIVE = {
     "gcc": ["gcc"],
@@ -21,6 +21,7 @@ NATIVE = {
 CROSS = {
     "rv32": (RISCV_GCC, ["-nostdlib", "-static"], ["-lgcc"], "qemu-riscv32"),
     "powerpc": (POWERPC_CLANG, ["-nostdlib", "-static", "-fuse-ld=lld-19"], [], "qemu-ppc"),
+    "s390x": (S390X_CLANG, ["-nostdlib", "-static", "-fuse-ld=lld-19"], [], "qemu-s390x"),
 }
 
 
@@ -50,8 +51,10 @@ def test_native(tmp_path: Path, name: str, test: str) -> None:
     run([program, "1000000"])
 
 
-@pytest.mark.parametrize("name", CROSS)
-@pytest.mark.parametrize("test", ["api.c", "random.c", "exhaustive.c", "lists.c", "size.c"])
+# The exhaustive ones take minutes where there are 64 bits.
+@pytest.mark.parametrize(("name", "test"), [(name, test) for name in CROSS for test in
+                                            ("api.c", "random.c", "exhaustive.c", "lists.c", "size.c")
+                                            if name != "s390x" or test in {"api.c", "random.c"}])
 def test_in_qemu(tmp_path: Path, name: str, test: str) -> None:
     compiler, flags, libraries, qemu = CROSS[name]
     program = tmp_path / "program"

@@ -94,6 +94,25 @@ def test_no_path_is_longer_than_the_table_says(machine: tuple, levels: int, kind
     assert counted == table()[name + kind, levels]
 
 
+def test_foreign_frees_are_no_longer_than_the_table_says(machine: tuple) -> None:
+    name, folder, objdump, log2, version = machine
+    if not version.startswith("12."):
+        pytest.skip("the table is of GCC 12")
+    program = longest_path.Program(objdump, str(folder / "marked0"))
+    told = re.findall(rf"^\| {name}, foreign \| (\d) \| (\d+) \|$", (RT / "README.md").read_text(encoding="utf-8"),
+                      re.MULTILINE)
+    assert len(told) == 2
+    for regions, most in told:
+        limits = longest_path.bounds(2, log2, 0)
+        limits.marks["regions"] = int(regions)
+        counted = program.longest("coffer_rt_free", limits, frozenset({"coffer_rt_tree_free"}), through="free_hooked")
+        assert counted == int(most)
+        # Several files have a function give_back: that of the regions is on the path.
+        entered = {function for function, _, _ in program.path()}
+        assert any(function.partition("@")[0] == "give_back" for function in entered)
+        assert "coffer_rt_lists_blame" not in entered
+
+
 def test_counted_calls_stay_below(capsys: pytest.CaptureFixture) -> None:
     # 256 KiB in blocks of 16 bytes: three levels.
     measured = count_calls.measure(operations=150, seed=3)

@@ -14,6 +14,7 @@ STRICT = ["-std=c11", "-ffreestanding", "-Wall", "-Wextra", "-Wpedantic", "-Wsha
 
 RISCV_GCC = ["riscv64-unknown-elf-gcc", "-march=rv32im", "-misa-spec=2.2", "-mabi=ilp32"]
 # Big-endian, 32 bits, clang, and the C library's headers out of reach.
+S390X_CLANG = ["clang-19", "--target=s390x-linux-gnu", "-fno-pic", "-fno-builtin", "-nostdlibinc"]  # the same, 64 bits
 POWERPC_CLANG = ["clang-19", "--target=powerpc-linux-gnu", "-fno-pic", "-fno-builtin", "-nostdlibinc"]
 
 

@@ -2,6 +2,7 @@
 // instructions between the probes can be taken off.
 #include "check.h"
 #include "coffer/coffer_rt.h"
+#include "no_calls.h"
 
 #define BLOCKS 20000U
 
@@ -14,18 +15,6 @@ __attribute__((noinline)) void rt_probe(void) { __asm__ volatile(""); }
 __attribute__((noinline)) void rt_probe_alloc(void) { __asm__ volatile(""); }
 __attribute__((noinline)) void rt_probe_free(void) { __asm__ volatile(""); }
 
-__attribute__((noinline)) static void* no_alloc(struct coffer_rt* heap, size_t size) {
-  (void)heap;
-  (void)size;
-  __asm__ volatile("");
-  return NULL;
-}
-__attribute__((noinline)) static enum coffer_rt_error no_free(struct coffer_rt* heap, void* block) {
-  (void)heap;
-  (void)block;
-  __asm__ volatile("");
-  return COFFER_RT_OK;
-}
 // Either the heap's calls or none, made in the same way.
 static void* (*volatile g_alloc)(struct coffer_rt*, size_t) = coffer_rt_alloc;
 static enum coffer_rt_error (*volatile g_free)(struct coffer_rt*, void*) = coffer_rt_free;

@@ -115,7 +115,9 @@ class Program:
                 if mark := _MARK.match(label.group(2)):
                     self.marks[int(label.group(1), 16)] = mark.group(1)
                 else:
-                    current = self.code.setdefault(label.group(2), [])
+                    # Static functions of several files may have one name: those after the first get their address too.
+                    name, address = label.group(2), label.group(1).lstrip("0")
+                    current = self.code.setdefault(f"{name}@{address}" if name in self.code else name, [])
             elif match := _INSTRUCTION.match(line):
                 name, operands = match.group(2), match.group(3) or ""
                 while name in {"notrack", "bnd", "repz", "rep"}:
@@ -195,9 +197,10 @@ class Program:
                     state[step] = 1
                     stack.append((step, iter(blocks[step].successors)))
 
-    def longest(self, name: str, limits: Limits, without: frozenset[str] = frozenset()) -> int:
-        """The longest path from the call's first instruction to its return that enters no function of `without`."""
-        names = sorted(limits.marks)
+    def longest(self, name: str, limits: Limits, without: frozenset[str] = frozenset(), through: str = "") -> int:
+        """The longest path from the call's first instruction to its return that enters no function of `without`. If
+        `through` is given, of the paths that enter it only."""
+        names = sorted(("", *limits.marks))  # "": whether `through` has been entered
         position = {mark: i for i, mark in enumerate(names)}
 
         def passed(counts: tuple, mark: str) -> tuple | None:
@@ -214,9 +217,11 @@ class Program:
             block = self.function(context[-1][0])[address]
             if block.mark:
                 counts = passed(counts, block.mark)
-            if counts is None or block.calls in without:
+            if counts is None or block.calls.partition("@")[0] in without:
                 return None
             if block.calls:
+                if block.calls == through:
+                    counts = (1, *counts[1:])
                 resume = block.successors[0] if block.successors else None
                 inner = (*context[:-1], (context[-1][0], resume), (block.calls, None))
                 return [(inner, self.code[block.calls][0].address, counts)]
@@ -225,6 +230,8 @@ class Program:
             outer = context[:-1]
             while outer and outer[-1][1] is None:  # through tail calls
                 outer = outer[:-1]
+            if through and not outer and counts[0] == 0:
+                return None
             return [((*outer[:-1], (outer[-1][0], None)), outer[-1][1], counts)] if outer else []
 
         impossible = -10**9

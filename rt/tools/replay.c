@@ -45,6 +45,7 @@ __attribute__((noinline)) static void* alloc(struct coffer_rt* heap, size_t size
 }
 
 #ifdef RT_NO_LIBC
+#include "no_calls.h"
 
 // How often a call took so many instructions; the last row takes all that is longer.
 struct counts {
@@ -59,19 +60,6 @@ static uint32_t instructions(void) {
   uint32_t value = 0;
   __asm__ volatile("csrr %0, minstret" : "=r"(value)::"memory");
   return value;
-}
-
-__attribute__((noinline)) static void* no_alloc(struct coffer_rt* heap, size_t size) {
-  (void)heap;
-  (void)size;
-  __asm__ volatile("");
-  return NULL;
-}
-__attribute__((noinline)) static enum coffer_rt_error no_free(struct coffer_rt* heap, void* block) {
-  (void)heap;
-  (void)block;
-  __asm__ volatile("");
-  return COFFER_RT_OK;
 }
 
 static void* (*volatile g_alloc)(struct coffer_rt*, size_t);
