@@ -15,7 +15,10 @@ namespace {
 // as much as a hundred looks.
 constexpr u32 kRangeLooks = 1024;
 constexpr usize kWorthLooking = kChunkBytes / 2;
-constexpr usize kCommitShare = 2;  // a window of chunks that become writable together is this part of all that are
+// A window of chunks that become writable together is this part of all that are, once these are so many: what is ahead
+// of its use is not locked if the program asks for locked memory later.
+constexpr usize kCommitShare = 2;
+constexpr usize kLeastForWindows = 16;
 
 constexpr u32 kMostMoved = 1024;  // chunks with a mapping of their own that may wait for their next use
 
@@ -214,8 +217,9 @@ bool commit_chunks(Arena* arena, u32 index, u32 count) {
 // committed, or another's, does no harm.
 bool commit_window(Arena* arena, u32 index, u32 count) {
   // relaxed: a rule of thumb.
-  usize window = counters().committed.load(relaxed) / kChunkBytes / kCommitShare;
-  if (window < 2 || window < count || os::locks_memory()) return false;
+  const usize committed = counters().committed.load(relaxed) / kChunkBytes;
+  usize window = committed / kCommitShare;
+  if (committed < kLeastForWindows || window < count || os::locks_memory()) return false;
   window = window > kChunksPerGroup ? kChunksPerGroup : usize{1} << highest_bit(window);
   const u32 from = static_cast<u32>(round_down(index, window));
   const u32 end = static_cast<u32>(round_up(index + count, window));

@@ -38,12 +38,17 @@ u32 frees_to_event(u32 capacity, u32 free) {
 // What is more is shared, for the pages inside shared spans go back.
 usize lonely_slack() { return attached_heaps() <= 1 ? config::options().free_limit : 0; }
 
+// A heap that is alone has that, and nobody to adopt what it hands on; more would only wait in it until it stands
+// still.
+usize budget_of(const Heap* heap) {
+  const usize held = heap->held.load(relaxed);  // relaxed: the heap's own figure, but for what others take meanwhile
+  return slack_budget(config::options().slack, held, several_heaps() && !is_crowded());
+}
+
 // Free bytes that the heap may keep in reusable spans, one that is empty among them or not. What a thread that frees
 // everything keeps must not grow with what it had.
 usize may_keep(const Heap* heap, bool empty) {
-  const usize slack = config::options().slack;
-  // relaxed: the heap's own figure, but for what others take meanwhile.
-  return empty ? slack_budget(slack, 0) : slack_budget(slack, heap->held.load(relaxed)) + lonely_slack();
+  return empty ? config::options().slack : budget_of(heap) + lonely_slack();
 }
 
 // What the heap keeps free on its ring beside this span.
@@ -180,7 +185,7 @@ void close_chain(Heap* heap) {
 }
 
 void shed_surplus(Heap* heap) {
-  const usize budget = slack_budget(config::options().slack, heap->held.load(relaxed));  // relaxed: as in may_keep
+  const usize budget = budget_of(heap);
   if (COFFER_LIKELY(heap->slack.get() <= budget) || heap->slack.get() - budget <= lonely_slack()) return;
   u32 shed = 0;
   for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce && heap->slack.get() > budget; ++looked) {

@@ -44,12 +44,11 @@ inline constexpr u32 kDefaultReuseShift = reuse_shift(config::EmptyFraction::qua
 // What a heap may keep free: the option, plus a part of what it holds (Hoard's invariant, too, lets a heap keep the
 // fraction f of what it holds, or K superblocks).
 //
-// A quarter, f, of few heaps: what they hand on is adopted by one that is at work as they are, whose blocks they then
+// A quarter, f, of a few heaps: what they hand on is adopted by one that is at work as they are, whose blocks they then
 // free as strangers, until it is taken by a barrier. With f = 1/4 in its floating spans that is at most half of a
 // heap's bytes: held <= 2 * (live + option + hot spans + frees since the last count).
-// Crowded, where what each keeps adds up, 1/16: 5/16 of a heap's bytes, 1.45 times what is live.
-constexpr usize slack_budget_at(usize option, usize held, bool crowded) { return option + held / (crowded ? 16 : 4); }
-inline usize slack_budget(usize option, usize held) { return slack_budget_at(option, held, is_crowded()); }
+// Crowded, where what each keeps adds up, or alone, 1/16: 5/16 of a heap's bytes, 1.45 times what is live.
+constexpr usize slack_budget(usize option, usize held, bool few) { return option + held / (few ? 4 : 16); }
 
 // Bytes of claimed spans that may wait for their owner to fetch them. Half of what it holds, up to kMostMail beyond the
 // option: while it is at work it fetches them soon, and to take them from it costs a barrier. Where more than the

@@ -291,21 +291,21 @@ FRESH_TEST(Windows, GrowWithWhatIsCommitted) {
   ASSERT_TRUE(arenas_start(usize{1} << 30));
   Arena& arena = first_arena();
   ChunkRun run;
-  // Fewer than 4 chunks: each by itself.
-  for (u32 i = 0; i < 4; ++i) {
+  // Fewer than 16 chunks: each by itself.
+  for (u32 i = 0; i < 16; ++i) {
     ASSERT_TRUE(take_chunk(0, 1, &run));
     EXPECT_EQ(counters().committed.load(relaxed), (i + 1) * kChunkBytes);
   }
-  // 4 / 2: the aligned pair.
+  // 16 / 2: the aligned eight.
   ASSERT_TRUE(take_chunk(0, 1, &run));
-  EXPECT_EQ(run.index, 4u);
-  EXPECT_EQ(counters().committed.load(relaxed), 6 * kChunkBytes);
+  EXPECT_EQ(run.index, 16u);
+  EXPECT_EQ(counters().committed.load(relaxed), 24 * kChunkBytes);
   const u64 before = commits();
   ASSERT_TRUE(take_chunk(0, 1, &run));
   EXPECT_EQ(commits(), before) << "the neighbour was committed with it";
   // A run longer than the window is committed as it is.
-  ASSERT_TRUE(take_chunks(58, 1, false, &run));
-  EXPECT_EQ(run.index, 6u);
+  ASSERT_TRUE(take_chunks(46, 1, false, &run));
+  EXPECT_EQ(run.index, 18u);
   EXPECT_EQ(arena.groups[0].committed.get(), ~u64{0});
   // 64 / 2: the window is aligned, whichever chunk in it is wanted. (Three calls are for the group's metadata.)
   ASSERT_TRUE(take_chunk(5, 8, &run));

@@ -18,7 +18,7 @@ enum class Placed { kept, shared, listed, ended };
 Placed placed(u32 live, usize room) {
   Heap* heap = own_heap();
   Span* span = make_reusable(live);
-  const usize budget = slack_budget(config::options().slack, live == 0 ? 0 : held_by(heap));
+  const usize budget = slack_budget(config::options().slack, live == 0 ? 0 : held_by(heap), several_heaps());
   EXPECT_LE(room, budget);
   const usize slack = heap->slack.get();
   heap->slack.set(budget - room);

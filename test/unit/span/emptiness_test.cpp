@@ -84,12 +84,12 @@ TEST(Emptiness, SlackIsJudgedAtEachInequality) {
 }
 
 TEST(Emptiness, TheBudgetGrowsWithWhatTheHeapHolds) {
-  for (const bool crowded : {false, true}) {
-    const usize part = crowded ? 16 : 4;
-    EXPECT_EQ(slack_budget_at(65536, 0, crowded), 65536u);
-    EXPECT_EQ(slack_budget_at(65536, part - 1, crowded), 65536u);
-    EXPECT_EQ(slack_budget_at(65536, part, crowded), 65537u);
-    EXPECT_EQ(slack_budget_at(0, usize{1} << 30, crowded), (usize{1} << 30) / part);
+  for (const bool few : {false, true}) {
+    const usize part = few ? 4 : 16;
+    EXPECT_EQ(slack_budget(65536, 0, few), 65536u);
+    EXPECT_EQ(slack_budget(65536, part - 1, few), 65536u);
+    EXPECT_EQ(slack_budget(65536, part, few), 65537u);
+    EXPECT_EQ(slack_budget(0, usize{1} << 30, few), (usize{1} << 30) / part);
   }
 }
 
