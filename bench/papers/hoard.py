@@ -25,7 +25,7 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "bench")]
 
 from coffer_bench import processes
-from coffer_bench.allocators import Allocator, BenchError, describe, find, machine_facts
+from coffer_bench.allocators import PAPERS, PEERS, Allocator, BenchError, describe, find, machine_facts
 from coffer_bench.errors import Unavailable
 from coffer_bench.programs.base import INPUTS, directory, find_program
 from coffer_bench.suite import pairs, parse_suite, read_suite, scaled
@@ -45,6 +45,7 @@ PARTS = {"3a threadtest": ("threadtest", ""), "3b shbench": ("shbench", ""), "3c
          "3f BEMengine, solver": ("BEMengine", "phase.solver_ns")}
 # Which heap a thread uses: by the thread, the default; or by the processor, as the paper's measurements by LWP.
 ASSIGNED = {"": "", ", by processor": "assign:processor"}
+USUAL = "glibc,hoard,coffer"
 FRACTIONS = ("1/8", "1/4", "1/2")
 EXHIBITS = ("table2", "table3", "table4", "table5", "table6", "table7", "figure3", "figure4")
 Results = dict[str, str]
@@ -56,6 +57,7 @@ class Recipe:
     settings: Settings
     allocators: list[Allocator]
     rounds: int
+    others: list[Allocator]  # table 7 has them, too
 
     @property
     def hoard(self) -> Allocator:
@@ -133,6 +135,14 @@ def counted(recipe: Recipe, program: str, threads: int, options: str = "") -> di
     return counts
 
 
+def peak_of_coffer(recipe: Recipe, program: str, threads: int) -> float | None:
+    """The most bytes that Coffer held at once; None: it is not among the allocators."""
+    for coffer in (one for one in recipe.allocators if one.name == "coffer"):
+        printed = recipe.run(with_options(coffer, "stats:true"), program, threads)[1]
+        return counts_of(printed)["peak held bytes"]
+    return None
+
+
 def single() -> list[str]:
     """The programs of one thread that are here."""
     try:
@@ -194,6 +204,8 @@ def table4(recipe: Recipe) -> Table:
                 "A KiB": counts["A bytes"] / 1024,
                 "blocks": counts["mallocs"],
             }
+            if not label and (peak := peak_of_coffer(recipe, name, 0 if name in SINGLE else processors())):
+                table[name]["Coffer, over the same U"] = peak / max(1.0, counts["U bytes"])
     return show("4: fragmentation of Hoard", table)
 
 
@@ -214,17 +226,28 @@ def table6(recipe: Recipe) -> Table:
     return show(f"6: A/U, {processors()} threads", table)
 
 
+def others(build_dir: Path) -> list[Allocator]:
+    found = []
+    for name in [*PEERS, *PAPERS]:
+        try:
+            found += [one for one in find([name], build_dir) if one.name not in USUAL.split(",")]
+        except BenchError as error:
+            print(f"left out: {error}")
+    return found
+
+
 def table7(recipe: Recipe) -> Table:
     """The taxonomy, measured. fast: threadtest on one thread, over the fastest. scalable: how much longer each thread
     takes when all processors run one. false sharing: the same of active- and passive-false. blowup: the peak of
     sixteen threads that free what their neighbour allocated, over what is live (patterns/ring)."""
     most = processors()
     programs = ("threadtest", *FALSE_SHARING)
+    allocators = [*recipe.allocators, *recipe.others]
     times = recipe.medians([(f"{name} {count}", name, count, "") for name in programs for count in (1, most)],
-                           recipe.allocators)
+                           allocators)
     fastest = min(times["threadtest 1"].values())
     table: Table = {}
-    for allocator in recipe.allocators:
+    for allocator in allocators:
         name = allocator.name
         progress(f"blowup: {name}")
         command = [str(recipe.settings.bench_dir / "patterns" / "ring")]
@@ -271,8 +294,8 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build-dir", type=Path, default=TOP / "build")
     parser.add_argument("--exhibits", default=",".join(EXHIBITS), metavar="NAME,NAME", help="default %(default)s")
-    parser.add_argument("--allocators", default="glibc,hoard,coffer", metavar="NAMES",
-                        help="default %(default)s; hoard must be among them")
+    parser.add_argument("--allocators", metavar="NAMES", help="hoard must be among them; default glibc,hoard,coffer, "
+                        "and for table 7 all that are here")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=positive, default=os.environ.get("SCALE") or 1.0, help="of the programs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep every figure, with facts of the machine")
@@ -282,7 +305,7 @@ def parse_arguments() -> argparse.Namespace:
         parser.error(f"no exhibit is called {', '.join(sorted(unknown))}; there are {', '.join(EXHIBITS)}")
     if arguments.rounds < 1:
         parser.error("--rounds must be above 0")
-    if "hoard" not in arguments.allocators.split(","):
+    if arguments.allocators and "hoard" not in arguments.allocators.split(","):
         parser.error("--allocators must have hoard among them")
     return arguments
 
@@ -290,7 +313,8 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     arguments = parse_arguments()
     settings = Settings(arguments.build_dir, scale=arguments.scale, timeout=600.0)
-    recipe = Recipe(settings, find(arguments.allocators.split(","), arguments.build_dir), arguments.rounds)
+    chosen = find((arguments.allocators or USUAL).split(","), arguments.build_dir)
+    recipe = Recipe(settings, chosen, arguments.rounds, [] if arguments.allocators else others(arguments.build_dir))
     if not (settings.bench_dir / "suite").exists():
         raise BenchError(f"{settings.bench_dir} has no programs: cmake --build {arguments.build_dir} --target "
                          "bench_programs")

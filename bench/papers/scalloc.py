@@ -2,7 +2,8 @@
 """Table 1 and figures 5 to 14 of paper 2 (scalloc), measured anew: scalloc.py [--figures 1,5,6 ...].
 
 The experiments are those of bench/suite (suite.json has their arguments). Each figure is a table of times and one of
-memory, an allocator a column: the peers, or for figures 12 to 14 scalloc's own ablations (section 7.7). Medians of
+memory, an allocator a column: the peers, or for figures 12 to 14 scalloc's own ablations (section 7.7) and
+Coffer. Medians of
 rounds in which the allocators run in turn, in an order shuffled anew for each row and round. SCALE (or --scale) shrinks
 what is timed, and the first line says so; docs/papers.md says what of the paper's conclusions holds.
 
@@ -47,7 +48,7 @@ class Figure:
     title: str
     rows: str  # how the names of its rows in suite.json begin
     variants: dict[str, str]  # of scalloc
-    peers: bool = True
+    peers: bool = True  # False: of them Coffer alone
     memory: bool = True
 
 
@@ -88,7 +89,7 @@ class Recipe:
 
     def allocators(self, figure: Figure) -> list[Allocator]:
         own = [Allocator(name, self.scalloc.library, options) for name, options in figure.variants.items()]
-        return [self.scalloc, *own, *(self.peers if figure.peers else [])]
+        return [self.scalloc, *own, *(one for one in self.peers if figure.peers or one.name == "coffer")]
 
     def workloads(self, figure: Figure) -> list[Workload]:
         found = []

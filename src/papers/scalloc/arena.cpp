@@ -35,6 +35,8 @@ bool Arena::start(const Parameters& parameters) {
   if (bytes < kFewestSpans * span) bytes = kFewestSpans * span;
   // Alignment to the size takes twice that for a moment, which the part that limits leave to others can bear.
   const usize limit = os::reservation_limit(bytes);
+  // A limit without room for a few spans: none, then, and every block has a mapping of its own (scalloc.cpp).
+  if (limit < kFewestSpans * span) return true;
   while (bytes > limit) bytes /= 2;
   void* memory = nullptr;
   void* map = nullptr;

@@ -23,7 +23,8 @@ inline constexpr u32 kProtectedSpans = 24 * 1024;
 
 class Arena {
  public:
-  // Reserves. false: not even for a few spans.
+  // Reserves. false: the kernel has no memory even for a few spans. Where a limit of the process has no room for them
+  // the arena stays empty.
   bool start(const Parameters& parameters);
 
   // True for addresses in the arena.

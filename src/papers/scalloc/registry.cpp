@@ -20,6 +20,9 @@ bool Registry::start(FrontEnd* front_end, const Parameters& parameters, u32 core
   cores_ = cores;
   const u32 wanted = policy_ == LabPolicy::core && parameters.labs > cores ? cores : parameters.labs;
   u32 capacity = wanted;
+  // Records that nobody needs are address space, of which limits may leave little.
+  const usize limit = os::reservation_limit(usize{wanted} * sizeof(Lab));
+  while (capacity > 1 && usize{capacity} * sizeof(Lab) > limit) capacity /= 2;
   void* memory = nullptr;
   usize bytes = 0;
   for (; capacity > 0; capacity /= 2) {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "coffer/coffer.h"
 #include "os/fake/fake.hpp"
 #include "os/os.hpp"
 #include "papers/scalloc/ground.hpp"
@@ -39,6 +40,28 @@ FRESH_TEST(ScallocArena, TakesLessWhereTheKernelOrALimitWantsIt) {
   os::fake::set_faults({.nth = 1, .duration = os::fake::Duration::from_then_on, .kinds = os::fake::kReserve});
   Arena third;
   EXPECT_FALSE(third.start(small_parameters()));
+}
+
+FRESH_TEST(ScallocArena, IsEmptyWhereALimitHasNoRoomForAFewSpans) {
+  os::fake::set_address_space(os::fake::reserved_bytes() + (usize{7} << 20));
+  Arena arena;
+  ASSERT_TRUE(arena.start(small_parameters()));
+  EXPECT_EQ(arena.bytes(), 0u);
+  EXPECT_FALSE(arena.contains(0));
+  EXPECT_EQ(arena.allocate_virtual_span(32 * 1024), nullptr);
+}
+
+// Of seven megabytes of address space up to four are for records of LABs.
+FRESH_TEST(ScallocArena, BlocksHaveMappingsOfTheirOwnThen) {
+  os::fake::set_address_space(os::fake::reserved_bytes() + (usize{7} << 20));
+  std::vector<void*> blocks;
+  while (void* block = coffer_malloc(1000)) blocks.push_back(block);
+  EXPECT_GT(blocks.size(), 500u);  // a page each
+  for (void* block : blocks) coffer_free(block);
+  void* again = coffer_malloc(1000);
+  EXPECT_NE(again, nullptr);
+  coffer_free(again);
+  EXPECT_EQ(coffer_check(), 0u);
 }
 
 FRESH_TEST(ScallocArena, HoldsAFewOfTheLargestSpans) {
