@@ -20,6 +20,9 @@ inline constinit TurnCell g_turns[kTurnCells];
 inline constinit Owned<u32> g_turn_cells{1};  // how many are in use; a power of two, set once, before any other use
 inline TurnCell& turn_cell(u32 chunk) { return g_turns[chunk & (g_turn_cells.get() - 1)]; }
 
+// What was added up from cells that changed between the looks.
+constexpr usize not_below_nothing(usize sum) { return static_cast<i64>(sum) < 0 ? 0 : sum; }
+
 // A figure: a cell of its own, and its part of what turned. The sum is exact when nobody is at work; else it may be
 // late by what turns meanwhile. Were that more than all there is (a slot came to be held, and turned free, between the
 // looks at both cells), the sum would be below nothing: then it is nothing.
@@ -43,7 +46,6 @@ class TurnedFigure {
   usize own() const { return own_.load(relaxed); }  // relaxed: a figure
 
  private:
-  static usize not_below_nothing(usize sum) { return static_cast<i64>(sum) < 0 ? 0 : sum; }
   static usize turned(std::memory_order order) {
     usize sum = 0;
     for (u32 i = 0; i < g_turn_cells.get(); ++i) sum += Part::of(g_turns[i], order);
@@ -87,8 +89,9 @@ inline Counters& counters() {
   return instance;
 }
 
-// Held and dirty together; what turned is in both, and cancels.
-inline usize held_and_dirty() { return counters().held.own() + counters().dirty.own(); }
+// Held and dirty together; what turned is in both, and cancels. Between the looks what came to be held may have turned
+// and been purged.
+inline usize held_and_dirty() { return not_below_nothing(counters().held.own() + counters().dirty.own()); }
 
 // Called whenever spans or large blocks were made.
 inline void note_peak() {
