@@ -54,4 +54,5 @@ def main() -> None:
     try:
         app(prog_name="coffer")
     except CofferError as error:
-        sys.exit(f"coffer: {error}")
+        print(f"coffer: {error}", file=sys.stderr)
+        sys.exit(error.status)

@@ -81,6 +81,15 @@ def preload(*libraries: str) -> str:
     return ":".join(libraries)
 
 
+def environment(first: str | None = None, last: str | None = None) -> dict[str, str]:
+    """For a program under Coffer: this process's, with options of Coffer before and after those of COFFER_CONF."""
+    others = os.environ.get("LD_PRELOAD")
+    made = {**os.environ, "LD_PRELOAD": preload(str(library()), *([others] if others else []))}
+    if conf := ",".join(filter(None, [first, os.environ.get("COFFER_CONF"), last])):
+        made["COFFER_CONF"] = conf
+    return made
+
+
 def become(path: str, arguments: list[str]) -> None:
     """Executes a program in this process's place, with the signals that Python ignores as they were."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal as signals
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Optional, TextIO
+from typing import Annotated, Optional
 
 import typer
 
 from coffer import places
-from coffer.errors import CofferError
+from coffer.errors import CannotStart, CofferError
 from coffer.live import figures, page
 
 TARGET = "The number of a process; or a program and its arguments, after --. None: all processes that show a page."
@@ -28,13 +30,45 @@ class Form(Enum):
     prometheus = "prometheus"
 
 
+class Out:
+    """Where the figures of a program go. When that is full it is said once, and the program goes on without them."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        try:
+            self.stream = path.open("w") if path else sys.stderr
+        except OSError as error:
+            raise CofferError(f"{path}: {error.strerror}") from error
+        self.lost = False
+
+    def write(self, text: str) -> None:
+        if self.lost:
+            return
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except OSError as error:
+            self.lost = True
+            if self.path:
+                print(f"coffer: {self.path}: {error.strerror}: figures are lost", file=sys.stderr)
+
+    def close(self) -> None:
+        if self.path:
+            with contextlib.suppress(OSError):  # what could not be written is told already
+                self.stream.close()
+
+
+def print_now(text: str) -> None:
+    print(text, end="", flush=True)
+
+
 class Show:
     """Writes readings of one process in one form."""
 
-    def __init__(self, form: Form, pid: int, out: TextIO) -> None:
+    def __init__(self, form: Form, pid: int, write: Callable[[str], None]) -> None:
         self.form = form
         self.pid = pid
-        self.out = out
+        self.write = write
         self.before: page.Reading | None = None
         self.shown = 0
 
@@ -46,8 +80,7 @@ class Show:
             text = figures.as_prometheus(self.pid, reading)
         else:
             text = (figures.HEADING + "\n" if self.shown % 20 == 0 else "") + figures.line(reading, rates) + "\n"
-        self.out.write(text)
-        self.out.flush()
+        self.write(text)
         self.before = reading
         self.shown += 1
 
@@ -85,28 +118,21 @@ def list_processes(form: Form) -> None:
             if form is Form.lines:
                 print(f"{pid:7d}" + figures.line(reading, figures.Rates()) + f"  {reading.program}")
             else:
-                Show(form, pid, sys.stdout).show(reading)
-
-
-def environment_with_page() -> dict[str, str]:
-    environment = dict(os.environ)
-    environment["LD_PRELOAD"] = ":".join(filter(None, [str(places.library()), environment.get("LD_PRELOAD")]))
-    environment["COFFER_CONF"] = ",".join(filter(None, [environment.get("COFFER_CONF"), "share:true"]))
-    return environment
+                Show(form, pid, print_now).show(reading)
 
 
 def run_program(program: list[str], form: Form, interval: float, count: int | None, output: Path | None) -> int:
     """The program keeps its streams; the figures go to stderr, or to a file."""
-    out = output.open("w") if output else sys.stderr
+    out = Out(output)
     try:
-        started = subprocess.Popen(program, env=environment_with_page())
+        started = subprocess.Popen(program, env=places.environment(last="share:true"))
     except OSError as error:
-        raise CofferError(f"{program[0]}: {error.strerror}") from error
+        raise CannotStart(program[0], error) from error
     # As a shell does: the program decides what an interrupt means, and the figures end with it.
     before = signals.signal(signals.SIGINT, signals.SIG_IGN)
     try:
         deadline = time.monotonic() + START_SECONDS
-        show = Show(form, started.pid, out)
+        show = Show(form, started.pid, out.write)
         while started.poll() is None:
             try:
                 with page.Watched(started.pid) as watched:
@@ -124,8 +150,7 @@ def run_program(program: list[str], form: Form, interval: float, count: int | No
         status = started.wait()
     finally:
         signals.signal(signals.SIGINT, before)
-        if output:
-            out.close()
+        out.close()
     return 128 - status if status < 0 else status
 
 
@@ -154,7 +179,7 @@ def stat(
     pid = int(target[0])
     with page.Watched(pid, signal) as watched:
         try:
-            follow(watched, Show(form, pid, sys.stdout), interval, count)
+            follow(watched, Show(form, pid, print_now), interval, count)
         except KeyboardInterrupt:
             pass
         except BrokenPipeError:

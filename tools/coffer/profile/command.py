@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from coffer import places
-from coffer.errors import CofferError
+from coffer.errors import CannotStart, CofferError
 from coffer.live.figures import number, size
 from coffer.profile import proto, symbols
 
@@ -48,16 +49,19 @@ def show(profile: proto.Profile, what: str) -> None:
 
 def run_program(program: list[str], prefix: Path, rate: str) -> int:
     options = f"profile:true,profile_rate:{rate},profile_to:{prefix}"
-    environment = dict(os.environ)
-    environment["LD_PRELOAD"] = ":".join(filter(None, [str(places.library()), environment.get("LD_PRELOAD")]))
-    environment["COFFER_CONF"] = ",".join(filter(None, [environment.get("COFFER_CONF"), options]))
     try:
-        status = subprocess.run(program, env=environment).returncode
+        status = subprocess.run(program, env=places.environment(last=options)).returncode
     except OSError as error:
-        raise CofferError(f"{program[0]}: {error.strerror}") from error
+        raise CannotStart(program[0], error) from error
     except KeyboardInterrupt:
         return 130
     return 128 - status if status < 0 else status
+
+
+def is_rate(text: str) -> bool:
+    """What the option profile_rate takes."""
+    found = re.fullmatch(r"([0-9]+)([KMGT]?)", text)
+    return found is not None and 1 <= int(found[1]) << 10 * " KMGT".index(found[2] or " ") <= 1 << 40
 
 
 def is_profile(target: str) -> bool:
@@ -76,8 +80,8 @@ def profile(
         "--show", help="What is live, what was allocated, or nothing.")] = "inuse",
 ) -> None:
     """A heap profile of a program, for pprof and speedscope, with the names of functions in it."""
-    if not rate[:-1].isdigit() and not rate.isdigit() or rate[-1] not in "0123456789KMGT":
-        raise CofferError(f"--rate {rate}: a size such as 512K")
+    if not is_rate(rate):
+        raise CofferError(f"--rate {rate}: a size from 1 to 1T, such as 512K")
     if len(target) == 1 and is_profile(target[0]):
         found = proto.read(Path(target[0]))
         proto.write(output or Path(target[0]), proto.with_functions(found, symbols.names_of(found)))

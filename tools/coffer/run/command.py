@@ -17,10 +17,7 @@ def run(
         metavar="KEY:VALUE,...", help="Options of Coffer, before those of COFFER_CONF.")] = None,
 ) -> None:
     """Runs a program with Coffer as its malloc, wherever Coffer is installed."""
-    others = os.environ.get("LD_PRELOAD")
-    os.environ["LD_PRELOAD"] = places.preload(str(places.library()), *([others] if others else []))
-    if conf:
-        os.environ["COFFER_CONF"] = ",".join(filter(None, [conf, os.environ.get("COFFER_CONF")]))
+    os.environ.update(places.environment(first=conf))
     try:
         places.become(program[0], program)
     except OSError as error:
