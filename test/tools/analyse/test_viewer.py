@@ -108,7 +108,7 @@ def open_in(browser: Any, viewer: tuple[str, Path], name: str) -> tuple[Any, lis
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.set_default_timeout(PATIENCE)
-    page.goto(f"{address}/#!/?url={address}/shown/{name}", timeout=PATIENCE)
+    page.goto(f"{address}/#!/?url={address}/shown/{name}", wait_until="commit")
     page.wait_for_function("window.app && app.trace && app.trace.engine")
     return page, problems
 
