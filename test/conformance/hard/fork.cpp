@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -194,9 +195,13 @@ CASE(vfork_while_threads_allocate) {
 // A program of one thread may fork in a signal handler, and glibc sees to it that this works even when the signal
 // interrupted malloc.
 CASE(fork_in_a_signal_handler) {
+  constexpr int kForks = 1000;
   static volatile int forks = 0;
   struct sigaction action = {};
   action.sa_handler = [](int) {
+    // Where a fork takes longer than the sender's pause the next signal is there when the handler ends, and what it
+    // interrupted does not go on by a single instruction: so the forks must have an end by themselves.
+    if (forks >= kForks) return;
     const pid_t child = fork();
     if (child == 0) _exit(0);
     int status = 0;
@@ -207,11 +212,11 @@ CASE(fork_in_a_signal_handler) {
   const pid_t parent = getpid();
   const pid_t sender = fork();
   if (sender == 0) {
-    alarm(kChildSeconds);
-    while (kill(parent, SIGUSR1) == 0) usleep(1000);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // not by the clock: without signals the parent would wait for ever
+    while (getppid() == parent && kill(parent, SIGUSR1) == 0) usleep(1000);
     _exit(0);
   }
-  for (unsigned long seed = 1; forks < 1000; ++seed) exercise(1000, seed, 3'000'000);
+  for (unsigned long seed = 1; forks < kForks; ++seed) exercise(1000, seed, 3'000'000);
   kill(sender, SIGKILL);
   check_metadata();
 }
