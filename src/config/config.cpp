@@ -80,7 +80,7 @@ void print_help() {
   write_line(head);
   for (const Option& option : kOptions) {
     TextBuffer<240> line;
-    line.add("  ").add(option.name).pad(0, 17);
+    line.add("  ").add(option.name).pad(0, 16).add(' ');
     if (option.type == Type::size || option.type == Type::unsigned_number) {
       print_value(option, option.least, line);
       line.add("..");

@@ -68,9 +68,19 @@ void fork_prepare() {
   }
 }
 
+char* first_page(const struct coffer_heap* heap) { return static_cast<char*>(heap->reservation) + os::page_size(); }
+
+usize page_bytes(const struct coffer_heap* heap) { return heap->reserved - 2 * os::page_size(); }
+
+// fork has made all pages the child's, too, locked or not, and the next write to each would fault and copy it. So they
+// are copied here, not in a thread that must not wait; after the mutexes, since such a thread loses less by a fault or
+// two than by waiting for all of the copies. Where memory does not suffice for them, the faults remain.
 void fork_parent() {
   for (struct coffer_heap* heap = g_heaps; heap != nullptr; heap = heap->next) {
     if (!heap->options.single_thread) pthread_mutex_unlock(&heap->mutex);
+  }
+  for (struct coffer_heap* heap = g_heaps; heap != nullptr; heap = heap->next) {
+    os::populate(first_page(heap), page_bytes(heap));
   }
   pthread_mutex_unlock(&g_heaps_mutex);
 }
@@ -117,6 +127,8 @@ int make(char* memory, usize bytes, const struct coffer_heap_options& options, s
     if (!os::populate(memory, bytes)) return ENOMEM;
   }
   auto* const heap = reinterpret_cast<struct coffer_heap*>(memory);
+  heap->reservation = memory - os::page_size();
+  heap->reserved = bytes + 2 * os::page_size();
   heap->options = options;
   struct coffer_rt_options rt = {};
   rt.min_block = options.min_block;
@@ -164,8 +176,6 @@ COFFER_EXPORT struct coffer_heap* coffer_heap_create(size_t bytes, const struct 
     return nullptr;
   }
   os::name_mapping(memory, length, "coffer: latency heap");
-  heap->reservation = reservation;
-  heap->reserved = reserved;
   return heap;
 }
 
@@ -230,7 +240,7 @@ COFFER_EXPORT int coffer_heap_info(struct coffer_heap* heap, struct coffer_heap_
     coffer_rt_stats(heap->blocks, &now);
   }
   struct coffer_heap_info all = {};
-  all.resident = heap->reserved - 2 * os::page_size();
+  all.resident = page_bytes(heap);
   all.bytes = now.heap_bytes;
   all.live = now.live_bytes;
   all.live_blocks = now.live_blocks;

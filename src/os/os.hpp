@@ -51,7 +51,8 @@ void keep_locked(void* address, usize length);
 // Locks committed memory and brings its pages in. 0, or mlock's error number: EPERM, ENOMEM, EAGAIN; some of the pages
 // may be locked then.
 int pin(void* address, usize length);
-// Brings the pages of committed memory in, writable, without locking them. false: there is not enough memory.
+// Brings the pages of committed memory in, writable, without locking them; pages shared with a fork child become this
+// process's own. What they hold stays, also if others write meanwhile. false: there is not enough memory.
 bool populate(void* address, usize length);
 // Gives the physical pages back; the memory stays committed and reads as zero afterwards. Works on locked memory.
 // false: the kernel refused; content is unchanged or zero, page by page.

@@ -24,7 +24,7 @@ class SpinLock {
       if (holder == self) {
         // Between fork's handlers: those of others, which run while Coffer's hold the locks, may allocate. Anywhere
         // else a signal handler allocates that interrupted an allocation, which no C library allows.
-        COFFER_ASSERT(in_fork_);
+        COFFER_ASSERT(forks_ != 0);
         ++nested_;
         return;
       }
@@ -45,7 +45,7 @@ class SpinLock {
     uptr holder = 0;
     // acquire: pairs with the release in unlock. The exchange may fail for no reason, which nobody needs to know.
     if (holder_.compare_exchange(holder, self, acquire, relaxed)) return true;
-    if (holder != self || !in_fork_) return false;
+    if (holder != self || forks_ == 0) return false;
     ++nested_;
     return true;
   }
@@ -59,15 +59,16 @@ class SpinLock {
   }
 
   // For fork: a signal handler may fork while the thread it interrupted holds this lock. That thread goes on in parent
-  // and child alike and unlocks as it would have; waiting for it here would be for ever.
+  // and child alike and unlocks as it would have; waiting for it here would be for ever. The handler may also have
+  // interrupted a fork, between its handlers: that one has the lock, and keeps it when the fork inside is done.
   void lock_for_fork() {
     // relaxed: equal only if this thread itself wrote it.
     if (holder_.load(relaxed) == identity()) {
-      interrupted_ = true;
+      if (forks_ == 0) interrupted_ = true;
     } else {
       lock();
     }
-    in_fork_ = true;
+    ++forks_;
   }
   // In a fork child, for a lock that fork does not take: whoever else held it is not here.
   void forget_others() {
@@ -77,7 +78,7 @@ class SpinLock {
     nested_ = 0;
   }
   void unlock_after_fork() {
-    in_fork_ = false;
+    if (--forks_ != 0) return;
     if (interrupted_) {
       interrupted_ = false;
     } else {
@@ -90,8 +91,8 @@ class SpinLock {
 
   Atomic<uptr> holder_;       // identity of the thread that holds it; 0: nobody
   u32 nested_ = 0;            // times its holder took it again
-  bool in_fork_ = false;      // between lock_for_fork and unlock_after_fork
-  bool interrupted_ = false;  // ... and held by what the fork interrupted
+  u16 forks_ = 0;             // calls of lock_for_fork without their unlock_after_fork
+  bool interrupted_ = false;  // held by what the first of them interrupted
 };
 
 class LockGuard {

@@ -207,9 +207,12 @@ bool populate(void* address, usize length) {
   KeepErrno keep;
   if (madvise(address, length, MADV_POPULATE_WRITE) == 0) return true;
   if (errno != EINVAL) return false;
-  // Kernels before 5.14: by hand. Fresh memory holds zeros, and nobody else knows it yet.
+  // Kernels before 5.14: by hand. A word is replaced by itself, which is a write, but loses nobody else's.
   for (usize offset = 0; offset < length; offset += page_size()) {
-    static_cast<volatile char*>(address)[offset] = 0;
+    auto& word = *reinterpret_cast<Atomic<usize>*>(static_cast<char*>(address) + offset);
+    usize found = word.load(relaxed);  // relaxed, all: the value goes nowhere
+    while (!word.compare_exchange(found, found, relaxed, relaxed)) {
+    }
   }
   return true;
 }

@@ -27,6 +27,7 @@ struct Process {
   Atomic<u32> threads;    // numbers given out
   pthread_key_t key = 0;
   bool has_key = false;
+  u32 forks = 0;                  // with the paper's locks: a signal handler may fork inside a fork
   bool fork_holds_start = false;  // `starting` is the thread that forks: nobody starts the process meanwhile
 };
 
@@ -43,6 +44,7 @@ void end_thread(void* local) {
 
 void lock_paper() {
   g_process.hooks->fork_prepare();
+  ++g_process.forks;
   g_forking.store(this_thread(), relaxed);  // relaxed: see is_forking
 }
 
@@ -73,7 +75,8 @@ bool end_fork() {
     g_process.starting.store(0, release);  // release: pairs with the acquire of whoever starts next
   }
   if (!is_forking()) return false;
-  g_forking.store(0, relaxed);  // relaxed: see is_forking
+  // The fork that the innermost one interrupted goes on between its handlers.
+  if (--g_process.forks == 0) g_forking.store(0, relaxed);  // relaxed: see is_forking
   return true;
 }
 

@@ -141,8 +141,8 @@ void Registry::fork_parent() {
 // span between two owners, or one whose number of free blocks it was about to act upon, and blocks that were on no
 // list. One more may have been with a thread without a LAB.
 void Registry::fork_child(Lab* own) {
-  fork_parent();
-  LockGuard guard(lock_);
+  // The locks are still held, and let this thread in again. Behind fork_parent this one could not be taken: a signal
+  // handler may fork that interrupted attach, which has it then and goes on with it.
   for (u32 i = 0; i < made_.load(relaxed); ++i) {  // relaxed: the child has one thread
     Lab* lab = &labs_[i];
     const u32 threads = lab->threads.get();
@@ -157,6 +157,7 @@ void Registry::fork_child(Lab* own) {
   }
   lost_ += 1;
   front_end_->recount_vanished(&common_);
+  fork_parent();
 }
 
 }  // namespace coffer::scalloc

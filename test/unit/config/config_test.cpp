@@ -125,6 +125,15 @@ TEST(Config, HelpNamesEveryOption) {
   }
 }
 
+#ifdef PAPERS_LIBRARY
+// A name longer than its column: scalloc's madvise_threshold.
+TEST(Config, HelpSeparatesTheLongestNames) {
+  const Outcome outcome = run({"LD_PRELOAD=" PAPERS_LIBRARY, "SCALLOC_CONF=help:true"});
+  EXPECT_TRUE(contains(outcome.errors, "\n  madvise_threshold 4K..2M "));
+  EXPECT_TRUE(contains(outcome.errors, "\n  virtual_span   2M..128M "));
+}
+#endif
+
 TEST(Config, EnvironmentIsFoundBeforeLibcSetsIt) {
   EXPECT_EQ(run({"A=1", "COFFER_CONF=slack:32K"}, "without").output, "the same\n");
 }

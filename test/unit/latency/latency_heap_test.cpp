@@ -1,5 +1,5 @@
-// Heaps for threads that must not wait: the calls, their errors, threads, forks. (test/latency: no system call, no page
-// fault.)
+// Heaps for threads that must not wait: the calls, their errors, threads, forks. (programs/trap.cpp: no system call,
+// no page fault.)
 #include <coffer/coffer.h>
 #include <coffer/coffer_rt.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -268,6 +269,41 @@ TEST(LatencyHeap, IsWholeInAForkChild) {
   EXPECT_TRUE(churn(first, 4, 1000));
   coffer_heap_destroy(second);
   coffer_heap_destroy(first);
+}
+
+long page_faults() {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt + usage.ru_majflt;
+}
+
+// While the child lives: each page that fork shared would be copied at its first write.
+TEST(LatencyHeap, StaysInMemoryWhenTheProcessForks) {
+  if (test::kSanitizer) GTEST_SKIP() << "sanitizers' own memory faults, too";
+  constexpr struct coffer_heap_options kAlone = {0, 0, 1, 1, 0};
+  for (const struct coffer_heap_options& options : {kAnywhere, kAlone}) {
+    struct coffer_heap* const heap = coffer_heap_create(kBytes, &options);
+    ASSERT_NE(heap, nullptr);
+    auto* const marked = static_cast<char*>(coffer_heap_malloc(heap, kBytes / 4));
+    std::memset(marked, 7, kBytes / 4);
+    ASSERT_TRUE(churn(heap, 1, 1000));  // the program's own pages
+    const pid_t child = fork();
+    if (child == 0) {
+      pause();
+      _exit(0);
+    }
+    ASSERT_GT(child, 0);
+    churn(heap, 1, 1);  // the stack's
+    const long before = page_faults();
+    EXPECT_TRUE(churn(heap, 2, 1000));
+    std::memset(marked, 8, kBytes / 8);
+    // The program's other pages are shared, too: some of them this loop writes.
+    EXPECT_LT(page_faults() - before, 16);
+    EXPECT_EQ(marked[kBytes / 4 - 1], 7);
+    kill(child, SIGKILL);
+    EXPECT_EQ(waitpid(child, nullptr, 0), child);
+    coffer_heap_destroy(heap);
+  }
 }
 
 // An overrun of the whole region meets a page that cannot be written, on either side.

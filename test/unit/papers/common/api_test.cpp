@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "coffer/coffer.h"
@@ -184,6 +185,37 @@ FRESH_TEST(Papers, AForkedChildGoesOn) {
     EXPECT_EQ(coffer_check(), 0u);
   });
   for (void* block : blocks) coffer_free(block);
+  EXPECT_EQ(coffer_check(), 0u);
+}
+
+// What a signal handler does that forks while the thread it interrupted is in fork itself: here a handler of fork that
+// was registered before the allocator's, and so runs when that has its locks.
+bool g_forked_inside;
+void fork_inside() {
+  if (std::exchange(g_forked_inside, true)) return;
+  const pid_t child = fork();
+  if (child == 0) {
+    coffer_free(coffer_malloc(200));
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  coffer_free(coffer_malloc(200));  // the outer fork still has the locks
+}
+
+FRESH_TEST(Papers, AForkInsideAFork) {
+  ASSERT_EQ(pthread_atfork(&fork_inside, nullptr, nullptr), 0);
+  void* block = coffer_malloc(200);
+  const auto others_can_allocate = [] { std::thread([] { coffer_free(coffer_malloc(3000)); }).join(); };
+  run_fresh([&] {
+    coffer_free(block);
+    others_can_allocate();
+    EXPECT_EQ(coffer_check(), 0u);
+  });
+  EXPECT_TRUE(g_forked_inside);
+  others_can_allocate();
+  coffer_free(block);
   EXPECT_EQ(coffer_check(), 0u);
 }
 
