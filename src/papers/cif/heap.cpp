@@ -155,14 +155,17 @@ void Heaps::take_out(Heap& from, Superblock* superblock) {
   its.groups.remove(superblock);
 }
 
-// Both heaps locked. What is to be given back to the system, or nullptr.
+// Both heaps locked. What is to be given back to the system, a list of one, or nullptr.
 Superblock* Heaps::settle_in_global(Superblock* superblock) {
   Heap& to = global();
   if (superblock->used != 0) {
     put(to, superblock);
     return nullptr;
   }
-  if (settings_.release) return superblock;
+  if (settings_.release) {
+    superblock->next = nullptr;  // it was another's in the group that it left
+    return superblock;
+  }
   superblock->next = to.empty;
   to.empty = superblock;
   ++to.empty_count;

@@ -179,6 +179,24 @@ FRESH_TEST(Cif, WithReleaseEmptySuperblocksGoBack) {
   EXPECT_EQ(coffer_check(), 0u);
 }
 
+FRESH_TEST(Cif, WithReleaseWhatEmptiesInTheGlobalHeapGoesBackAlone) {
+  config::Options& options = one_heap();
+  options.release = true;
+  options.k = 0;
+  const std::vector<void*> blocks = allocate_many(30, 16'000);  // three a superblock
+  for (usize i = 0; i < 30; ++i) {
+    if (i % 3 != 0) coffer_free(blocks[i]);  // most superblocks go to the global heap with one block in use
+  }
+  usize held = papers::totals().held.now();
+  for (usize i : {15, 27, 24, 21, 18, 12, 9, 6, 3, 0}) {
+    coffer_free(blocks[i]);
+    ASSERT_GE(papers::totals().held.now() + 64 * 1024, held) << i;
+    held = papers::totals().held.now();
+    EXPECT_EQ(coffer_check(), 0u);
+  }
+  EXPECT_EQ(held % (64 * 1024), 0u);
+}
+
 FRESH_TEST(Cif, TrimGivesBackWhatIsEmpty) {
   one_heap();
   free_all(allocate_many(40, 30'000));
