@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -285,6 +290,30 @@ def test_another_users_process_is_not_ours_to_read(shared: Program) -> None:
 
 
 # --- top. ---
+
+
+def test_top_without_a_terminal(shared: Program) -> None:
+    """It drew on nothing, and waited for keys that could not come."""
+    shared.do("a")
+    assert f"no terminal; coffer stat {shared.pid} prints lines" in run("top", shared.pid, status=1).stderr
+
+
+def test_top_in_a_terminal(shared: Program) -> None:
+    shared.do("a")
+    leader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 40, 120, 0, 0))
+    done = subprocess.Popen([str(COMMAND), "top", str(shared.pid)], stdin=terminal, stdout=terminal, stderr=terminal,
+                            env={**os.environ, "TERM": "xterm"}, start_new_session=True)
+    os.close(terminal)
+    drawn = b""
+    while b"live" not in drawn:
+        drawn += os.read(leader, 65536)
+    os.write(leader, b"q")
+    with contextlib.suppress(OSError):  # the end of the other side
+        while os.read(leader, 65536):
+            pass
+    os.close(leader)
+    assert done.wait(timeout=60) == 0
 
 
 def test_top_by_its_pilot(shared: Program) -> None:

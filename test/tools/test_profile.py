@@ -6,8 +6,10 @@ import gzip
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -217,6 +219,90 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     for rate in ("fast", "0", "", "K", "2T", "٣"):
         assert "--rate" in run("profile", "--rate", rate, "--", "true", status=1).stderr
     assert "wrote no profile" in run("profile", "--", PROGRAM, "killed", 1, status=137, cwd=tmp_path).stderr
+
+
+# --- coffer profile, interrupted. ---
+
+ENDS_LATE = """import signal, sys, time
+def end(number, frame):
+    time.sleep(1)  # longer than Python waits for a child that is interrupted with it
+    sys.exit(7)
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, end)
+print("ready", flush=True)
+while True:
+    time.sleep(0.01)"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_what_an_interrupted_program_writes_is_kept(tmp_path: Path, how: signal.Signals) -> None:
+    command = [COMMAND, "profile", "-o", tmp_path / "out.pb.gz", "--", sys.executable, "-c", ENDS_LATE]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    assert started.stdout.readline() == "ready\n"
+    if how is signal.SIGINT:
+        os.killpg(started.pid, how)  # as a terminal does
+    else:
+        started.send_signal(how)
+    out, errors = started.communicate(timeout=60)
+    assert started.returncode == 7, errors
+    assert f"coffer: {tmp_path}/out.pb.gz\n" in errors and "live; a sample each" in out
+    assert proto.read(tmp_path / "out.pb.gz").names
+
+
+def test_what_is_written_is_kept_while_names_are_looked_for(tmp_path: Path) -> None:
+    filter_program = tmp_path / "bin" / "c++filt"
+    filter_program.parent.mkdir()
+    filter_program.write_text(f"#!/bin/sh\necho began >{tmp_path}/began\nexec sleep 60\n")
+    filter_program.chmod(0o755)
+    os.mkfifo(tmp_path / "began")
+    started = subprocess.Popen([COMMAND, "profile", "-o", tmp_path / "out.pb.gz", "--", PROGRAM, "fork"],
+                               stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
+    assert (tmp_path / "began").read_text() == "began\n"
+    started.send_signal(signal.SIGINT)
+    _, errors = started.communicate(timeout=60)
+    assert started.returncode == 130, errors
+    assert f"interrupted; 2 profiles are kept, the last as {tmp_path}/out.pb.gz" in errors and "Traceback" not in errors
+    found = [proto.read(path) for path in tmp_path.glob("out.pb.gz*")]
+    assert len(found) == 2 and all(one.types == TYPES and one.samples for one in found)
+
+
+def test_several_profiles_of_a_process(tmp_path: Path) -> None:
+    dump = int(signal.SIGRTMIN) + 8
+    run("profile", "-o", tmp_path / "out.pb.gz", "--rate", 1, "--show", "none", "--", PROGRAM, "signal", dump,
+        env={**os.environ, "COFFER_CONF": f"dump_signal:{dump}"})
+    names = [path.name for path in tmp_path.iterdir()]
+    assert len(names) == 2, "one by the signal, one at the end"
+    # The same by a program that asks twice.
+    again = tmp_path / "again"
+    again.mkdir()
+    script = f"import os; [os.kill(os.getpid(), {dump}) for _ in range(2)]"
+    run("profile", "-o", again / "out.pb.gz", "--rate", "4K", "--show", "none", "--", sys.executable, "-c", script,
+        env={**os.environ, "COFFER_CONF": f"dump_signal:{dump}"})
+    assert len(list(again.iterdir())) == 3
+
+
+def test_no_room_for_the_profile(tmp_path: Path) -> None:
+    errors = run("profile", "-o", "/dev/full", "--", PROGRAM, status=1,
+                 env={**os.environ, "TMPDIR": str(tmp_path)}).stderr
+    match = re.search(r"/dev/full: No space left on device: the profile is (\S+)\n", errors)
+    assert match and proto.read(Path(match[1])).types == TYPES
+
+
+def test_an_old_profile_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    run("profile", "-o", tmp_path / "out.pb.gz", "--show", "none", "--", PROGRAM)
+    before = (tmp_path / "out.pb.gz").read_bytes()
+    with pytest.raises(CofferError, match="File too large"):
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        try:
+            proto.write(tmp_path / "out.pb.gz", random.Random(1).randbytes(100_000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, handler)
+    assert (tmp_path / "out.pb.gz").read_bytes() == before and len(list(tmp_path.iterdir())) == 1
 
 
 def test_no_content_breaks_the_reader(tmp_path: Path) -> None:

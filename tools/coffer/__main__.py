@@ -1,3 +1,3 @@
-from coffer.cli import main
+from coffer.start import main
 
 main()

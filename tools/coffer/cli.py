@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coffer import places
+from coffer import places, streams
 from coffer.errors import CofferError
 from coffer.index.command import index
 from coffer.record.command import record
@@ -51,8 +51,23 @@ app.add_typer(bench, name="bench")
 
 
 def main() -> None:
+    streams.open_closed()
+    streams.take_all_names()
+    status: int | str | None = 0
     try:
-        app(prog_name="coffer")
-    except CofferError as error:
-        print(f"coffer: {error}", file=sys.stderr)
-        sys.exit(error.status)
+        try:
+            app(prog_name="coffer")
+        except SystemExit as end:
+            status = end.code
+        except CofferError as error:
+            status = error.status
+            streams.complain(f"coffer: {error}")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        streams.give_up(sys.stdout)  # nobody reads on: not worth a word
+    except OSError as error:
+        streams.give_up(sys.stdout)
+        streams.complain(f"coffer: {error.filename or 'cannot write'}: {error.strerror}")
+        status = status or 1
+    streams.end()
+    sys.exit(status)

@@ -13,7 +13,7 @@ namespace coffer::record {
 namespace {
 
 constexpr u64 kCollectorTimeout = 3'000'000'000;  // without a sign of life
-constexpr u32 kRoom = trace::kMaxRecord + 8;
+constexpr u32 kRoom = 4 * trace::kMaxRecord + 8;
 
 std::atomic<u32>& chunk_link(u32 index) { return g_session.heads[index].next; }
 

@@ -117,16 +117,22 @@ RECORD_INLINE u64 stamp_after() {
 }
 
 // Between these two a signal handler that comes here finds no room, and no half record is ever shown to the collector.
+// What a record depends on, cursor and base, is read in between: a handler that came before has moved both. It may also
+// have used up the room that was seen, and so may one that interrupted it: kRoom is for four records.
 RECORD_INLINE void open_record(Thread* thread) {
   thread->limit = nullptr;
   std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+// Ends what open_record began, with or without a record.
+RECORD_INLINE void leave_record(Thread* thread) {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  thread->limit = thread->resting;
 }
 RECORD_INLINE void close_record(Thread* thread, u8* end) {
   thread->cursor = end;
   // release: the collector's acquire of `used` sees the record's bytes.
   thread->head->used.store(static_cast<u32>(end - thread->data), std::memory_order_release);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  thread->limit = thread->resting;
+  leave_record(thread);
 }
 RECORD_INLINE bool has_room(const Thread* thread) { return thread->cursor < thread->limit; }
 
@@ -200,14 +206,19 @@ RECORD_INLINE void note_allocation(const u8* seen, std::size_t size, void* block
   const void* const frame = __builtin_frame_address(0);
   const u64 key = reinterpret_cast<u64>(block);
   if (RECORD_UNLIKELY(thread->cursor != seen && thread->base.block == key)) return;
+  if (RECORD_UNLIKELY(!has_room(thread) || kOp == Op::aligned || size > 0xFFFF || block == nullptr ||
+                      !is_fresh(thread, key))) {
+    note_allocation_slow(kOp, size, block, log2, frame);
+    return;
+  }
+  open_record(thread);
   const u64 distance = trace::zigzag(key - thread->base.block);
-  if (RECORD_UNLIKELY(!has_room(thread) || kOp == Op::aligned || size > 0xFFFF || distance >> 32 != 0 ||
-                      block == nullptr || !is_fresh(thread, key))) {
+  if (RECORD_UNLIKELY(distance >> 32 != 0)) {
+    leave_record(thread);
     note_allocation_slow(kOp, size, block, log2, frame);
     return;
   }
   u8* const at = thread->cursor;
-  open_record(thread);
   const u64 record = static_cast<u64>(kOp) | kSizeField | kDistanceField | size << 16 | distance << 32;
   __builtin_memcpy(at, &record, 8);
   thread->base.block = key;
@@ -218,13 +229,18 @@ RECORD_INLINE void note_allocation(const u8* seen, std::size_t size, void* block
 RECORD_INLINE void note_free(void* block, std::size_t stated = 0) {
   Thread* const thread = t_thread;
   const u64 key = reinterpret_cast<u64>(block);
+  if (RECORD_UNLIKELY(!has_room(thread) || stated > 0xFFFF || !is_fresh(thread, key))) {
+    note_free_slow(block, stated);
+    return;
+  }
+  open_record(thread);
   const u64 distance = trace::zigzag(key - thread->base.block);
-  if (RECORD_UNLIKELY(!has_room(thread) || stated > 0xFFFF || distance >> 32 != 0 || !is_fresh(thread, key))) {
+  if (RECORD_UNLIKELY(distance >> 32 != 0)) {
+    leave_record(thread);
     note_free_slow(block, stated);
     return;
   }
   u8* const at = thread->cursor;
-  open_record(thread);
   if (stated == 0) {
     const u64 record = static_cast<u64>(Op::free) | kDistanceField | distance << 16;
     __builtin_memcpy(at, &record, 8);

@@ -117,6 +117,8 @@ int main(int count, char** values) {
   if (arguments.unread() != nullptr) stop(kUsage, "no argument is called %s", arguments.unread());
   const PlanHead& head = map_plan(path);
   if (options.lead == 0) options.lead = head.all_operations / 1000 < 1000 ? 1000 : head.all_operations / 1000;
+  // More than all there are is no bound either, and added to a place it must not go around.
+  if (options.lead > head.all_operations) options.lead = head.all_operations;
   Player player(head, options);
   report_crashes();
   player.play();

@@ -74,6 +74,14 @@ def test_threads_hand_over_in_order(traces: dict[str, Path]) -> None:
         assert all(a["live_replayed"] <= 48 * 12 for a in one["samples"])
 
 
+def test_a_lead_and_a_time_without_end(traces: dict[str, Path]) -> None:
+    """The same as no bound: a sum that went around made all wait for each other."""
+    one = results(traces["handover"], "-a", "glibc", "--lead", 2**64 - 1, "--timeout", 30)["results"][0]
+    assert one["operations"]["all"] == 2 * COUNT
+    for long in ("inf", "1e300"):
+        assert "--timeout" in coffer("replay", traces["every"], "-a", "glibc", "--timeout", long, status=2)
+
+
 def test_every_operation_and_every_touch(traces: dict[str, Path]) -> None:
     for touch in ("all", "first", "none"):
         one = results(traces["every"], "-a", "glibc", "--touch", touch)["results"][0]
@@ -102,7 +110,11 @@ def test_instructions_between_operations(traces: dict[str, Path], tmp_path: Path
     for gaps in ([], ["instructions"]):
         plan = tmp_path / f"plan{len(counts)}"
         subprocess.run([places.program("replay_plan"), trace, plan, *gaps], check=True, stdout=subprocess.DEVNULL)
+        # The plan alone, without its looks at the memory: what reads the kernel's files and clocks never takes the same
+        # number of instructions twice.
         done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                               "--toggle-collect=coffer::replay::Player::run*",
+                               "--toggle-collect=coffer::replay::Player::take_sample*",
                                str(places.program("replay_play")), f"plan={plan}", "touch=first"],
                               capture_output=True, text=True, check=True)
         counts.append(int(re.search(r"Collected : (\d+)", done.stderr).group(1)))

@@ -160,7 +160,8 @@ def test_memory_that_is_locked_and_address_space_that_is_limited(tmp_path: Path)
     (["-o", "/dev/null", "--", "/nowhere/program"], 125, "/dev/null: no regular file"),
     (["-o", "{tmp}/t", "--", "/nowhere/program"], 127, "/nowhere/program: No such file or directory"),
     (["-o", "{tmp}/t", "--", "/etc/passwd"], 126, "/etc/passwd: Permission denied"),
-    (["-o", "{tmp}/t", "--allocator", "nonsense", "--", "ls"], 1, "no allocator is called nonsense"),
+    (["-o", "{tmp}/t", "--allocator", "nonsense", "--", "ls"], 125, "no allocator is called nonsense"),
+    (["-o", "{tmp}/t", "--allocator", "/etc/passwd", "--", "ls"], 125, "/etc/passwd: no 64-bit ELF library"),
     (["-o", "{tmp}/t", "--stacks", "some", "--", "ls"], 2, "--stacks"),
     (["-o", "{tmp}/t"], 2, "PROGRAM"),
 ])

@@ -195,6 +195,8 @@ def top(
     """A screen of what a process holds: by size class, by heap, by kind of memory."""
     watched = page.Watched(pid, signal)
     watched.read()
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):  # where the screen's keys come from, and what it is drawn on
+        raise CofferError(f"top is a screen, and here is no terminal; coffer stat {pid} prints lines")
     from coffer.live.top import Top  # here, for textual takes half a second to load
 
     Top(watched, interval).run()

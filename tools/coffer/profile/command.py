@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal as signals
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
@@ -15,6 +17,7 @@ import typer
 
 from coffer import places
 from coffer.errors import CannotStart, CofferError
+from coffer.files import whole
 from coffer.live.figures import number, size
 from coffer.profile import proto, symbols
 
@@ -50,12 +53,81 @@ def show(profile: proto.Profile, what: str) -> None:
 def run_program(program: list[str], prefix: Path, rate: str) -> int:
     options = f"profile:true,profile_rate:{rate},profile_to:{prefix}"
     try:
-        status = subprocess.run(program, env=places.environment(last=options)).returncode
+        started = subprocess.Popen(program, env=places.environment(last=options))
     except OSError as error:
         raise CannotStart(program[0], error) from error
-    except KeyboardInterrupt:
-        return 130
+    # As a shell does: the program decides what an interrupt means, and has the time that it needs to end and to write
+    # its profile. What ends this command alone is passed on, for the same reason.
+    ways: dict[int, Callable[[int, object], None] | signals.Handlers] = {
+        signals.SIGINT: signals.SIG_IGN, signals.SIGQUIT: signals.SIG_IGN,
+        **dict.fromkeys((signals.SIGTERM, signals.SIGHUP), lambda number, _: started.send_signal(number))}
+    before = {number: signals.signal(number, way) for number, way in ways.items()
+              if signals.getsignal(number) is not signals.SIG_IGN}
+    try:
+        status = started.wait()
+    finally:
+        for number, way in before.items():
+            signals.signal(number, way)
     return 128 - status if status < 0 else status
+
+
+def names_for(written: list[Path], output: Path | None) -> list[Path]:
+    """Where profiles go that the library called PREFIX.PID.N.pb.gz; the last one is the one that was asked for."""
+    if output is None:
+        return [Path(path.name) for path in written]
+    parts = [path.name.split(".") for path in written]
+    pids = [part[1] for part in parts[:-1]]
+    others = [f"{output.name}.{part[1]}" + (f".{part[2]}" if pids.count(part[1]) > 1 else "") for part in parts[:-1]]
+    return [*(output.with_name(name) for name in others), output]
+
+
+def keep(written: list[Path], targets: list[Path]) -> bool:
+    """Before their functions are looked for, which takes time, in which the command may be ended."""
+    done = True
+    for path, target in zip(written, targets):
+        try:
+            with whole(target) as unfinished:
+                shutil.copyfile(path, unfinished)
+        except CofferError as error:
+            print(f"coffer: {error}: the profile is {path}", file=sys.stderr)
+            done = False
+    return done
+
+
+def name_functions(written: list[Path], targets: list[Path], what: str) -> None:
+    for path, target in zip(written, targets):
+        found = proto.read(path)
+        proto.write(target, proto.with_functions(found, symbols.names_of(found)))
+        print(f"coffer: {target}", file=sys.stderr)
+        if path is written[-1] and what != "none":
+            show(found, what)
+
+
+def profile_program(program: list[str], output: Path | None, rate: str, what: str) -> int:
+    scratch = Path(tempfile.mkdtemp(prefix="coffer-profile-"))
+    kept = True
+    try:
+        status = run_program(program, scratch / "coffer", rate)
+        written = sorted(scratch.glob("*.pb.gz"),
+                         key=lambda path: (path.stat().st_mtime_ns, int(path.name.split(".")[2])))
+        if not written:
+            print("coffer: the program wrote no profile: it was killed, ended by _exit, or does not run under a"
+                  " preloaded library", file=sys.stderr)
+            return status or 1
+        targets = names_for(written, output)
+        kept = keep(written, targets)
+        if not kept:
+            return status or 1
+        try:
+            name_functions(written, targets, what)
+        except KeyboardInterrupt:
+            print(f"coffer: interrupted; {len(written)} profiles are kept, the last as {targets[-1]}, some without"
+                  " names of functions", file=sys.stderr)
+            return 130
+        return status
+    finally:
+        if kept:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def is_rate(text: str) -> bool:
@@ -93,21 +165,4 @@ def profile(
     if len(target) == 1 and target[0].isdecimal() and shutil.which(target[0]) is None:
         raise CofferError(f"{target[0]}: a program or a profile is wanted. A process that runs already writes one by "
                           "itself, at the signals that COFFER_CONF=profile_signal:N,dump_signal:M named at its start")
-    with tempfile.TemporaryDirectory(prefix="coffer-profile-") as scratch:
-        status = run_program(target, Path(scratch) / "coffer", rate)
-        written = sorted(Path(scratch).iterdir(), key=lambda path: path.stat().st_mtime)
-        if not written:
-            print("coffer: the program wrote no profile: it was killed, ended by _exit, or does not run under a"
-                  " preloaded library", file=sys.stderr)
-            raise typer.Exit(status or 1)
-        for path in written:
-            found = proto.read(path)
-            last = path is written[-1]
-            to = output if output is not None and last else Path(path.name)
-            if output is not None and not last:
-                to = output.with_name(f"{output.name}.{path.name.split('.')[1]}")
-            proto.write(to, proto.with_functions(found, symbols.names_of(found)))
-            print(f"coffer: {to}", file=sys.stderr)
-            if last and what != "none":
-                show(found, what)
-    raise typer.Exit(status)
+    raise typer.Exit(profile_program(target, output, rate, what))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coffer.errors import CofferError
+from coffer.files import whole
 
 MOST_BYTES = 1 << 30
 SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = range(1, 7)
@@ -166,8 +167,6 @@ def with_functions(profile: Profile, names: dict[int, str]) -> bytes:
 
 
 def write(path: Path, content: bytes) -> None:
-    try:
-        with gzip.open(path, "wb") as file:
-            file.write(content)
-    except OSError as error:
-        raise CofferError(f"{path}: {error.strerror or error}") from error
+    """What is there stays until the new one is whole."""
+    with whole(path) as unfinished, gzip.open(unfinished, "wb") as file:
+        file.write(content)

@@ -7,6 +7,7 @@ import bisect
 import shutil
 import struct
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 from coffer.profile.proto import Mapping, Profile
@@ -37,6 +38,7 @@ class Symbols:
                 self.add_table(found, header[4], header[5], strings)
         self.addresses = sorted(found)
         self.functions = [found[address] for address in self.addresses]
+        self.data = b""  # of many files, and large ones
 
     def read_build_id(self) -> str:
         for kind, at, _, length in self.segments:
@@ -67,12 +69,18 @@ class Symbols:
         return None
 
 
-def read_symbols(mapping: Mapping) -> Symbols | None:
+@lru_cache(maxsize=256)
+def symbols_of(path: str) -> Symbols | None:
+    """Read once: the processes of one run have most files in common."""
     try:
-        symbols = Symbols(Path(mapping.path))
-    except (OSError, ValueError, struct.error):
+        return Symbols(Path(path))
+    except (OSError, ValueError, IndexError, struct.error):
         return None
-    return symbols if symbols.build_id == mapping.build_id else None
+
+
+def read_symbols(mapping: Mapping) -> Symbols | None:
+    symbols = symbols_of(mapping.path)
+    return symbols if symbols is not None and symbols.build_id == mapping.build_id else None
 
 
 def demangled(names: list[str]) -> list[str]:

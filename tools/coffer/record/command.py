@@ -16,6 +16,7 @@ from coffer.errors import CofferError
 from coffer_bench.allocators import Allocator, find
 from coffer_bench.errors import BenchError
 
+COULD_NOT_BEGIN = 125  # the collector's own, which no status of the program is likely to be
 ALLOCATORS = "coffer, glibc, jemalloc, tcmalloc, mimalloc, ..., or the path of a library."
 
 
@@ -46,13 +47,18 @@ def record(
 
     Ends with the program's status. The format is in docs/reference/trace.md.
     """
-    preload = libraries(allocator, "_count" if instructions else "")
+    try:
+        preload = libraries(allocator, "_count" if instructions else "")
+        tool = counting_tool() if instructions else None
+    except CofferError as error:
+        error.status = COULD_NOT_BEGIN
+        raise
     if has_own_malloc(program[0]):
         print(f"coffer record: {program[0]} brings its own malloc, and what goes through it is not recorded",
               file=sys.stderr)
     arguments = [str(places.program("record")), "--output", str(output), "--preload", preload,
                  "--stacks", stacks.value, "--depth", str(depth), "--level", str(level)]
-    arguments += ["--instructions", str(counting_tool())] * instructions
+    arguments += ["--instructions", str(tool)] * instructions
     arguments += ["--children"] * children + ["--quiet"] * quiet
     places.become(arguments[0], [*arguments, "--", *program])
 

@@ -38,7 +38,7 @@ def replay(
     lead: Annotated[int, typer.Option(min=0, show_default="a thousandth of all, at least 1000", help=(
         "By how many operations a thread may be ahead of the slowest one."))] = 0,
     rounds: Annotated[int, typer.Option(min=1, help="In turn; the round with least time is shown.")] = 1,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one round may take.")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=0.1, max=1e6, help="Seconds that one round may take.")] = 600.0,
     json_file: Annotated[Optional[Path], typer.Option("--json", allow_dash=True, help=(
         "Writes every figure, memory over time too; - is the standard output, without the table."))] = None,
 ) -> None:

@@ -18,7 +18,7 @@ def report(
         "Under which the trace is replayed, as coffer replay has it; none: under none."))] = "coffer,glibc",
     rounds: Annotated[int, typer.Option(min=1, help="Of each replay; the one with least time is shown.")] = 3,
     window: Annotated[int, typer.Option(help="Bytes that can be given back only as a whole.")] = 32768,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one replay may take.")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=0.1, max=1e6, help="Seconds that one replay may take.")] = 600.0,
 ) -> None:
     """One HTML page: live and held over time, sizes, lifetimes, call sites, what pins memory, every allocator."""
     target = output or trace.with_suffix(".html")

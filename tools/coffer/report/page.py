@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 import plotly.offline
 
+from coffer.files import whole
 from coffer.replay import command as replay_command
 from coffer.replay import play
 from coffer.report import charts
@@ -32,7 +33,7 @@ def write(trace: Path, target: Path, chosen: list[Allocator], options: play.Opti
                                      undefined=jinja2.StrictUndefined)
     text = environment.get_template("page.html.j2").render(
         plotly=plotly.offline.get_plotlyjs(), **sections(trace, found, description, facts, results))
-    with program.whole(target) as unfinished:
+    with whole(target) as unfinished:
         unfinished.write_text(text)
 
 

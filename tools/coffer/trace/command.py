@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from coffer.errors import CofferError
+from coffer.files import whole
 from coffer.trace import program, tables
 
 app = typer.Typer(no_args_is_help=True, help="Looks at recorded traces, and makes others of them.")
@@ -125,7 +126,7 @@ def export(trace: Input, output: Annotated[Path, typer.Option("--output", "-o", 
              "longest_gap": longest_gap}
     options: dict[str, object] = {"rt": {"policy": policy, "heap": heap}, "csv": {},
                                   "hw": {"policy": policy, "heap": heap, **rates}}.get(form, {"least": least})
-    with program.whole(output) as target:
+    with whole(output) as target:
         if form == "parquet":
             from coffer.trace import parquet  # here, since it takes long to load
 

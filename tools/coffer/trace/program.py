@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import subprocess
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,22 +23,6 @@ def check_output(path: Path) -> None:
     """A trace is renamed to its name when it is whole: what is there must be a file, lest a device be replaced."""
     if path.exists() and not path.is_file():
         raise CofferError(f"{path}: no regular file, and a trace takes the place of what is there")
-
-
-@contextlib.contextmanager
-def whole(target: Path) -> Iterator[Path]:
-    """A name to write to: the file gets its own when it is whole. A device, or - for the standard output, is itself."""
-    if str(target) == "-" or (target.exists() and not target.is_file()):
-        yield target
-        return
-    unfinished = target.with_name(target.name + ".part")
-    try:
-        yield unfinished
-        os.replace(unfinished, target)
-    except OSError as error:
-        raise CofferError(f"{target}: {error.strerror or error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def run(command: str, inputs: list[Path], **options: object) -> str:
