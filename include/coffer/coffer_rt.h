@@ -119,7 +119,7 @@ struct coffer_rt_load {
   size_t smallest;    /* the smallest size requested */
   size_t largest;     /* the largest size requested */
   size_t min_block;   /* as in the options; 0 is 16 */
-  size_t alignment;   /* as in the options; 0: room for any that the heap may choose, 4096. Small regions: name it */
+  size_t alignment;   /* as in the options; 0: room for what the heap may choose, 1/64 of the region at most */
   enum coffer_rt_policy policy; /* COFFER_RT_TREE or COFFER_RT_LISTS */
 };
 /* The bytes of one region with which a heap of the policy never fails under this load of allocations and frees, however

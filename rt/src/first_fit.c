@@ -8,7 +8,7 @@
 #define HEADER 8U
 #define LIVE_MARK 0xFFFFFFFEU
 
-enum field { SIZE = 0, NEXT = 1 };
+enum first_fit_field { SIZE = 0, NEXT = 1 };
 
 static uint32_t* words_at(const struct coffer_rt* heap, uint32_t offset) {
   return (uint32_t*)(void*)(heap->base + offset);

@@ -43,6 +43,10 @@
 #endif
 #endif
 
+// What coffer_rt_init chooses where its options say 0.
+#define RT_DEFAULT_MIN_BLOCK 16U
+#define RT_MAX_DEFAULT_ALIGNMENT 4096U
+
 #define RT_WORD_BITS (1U << COFFER_RT_WORD_LOG2)
 // Levels for every heap that size_t can name.
 #define RT_LEVELS ((RT_WORD_BITS / RT_RADIX_LOG2) + 1U)
@@ -76,7 +80,7 @@ struct rt_policy {
   // NULL in the policies whose state is in the blocks: the words of it that stand before them, and a block's change of
   // size where it stands, if it can.
   size_t (*words)(size_t units);
-  bool (*resize)(struct coffer_rt* heap, unsigned char* block, size_t size);
+  bool (*resize)(struct coffer_rt* heap, const unsigned char* block, size_t size);
 };
 
 struct rt_tree {

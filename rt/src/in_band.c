@@ -10,7 +10,7 @@
 #define HEADER 4U
 #define LARGEST_LOG2 31U
 
-enum field { SIZE = 0, PREVIOUS = 1, NEXT = 2 };
+enum in_band_field { SIZE = 0, PREVIOUS = 1, NEXT = 2 };
 
 static uint32_t* words_at(const struct coffer_rt* heap, uint32_t offset) {
   return (uint32_t*)(void*)(heap->base + offset);

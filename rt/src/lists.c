@@ -5,7 +5,7 @@
 
 _Static_assert(sizeof(struct rt_lists_level) % sizeof(rt_word) == 0U, "the levels stand before the nodes");
 
-const struct rt_lists_tables coffer_rt_lists_tables = {
+static const struct rt_lists_tables lists_tables = {
     .pairs = RT_ALIGNED(1),
 #if !RT_HAS_SCAN
     .de_bruijn = RT_DE_BRUIJN,
@@ -204,25 +204,27 @@ static void init(struct coffer_rt* heap) {
   size_t cells = heap->bytes >> heap->min_log2;
   const unsigned levels = level_count(cells);
   all->top = all->level + (levels - 1U);
-  all->tables = &coffer_rt_lists_tables;
+  all->tables = &lists_tables;
   const unsigned most_log2 = (levels * RT_RADIX_LOG2) - 1U + heap->min_log2;
   all->limit = most_log2 < RT_WORD_BITS - 1U ? (size_t)1 << most_log2 : (size_t)PTRDIFF_MAX;
   struct rt_listed* nodes = (struct rt_listed*)(void*)(all->level + levels);
   all->first = nodes;
   unsigned log2 = heap->min_log2;
+  uintptr_t cell_bytes = (uintptr_t)1 << log2;
   for (struct rt_lists_level* level = all->level; level <= all->top; ++level) {
     level->nodes = nodes;
     level->cells = cells;
     level->cell_log2 = log2;
     level->fours = level == all->top ? 0U : RT_ALIGNED(2);
     level->tables = all->tables;
-    level->origin = (uintptr_t)heap->base - (RT_FIRST_CELL(level, nodes) << log2);
+    level->origin = (uintptr_t)heap->base - (RT_FIRST_CELL(level, nodes) * cell_bytes);
     // The level below has been laid out, but for the lowest, which has none.
     const struct rt_listed* below = level == all->level ? nodes : level[-1].nodes;
     level->children = (uintptr_t)below - (RT_FIRST_CELL(level, nodes) * sizeof(struct rt_listed));
     cells = (cells + RT_RADIX - 1U) >> RT_RADIX_LOG2;
     nodes += cells;
     log2 += RT_RADIX_LOG2;
+    cell_bytes *= RT_RADIX;
   }
   for (struct rt_lists_level* level = all->level; level <= all->top; ++level) {
     init_heads(heap, level);
@@ -333,7 +335,7 @@ static void make_live(struct coffer_rt* heap, const struct span* span) {
 
 // Gives a live block another size where it stands, if the memory behind it and its alignment allow it. (The block is
 // freed for the look: its contents are outside of the heap's state.)
-static bool resize(struct coffer_rt* heap, unsigned char* block, size_t size) {
+static bool resize(struct coffer_rt* heap, const unsigned char* block, size_t size) {
   const size_t offset = (size_t)(block - heap->base);
   const size_t size_less_1 = size - (size != 0U ? 1U : 0U);
   struct rt_lists_place place;

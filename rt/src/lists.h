@@ -32,7 +32,6 @@ struct rt_lists_tables {
   rt_offset class_head[256];  // of a word that has four free cells, by what multiplying its fours with `gather` gives
 #endif
 };
-extern const struct rt_lists_tables coffer_rt_lists_tables;
 
 #if RT_HAS_SCAN
 #define RT_INDEX(tables, bit) ((void)(tables), rt_lowest(bit))

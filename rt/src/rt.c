@@ -1,9 +1,6 @@
 // The calls of coffer_rt.h: regions, locks, errors; what a policy does is in its own file.
 #include "lists.h"
 
-#define DEFAULT_MIN_BLOCK 16U
-#define MAX_DEFAULT_ALIGNMENT 4096U
-
 static void lock(const struct coffer_rt* heap) {
   if (heap->options.lock != NULL) {
     heap->options.lock(heap->options.context);
@@ -46,7 +43,7 @@ static size_t choose_alignment(const struct coffer_rt_options* options, size_t m
   size_t alignment = options->alignment;
   if (alignment == 0U) {
     alignment = min_block;
-    while (alignment < MAX_DEFAULT_ALIGNMENT && alignment * 2U <= bytes / 64U) {
+    while (alignment < RT_MAX_DEFAULT_ALIGNMENT && alignment * 2U <= bytes / 64U) {
       alignment *= 2U;
     }
   }
@@ -97,7 +94,7 @@ struct coffer_rt* coffer_rt_init(void* region, size_t bytes, const struct coffer
   static const struct rt_policy* const policies[] = {NULL, &coffer_rt_knuth, &coffer_rt_estranged, &coffer_rt_first_fit,
                                                      &coffer_rt_lists};
   const struct coffer_rt_options* options = options_or_null != NULL ? options_or_null : &defaults;
-  const size_t min_block = options->min_block != 0U ? options->min_block : DEFAULT_MIN_BLOCK;
+  const size_t min_block = options->min_block != 0U ? options->min_block : RT_DEFAULT_MIN_BLOCK;
   // The in-band policies' headers have 32 bits.
   const size_t most = is_outside(options->policy) ? (size_t)PTRDIFF_MAX : 0x7FFFFFFFU;
   if (region == NULL || bytes > most || !are_options_good(options, min_block)) {

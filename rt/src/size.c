@@ -139,8 +139,18 @@ static bool range_of(const struct coffer_rt_load* load, size_t min_block, struct
   return true;
 }
 
+// What may be lost to the alignment of the first block. Where coffer_rt_init chooses the alignment, a larger region
+// must not lose more than it has more: 1/64 of all, or one smallest block, is what it goes by.
+static size_t gap_of(const struct coffer_rt_load* load, size_t min_block, size_t bytes) {
+  size_t alignment = load->alignment;
+  if (alignment == 0U) {
+    alignment = bytes / 64U < RT_MAX_DEFAULT_ALIGNMENT ? bytes / 64U : RT_MAX_DEFAULT_ALIGNMENT;
+  }
+  return alignment > min_block ? alignment : min_block;
+}
+
 size_t coffer_rt_region_bytes(const struct coffer_rt_load* load) {
-  const size_t min_block = load->min_block != 0U ? load->min_block : 16U;
+  const size_t min_block = load->min_block != 0U ? load->min_block : RT_DEFAULT_MIN_BLOCK;
   struct range range;
   const bool has_lists = load->policy == COFFER_RT_LISTS;
   if (!range_of(load, min_block, &range) || (load->smallest == 0U && load->live_blocks == 0U) ||
@@ -157,22 +167,20 @@ size_t coffer_rt_region_bytes(const struct coffer_rt_load* load) {
       // With one run of the largest size for each block, one is free whenever a block may be added.
       units = smaller(units, scale(load->live_blocks, range.orders, 1));
     }
-    const size_t alignment = load->alignment != 0U ? load->alignment : 4096U;
     units = smaller(units, LIMIT >> range.unit_log2);
-    needed = (units << range.unit_log2) + sizeof(struct coffer_rt) + _Alignof(struct coffer_rt) +
-             (alignment > min_block ? alignment : min_block);
+    needed = (units << range.unit_log2) + sizeof(struct coffer_rt) + _Alignof(struct coffer_rt);
   }
-  if (needed >= MOST) {
+  if (needed + load->alignment >= MOST) {
     return 0;
   }
-  // The tree is sized for the whole region; it is a few per cent, so this settles.
+  // The tree and the gap go by the whole region; they are a few per cent of it, so this settles.
   size_t bytes = 0;
   size_t next = (size_t)needed;
   while (next != bytes) {
     bytes = next;
     const size_t units = bytes / min_block;
-    next =
-        (size_t)needed + ((has_lists ? coffer_rt_lists_words(units) : coffer_rt_tree_words(units)) * sizeof(rt_word));
+    const size_t words = has_lists ? coffer_rt_lists_words(units) : coffer_rt_tree_words(units);
+    next = (size_t)needed + gap_of(load, min_block, bytes) + (words * sizeof(rt_word));
   }
   return bytes;
 }

@@ -132,7 +132,7 @@ RT_APART unsigned largest_run_apart(rt_word free_units) { return rt_largest_run(
 
 // The node's largest free run has become smaller: it is `order` now, -1 if there is none. Clears the bits that are no
 // longer true in the nodes above.
-RT_INLINE void lower(struct coffer_rt* heap, unsigned level, size_t node, int order) {
+RT_INLINE void lower_above(struct coffer_rt* heap, unsigned level, size_t node, int order) {
   const unsigned top = heap->u.tree.top;
   const struct rt_level* where = &heap->u.tree.level[level];
   while (level < top) {
@@ -178,7 +178,7 @@ RT_INLINE void lower(struct coffer_rt* heap, unsigned level, size_t node, int or
 
 // The node has free cells that it had not: its largest free run may be larger. Sets the bits that are true now in the
 // nodes above.
-RT_INLINE void raise(struct coffer_rt* heap, unsigned level, size_t node, rt_word free_cells) {
+RT_INLINE void raise_above(struct coffer_rt* heap, unsigned level, size_t node, rt_word free_cells) {
   const unsigned top = heap->u.tree.top;
   const struct rt_level* where = &heap->u.tree.level[level];
   unsigned cell_order = level * RT_RADIX_LOG2;
@@ -223,7 +223,7 @@ RT_INLINE void occupy(struct coffer_rt* heap, unsigned level, size_t node, rt_wo
   if (level > 0U) {
     f[-2] ^= mask;
   }
-  lower(heap, level, node, node_order(f, level));
+  lower_above(heap, level, node, node_order(f, level));
 }
 
 RT_INLINE void* take(struct coffer_rt* heap, unsigned target, unsigned run, unsigned cells) {
@@ -344,7 +344,7 @@ RT_INLINE void vacate(struct coffer_rt* heap, const struct place* place, rt_word
   if (place->level > 0U) {
     f[-2] |= mask;
   }
-  raise(heap, place->level, place->node, free_cells);
+  raise_above(heap, place->level, place->node, free_cells);
 }
 
 enum coffer_rt_error coffer_rt_tree_free(struct coffer_rt* heap, const unsigned char* block) {

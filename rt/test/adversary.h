@@ -2,34 +2,10 @@
 #ifndef COFFER_RT_TEST_ADVERSARY_H
 #define COFFER_RT_TEST_ADVERSARY_H
 
+#include "states.h"
+
 // An adversary who may free any block at any time, and who also chooses among the nodes and runs that are as good as
 // each other, cannot make a heap of the computed size fail: every state is tried.
-struct state {
-  uint64_t live;
-  uint64_t starts;
-};
-#define LOG2_SLOTS 21U
-#define SLOTS ((size_t)1 << LOG2_SLOTS)
-static struct state g_seen[SLOTS];
-static struct state g_stack[SLOTS / 2U];
-static size_t g_stacked;
-static size_t g_states;
-
-static void add_state(uint64_t live, uint64_t starts) {
-  const struct state key = {live, live == 0U ? 1U : starts};
-  size_t slot = (size_t)(((live * 0x9E3779B97F4A7C15ULL) ^ (starts * 0xC2B2AE3D27D4EB4FULL)) >> (64U - LOG2_SLOTS));
-  while (g_seen[slot].live != 0U || g_seen[slot].starts != 0U) {
-    if (g_seen[slot].live == key.live && g_seen[slot].starts == key.starts) {
-      return;
-    }
-    slot = (slot + 1U) & (SLOTS - 1U);
-  }
-  CHECK(g_states < SLOTS / 2U);
-  g_seen[slot] = key;
-  g_stack[g_stacked] = (struct state){live, starts};
-  ++g_stacked;
-  ++g_states;
-}
 
 // Adds what may follow a request; false if it fails.
 static bool add_requests(const struct state* state, unsigned order) {
@@ -62,27 +38,13 @@ static bool add_requests(const struct state* state, unsigned order) {
 }
 
 static bool can_fail(unsigned live, unsigned orders) {
-  for (size_t i = 0; i < SLOTS; ++i) {
-    g_seen[i] = (struct state){0, 0};
-  }
-  g_states = 0;
-  g_stacked = 0;
-  add_state(0, 0);
+  begin_states();
   while (g_stacked > 0U) {
     --g_stacked;
     const struct state state = g_stack[g_stacked];
     g_live = state.live;
-    unsigned now = 0;
-    for (unsigned at = 0; at < g_run.units; ++at) {
-      now += (state.live & bits(at, 0)) != 0U ? 1U : 0U;
-      if ((state.starts & bits(at, 0)) != 0U) {
-        unsigned size = 1;
-        while (at + size < g_run.units && (state.live & ~state.starts & bits(at + size, 0)) != 0U) {
-          ++size;
-        }
-        add_state(state.live & ~((((uint64_t)1 << size) - 1U) << at), state.starts & ~bits(at, 0));
-      }
-    }
+    const unsigned now = count_ones(state.live);
+    add_frees(state, g_run.units);
     for (unsigned order = 0; order <= orders && now + (1U << order) <= live; ++order) {
       if (!add_requests(&state, order)) {
         return true;

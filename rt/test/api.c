@@ -354,6 +354,26 @@ static void test_region_bytes(void) {
   }
 }
 
+// Where the load leaves the alignment to the heap, it costs what the heap spends on it, not the most that it ever may;
+// and a region that is larger than computed does not hold less for a larger alignment.
+static void test_region_bytes_of_any_alignment(enum coffer_rt_policy policy) {
+  const struct coffer_rt_options options = {.policy = policy};
+  for (size_t live = 64; live <= 16U * KIB; live *= 2U) {
+    struct coffer_rt_load load = {.live_bytes = live, .smallest = 64, .largest = 64, .policy = policy};
+    const size_t bytes = coffer_rt_region_bytes(&load);
+    load.alignment = 16;
+    const size_t least = coffer_rt_region_bytes(&load);
+    CHECK(bytes >= least && bytes - least <= (least / 50U) + 16U);
+    for (size_t more = 0; more <= bytes; more += 1U + (bytes / 200U)) {
+      struct coffer_rt* heap = coffer_rt_init(g_region + 1U + (more % 64U), bytes + more, &options);
+      CHECK(heap != NULL);
+      struct coffer_rt_stats stats;
+      coffer_rt_stats(heap, &stats);
+      CHECK(stats.heap_bytes >= live);
+    }
+  }
+}
+
 int main(void) {
   test_options();
   static const enum coffer_rt_policy policies[] = {COFFER_RT_TREE, COFFER_RT_KNUTH, COFFER_RT_ESTRANGED,
@@ -382,6 +402,8 @@ int main(void) {
   test_realloc(COFFER_RT_TREE, 1);
   test_realloc(COFFER_RT_LISTS, 0);
   test_region_bytes();
+  test_region_bytes_of_any_alignment(COFFER_RT_TREE);
+  test_region_bytes_of_any_alignment(COFFER_RT_LISTS);
   rt_put("all calls do what coffer_rt.h says\n");
   return 0;
 }

@@ -7,76 +7,18 @@
 #include "../src/tables.c"
 #include "../src/tree.c"
 #include "check.h"
+#include "states.h"
 
-struct state {
-  uint32_t live;
-  uint32_t starts;
-};
-
-#define LOG2_SLOTS 22U
-#define SLOTS ((size_t)1 << LOG2_SLOTS)
-static struct state g_seen[SLOTS];
-static struct state g_stack[SLOTS / 2U];
-static size_t g_stacked;
-static size_t g_states;
-
-static uint32_t ones(unsigned count) { return count >= 32U ? 0xFFFFFFFFU : ((uint32_t)1 << count) - 1U; }
-
-static void add_state(struct state state) {
-  struct state key = state;
-  if (key.live == 0U) {
-    key.starts = 1;
-  }
-  const uint64_t hash = (((uint64_t)key.live << 32U) | key.starts) * 0x9E3779B97F4A7C15ULL;
-  size_t slot = (size_t)(hash >> (64U - LOG2_SLOTS));
-  while (g_seen[slot].live != 0U || g_seen[slot].starts != 0U) {
-    if (g_seen[slot].live == key.live && g_seen[slot].starts == key.starts) {
-      return;
-    }
-    slot = (slot + 1U) & (SLOTS - 1U);
-  }
-  CHECK(g_states < SLOTS / 2U);
-  g_seen[slot] = key;
-  g_stack[g_stacked] = state;
-  ++g_stacked;
-  ++g_states;
-}
-
-static unsigned count_ones(uint32_t x) {
-  unsigned count = 0;
-  for (; x != 0U; x &= x - 1U) {
-    ++count;
-  }
-  return count;
-}
-
-static unsigned block_units(struct state state, unsigned start, unsigned units) {
-  unsigned size = 1;
-  while (start + size < units && ((state.live >> (start + size)) & 1U) != 0U &&
-         ((state.starts >> (start + size)) & 1U) == 0U) {
-    ++size;
-  }
-  return size;
-}
+static uint64_t ones(unsigned count) { return ((uint64_t)2 << (count - 1U)) - 1U; }
 
 // Can a request fail on so many units, while at most `live` units and `blocks` blocks are live with it?
 static bool can_fail(unsigned units, unsigned live, unsigned orders, unsigned blocks) {
-  for (size_t i = 0; i < SLOTS; ++i) {
-    g_seen[i] = (struct state){0, 0};
-  }
-  g_stacked = 0;
-  g_states = 0;
-  add_state((struct state){0, 0});
+  begin_states();
   while (g_stacked > 0U) {
     --g_stacked;
     const struct state state = g_stack[g_stacked];
     const unsigned now = count_ones(state.live);
-    for (unsigned at = 0; at < units; ++at) {
-      if (((state.starts >> at) & 1U) != 0U) {
-        const uint32_t mask = ones(block_units(state, at, units)) << at;
-        add_state((struct state){state.live & ~mask, state.starts & ~((uint32_t)1 << at)});
-      }
-    }
+    add_frees(state, units);
     for (unsigned order = 0; order <= orders && now + (1U << order) <= live; ++order) {
       if (count_ones(state.starts) + 1U > blocks) {
         break;
@@ -89,7 +31,7 @@ static bool can_fail(unsigned units, unsigned live, unsigned orders, unsigned bl
       if (at + size > units) {
         return true;
       }
-      add_state((struct state){state.live | (ones(size) << at), state.starts | ((uint32_t)1 << at)});
+      add_state(state.live | (ones(size) << at), state.starts | ((uint64_t)1 << at));
     }
   }
   return false;

@@ -1,0 +1,71 @@
+// The states of a heap that an adversary can bring about: each is visited once.
+#ifndef COFFER_RT_TEST_STATES_H
+#define COFFER_RT_TEST_STATES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "check.h"
+
+// Units that are live, and those of them at which a block starts.
+struct state {
+  uint64_t live;
+  uint64_t starts;
+};
+
+#define LOG2_SLOTS 22U
+#define SLOTS ((size_t)1 << LOG2_SLOTS)
+static struct state g_seen[SLOTS];        // by hash; all zeros: none
+static struct state g_stack[SLOTS / 2U];  // seen, and not yet visited
+static size_t g_stacked;
+static size_t g_states;
+
+static void add_state(uint64_t live, uint64_t starts) {
+  const struct state key = {live, live == 0U ? 1U : starts};
+  size_t slot = (size_t)(((live * 0x9E3779B97F4A7C15ULL) ^ (starts * 0xC2B2AE3D27D4EB4FULL)) >> (64U - LOG2_SLOTS));
+  while (g_seen[slot].live != 0U || g_seen[slot].starts != 0U) {
+    if (g_seen[slot].live == key.live && g_seen[slot].starts == key.starts) {
+      return;
+    }
+    slot = (slot + 1U) & (SLOTS - 1U);
+  }
+  CHECK(g_states < SLOTS / 2U);
+  g_seen[slot] = key;
+  g_stack[g_stacked] = (struct state){live, starts};
+  ++g_stacked;
+  ++g_states;
+}
+
+// Forgets all, and begins with the empty heap.
+static void begin_states(void) {
+  for (size_t i = 0; i < SLOTS; ++i) {
+    g_seen[i] = (struct state){0, 0};
+  }
+  g_stacked = 0;
+  g_states = 0;
+  add_state(0, 0);
+}
+
+// The states that the frees of one block each lead to.
+static void add_frees(struct state state, unsigned units) {
+  for (unsigned at = 0; at < units; ++at) {
+    if (((state.starts >> at) & 1U) != 0U) {
+      unsigned size = 1;
+      while (at + size < units && (((state.live & ~state.starts) >> (at + size)) & 1U) != 0U) {
+        ++size;
+      }
+      const uint64_t mask = (((uint64_t)2 << (size - 1U)) - 1U) << at;
+      add_state(state.live & ~mask, state.starts & ~((uint64_t)1 << at));
+    }
+  }
+}
+
+static unsigned count_ones(uint64_t word) {
+  unsigned count = 0;
+  for (uint64_t x = word; x != 0U; x &= x - 1U) {
+    ++count;
+  }
+  return count;
+}
+
+#endif
