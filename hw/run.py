@@ -15,7 +15,7 @@ from pathlib import Path
 from vunit import VUnit
 
 HERE = Path(__file__).resolve().parent
-BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw"))
+BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")).resolve()
 
 
 def main() -> int:

@@ -21,9 +21,9 @@ HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "sim"))
 
 from convert import ConvertError, convert  # noqa: E402
-from replay import UNITS, ReplayError, Result, buffer_generics, generics_for, marks_of, parse  # noqa: E402
+from replay import UNITS, ReplayError, Result, buffer_generics, cycles, generics_for, marks_of, parse  # noqa: E402
 
-BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")) / "fast"
+BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")).resolve() / "fast"
 SOURCES = [*sorted((HERE / "rtl").glob("*.vhd")), HERE / "tb" / "unit_under_trace.vhd"]
 OWN = [*sorted((HERE / "fast").glob("*.[ch]pp")), Path(__file__), HERE / "sim" / "convert.py"]
 # ghdl's text is right and not pretty: warnings of style are none of ours.
@@ -144,7 +144,7 @@ def main() -> int:
     parser.add_argument("--memory", choices=("sdram", "plain"), default="sdram")
     parser.add_argument("--lead", type=int, default=0, help="memory clocks before each transfer, as slow paths need")
     parser.add_argument("--plain", type=int, default=1, help="cycles of a transfer of plain memory")
-    parser.add_argument("--gap", type=int, default=-1,
+    parser.add_argument("--gap", type=cycles, default=-1,
                         help="logic cycles from an answer to the next call; without: when the unit is at rest")
     parser.add_argument("--no-gaps", action="store_true", help="the trace's own gaps do not count")
     parser.add_argument("--depth", type=int, default=0, help="OHEBS: places of each buffer, 2 to 63")

@@ -45,6 +45,14 @@ void Machine::pause(std::uint64_t cycles) {
   }
 }
 
+void Machine::settle() {
+  for (std::uint64_t waited = 0; !seen_.ready;) {
+    edge();
+    guard(++waited);
+  }
+  pause(100);
+}
+
 void Machine::guard(std::uint64_t cycles) const {
   if (cycles > patience_) {
     fail("watchdog: no end of the call after " + std::to_string(patience_) + " cycles");

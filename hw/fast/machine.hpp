@@ -36,6 +36,9 @@ class Machine {
   // One call, from the wish to ask; `where` is the place in the trace, for the watchdog.
   Times call(unsigned op, std::uint32_t argument, bool waits_for_rest, std::uint32_t stored = 0);
 
+  // Till nothing is under way: after its answer a unit may work on, and its last write be on its way to the chips.
+  void settle();
+
   std::uint32_t word(std::uint32_t address) { return cell(address); }
   std::uint64_t cycles() const { return cycles_; }
   std::uint64_t transfers() const { return transfers_; }

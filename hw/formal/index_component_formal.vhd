@@ -7,6 +7,7 @@ library ieee;
   use ieee.numeric_std.all;
 library work;
   use work.coffer_hw.all;
+  use work.short_words.all;
 
 entity index_component_formal is
   generic (
@@ -36,23 +37,12 @@ architecture formal of index_component_formal is
   constant busy_c : word_t := x"00000011";
 
   signal rst    : std_ulogic := '1';
-  -- Memory keeps what matters of a word here, the lowest six bits and whether it is a link to nothing.
-  subtype short_t is std_ulogic_vector(6 downto 0);
+  -- Six bits of a word matter here.
+  constant kept_c : positive := 6;
+
+  subtype short_t is std_ulogic_vector(kept_c downto 0);
 
   type shorts_t is array (natural range <>) of short_t;
-
-  function shorten (word : word_t) return short_t is
-  begin
-    return word(31) & word(5 downto 0);
-  end function shorten;
-
-  function lengthen (short : short_t) return word_t is
-  begin
-    if short(6) = '1' then
-      return nothing_c;
-    end if;
-    return x"000000" & "00" & short(5 downto 0);
-  end function lengthen;
 
   signal memory : shorts_t(0 to 15);
 
@@ -65,7 +55,6 @@ architecture formal of index_component_formal is
   -- An allocated block whose header is not written yet: nothing new is asked till then.
   signal unwritten : std_ulogic := '0';
   signal written   : std_ulogic_vector(1 downto 0) := "00";
-  signal waited    : natural range 0 to 255 := 0;
 
   signal addr, got         : word_t;
   signal done, refused     : std_ulogic;
@@ -138,32 +127,28 @@ begin
     if rising_edge(clk_i) then
       rst <= '0';
       if req = '1' and ack = '1' and we = '1' then
-        memory(to_integer(unsigned(mem_addr(5 downto 2)))) <= shorten(wdata);
+        memory(to_integer(unsigned(mem_addr(5 downto 2)))) <= shorten(wdata, kept_c);
       end if;
 
       if asking = '0' and begin_i = '1' and may_begin = '1' then
         asking <= '1';
         op     <= op_i;
         target <= block_i;
-        waited <= 0;
         if op_i = index_free_c then
           held(to_integer(unsigned(block_i))) <= '0';
           -- It comes back whole, with the header that it was given out with.
-          memory(4 * to_integer(unsigned(block_i))) <= shorten(busy_c);
+          memory(4 * to_integer(unsigned(block_i))) <= shorten(busy_c, kept_c);
         end if;
         if op_i = index_part_c then
           pair := to_integer(unsigned(block_i(1 downto 1)));
           joined(pair) <= '0';
           -- The left part is in use, its header written before the cut.
           held(2 * pair) <= '1';
-          memory(8 * pair) <= shorten(busy_c);
+          memory(8 * pair) <= shorten(busy_c, kept_c);
         end if;
       end if;
 
       if asking = '1' then
-        if waited /= 255 then
-          waited <= waited + 1;
-        end if;
         if done = '1' or refused = '1' then
           asking <= '0';
         end if;
@@ -178,7 +163,7 @@ begin
 
       if unwritten = '1' and write_i = '1' then
         unwritten <= '0';
-        memory(4 * to_integer(unsigned(written))) <= shorten(busy_c);
+        memory(4 * to_integer(unsigned(written))) <= shorten(busy_c, kept_c);
       end if;
 
       -- Joined in the lists: the pair is above us now, and comes back whole.

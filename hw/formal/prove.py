@@ -24,7 +24,7 @@ sys.path.insert(0, str(HERE / "sim"))
 
 from convert import ConvertError, convert  # noqa: E402
 
-BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")) / "formal"
+BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")).resolve() / "formal"
 
 
 class Proof(NamedTuple):

@@ -38,9 +38,6 @@ architecture formal of shared_back_formal is
   signal asks  : std_ulogic;
   signal turn  : std_ulogic := '0';
   signal req   : std_ulogic;
-  signal begun : std_ulogic := '0';           -- it has been idle
-  signal long  : natural range 0 to 63 := 0;  -- cycles since
-  signal moves : natural range 0 to 63 := 0;  -- transfers since then
 
 begin
 
@@ -97,28 +94,21 @@ begin
       rdata_i       => rdata_i
     );
 
-  measure : process (clk_i) is
+  give : process (clk_i) is
   begin
     if rising_edge(clk_i) then
       turn <= asks;
-      if idle = '1' then
-        begun <= begun or not req;  -- idle and asking for nothing, as it always is then
-        long  <= 0;
-        moves <= 0;
-      elsif begun = '1' then
-        if long /= 63 then
-          long <= long + 1;
-        end if;
-        if req = '1' and moves /= 63 then
-          moves <= moves + 1;
-        end if;
-      end if;
     end if;
-  end process measure;
+  end process give;
 
-  default clock is rising_edge(clk_i);
-
-  ends : assert always long < limit_g;
-  seven : assert always moves <= 7;
+  bounds : entity work.sequence_bounds
+    generic map (
+      limit_g => limit_g
+    )
+    port map (
+      clk_i  => clk_i,
+      idle_i => idle,
+      req_i  => req
+    );
 
 end architecture formal;

@@ -7,6 +7,7 @@ library ieee;
   use ieee.numeric_std.all;
 library work;
   use work.coffer_hw.all;
+  use work.short_words.all;
 
 entity shared_indices_formal is
   generic (
@@ -38,26 +39,14 @@ end entity shared_indices_formal;
 
 architecture formal of shared_indices_formal is
 
-  -- Of a word, memory keeps the lowest seven bits, all that a header or an address here has, and whether it links to
-  -- nothing.
-  subtype short_t is std_ulogic_vector(7 downto 0);
+  -- Seven bits of a word matter here.
+  constant kept_c : positive := 7;
+
+  subtype short_t is std_ulogic_vector(kept_c downto 0);
 
   type levels_t is array (0 to 3) of unsigned(1 downto 0);
 
   type shorts_t is array (natural range <>) of short_t;
-
-  function shorten (word : word_t) return short_t is
-  begin
-    return word(31) & word(6 downto 0);
-  end function shorten;
-
-  function lengthen (short : short_t) return word_t is
-  begin
-    if short(7) = '1' then
-      return nothing_c;
-    end if;
-    return x"000000" & '0' & short(6 downto 0);
-  end function lengthen;
 
   function bit_if (condition : boolean) return std_ulogic is
   begin
@@ -216,7 +205,7 @@ begin
     if rising_edge(clk_i) then
       rst <= '0';
       if ack = '1' and we = '1' then
-        write_word(unsigned(mem_addr(5 downto 2)), shorten(wdata));
+        write_word(unsigned(mem_addr(5 downto 2)), shorten(wdata, kept_c));
       end if;
 
       if asking = '0' and begin_i = '1' and may = '1' and rst = '0' then

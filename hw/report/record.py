@@ -12,6 +12,7 @@ in any recording.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import os
 import shutil
@@ -24,7 +25,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
-BUILD = Path(os.environ.get("COFFER_HW_BUILD", TOP / "build" / "hw"))
+BUILD = Path(os.environ.get("COFFER_HW_BUILD", TOP / "build" / "hw")).resolve()
 PYTHON_PROGRAMS = TOP / "tools" / "traces" / "programs"
 CALLS = 2000
 # An allocation of this size says that the program proper begins.
@@ -124,7 +125,9 @@ def record(name: str, calls: int, target: Path, rate: float = RATE, accesses: in
                     shutil.copyfileobj(reader.stdout, out, 1 << 20)
                 message = reader.stderr.read().decode(errors="replace").strip()
             if reader.returncode != 0:
-                program.wait(timeout=10)
+                # It is over, or else works on and says nothing more: valgrind does not mind that nobody reads.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    program.wait(timeout=5)
                 printed.seek(0)
                 said = printed.read().decode(errors="replace").strip().splitlines()
                 raise RecordError(f"{name}: {message}{'; the program: ' + said[-1] if said else ''}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -95,17 +96,28 @@ def whole(tables: Tables, recorded: dict[str, Path], accesses: int, folder: Path
     return sections, [path.name for path in draw(tables, depths, plots)]
 
 
-def page(sections: list[tuple[str, str]], calls: int, accesses: int, plots: list[str]) -> str:
+def revision(folder: Path = record.TOP) -> str:
+    """Of which text the figures are."""
+    try:
+        asked = subprocess.run(["git", "-C", folder, "describe", "--always", "--abbrev=10", "--exclude=*",
+                                "--dirty=, changed since"], capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown, for there is no git"
+    return asked.stdout.strip() if asked.returncode == 0 else "unknown, outside its repository"
+
+
+def page(sections: list[tuple[str, str]], calls: int, accesses: int, of: str, plots: list[str]) -> str:
     text = f"""# The hardware's results beside the thesis's
 
-Made by `make hw-report REPORT_OPTIONS="--calls {calls} --accesses {accesses}"`: programs recorded instruction by \
+Of commit {of}, and {calls:,} calls of each program, loads and stores before {accesses:,} of them. Made by \
+`make hw-report REPORT_OPTIONS="--calls {calls} --accesses {accesses}"`: programs recorded instruction by \
 instruction, replayed through HBS and OHEBS by Verilator, short ones in ghdl (logic at 200 MHz, SDRAM at 100 MHz, a \
 heap of 32 MB). How: \
 [hw/doc/bench.md](../../hw/doc/bench.md). The thesis used SPECjvm98 under a Java machine, which is closed; here are \
 Lua, its collector stopped and run at a threshold, and CPython, which counts references. The loads differ, so it is \
 the shape that can be compared. All times are nanoseconds.
 
-- **Method**, as the thesis's: {calls} calls of each program, each when the unit is at rest, no Fast Return, a \
+- **Method**, as the thesis's: {calls:,} calls of each program, each when the unit is at rest, no Fast Return, a \
 transfer of memory in 200 ns as its tables imply. The buffers go on draining and fetching behind the answer. In A.11, \
 and for 7.2 to 7.4, calls come after the program's own work: half a cycle an instruction, a processor of 400 MHz.
 - *find* and *block* are counted in whole cycles: the lists' search takes one (5 ns) in both units, where the thesis \
@@ -137,6 +149,7 @@ def main() -> int:
         parser.error("--calls and --accesses are at least 100, --jobs at least 1")
     folder = record.BUILD / "report"
     accesses = min(arguments.accesses, arguments.calls)
+    of = revision()  # what is read now, not what is there at the end
     plots = None if arguments.no_plots else arguments.output.parent
     try:
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +158,7 @@ def main() -> int:
         tables = Tables(programs, Runs(folder / "logs", arguments.jobs, tell=lambda text: print(text, flush=True)))
         sections, drawn = (appendix(tables), []) if arguments.only else whole(tables, recorded, accesses,
                                                                               folder, plots)
-        arguments.output.write_text(page(sections, arguments.calls, accesses, drawn), encoding="utf-8")
+        arguments.output.write_text(page(sections, arguments.calls, accesses, of, drawn), encoding="utf-8")
     except (ReportError, ReplayError, record.RecordError, OSError) as error:
         print(f"report: {error}", file=sys.stderr)
         return 1

@@ -131,19 +131,21 @@ package body coffer_hw is
     return std_ulogic_vector(number and ((not number) + 1));
   end function lowest;
 
-  -- The lowest of the bits in reverse: a carry chain, which is much faster than one "or" behind another.
-  function highest (value : std_ulogic_vector) return std_ulogic_vector is
-    variable input, reversed, result : std_ulogic_vector(value'length - 1 downto 0);
+  -- Wires alone.
+  function reversed (value : std_ulogic_vector) return std_ulogic_vector is
+    variable input, result : std_ulogic_vector(value'length - 1 downto 0);
   begin
     input := value;
     for i in input'range loop
-      reversed(input'length - 1 - i) := input(i);
-    end loop;
-    reversed := lowest(reversed);
-    for i in input'range loop
-      result(i) := reversed(input'length - 1 - i);
+      result(input'length - 1 - i) := input(i);
     end loop;
     return result;
+  end function reversed;
+
+  -- A carry chain, which is much faster than one "or" behind another.
+  function highest (value : std_ulogic_vector) return std_ulogic_vector is
+  begin
+    return reversed(lowest(reversed(value)));
   end function highest;
 
   function is_one_hot (value : std_ulogic_vector) return boolean is
@@ -186,13 +188,8 @@ package body coffer_hw is
   end function or_above;
 
   function or_below (value : std_ulogic_vector) return std_ulogic_vector is
-    variable number : unsigned(value'length - 1 downto 0);
   begin
-    number := unsigned(value);
-    for i in 0 to 4 loop
-      number := number or shift_left(number, 2 ** i);
-    end loop;
-    return std_ulogic_vector(number);
+    return reversed(or_above(reversed(value)));
   end function or_below;
 
   -- A block of 2**k is too small for 2**k - 3 bytes and more (header_bytes_c): those that have a bit from k up, or all

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent.parent
-BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")) / "replay"
+BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")).resolve() / "replay"
+# A VHDL natural's greatest value.
+MOST_CYCLES = 2**31 - 1
 FLAGS = ["--std=08", "-Wno-hide"]
 UNITS = ("hbs", "hbs_reference", "ohebs", "ohebs_waiting", "ohebs_posted", "ohebs_joining", "ohebs_tight",
          "ohebs_shared", "ohebs_shared_joining", "ohebs_shared_tight")
@@ -156,13 +158,21 @@ class Bench:
         return parse(output)
 
 
+def cycles(text: str) -> int:
+    """An option's value."""
+    number = int(text)
+    if not 0 <= number <= MOST_CYCLES:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to {MOST_CYCLES}")
+    return number
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", type=Path)
     parser.add_argument("--unit", choices=UNITS, default="hbs")
     parser.add_argument("--memory", choices=("sdram", "plain"), default="sdram")
     parser.add_argument("--lead", type=int, default=0, help="memory clocks before each transfer, as slow paths need")
-    parser.add_argument("--gap", type=int, default=-1,
+    parser.add_argument("--gap", type=cycles, default=-1,
                         help="logic cycles from an answer to the next call; without: when the unit is at rest")
     parser.add_argument("--no-gaps", action="store_true", help="the trace's own gaps do not count")
     parser.add_argument("--depth", type=int, default=0, help="OHEBS: places of each buffer, 2 to 63")
@@ -182,7 +192,10 @@ def main() -> int:
         result = Bench().replay(arguments.trace, arguments.log, **generics_for(arguments.unit),
                                 memory=arguments.memory, lead=arguments.lead, gap=arguments.gap,
                                 gaps=str(not arguments.no_gaps).lower(), **buffers)
-    except (ReplayError, OSError) as error:
+    except OSError as error:
+        print(f"replay: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    except ReplayError as error:
         print(f"replay: {error}", file=sys.stderr)
         return 1
     if not result.ok:

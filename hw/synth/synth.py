@@ -25,7 +25,7 @@ sys.path.insert(0, str(HERE / "sim"))
 
 from convert import ConvertError, convert  # noqa: E402
 
-BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")) / "synth"
+BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")).resolve() / "synth"
 
 Generics = dict[str, "str | int"]
 

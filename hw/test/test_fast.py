@@ -4,6 +4,7 @@ with a compilation of its own."""
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +72,15 @@ def test_both_pass_loads_and_stores(bench: Bench, machine: fast.Machine, tmp_pat
                    set_low=1, set_high=1, **generics_for("ohebs_tight")) == 80
 
 
+def test_headers_are_looked_at_when_the_last_call_is_over(bench: Bench, machine: fast.Machine, answers: Path,
+                                                          tmp_path: Path) -> None:
+    """With Fast Return its cut goes on behind the answer, here through all sizes of the heap."""
+    trace = tmp_path / "trace.txt"
+    with trace.open("wb") as out:
+        subprocess.run([answers, "knuth", str(HEAP)], input=b"a 1 8\n", stdout=out, check=True)
+    assert compare(bench, machine, trace, tmp_path, memory="sdram", lead=13, gap=0, **HBS) == 1
+
+
 @pytest.mark.parametrize(("text", "message"), MALFORMED)
 def test_malformed_and_wrong_traces_end_as_in_ghdl(machine: fast.Machine, tmp_path: Path, text: str,
                                                    message: str) -> None:
@@ -103,3 +113,20 @@ def test_what_else_is_wrong(machine: fast.Machine, make_trace: Callable[..., Pat
         machine.replay(trace, unit="none")
     with pytest.raises(ReplayError, match="set by the program"):
         machine.replay(trace, unit="ohebs", low=1, high=1)
+
+
+@pytest.mark.parametrize("program", ["sim/replay.py", "fast/fast.py"])
+@pytest.mark.parametrize(("options", "status", "message"), [
+    (["--gap", "-2"], 2, "-2 is not from 0 to 2147483647"),
+    (["--gap", "2147483648"], 2, "2147483648 is not from 0 to 2147483647"),
+    (["--gap", "soon"], 2, "invalid cycles value: 'soon'"),
+    (["--lead", "1001"], 2, "--lead is from 0 to 1000"),
+    (["--log", "/nowhere/log"], 1, "/nowhere/log: "),
+])
+def test_options_that_cannot_be(program: str, options: list[str], status: int, message: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.txt"
+    trace.write_text(HEAD)
+    done = subprocess.run([sys.executable, "-B", HERE / program, trace, "--unit", "hbs", *options], text=True,
+                          capture_output=True, check=False)
+    assert done.returncode == status and message in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and "Errno" not in done.stderr

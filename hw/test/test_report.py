@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import shutil
 import subprocess
@@ -224,6 +225,56 @@ def test_programs_that_do_not_run(tmp_path: Path) -> None:
     with pytest.raises(record.RecordError, match="no_such_program is missing"):
         record.RECIPES["missing"] = record.Recipe("missing", "msa", lambda calls: ("no_such_program",))
         record.record("missing", CALLS, tmp_path / "x.gz")
+
+
+def test_a_build_folder_named_from_here(tmp_path: Path) -> None:
+    """`make hw-report` says build/hw, and what is recorded runs elsewhere: it would find no marks.so, and never end."""
+    (tmp_path / "hw").symlink_to(record.BUILD)
+    run = subprocess.run([sys.executable, "-B", HW / "report" / "record.py", "--only", "trees_lua", "--calls", "200",
+                          "--accesses", "100", "--folder", "calls"], cwd=tmp_path, text=True, capture_output=True,
+                         env=os.environ | {"COFFER_HW_BUILD": "hw"}, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    assert sum(line[0] in "af" for line in lines_of(tmp_path / "calls" / "trees_lua.calls.gz")) == 200
+
+
+def test_a_recording_ends_with_its_last_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the program would go on; and so does one that tells nothing at all, or is not understood."""
+    program = tmp_path / "endless.lua"
+    program.write_text("local t repeat t = {t} if collectgarbage('count') > 99 then t = nil end until false")
+    monkeypatch.setitem(record.RECIPES, "endless",
+                        record.Recipe("endless", "msa", lambda calls: ("lua5.4", str(program))))
+    target = tmp_path / "endless.gz"
+    record.record("endless", CALLS, target, accesses=100)
+    assert sum(line[0] in "af" for line in lines_of(target)) == CALLS
+    silent = subprocess.run([record.built("accesses")], input=b"I  4000,3\n" * 10_000_000, capture_output=True,
+                            check=False)
+    assert silent.returncode == 1 and b"line 10000000: no mark yet" in silent.stderr
+    deaf = tmp_path / "deaf"
+    deaf.write_text("#!/bin/sh\necho 'not understood' >&2\nexit 1\n")
+    deaf.chmod(0o755)
+    monkeypatch.setattr(record, "built", lambda name, built=record.built: deaf if name == "accesses" else built(name))
+    with pytest.raises(record.RecordError, match="^endless: not understood$"):
+        record.record("endless", CALLS, target)
+
+
+def test_the_page_says_of_which_text_it_is(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", tmp_path, "-c", "user.name=x", "-c", "user.email=x@x", *words], text=True,
+                              capture_output=True, check=True).stdout.strip()
+
+    assert report.revision(tmp_path).startswith("unknown")
+    git("init", "-q")
+    (tmp_path / "text").write_text("1")
+    git("add", "text")
+    git("commit", "-q", "-m", "x")
+    git("tag", "-a", "-m", "x", "v1")
+    commit = git("rev-parse", "--short=10", "HEAD")
+    assert report.revision(tmp_path) == commit
+    (tmp_path / "text").write_text("2")
+    assert report.revision(tmp_path) == f"{commit}, changed since"
+    text = report.page([("T", "body")], 20000, 300, commit, ["a.svg"])
+    assert f"Of commit {commit}, and 20,000 calls of each program, loads and stores before 300 of them." in text
+    assert "--calls 20000 --accesses 300" in text and "](a.svg)" in text and "## T\n\nbody" in text
 
 
 @pytest.mark.parametrize(("text", "message"), [
