@@ -37,6 +37,7 @@ namespace {
 
 Atomic<u64> g_calls;
 Atomic<u64> g_purges, g_purged_bytes;  // those that succeeded
+Atomic<u64> g_moves;                   // calls of grow
 // How the process locks its memory (mlockall): not, as soon as it is mapped, or when it is touched (MCL_ONFAULT).
 enum class Locking : u32 { none, at_once, on_fault };
 Atomic<Locking> g_locking;  // as seen when memory was committed or purged
@@ -254,7 +255,15 @@ bool remap(void* address, usize length) {
 
 void* grow(void* address, usize length, usize wanted) {
   KeepErrno keep;
+  // What this thread did at its old place comes before what the next one does there, which may be given it by its own
+  // mremap at once. The kernel's lock of the address space sees to it, but neither the language nor ThreadSanitizer,
+  // which knows mmap and munmap, has heard of mremap.
+  // release: pairs with the acquire of whoever's memory moves to where this leaves; a fetch_add, so that later ones of
+  // others do not end what it releases.
+  g_moves.fetch_add(1, std::memory_order_release);  // `release` is a function here
   void* got = mremap(address, length, wanted, MREMAP_MAYMOVE);
+  // acquire: pairs with the release above of whoever left this place.
+  static_cast<void>(g_moves.load(acquire));
   return got != MAP_FAILED ? got : nullptr;
 }
 

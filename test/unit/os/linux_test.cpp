@@ -162,6 +162,30 @@ TEST_F(Memory, GrowKeepsTheContentAndCommitsTheRest) {
   os::release(grown, 64 * kMiB);
 }
 
+// What one thread's reservation moved away from, another's may move to: under ThreadSanitizer, which does not know
+// mremap, the two must be ordered by what it does know.
+TEST(Grow, WhatMovesAwayLeavesRoomForOtherThreads) {
+  const usize page = os::page_size();
+  const auto grow_and_release = [page] {
+    for (int round = 0; round < 1000; ++round) {
+      usize length = page;
+      void* memory = os::map(length, page);
+      while (memory != nullptr && length < 16 * page) {
+        *static_cast<usize*>(memory) = length;
+        memory = os::grow(memory, length, 2 * length);
+        if (memory == nullptr) break;
+        if (*static_cast<usize*>(memory) != length) ADD_FAILURE() << "lost while it grew from " << length;
+        length *= 2;
+      }
+      ASSERT_NE(memory, nullptr);
+      os::release(memory, length);
+    }
+  };
+  std::thread threads[4];
+  for (std::thread& thread : threads) thread = std::thread(grow_and_release);
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_F(Memory, MovePagesMovesTheContent) {
   ASSERT_TRUE(os::commit(memory_, kLength));
   for (usize i = 0; i < 2 * kMiB; i += 8) *reinterpret_cast<u64*>(memory_ + i) = i * 3 + 1;
