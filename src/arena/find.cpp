@@ -1,0 +1,120 @@
+#include "arena/find.hpp"
+
+#include "observe/counters.hpp"
+
+namespace coffer {
+
+bool range_is_free(const Arena* arena, u32 index, u32 count) {
+  for (u32 chunk = index; chunk < index + count;) {
+    if (usize{chunk} * kChunkBytes >= arena->frontier.load(relaxed)) return true;  // relaxed: under the lock
+    const u32 bit = chunk % kChunksPerGroup;
+    const u32 here = kChunksPerGroup - bit < index + count - chunk ? kChunksPerGroup - bit : index + count - chunk;
+    if (arena->groups[chunk / kChunksPerGroup].taken.get() & (low_mask(here) << bit)) return false;
+    chunk += here;
+  }
+  return true;
+}
+
+namespace {
+
+// Chunks looked at for a range of which much is resident, and how much that has to be in all. A page fault costs about
+// as much as a hundred looks.
+constexpr u32 kRangeLooks = 1024;
+constexpr usize kWorthLooking = kChunkBytes / 2;
+
+// First fit from the lowest group that can have a free chunk. chunk_count if there is none.
+u32 find_range(const Arena* arena, u32 count, u32 alignment_chunks) {
+  const u32 base_chunk = static_cast<u32>(arena->base / kChunkBytes % alignment_chunks);
+  const auto align = [&](u32 chunk) {
+    return static_cast<u32>(round_up(u64{chunk} + base_chunk, alignment_chunks) - base_chunk);
+  };
+  u32 chunk = align(arena->lowest_free_group * kChunksPerGroup);
+  while (u64{chunk} + count <= arena->chunk_count) {
+    if (range_is_free(arena, chunk, count)) return chunk;
+    // Past the first taken chunk of the range that was tried.
+    u32 next = chunk;
+    for (;;) {
+      const u32 group = next / kChunksPerGroup;
+      const u64 taken = arena->groups[group].taken.get() >> (next % kChunksPerGroup);
+      if (taken == 0) {
+        next = (group + 1) * kChunksPerGroup;
+        continue;
+      }
+      next += lowest_bit(taken);
+      // Shifted in from above are zeros: only a group that is full from its first chunk has no gap.
+      const u64 gap = ~(arena->groups[next / kChunksPerGroup].taken.get() >> (next % kChunksPerGroup));
+      next += gap != 0 ? lowest_bit(gap) : kChunksPerGroup;
+      break;
+    }
+    chunk = align(next > chunk ? next : chunk + 1);
+  }
+  return arena->chunk_count;
+}
+
+u32 dirty_slots(const Arena* arena, u32 chunk) {
+  // relaxed, both: of a free chunk they change under the lock only.
+  const u64 noted = arena->groups[chunk / kChunksPerGroup].dirty.load(relaxed) >> (chunk % kChunksPerGroup);
+  return (noted & 1) != 0 ? count_bits(arena->chunks[chunk].dirty.load(relaxed)) : 0;
+}
+
+// The free range of which most is resident, the lowest of several, among the first kRangeLooks chunks: where blocks of
+// many sizes come and go, the lowest gap that is wide enough is often one whose pages were given back, while as much is
+// resident elsewhere and has to go back next. chunk_count: none has anything.
+u32 find_resident_range(const Arena* arena, u32 count) {
+  // relaxed: whether it is worth looking.
+  if (counters().dirty.load(relaxed) < kWorthLooking || count > kRangeLooks) return arena->chunk_count;
+  const u32 from = arena->lowest_free_group * kChunksPerGroup;
+  const usize known = arena->frontier.load(relaxed) / kChunkBytes;  // relaxed: under the lock
+  const u32 dirty_end = arena->highest_chunk.load(relaxed);         // relaxed: as well
+  const u32 looks = dirty_end > from + kRangeLooks ? from + kRangeLooks : dirty_end;
+  u32 best = arena->chunk_count;
+  u32 most = 0;
+  u32 length = 0;  // free chunks up to here, and the dirty slots in the last `count` of them
+  u32 dirty = 0;
+  for (u32 chunk = from; chunk < looks + count - 1 && chunk < arena->chunk_count; ++chunk) {
+    const bool record = chunk < known;  // behind that nothing was ever taken
+    if (record && (arena->groups[chunk / kChunksPerGroup].taken.get() >> (chunk % kChunksPerGroup) & 1) != 0) {
+      if (chunk >= looks) break;
+      length = dirty = 0;
+      continue;
+    }
+    if (record) dirty += dirty_slots(arena, chunk);
+    if (length++ >= count) dirty -= dirty_slots(arena, chunk - count);
+    // One slot a chunk more is not worth it: blocks of one size would creep out of each other's places.
+    if (length < count || dirty <= most + count) continue;
+    most = dirty;
+    best = chunk + 1 - count;
+    if (most == count * kSlotsPerChunk) break;
+  }
+  return best;
+}
+
+// The lowest free chunk among those with index % modulus == residue (modulus a power of two up to 64), else the lowest
+// of all.
+u32 find_chunk(const Arena* arena, u32 residue, u32 modulus) {
+  const u64 wanted = aligned_positions(modulus) << residue;
+  u32 any = arena->chunk_count;
+  for (u32 group = arena->lowest_free_group; group * kChunksPerGroup < arena->chunk_count; ++group) {
+    const u32 start = group * kChunksPerGroup;
+    const bool known = usize{start} * kChunkBytes < arena->frontier.load(relaxed);  // relaxed: under the lock
+    u64 free = known ? ~arena->groups[group].taken.get() : ~u64{0};
+    if (arena->chunk_count - start < kChunksPerGroup) free &= low_mask(arena->chunk_count - start);
+    if (free != 0 && any == arena->chunk_count) any = start + lowest_bit(free);
+    if ((free & wanted) != 0) return start + lowest_bit(free & wanted);
+    if (!known) break;
+  }
+  return any;
+}
+
+}  // namespace
+
+u32 find_free(const Arena* arena, const ChunkWish& wish) {
+  if (wish.modulus != 0) return find_chunk(arena, wish.residue, wish.modulus);
+  if (wish.alignment == 1 && wish.room == 0) {
+    const u32 resident = find_resident_range(arena, wish.count);
+    if (resident < arena->chunk_count) return resident;
+  }
+  return find_range(arena, wish.count + 2 * wish.room, wish.alignment);
+}
+
+}  // namespace coffer

@@ -1,0 +1,293 @@
+#include "large/chunk_run.hpp"
+
+#include <string.h>
+
+#include "large/colour.hpp"
+#include "large/record.hpp"
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+#include "pool/breath.hpp"
+#include "pool/limit.hpp"
+#include "pool/slot_pool.hpp"
+
+namespace coffer {
+
+namespace {
+
+// Shrinking by less than this keeps the pages.
+constexpr usize kPurgeOnShrink = 64 * 1024;
+
+// Chunks of room that a block gets when it moves to grow, at most.
+constexpr u32 kMostRoom = 64;
+
+u32 chunks_for(usize size) { return static_cast<u32>(divide_up(size, kChunkBytes)); }
+u32 chunk_of(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans) / kSlotsPerChunk; }
+
+void change_held(usize before, usize after) {
+  if (after >= before) {
+    held_rises(after - before);
+  } else {
+    held_falls(before - after);
+  }
+}
+
+// Where the last page of a run lies that may hold old data in its last chunk: bytes from its start. Of a single chunk
+// more is known than of the last one of several.
+usize dirty_end(const ChunkRun& run) {
+  if (!run.last_dirty) return 0;
+  return run.count == 1 ? (highest_bit(run.dirty_slots) + 1) * kSlotBytes : usize{run.count} * kChunkBytes;
+}
+
+// What a block of whole chunks counts for in the budget: its bytes, and what is resident behind them.
+usize charge_of(usize size, usize dirty_end) {
+  const usize bytes = round_up(size, kCarvePage);
+  return dirty_end > bytes ? dirty_end : bytes;
+}
+usize tail_bytes(const Chunk& chunk) { return chunk.large_tail.get() * kCarvePage; }
+void set_tail(Chunk& chunk, usize charged, usize bytes) {
+  tail_changes(tail_bytes(chunk), charged - bytes);
+  chunk.large_tail.set(static_cast<u32>((charged - bytes) / kCarvePage));
+}
+
+// The block gives its chunks up: before held falls, so that the breath sees one change.
+void forget_tail(Chunk& chunk) { set_tail(chunk, 0, 0); }
+
+// Gives chunks back of which `dirty` bytes, it is not known which, are charged as resident; clean, if counting all of
+// them so would pass the limit.
+void return_charged(const ChunkRun& run, usize dirty) {
+  const usize length = usize{run.count} * kChunkBytes;
+  bool resident = dirty != 0;
+  if (resident && !charge(length - dirty)) {
+    resident = !os::purge(reinterpret_cast<void*>(chunk_address(run.arena, run.index)), length);
+    if (resident) charge_anyway(length - dirty);
+  }
+  if (!resident) uncharge(dirty);
+  return_chunks(run.arena, run.index, run.count, resident);
+}
+
+// `size`: with the offset. `moved_from`: bytes of the block whose content comes here; held changes by the difference.
+void describe_chunks(const ChunkRun& run, usize offset, usize size, usize moved_from) {
+  Chunk& chunk = run.arena->chunks[run.index];
+  chunk.large_chunks.set(run.count);
+  set_tail(chunk, charge_of(size, dirty_end(run)), round_up(size, kCarvePage));
+  chunk.use.store(ChunkUse::large, release);  // release: pairs with the acquire of walks
+  Span* span = run.arena->spans + usize{run.index} * kSlotsPerChunk;
+  const usize bytes = round_up(size, kCarvePage);
+  describe_large(span, run.index, chunk_address(run.arena, run.index), offset, bytes, 1, run.count);
+  change_held(moved_from, bytes);
+  note_peak();
+}
+
+// Chunks that hold only free slots are joined to runs here, when a request wants one and finds none (delayed
+// recombination); a further arena is the last resort.
+bool take_run(u32 chunks, u32 alignment_chunks, ChunkRun* run) {
+  if (take_chunks(chunks, alignment_chunks, false, run)) return true;
+  return_empty_chunks();
+  return take_chunks(chunks, alignment_chunks, true, run) ||
+         // Under a limit, the run's records may be what is too much.
+         (make_room() && take_chunks(chunks, alignment_chunks, true, run));
+}
+
+// A block that grew once will grow again: it gets a place with as much free address space again behind it, and before
+// it, where another such block may lie.
+bool take_run_to_grow(u32 chunks, ChunkRun* run) {
+  return take_chunks_with_room(chunks, chunks < kMostRoom ? chunks : kMostRoom, run) || take_run(chunks, 1, run);
+}
+
+// Under a limit, what is resident behind a block of `size` bytes, at the end of the chunk that ends it, goes back: it
+// would count, and serve nobody.
+void clear_tail(ChunkRun* run, uptr start, usize size) {
+  if (!run->last_dirty || !is_limited()) return;
+  const uptr end = chunk_address(run->arena, run->index) + dirty_end(*run);
+  const uptr from = start + round_up(size, os::page_size());
+  run->last_dirty = from < end && !os::purge(reinterpret_cast<void*>(from), end - from);
+}
+
+// Charges a run of chunks, of which `dirty` bytes were charged as free memory, so that together with `credit` bytes
+// that the block has elsewhere it makes `need`. Returns what was charged in `paid`; false: the run was given back.
+bool pay_for(const ChunkRun& run, usize dirty, usize credit, usize need, usize* paid) {
+  *paid = need > dirty + credit ? need - dirty - credit : 0;
+  if (charge_or_purge(*paid)) {
+    note_clean(*paid);
+    return true;
+  }
+  return_charged(run, dirty);
+  return false;
+}
+
+// Gives a run of chunks back, of which the first `charged` bytes are charged. What of its pages has to go, when much
+// has to, goes with one call; the rest is judged as all free memory is.
+void return_run(Arena* arena, u32 index, u32 count, usize charged) {
+  const usize unit = os::page_size() > kSlotBytes ? os::page_size() : kSlotBytes;
+  const uptr start = chunk_address(arena, index);
+  // Free memory counts by slots.
+  usize resident = round_up(charged, unit);
+  usize kept = many_moved() && arena->chunks[index].moved.get() != 0 ? 0 : round_up(keepable(charged), unit);
+  if (kept > charged && !charge(kept - charged)) kept = round_down(charged, unit);
+  if (kept < charged) {
+    if (os::purge(reinterpret_cast<void*>(start + kept), round_up(charged, os::page_size()) - kept)) {
+      uncharge(charged - kept);
+      note_purged(charged - kept);
+      resident = kept;
+    } else {
+      charge_anyway(resident - charged);
+    }
+  }
+  // Chunks of which nothing is resident any more merge with their neighbours again.
+  const u32 left = chunks_for(resident);
+  unmark_moved(arena, index + left, count - left);
+  return_chunks_partly(arena, index, count, resident);
+  purge_after_free(charged);
+}
+
+// `charged`: what the block counts for from now on.
+void set_chunk_run_size(Span* span, Chunk& chunk, usize size, u32 chunks, usize charged) {
+  const usize bytes = round_up(size, kCarvePage);
+  set_tail(chunk, charged, bytes);
+  change_held(large_bytes(span), bytes);
+  count_large(chunk_of(arena_of_span(span), span), bytes - large_bytes(span), 0);
+  set_large_bytes(span, bytes);
+  span->large_chunks.set(chunks);
+  chunk.large_chunks.set(chunks);
+}
+
+uptr shrink_chunk_run(uptr start, Span* span, Arena* arena, u32 index, usize size) {
+  const u32 have = span->large_chunks.get();
+  const u32 want = chunks_for(size);
+  // To the end of the run, not of the block: an earlier, larger size may have left data there.
+  const uptr end = start + usize{have} * kChunkBytes;
+  const uptr keep = start + round_up(size, os::page_size());
+  const bool worth_it = want < have || large_bytes(span) - size >= kPurgeOnShrink;
+  const bool purged = worth_it && os::purge(reinterpret_cast<void*>(keep), end - keep);
+  Chunk& chunk = arena->chunks[index];
+  const usize before = large_bytes(span) + tail_bytes(chunk);
+  if (purged) {
+    set_chunk_run_size(span, chunk, size, want, round_up(size, kCarvePage));
+    uncharge(before - round_up(size, kCarvePage));
+  } else if (want == have) {
+    set_chunk_run_size(span, chunk, size, want, before);
+  } else {
+    set_chunk_run_size(span, chunk, size, want, usize{want} * kChunkBytes);
+    uncharge(before - usize{want} * kChunkBytes);
+    charge_anyway(usize{have - want} * kChunkBytes);
+  }
+  if (purged) unmark_moved(arena, index + want, have - want);
+  if (want < have) return_chunks(arena, index + want, have - want, !purged);
+  return start;
+}
+
+// Grows a block in place, into its last chunk or into the free chunks behind it. false: not possible.
+bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
+  Chunk& chunk = arena->chunks[index];
+  const u32 have = span->large_chunks.get();
+  const u32 want = chunks_for(size);
+  const usize before = large_bytes(span) + tail_bytes(chunk);
+  if (want == have) {
+    const usize bytes = round_up(size, kCarvePage);
+    if (bytes > before && !charge_or_purge(bytes - before)) return false;
+    set_chunk_run_size(span, chunk, size, want, bytes > before ? bytes : before);
+    return true;
+  }
+  ChunkRun more;
+  if (!take_chunks_at(arena, index + have, want - have, &more)) return false;
+  clear_tail(&more, chunk_address(arena, index), size);
+  const usize dirty = more.dirty;
+  const usize need = charge_of(size, more.last_dirty ? have * kChunkBytes + dirty_end(more) : 0);
+  usize paid = 0;
+  if (!pay_for(more, dirty, before, need, &paid)) return false;
+  uncharge(before + dirty + paid - need);
+  set_chunk_run_size(span, chunk, size, want, need);
+  return true;
+}
+
+// Brings the content of a block that cannot grow where it is to a run of chunks that is long enough. Its pages move;
+// or, if half of what it needs there is resident already, or the kernel cannot move them, they are copied, and the old
+// ones wait for the next block.
+uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
+  const usize bytes = large_bytes(span);
+  const usize offset = large_offset(span);
+  const u32 have = span->large_chunks.get();
+  const usize charged = bytes + tail_bytes(arena->chunks[index]);
+  ChunkRun run;
+  if (!take_run_to_grow(chunks_for(size), &run)) return 0;
+  clear_tail(&run, chunk_address(run.arena, run.index), size);
+  const bool copy = run.dirty >= bytes / 2;
+  // If the pages move, only what the block grows by has to be paid for.
+  const usize dirty = run.dirty;
+  const usize need = charge_of(size, dirty_end(run));
+  usize paid = 0;
+  if (!pay_for(run, dirty, copy ? 0 : charged, need, &paid)) return 0;
+  char* from = reinterpret_cast<char*>(chunk_address(arena, index));
+  char* to = reinterpret_cast<char*>(chunk_address(run.arena, run.index));
+  const bool moved = !copy && os::move_pages(from, to, usize{have} * kChunkBytes);
+  if (!copy && !moved) {
+    if (!charge_or_purge(charged)) {
+      uncharge(paid);
+      return_charged(run, dirty);
+      return 0;
+    }
+    paid += charged;
+  }
+  if (!moved) memcpy(to + offset, from + offset, bytes - offset);
+  uncharge((moved ? charged : 0) + dirty + paid - need);
+  span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
+  count_large(index, usize{0} - bytes, ~usize{0});
+  forget_tail(arena->chunks[index]);
+  describe_chunks(run, offset, size, bytes);
+  if (moved) {
+    mark_moved(run.arena, run.index, have);
+    // The old range is empty; if pages had been moved there before, it merges with its neighbours again.
+    unmark_moved(arena, index, have);
+    return_chunks(arena, index, have, false);
+  } else {
+    return_run(arena, index, have, charged);
+  }
+  return reinterpret_cast<uptr>(to);
+}
+
+}  // namespace
+
+void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
+  if (size > ~u32{0} * kChunkBytes) return nullptr;
+  const usize alignment_chunks = alignment > kChunkBytes ? alignment / kChunkBytes : 1;
+  if (alignment_chunks > ~u32{0} / 2) return nullptr;
+  ChunkRun run;
+  const u32 chunks = chunks_for(size + chunk_run_extra(size));
+  if (!take_run(chunks, static_cast<u32>(alignment_chunks), &run)) return nullptr;
+  const uptr start = chunk_address(run.arena, run.index);
+  const usize offset = chunk_run_offset(run.index, run.count, size, alignment);
+  size += offset;
+  clear_tail(&run, start, size);
+  const usize dirty = run.dirty;
+  const usize need = charge_of(size, dirty_end(run));
+  usize paid = 0;
+  if (!pay_for(run, dirty, 0, need, &paid)) return nullptr;
+  uncharge(dirty + paid - need);
+  *zero = run.fresh;
+  describe_chunks(run, offset, size, 0);
+  relieve_pressure(paid);
+  os::keep_locked(reinterpret_cast<void*>(start), round_up(size, os::page_size()));
+  return reinterpret_cast<void*>(start + offset);
+}
+
+void free_chunk_run(Arena* arena, Span* span) {
+  const u32 index = chunk_of(arena, span);
+  const usize bytes = large_bytes(span);
+  const usize charged = bytes + tail_bytes(arena->chunks[index]);
+  forget_tail(arena->chunks[index]);
+  held_falls(bytes);
+  return_run(arena, index, span->large_chunks.get(), charged);
+}
+
+uptr resize_chunk_run(uptr start, Span* span, usize size) {
+  if (size - large_offset(span) <= largest_slot_run(kQuantum) || size > ~u32{0} * kChunkBytes) return 0;
+  Arena* arena = arena_of_span(span);
+  const u32 index = static_cast<u32>(span - arena->spans) / kSlotsPerChunk;
+  const usize before = large_bytes(span);
+  if (size <= before) return shrink_chunk_run(start, span, arena, index, size);
+  if (!grow_chunk_run(span, arena, index, size)) start = move_chunk_run(span, arena, index, size);
+  if (start != 0) keep_growth_locked(start, before, size);
+  return start;
+}
+
+}  // namespace coffer
