@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -212,3 +213,12 @@ def test_peers_of_the_bench_by_name(traces: dict[str, Path], tmp_path: Path, mon
 def test_places_that_cannot_be_written(traces: dict[str, Path]) -> None:
     assert "No space left on device" in coffer("replay", traces["every"], "--json", "/dev/full", status=1)
     assert "No such file" in coffer("replay", traces["every"], "--json", "/no/such/place.json", status=1)
+
+
+def test_figures_are_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    trace = sample(tmp_path / "short.trace", "single", 200)
+    done = subprocess.run([str(COMMAND), "replay", str(trace), "-a", "glibc", "--json", str(tmp_path / "out.json")],
+                          capture_output=True, text=True, timeout=120,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+    assert done.returncode == 1 and done.stderr == f"coffer: {tmp_path}/out.json: File too large\n"
+    assert list(tmp_path.iterdir()) == [trace]
