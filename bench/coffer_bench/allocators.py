@@ -97,6 +97,18 @@ def crate_library(name: str, build_dir: Path) -> Path:
     return build_dir.resolve() / "peers" / "target" / "release" / f"lib{name}_peer.so"
 
 
+def is_checkout() -> bool:
+    """And not an installed command, which has neither the workloads nor the recipes."""
+    return (TOP / "bench" / "coffer_bench").is_dir()
+
+
+def how_to_build(library: Path, build_dir: Path) -> str:
+    if is_checkout():
+        return "coffer bench peers builds it"
+    place = library.relative_to(build_dir.resolve())
+    return f"coffer bench peers builds it in a checkout, which has it then by its path, CHECKOUT/build/{place}"
+
+
 def find(names: list[str], build_dir: Path) -> list[Allocator]:
     """The allocators of these names; with a slash, it is a library's path. One that is missing is an error, never a gap
     in a table."""
@@ -117,7 +129,7 @@ def find(names: list[str], build_dir: Path) -> list[Allocator]:
         elif name in CRATES:
             library = crate_library(name, build_dir)
             if not library.exists():
-                raise BenchError(f"{library} is missing: coffer bench peers builds it")
+                raise BenchError(f"{library} is missing: {how_to_build(library, build_dir)}")
             result.append(Allocator(name, library))
         elif name in OURS or name in PAPERS:
             library = build_dir.resolve() / OURS.get(name, f"lib/lib{name}.so")

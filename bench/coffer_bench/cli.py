@@ -70,8 +70,9 @@ def beside(results: Path) -> Path:
 
 def need_checkout() -> None:
     """The workloads, their recipes and what they are compared with are no part of an installed command."""
-    top = Path(__file__).resolve().parents[2]
-    if not (top / "bench" / "coffer_bench").is_dir():
+    from coffer_bench.allocators import is_checkout
+
+    if not is_checkout():
         raise BenchError("coffer bench needs a checkout of Coffer: there, make bench builds and runs it")
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from coffer import places
-from coffer.live import figures, page
+from coffer.live import figures, page, processes
 from live_program import PROGRAM, Program, pages_of
 
 COMMAND = places.build_dir() / "bin" / "coffer"
@@ -137,7 +137,7 @@ def test_a_file_that_takes_no_figures(tmp_path: Path) -> None:
 
 
 def test_exec_is_followed(shared: Program) -> None:
-    with page.Watched(shared.pid) as watched:
+    with processes.Watched(shared.pid) as watched:
         shared.do("aaaa")
         time.sleep(0.15)
         shared.do("a")
@@ -179,7 +179,7 @@ def test_a_fork_child_has_its_own(shared: Program) -> None:
     shared.do("a")
     child = int(shared.do("k").split()[1])
     try:
-        with page.wait_for_page(child, 5) as found:
+        with processes.wait_for_page(child, 5) as found:
             assert found.read().process == child
         assert stat_json(shared.pid)["pid"] == shared.pid
         assert str(child) in run("stat").stdout and str(shared.pid) in run("stat").stdout
@@ -229,16 +229,16 @@ def test_a_page_that_is_just_made_is_not_stale(monkeypatch: pytest.MonkeyPatch) 
     program = Program(f"share_signal:{int(SIGNAL)}")
     try:
         program.do("a")
-        look = page.candidates
+        look = processes.candidates
 
-        def late(process: page.Process) -> list[Path]:
+        def late(process: processes.Process) -> list[Path]:
             os.kill(program.pid, SIGNAL)
             while not (found := look(process)):
                 time.sleep(0.001)
             return found
 
-        monkeypatch.setattr(page, "candidates", late)
-        page.wait_for_page(program.pid, 2.0).close()
+        monkeypatch.setattr(processes, "candidates", late)
+        processes.wait_for_page(program.pid, 2.0).close()
         assert len(pages_of(program.pid)) == 1
     finally:
         program.end()
@@ -280,13 +280,24 @@ def test_another_users_process_is_not_ours_to_read(shared: Program) -> None:
     shared.do("a")
     # As nobody, who may not even see the checkout: what it needs is copied.
     tools = Path(places.__file__).parents[1]
-    code = "".join((tools / "coffer" / name).read_text() for name in ("errors.py", "live/page.py"))
+    code = "".join((tools / "coffer" / name).read_text() for name in ("errors.py", "live/page.py", "live/processes.py"))
     code = re.sub(r"^from (coffer|__future__).*$", "", code, flags=re.MULTILINE)
     code = f"from __future__ import annotations\n{code}\n" \
            f"try: open_page({shared.pid})\nexcept CofferError as error: print(error)\n"
     done = subprocess.run(["/usr/bin/env", "-i", "/usr/bin/python3", "-c", code], user="nobody", cwd="/",
                           capture_output=True, text=True)
     assert "permission denied" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_a_program_that_becomes_another_users(tmp_path: Path) -> None:
+    """The figures end; the command waits for it all the same. Without the right to look into everybody's processes."""
+    weaker = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]
+    other = ["setpriv", "--reuid=65534", "--clear-groups", "sh", "-c", "sleep 1; exit 7"]
+    done = subprocess.run([*weaker, COMMAND, "stat", "--interval", "0.05", "--", *other], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 7, done.stderr
+    assert "belongs to another user" in done.stderr.splitlines()[-1]
 
 
 # --- top. ---
@@ -298,22 +309,28 @@ def test_top_without_a_terminal(shared: Program) -> None:
     assert f"no terminal; coffer stat {shared.pid} prints lines" in run("top", shared.pid, status=1).stderr
 
 
-def test_top_in_a_terminal(shared: Program) -> None:
+@pytest.mark.parametrize("end", [b"q", signal.SIGTERM])
+def test_top_in_a_terminal(shared: Program, end: bytes | signal.Signals) -> None:
+    """Which is as before afterwards, however it ends."""
     shared.do("a")
     leader, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 40, 120, 0, 0))
     done = subprocess.Popen([str(COMMAND), "top", str(shared.pid)], stdin=terminal, stdout=terminal, stderr=terminal,
                             env={**os.environ, "TERM": "xterm"}, start_new_session=True)
-    os.close(terminal)
     drawn = b""
     while b"live" not in drawn:
         drawn += os.read(leader, 65536)
-    os.write(leader, b"q")
+    os.close(terminal)
+    if isinstance(end, bytes):
+        os.write(leader, end)
+    else:
+        done.send_signal(end)
     with contextlib.suppress(OSError):  # the end of the other side
-        while os.read(leader, 65536):
-            pass
+        while more := os.read(leader, 65536):
+            drawn += more
     os.close(leader)
-    assert done.wait(timeout=60) == 0
+    assert done.wait(timeout=60) == (0 if isinstance(end, bytes) else -end)
+    assert b"\x1b[?1049l" in drawn  # back from the other screen
 
 
 def test_top_by_its_pilot(shared: Program) -> None:

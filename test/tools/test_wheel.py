@@ -133,6 +133,8 @@ def test_replay_and_report(coffer: Path, trace: Path, tmp_path: Path) -> None:
     said = json.loads(run(coffer, "replay", trace, "-a", "coffer,glibc,hoard", "--json", "-", cwd=tmp_path))
     assert [one["allocator"] for one in said["results"]] == ["coffer", "glibc", "hoard"]
     assert len({json.dumps(one["operations"]) for one in said["results"]}) == 1
+    said = run(coffer, "replay", trace, "-a", "mimalloc3", cwd=tmp_path, status=1)
+    assert "builds it in a checkout, which has it then by its path, CHECKOUT/build/peers/target/release/" in said
     run(coffer, "report", trace, "-a", "none", "-o", "page.html", cwd=tmp_path)
     assert "<html" in (tmp_path / "page.html").read_text()
 

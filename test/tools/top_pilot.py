@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from coffer.live import page
+from coffer.live import page, processes
 from coffer.live.figures import size
 from coffer.live.top import Sorted, Top
 from textual.widgets import Static, TabbedContent
@@ -23,7 +23,7 @@ def text_of(app: Top, name: str) -> str:
 
 
 async def drive(pid: int) -> None:
-    app = Top(page.Watched(pid), interval=0.2)
+    app = Top(processes.Watched(pid), interval=0.2)
     async with app.run_test(size=(110, 40)) as pilot:
         await pilot.pause(0.5)
         summary = text_of(app, "#bars")

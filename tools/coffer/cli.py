@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coffer import places, streams
+from coffer import places, signals, streams
 from coffer.errors import CofferError
 from coffer.index.command import index
 from coffer.record.command import record
@@ -51,12 +51,16 @@ app.add_typer(bench, name="bench")
 
 
 def main() -> None:
+    signals.put_away_first()
     streams.open_closed()
     streams.take_all_names()
     status: int | str | None = 0
+    signal = 0
     try:
         try:
             app(prog_name="coffer")
+        except signals.Ended as end:
+            status, signal = end.code, end.number
         except SystemExit as end:
             status = end.code
         except CofferError as error:
@@ -70,4 +74,6 @@ def main() -> None:
         streams.complain(f"coffer: {error.filename or 'cannot write'}: {error.strerror}")
         status = status or 1
     streams.end()
+    if signal:
+        signals.end_by(signal)
     sys.exit(status)

@@ -8,6 +8,7 @@ import shutil
 import signal
 from pathlib import Path
 
+from coffer import signals
 from coffer.errors import CofferError
 
 
@@ -91,9 +92,11 @@ def environment(first: str | None = None, last: str | None = None) -> dict[str, 
 
 
 def become(path: str, arguments: list[str]) -> None:
-    """Executes a program in this process's place, with the signals that Python ignores as they were."""
+    """Executes a program in this process's place, with the signals that Python ignores as they were. One that has come
+    until then still ends the command."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
+    signals.by_default()
     try:
         os.execvp(path, arguments)
     except OSError as error:

@@ -100,7 +100,12 @@ class Collector {
     old_pipe_ = signal(SIGPIPE, SIG_IGN);
     sigset_t set;
     sigemptyset(&set);
-    for (const int number : {SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&set, number);
+    // All that would end this process, but for faults: they are meant for the program.
+    for (const int number : {SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF,
+                             SIGXCPU, SIGIO, SIGPWR, SIGSTKFLT}) {
+      sigaddset(&set, number);
+    }
+    for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) sigaddset(&set, number);
     sigprocmask(SIG_BLOCK, &set, &old_mask_);
     signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) give_up(with_reason("signalfd"));
@@ -214,9 +219,11 @@ class Collector {
       if (number == SIGCHLD) {
         reap();
       } else if (main_ > 0) {
-        // A terminal's signals go to the program by themselves.
-        if (info.ssi_code != SI_KERNEL) kill(main_, number);
-      } else if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
+        // A terminal's signals go to the program by themselves, and it has a limit of its own on its time. An alarm
+        // that was set before this process became the collector is the program's.
+        const bool is_timer = number == SIGALRM || number == SIGVTALRM || number == SIGPROF;
+        if (info.ssi_code != SI_KERNEL || is_timer) kill(main_, number);
+      } else if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGALRM) {
         stopping_ = true;
       }
     }

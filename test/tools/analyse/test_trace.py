@@ -165,6 +165,7 @@ def test_csv(traces: dict[str, Path], tmp_path: Path) -> None:
         assert [int(row[name]) for row in rows] == list(events[column])
     assert [row["operation"] for row in rows] == [Op(op).name.lower() for op in events["op"]]
     assert "No space left" in coffer("trace", "export", traces["single"], "-o", "/dev/full", "-f", "csv", status=1)
+    assert "goes to a file" in coffer("trace", "export", traces["single"], "-o", "-", "-f", "parquet", status=1)
     words = ["bash", "-c", 'ulimit -f 8; exec "$0" "$@"', COMMAND, "trace", "export", traces["single"], "-o"]
     done = subprocess.run([*words, tmp_path / "a.csv"], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "SIGXFSZ" in done.stderr and not list(tmp_path.iterdir())

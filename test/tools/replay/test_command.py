@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from coffer import places
+from coffer.errors import CofferError
+from coffer.replay import play
 
 COMMAND = places.build_dir() / "bin" / "coffer"
 SAMPLE = places.build_dir() / "libexec" / "coffer" / "trace_sample"
@@ -191,6 +195,30 @@ def test_what_is_no_allocator(traces: dict[str, Path], tmp_path: Path) -> None:
     assert "no allocator is named" in coffer("replay", trace, "-a", ",", status=1)
 
 
+def test_peers_of_the_bench_by_name(traces: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where coffer bench peers has built them; one that it has not is an error that says so."""
+    for part in places.build_dir().resolve().iterdir():
+        if part.name != "peers":
+            (tmp_path / part.name).symlink_to(part)
+    peer = tmp_path / "peers" / "target" / "release" / "librpmalloc_peer.so"
+    peer.parent.mkdir(parents=True)
+    shutil.copy(tmp_path / "lib" / "libhoard.so", peer)
+    monkeypatch.setenv("COFFER_BUILD_DIR", str(tmp_path))
+    _, (result,) = play.replay(traces["single"], play.choose("rpmalloc"), play.Options())
+    assert result.name == "rpmalloc" and result.figures["library"] == str(peer) and not result.failure
+    with pytest.raises(CofferError, match="libmimalloc3_peer.so is missing: coffer bench peers builds it"):
+        play.choose("rpmalloc,mimalloc3")
+
+
 def test_places_that_cannot_be_written(traces: dict[str, Path]) -> None:
     assert "No space left on device" in coffer("replay", traces["every"], "--json", "/dev/full", status=1)
     assert "No such file" in coffer("replay", traces["every"], "--json", "/no/such/place.json", status=1)
+
+
+def test_figures_are_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    trace = sample(tmp_path / "short.trace", "single", 200)
+    done = subprocess.run([str(COMMAND), "replay", str(trace), "-a", "glibc", "--json", str(tmp_path / "out.json")],
+                          capture_output=True, text=True, timeout=120,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+    assert done.returncode == 1 and done.stderr == f"coffer: {tmp_path}/out.json: File too large\n"
+    assert list(tmp_path.iterdir()) == [trace]

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from coffer.errors import CofferError
+from coffer.files import whole
 from coffer.index import figures, geometry, report
 from coffer.index.plot import check_plot, plot
 from coffer.index.survey import Allocator, Result, Sizes, read_list, survey
@@ -96,17 +97,15 @@ def index(
 
 def check_writable(path: Path) -> None:
     """Before the survey, which takes a minute."""
-    place = path if path.exists() else path.parent
+    place = path if path.exists() and not path.is_file() else path.parent
     if path.is_dir() or not place.exists() or not os.access(place, os.W_OK):
         why = "is a directory" if path.is_dir() else "cannot be written" if place.exists() else "no such directory"
         raise CofferError(f"{path}: {why}")
 
 
 def write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise CofferError(f"{path}: {error.strerror}") from error
+    with whole(path) as unfinished:
+        unfinished.write_text(text)
 
 
 def show(console: Console, results: list[Result], worst: int, sizes: list[int]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal as signals
 import subprocess
 import sys
 import time
@@ -16,9 +15,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from coffer import places
-from coffer.errors import CannotStart, CofferError
-from coffer.live import figures, page
+from coffer import places, signals
+from coffer.errors import CofferError
+from coffer.live import figures, page, processes
 
 TARGET = "The number of a process; or a program and its arguments, after --. None: all processes that show a page."
 START_SECONDS = 10.0
@@ -85,25 +84,25 @@ class Show:
         self.shown += 1
 
 
-def follow(watched: page.Watched, show: Show, interval: float, count: int | None) -> None:
+def follow(watched: processes.Watched, show: Show, interval: float, count: int | None) -> None:
     """Until the process ends, or `count` readings were shown."""
-    while page.is_running(show.pid):
+    while processes.is_running(show.pid):
         began = time.monotonic()
         try:
             show.show(watched.read())
         except CofferError:
-            if not page.is_running(show.pid):
+            if not processes.is_running(show.pid):
                 return
             raise
         if count is not None and show.shown >= count:
             return
         deadline = began + interval
-        while (left := deadline - time.monotonic()) > 0 and page.is_running(show.pid):
+        while (left := deadline - time.monotonic()) > 0 and processes.is_running(show.pid):
             time.sleep(min(left, 0.1))
 
 
 def list_processes(form: Form) -> None:
-    pages = page.shown_processes()
+    pages = processes.shown_processes()
     if not pages and form is Form.lines:
         raise CofferError("no process shows a page: start one with COFFER_CONF=share:true")
     if form is Form.lines:
@@ -125,33 +124,29 @@ def run_program(program: list[str], form: Form, interval: float, count: int | No
     """The program keeps its streams; the figures go to stderr, or to a file."""
     out = Out(output)
     try:
-        started = subprocess.Popen(program, env=places.environment(last="share:true"))
-    except OSError as error:
-        raise CannotStart(program[0], error) from error
-    # As a shell does: the program decides what an interrupt means, and the figures end with it.
-    before = signals.signal(signals.SIGINT, signals.SIG_IGN)
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        show = Show(form, started.pid, out.write)
-        while started.poll() is None:
-            try:
-                with page.Watched(started.pid) as watched:
-                    follow(watched, show, interval, count)
-                break
-            except (page.NotShown, page.PageError) as error:
-                # Not yet; or not any more, if it became another program that runs without Coffer.
-                if show.shown or time.monotonic() > deadline:
-                    print(f"coffer: {error}", file=sys.stderr)
-                    break
-                time.sleep(0.02)
-            except CofferError:
-                if started.poll() is None and page.is_running(started.pid):
-                    raise
-        status = started.wait()
+        with signals.started(program, places.environment(last="share:true")) as process:
+            show_until_it_ends(process, Show(form, process.pid, out.write), interval, count)
+            return signals.status_of(process)
     finally:
-        signals.signal(signals.SIGINT, before)
         out.close()
-    return 128 - status if status < 0 else status
+
+
+def show_until_it_ends(process: subprocess.Popen[bytes], show: Show, interval: float, count: int | None) -> None:
+    """Or as long as it can be looked at."""
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None:
+        try:
+            with processes.Watched(process.pid) as watched:
+                return follow(watched, show, interval, count)
+        except CofferError as error:
+            if not processes.is_running(process.pid):
+                return
+            # Not yet; or not any more, if it became another program that runs without Coffer, or another user's.
+            is_early = not show.shown and time.monotonic() < deadline
+            if not (is_early and isinstance(error, (processes.NotShown, page.PageError))):
+                print(f"coffer: {error}", file=sys.stderr)
+                return
+            time.sleep(0.02)
 
 
 def stat(
@@ -177,7 +172,7 @@ def stat(
     if len(target) != 1 or not target[0].isascii() or not target[0].isdigit():
         raise typer.Exit(run_program(target, form, interval, count, output))
     pid = int(target[0])
-    with page.Watched(pid, signal) as watched:
+    with processes.Watched(pid, signal) as watched:
         try:
             follow(watched, Show(form, pid, print_now), interval, count)
         except KeyboardInterrupt:
@@ -193,7 +188,7 @@ def top(
         help="The process's share_signal, when it shows no page yet.", show_default=False)] = None,
 ) -> None:
     """A screen of what a process holds: by size class, by heap, by kind of memory."""
-    watched = page.Watched(pid, signal)
+    watched = processes.Watched(pid, signal)
     watched.read()
     if not (sys.stdin.isatty() and sys.stderr.isatty()):  # where the screen's keys come from, and what it is drawn on
         raise CofferError(f"top is a screen, and here is no terminal; coffer stat {pid} prints lines")

@@ -12,7 +12,7 @@ from textual.containers import Horizontal
 from textual.widgets import DataTable, Footer, Sparkline, Static, TabbedContent, TabPane
 
 from coffer.errors import CofferError
-from coffer.live import page
+from coffer.live import page, processes
 from coffer.live.figures import Rates, number, rates_between, size, state_of
 
 HISTORY = 120
@@ -127,7 +127,7 @@ class Top(App[None]):
         Binding("space", "pause", "pause"),
     ]
 
-    def __init__(self, watched: page.Watched, interval: float = 1.0) -> None:
+    def __init__(self, watched: processes.Watched, interval: float = 1.0) -> None:
         super().__init__()
         self.watched = watched
         self.pid = watched.number
@@ -166,7 +166,7 @@ class Top(App[None]):
     def look(self) -> None:
         if self.paused or self.ended:
             return
-        if not page.is_running(self.pid):
+        if not processes.is_running(self.pid):
             self.ended = True
             return self.show_summary(Rates())
         try:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal as signals
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
 import typer
 
-from coffer import places
-from coffer.errors import CannotStart, CofferError
+from coffer import places, signals
+from coffer.errors import CofferError
 from coffer.files import whole
 from coffer.live.figures import number, size
 from coffer.profile import proto, symbols
@@ -52,23 +49,8 @@ def show(profile: proto.Profile, what: str) -> None:
 
 def run_program(program: list[str], prefix: Path, rate: str) -> int:
     options = f"profile:true,profile_rate:{rate},profile_to:{prefix}"
-    try:
-        started = subprocess.Popen(program, env=places.environment(last=options))
-    except OSError as error:
-        raise CannotStart(program[0], error) from error
-    # As a shell does: the program decides what an interrupt means, and has the time that it needs to end and to write
-    # its profile. What ends this command alone is passed on, for the same reason.
-    ways: dict[int, Callable[[int, object], None] | signals.Handlers] = {
-        signals.SIGINT: signals.SIG_IGN, signals.SIGQUIT: signals.SIG_IGN,
-        **dict.fromkeys((signals.SIGTERM, signals.SIGHUP), lambda number, _: started.send_signal(number))}
-    before = {number: signals.signal(number, way) for number, way in ways.items()
-              if signals.getsignal(number) is not signals.SIG_IGN}
-    try:
-        status = started.wait()
-    finally:
-        for number, way in before.items():
-            signals.signal(number, way)
-    return 128 - status if status < 0 else status
+    with signals.started(program, places.environment(last=options)) as process:
+        return signals.status_of(process)
 
 
 def names_for(written: list[Path], output: Path | None) -> list[Path]:

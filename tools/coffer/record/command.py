@@ -17,7 +17,7 @@ from coffer_bench.allocators import Allocator, find
 from coffer_bench.errors import BenchError
 
 COULD_NOT_BEGIN = 125  # the collector's own, which no status of the program is likely to be
-ALLOCATORS = "coffer, glibc, jemalloc, tcmalloc, mimalloc, ..., or the path of a library."
+ALLOCATORS = "coffer, glibc, jemalloc and the other names of coffer bench list, or a library's path with a slash."
 
 
 class Stacks(str, Enum):

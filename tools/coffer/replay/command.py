@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from coffer.errors import CofferError
+from coffer.files import whole
 from coffer.index.report import make_table
 from coffer.replay import play
 from coffer.replay.play import Options, Result
@@ -63,15 +64,13 @@ def between(gaps: bool, instructions: bool) -> str:
     return "gaps" if gaps else "instructions" if instructions else ""
 
 
-def write_json(path: Path, whole: dict[str, Any]) -> None:
-    text = json.dumps(whole) + "\n"
+def write_json(path: Path, figures: dict[str, Any]) -> None:
+    text = json.dumps(figures) + "\n"
     if str(path) == "-":
         sys.stdout.write(text)
         return
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise CofferError(f"{path}: {error.strerror}") from error
+    with whole(path) as unfinished:
+        unfinished.write_text(text)
 
 
 def show(console: Console, trace: Path, facts: dict[str, Any], results: list[Result], touch: str) -> None:

@@ -126,6 +126,8 @@ def export(trace: Input, output: Annotated[Path, typer.Option("--output", "-o", 
              "longest_gap": longest_gap}
     options: dict[str, object] = {"rt": {"policy": policy, "heap": heap}, "csv": {},
                                   "hw": {"policy": policy, "heap": heap, **rates}}.get(form, {"least": least})
+    if form == "parquet" and str(output) == "-":
+        raise CofferError("a parquet table goes to a file")
     with whole(output) as target:
         if form == "parquet":
             from coffer.trace import parquet  # here, since it takes long to load
