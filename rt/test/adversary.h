@@ -39,9 +39,8 @@ static bool add_requests(const struct state* state, unsigned order) {
 
 static bool can_fail(unsigned live, unsigned orders) {
   begin_states();
-  while (g_stacked > 0U) {
-    --g_stacked;
-    const struct state state = g_stack[g_stacked];
+  for (size_t i = 0; i < g_state_count; ++i) {
+    const struct state state = g_states[i];
     g_live = state.live;
     const unsigned now = count_ones(state.live);
     add_frees(state, g_run.units);

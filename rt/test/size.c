@@ -14,9 +14,8 @@ static uint64_t ones(unsigned count) { return ((uint64_t)2 << (count - 1U)) - 1U
 // Can a request fail on so many units, while at most `live` units and `blocks` blocks are live with it?
 static bool can_fail(unsigned units, unsigned live, unsigned orders, unsigned blocks) {
   begin_states();
-  while (g_stacked > 0U) {
-    --g_stacked;
-    const struct state state = g_stack[g_stacked];
+  for (size_t i = 0; i < g_state_count; ++i) {
+    const struct state state = g_states[i];
     const unsigned now = count_ones(state.live);
     add_frees(state, units);
     for (unsigned order = 0; order <= orders && now + (1U << order) <= live; ++order) {
@@ -48,7 +47,7 @@ static void check_formula(unsigned live, unsigned orders, bool is_tight) {
   rt_put(": ");
   rt_put_number(units);
   rt_put(" units are enough (");
-  rt_put_number(g_states);
+  rt_put_number(g_state_count);
   rt_put(" states)");
   const bool fails = can_fail(units - 1U, live, orders, 32);
   rt_put(fails ? ", one less is not\n" : "\n");
