@@ -27,7 +27,7 @@ enum coffer_rt_policy {
   /* A sequential first-fit list, the allocator of table A.4's kind. Unbounded. */
   COFFER_RT_FIRST_FIT = 3,
   /* coffer-rt with the fewest instructions: the same promises as COFFER_RT_TREE, but not the lowest address first, so
-   * that coffer_rt_region_bytes asks for more; 4.1 bits of state for each smallest block, not 2.3; no sums. */
+   * that coffer_rt_region_bytes asks for more; 4.1 bits of state for each smallest block, not 2.3. */
   COFFER_RT_LISTS = 4
 };
 
@@ -50,8 +50,8 @@ struct coffer_rt_options {
   /* Blocks up to this size are aligned to their size, larger ones to this. A power of two; 0 lets the heap choose: the
    * largest power of two up to 4096 that costs at most 1/64 of the region. COFFER_RT_TREE only. */
   size_t alignment;
-  /* Not 0: a block is a sum of powers of two where that saves memory (thesis, section 3.1.4). COFFER_RT_TREE only; the
-   * worst case of the calls stays what it is. */
+  /* Not 0: a block is a sum of powers of two where that saves memory (thesis, section 3.1.4). COFFER_RT_TREE and
+   * COFFER_RT_LISTS only. The calls' worst cases have rows of their own in rt/README.md. */
   int sums;
   /* Called around each call that reads or changes the heap, if both are given. */
   void (*lock)(void *context);

@@ -149,7 +149,7 @@ struct rt_nodes {
 struct coffer_rt {
   unsigned char* base;  // unit 0
   // One region, lists, no hooks, so nothing stands between a call and lists.h: the first size that is too large, less
-  // 1, and the bytes from base on. Otherwise 0.
+  // 1, and the bytes from base on. Otherwise 0. With sums the limit is a smallest block: more has a call of its own.
   size_t lists_limit;
   size_t lists_bytes;
   size_t bytes;  // from base on
@@ -201,6 +201,7 @@ int coffer_rt_tree_walk(struct coffer_rt* heap, int (*visit)(void* context, void
 enum coffer_rt_error coffer_rt_tree_check(const struct coffer_rt* heap);
 
 // lists.c, lists_check.c
+void* coffer_rt_lists_take_sum(struct coffer_rt* heap, size_t size);
 enum coffer_rt_error coffer_rt_lists_blame(const struct coffer_rt* heap, const unsigned char* block,
                                            const struct rt_lists_level* level, size_t cell);
 int coffer_rt_lists_walk(struct coffer_rt* heap, int (*visit)(void* context, void* block, size_t bytes, int is_live),

@@ -14,9 +14,12 @@ static const struct rt_lists_tables lists_tables = {
     .order =
         {
             RT_HEAD(0), RT_HEAD(1),
+#if COFFER_RT_RADIX_LOG2 >= 3
+            RT_HEAD(2), RT_HEAD(2),
+#endif
 #if COFFER_RT_RADIX_LOG2 >= 5
-            RT_HEAD(2), RT_HEAD(2), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(4), RT_HEAD(4),
-            RT_HEAD(4), RT_HEAD(4), RT_HEAD(4), RT_HEAD(4), RT_HEAD(4), RT_HEAD(4),
+            RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(3), RT_HEAD(4), RT_HEAD(4), RT_HEAD(4), RT_HEAD(4),
+            RT_HEAD(4), RT_HEAD(4), RT_HEAD(4), RT_HEAD(4),
 #endif
 #if COFFER_RT_RADIX_LOG2 >= 6
             RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5), RT_HEAD(5),
@@ -68,8 +71,8 @@ static void put_first(struct rt_lists_level* level, struct rt_listed* node, rt_w
 
 // A block of the level's cells, where no node of the level has room: a cell of a level above is cut, down to here. The
 // chain has led to `link`, behind `head`.
-void* coffer_rt_lists_take_above(struct rt_lists_level* level, const struct rt_head* wanted, struct rt_head* head,
-                                 struct rt_link* link) {
+RT_INLINE void* take_above(struct rt_lists_level* level, const struct rt_head* wanted, const rt_word* ones,
+                           struct rt_head* head, struct rt_link* link) {
   const struct rt_lists_tables* tables = level->tables;
   struct rt_listed* node = (struct rt_listed*)(void*)link;
   struct rt_lists_level* from = head->level;
@@ -101,7 +104,7 @@ void* coffer_rt_lists_take_above(struct rt_lists_level* level, const struct rt_h
     if (first == 0U) {
       return NULL;
     }
-    const rt_word mask = first * wanted->ones;
+    const rt_word mask = first * *ones;
     node->used = used ^ mask;
     node->goes_on |= mask & (mask >> 1U);
     return rt_cell_address(level, RT_FIRST_CELL(level, node) + RT_INDEX(tables, first));
@@ -114,9 +117,50 @@ void* coffer_rt_lists_take_above(struct rt_lists_level* level, const struct rt_h
     node = rt_child(from, RT_FIRST_CELL(from, node));
     --from;
   }
-  put_first(level, node, wanted->ones);
-  node->goes_on = wanted->ones >> 1U;
+  put_first(level, node, *ones);
+  node->goes_on = *ones >> 1U;
   return rt_cell_address(level, RT_FIRST_CELL(level, node));
+}
+
+void* coffer_rt_lists_take_above(struct rt_lists_level* level, const struct rt_head* wanted, struct rt_head* head,
+                                 struct rt_link* link) {
+  return take_above(level, wanted, &wanted->ones, head, link);
+}
+
+void* coffer_rt_lists_take_sum_above(struct rt_lists_level* level, const struct rt_head* wanted, const rt_word* ones,
+                                     struct rt_head* head, struct rt_link* link) {
+  return take_above(level, wanted, ones, head, link);
+}
+
+// A block of as many cells as the request needs. Its place is that of a block of the order above, whose other cells
+// stay free; if that is a whole cell, it is a node of which only a part is taken.
+void* coffer_rt_lists_take_sum(struct coffer_rt* heap, size_t size) {
+  const size_t size_less_1 = size - (size != 0U ? 1U : 0U);
+  if (size_less_1 >= heap->u.nodes.limit) {
+    return NULL;
+  }
+  struct rt_lists_level* level = heap->u.nodes.level;
+  size_t rest = size_less_1 >> heap->min_log2;
+  rt_word part = 0;  // of a cell of `level`, if its node holds the block: cells
+  while (rest >= RT_RADIX / 2U) {
+    RT_LOOP(scale);
+    part = rest < RT_RADIX - 1U ? ((rt_word)2 << rest) - 1U : 0U;
+    rest >>= RT_RADIX_LOG2;
+    ++level;
+  }
+  const rt_word ones = ((rt_word)2 << rest) - 1U;
+  unsigned char* block =
+      (unsigned char*)rt_lists_take_run(heap, level, rt_head(level, heap->u.nodes.tables->order[rest]), &ones);
+  if (part != 0U && block != NULL) {
+    RT_LOOP(split);
+    --level;
+    struct rt_listed* node = rt_node_with(level, (size_t)(block - heap->base) >> level->cell_log2);
+    node->used = part;
+    node->goes_on = part >> 1U;
+    struct rt_link* list = rt_class_list(level, part, false);
+    rt_link_between(list, &node->link, list->next);
+  }
+  return block;
 }
 
 // As many levels as the tree has: the top node holds all cells and has room for one more.
@@ -235,6 +279,9 @@ static void init(struct coffer_rt* heap) {
 }
 
 static void* alloc(struct coffer_rt* heap, size_t size) {
+  if (heap->sums) {
+    return coffer_rt_lists_take_sum(heap, size);
+  }
   const size_t size_less_1 = size - (size != 0U ? 1U : 0U);
   return size_less_1 < heap->u.nodes.limit ? rt_lists_take(heap, size_less_1) : NULL;
 }
@@ -337,19 +384,18 @@ static void make_live(struct coffer_rt* heap, const struct span* span) {
 // freed for the look: its contents are outside of the heap's state.)
 static bool resize(struct coffer_rt* heap, const unsigned char* block, size_t size) {
   const size_t offset = (size_t)(block - heap->base);
-  const size_t size_less_1 = size - (size != 0U ? 1U : 0U);
   struct rt_lists_place place;
-  if (!rt_lists_find(heap, offset, &place) || size_less_1 >= heap->u.nodes.limit) {
+  struct rt_request request;
+  if (!rt_lists_find(heap, offset, &place) || !coffer_rt_tree_request(heap, 1, size, &request) ||
+      request.level > (size_t)(heap->u.nodes.top - heap->u.nodes.level)) {
     return false;
   }
-  const unsigned order = rt_bits(size_less_1 >> heap->min_log2);
-  const unsigned above = RT_LEVEL_OF(order);
-  const unsigned run = order - (above * RT_RADIX_LOG2);
   rt_lists_vacate(&place);
-  struct span span = {heap->u.nodes.level + above, offset >> (heap->min_log2 + (above * RT_RADIX_LOG2)), 0};
-  span.mask = span.level->head[run].ones << (span.cell & (RT_RADIX - 1U));
+  struct span span = {heap->u.nodes.level + request.level, 0, 0};
+  span.cell = offset >> span.level->cell_log2;
+  span.mask = ((((rt_word)1 << (request.cells - 1U)) << 1U) - 1U) << (span.cell & (RT_RADIX - 1U));
   const struct span found = standing(&span);
-  const bool is_aligned = (offset & (((size_t)1 << (order + heap->min_log2)) - 1U)) == 0U;
+  const bool is_aligned = (offset & (((size_t)1 << (request.run + span.level->cell_log2)) - 1U)) == 0U;
   const bool fits = is_aligned && (rt_node_with(found.level, found.cell)->used & found.mask) == 0U;
   if (!fits) {
     span = (struct span){place.level, place.cell, mask_of(&place)};

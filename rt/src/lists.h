@@ -164,18 +164,14 @@ RT_INLINE struct rt_listed* rt_child(const struct rt_lists_level* level, uintptr
 
 void* coffer_rt_lists_take_above(struct rt_lists_level* level, const struct rt_head* wanted, struct rt_head* head,
                                  struct rt_link* link);
+void* coffer_rt_lists_take_sum_above(struct rt_lists_level* level, const struct rt_head* wanted, const rt_word* ones,
+                                     struct rt_head* head, struct rt_link* link);
 
-// size_less_1 is below heap->u.nodes.limit.
-RT_INLINE void* rt_lists_take(struct coffer_rt* heap, size_t size_less_1) {
-  struct rt_lists_level* level = heap->u.nodes.level;
+// A block in a run of as many cells as the wanted list has. It gets all of them, or, if `ones` is given, those of the
+// run's first cells: the rest stays free.
+RT_INLINE void* rt_lists_take_run(struct coffer_rt* heap, struct rt_lists_level* level, struct rt_head* wanted,
+                                  const rt_word* ones) {
   const struct rt_lists_tables* tables = heap->u.nodes.tables;
-  size_t rest = size_less_1 >> heap->min_log2;
-  while (rest >= RT_RADIX / 2U) {
-    RT_LOOP(scale);
-    rest >>= RT_RADIX_LOG2;
-    ++level;
-  }
-  struct rt_head* const wanted = rt_head(level, tables->order[rest]);
   struct rt_link* link = wanted->link.next;
   const uintptr_t nodes = (uintptr_t)heap->u.nodes.first;
   while ((uintptr_t)link < nodes) {
@@ -184,7 +180,8 @@ RT_INLINE void* rt_lists_take(struct coffer_rt* heap, size_t size_less_1) {
   }
   struct rt_head* const head = (struct rt_head*)(void*)link->previous;
   if (head->level != level) {
-    return coffer_rt_lists_take_above(level, wanted, head, link);
+    return ones == NULL ? coffer_rt_lists_take_above(level, wanted, head, link)
+                        : coffer_rt_lists_take_sum_above(level, wanted, ones, head, link);
   }
   RT_LOOP(near);
   struct rt_listed* node = (struct rt_listed*)(void*)link;
@@ -192,7 +189,7 @@ RT_INLINE void* rt_lists_take(struct coffer_rt* heap, size_t size_less_1) {
   const rt_word ends = rt_ends_of_runs(used, head);
   const rt_word end = rt_lowest_bit(ends);
   const rt_word first = end >> head->others;
-  const rt_word mask = first * wanted->ones;
+  const rt_word mask = first * (ones == NULL ? wanted->ones : *ones);
   const rt_word left = used ^ mask;
   node->used = left;
   node->goes_on |= mask & (mask >> 1U);
@@ -211,6 +208,19 @@ RT_INLINE void* rt_lists_take(struct coffer_rt* heap, size_t size_less_1) {
     }
   }
   return rt_cell_address(level, RT_FIRST_CELL(level, node) + RT_INDEX(tables, first));
+}
+
+// size_less_1 is below heap->u.nodes.limit.
+RT_INLINE void* rt_lists_take(struct coffer_rt* heap, size_t size_less_1) {
+  struct rt_lists_level* level = heap->u.nodes.level;
+  const struct rt_lists_tables* tables = heap->u.nodes.tables;
+  size_t rest = size_less_1 >> heap->min_log2;
+  while (rest >= RT_RADIX / 2U) {
+    RT_LOOP(scale);
+    rest >>= RT_RADIX_LOG2;
+    ++level;
+  }
+  return rt_lists_take_run(heap, level, rt_head(level, tables->order[rest]), NULL);
 }
 
 // A live block: where it is, its cells, and those of its node before and after it.

@@ -33,7 +33,7 @@ static bool are_options_good(const struct coffer_rt_options* options, size_t min
   const bool is_known = is_outside(options->policy) || options->policy == COFFER_RT_KNUTH ||
                         options->policy == COFFER_RT_ESTRANGED || options->policy == COFFER_RT_FIRST_FIT;
   const size_t smallest = is_outside(options->policy) ? 8U : 16U;
-  return is_known && (options->sums == 0 || options->policy == COFFER_RT_TREE) && is_power_of_two(min_block) &&
+  return is_known && (options->sums == 0 || is_outside(options->policy)) && is_power_of_two(min_block) &&
          min_block >= smallest && min_block <= 65536U &&
          (options->alignment == 0U || is_power_of_two(options->alignment)) &&
          ((options->lock == NULL) == (options->unlock == NULL));
@@ -83,7 +83,7 @@ static bool lay_out(struct coffer_rt* heap, size_t used, size_t bytes) {
     heap->policy->init(heap);
   }
   if (heap->options.policy == COFFER_RT_LISTS && has_no_hooks(heap)) {
-    heap->lists_limit = heap->u.nodes.limit;
+    heap->lists_limit = heap->sums ? min_block : heap->u.nodes.limit;
     heap->lists_bytes = heap->bytes;
   }
   return true;
@@ -204,8 +204,10 @@ void* coffer_rt_alloc(struct coffer_rt* heap, size_t size) {
     block = rt_lists_take(heap, size_less_1);
   } else if (heap->is_plain) {
     block = coffer_rt_tree_take(heap, size);
-  } else if (heap->lists_limit == 0U) {
+  } else if (heap->lists_bytes == 0U) {
     block = alloc_hooked(heap, size);
+  } else if (heap->sums) {
+    block = coffer_rt_lists_take_sum(heap, size);
   } else {
     // More than the lists' heap can have.
   }

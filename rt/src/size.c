@@ -107,12 +107,14 @@ static uint64_t lists_units(uint64_t live, unsigned least, unsigned most) {
   for (unsigned k = least + 1U; k <= most; ++k) {
     const unsigned run = k % RT_RADIX_LOG2;
     const uint64_t block = (uint64_t)1 << k;
-    uint64_t more = live + block;
+    // What can be live besides one smallest block in each run of this order of those that `needed` counts.
+    const uint64_t rest = live - (needed >> (k - least));
+    uint64_t more = rest + block;
     if (run != 0U) {
       // A node of which one run of this order is live, and one smallest block in each other.
       const unsigned node_log2 = k - run + RT_RADIX_LOG2;
       const uint64_t others = ((uint64_t)1 << (RT_RADIX_LOG2 - run)) - 1U;
-      more = scale(live, node_log2, block + (others << least)) + 1U + ((uint64_t)1 << node_log2);
+      more = scale(rest, node_log2, block + (others << least)) + 1U + ((uint64_t)1 << node_log2);
     }
     needed = smaller(needed + more, scale(live, k - least, 1));
   }

@@ -5,10 +5,22 @@
 #include "states.h"
 
 // An adversary who may free any block at any time, and who also chooses among the nodes and runs that are as good as
-// each other, cannot make a heap of the computed size fail: every state is tried.
+// each other, cannot make a heap of the computed size fail: every state is tried. With sums, a block counts as the
+// power of two that it is rounded up to, and requests go by `units` of it.
+
+static unsigned live_units_of(const struct state* state) {
+  unsigned sum = 0;
+  for (unsigned at = 0; at < g_run.units; ++at) {
+    if (((state->starts >> at) & 1U) != 0U) {
+      sum += 1U << order_for(block_units(*state, at, g_run.units));
+    }
+  }
+  return sum;
+}
 
 // Adds what may follow a request; false if it fails.
-static bool add_requests(const struct state* state, unsigned order) {
+static bool add_requests(const struct state* state, unsigned units) {
+  const unsigned order = order_for(units);
   const unsigned level = order / RT_RADIX_LOG2;
   unsigned best = NOWHERE;
   for (unsigned pass = 0; pass < 2U; ++pass) {  // the best class, then all nodes of it
@@ -28,7 +40,7 @@ static bool add_requests(const struct state* state, unsigned order) {
         const unsigned end = (node + 1U) << log2 < g_run.units ? (node + 1U) << log2 : g_run.units;
         for (unsigned at = node << log2; pass == 1U && found == best && at + (1U << run) <= end; at += 1U << run) {
           if ((g_live & bits(at, run)) == 0U) {
-            add_state(state->live | bits(at, order), state->starts | ((uint64_t)1 << at));
+            add_state(state->live | cells_of(at, units), state->starts | ((uint64_t)1 << at));
           }
         }
       }
@@ -39,14 +51,13 @@ static bool add_requests(const struct state* state, unsigned order) {
 
 static bool can_fail(unsigned live, unsigned orders) {
   begin_states();
-  while (g_stacked > 0U) {
-    --g_stacked;
-    const struct state state = g_stack[g_stacked];
+  for (size_t i = 0; i < g_state_count; ++i) {
+    const struct state state = g_states[i];
     g_live = state.live;
-    const unsigned now = count_ones(state.live);
+    const unsigned now = live_units_of(&state);
     add_frees(state, g_run.units);
-    for (unsigned order = 0; order <= orders && now + (1U << order) <= live; ++order) {
-      if (!add_requests(&state, order)) {
+    for (unsigned units = 1; units <= 1U << orders && now + (1U << order_for(units)) <= live; ++units) {
+      if (is_asked(units) && model_units(units) == units && !add_requests(&state, units)) {
         return true;
       }
     }
@@ -65,7 +76,7 @@ static void check_size(unsigned live, unsigned orders) {
     least = !fails && units < least ? units : least;
     CHECK(!fails || units < enough);
   }
-  rt_put("live ");
+  rt_put(g_run.sums ? "sums, live " : "live ");
   rt_put_number(live);
   rt_put(", largest ");
   rt_put_number((uint64_t)1 << orders);

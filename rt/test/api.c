@@ -67,7 +67,6 @@ static void test_options(void) {
       {.lock = lock},
       {.unlock = unlock},
       {.policy = (enum coffer_rt_policy)5},
-      {.policy = COFFER_RT_LISTS, .sums = 1},
       {.policy = COFFER_RT_KNUTH, .sums = 1},
       {.policy = COFFER_RT_LISTS, .min_block = 4},
   };
@@ -390,6 +389,7 @@ int main(void) {
   test_damaged_tree();
   test_damaged_pairs();
   test_contents(COFFER_RT_TREE, 1);
+  test_contents(COFFER_RT_LISTS, 1);
   test_realloc_in_band(COFFER_RT_KNUTH);
   test_realloc_in_band(COFFER_RT_FIRST_FIT);
   test_damaged_nodes();
@@ -401,6 +401,7 @@ int main(void) {
   test_realloc(COFFER_RT_TREE, 0);
   test_realloc(COFFER_RT_TREE, 1);
   test_realloc(COFFER_RT_LISTS, 0);
+  test_realloc(COFFER_RT_LISTS, 1);
   test_region_bytes();
   test_region_bytes_of_any_alignment(COFFER_RT_TREE);
   test_region_bytes_of_any_alignment(COFFER_RT_LISTS);

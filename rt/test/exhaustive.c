@@ -10,25 +10,11 @@
 #include "../src/tree.c"
 #include "../src/tree_check.c"
 #include "check.h"
+#include "states.h"
 
 #define MAX_UNITS 32U
 #define MAX_BLOCKS 32U
 #define WORDS 256U
-
-// A set of live blocks: which units are live, and which of these begin one.
-struct state {
-  uint32_t live;
-  uint32_t starts;
-};
-
-// Open addressing; a state with nothing live is marked by `starts` having a bit that `live` has not.
-#ifndef RT_STATES_LOG2
-#define RT_STATES_LOG2 21U
-#endif
-#define SLOTS ((size_t)1 << RT_STATES_LOG2)
-static struct state g_seen[SLOTS];
-static struct state g_queue[SLOTS / 2U];
-static size_t g_queued;
 
 static struct {
   unsigned units;
@@ -58,35 +44,7 @@ static bool are_words_equal(const rt_word* a, const rt_word* b) {
   return true;
 }
 
-static uint32_t ones(unsigned count) { return count >= 32U ? 0xFFFFFFFFU : ((uint32_t)1 << count) - 1U; }
-
-static void add_state(struct state state) {
-  struct state key = state;
-  if (key.live == 0U) {
-    key.starts = 1;
-  }
-  uint64_t hash = (((uint64_t)key.live << 32U) | key.starts) * 0x9E3779B97F4A7C15ULL;
-  size_t slot = (size_t)(hash >> (64U - RT_STATES_LOG2));
-  while (g_seen[slot].live != 0U || g_seen[slot].starts != 0U) {
-    if (g_seen[slot].live == key.live && g_seen[slot].starts == key.starts) {
-      return;
-    }
-    slot = (slot + 1U) & (SLOTS - 1U);
-  }
-  CHECK(g_queued < SLOTS / 2U);
-  g_seen[slot] = key;
-  g_queue[g_queued] = state;
-  ++g_queued;
-}
-
-static unsigned block_units(struct state state, unsigned start) {
-  unsigned units = 1;
-  while (start + units < g_run.units && ((state.live >> (start + units)) & 1U) != 0U &&
-         ((state.starts >> (start + units)) & 1U) == 0U) {
-    ++units;
-  }
-  return units;
-}
+static uint64_t ones(unsigned count) { return ((uint64_t)1 << count) - 1U; }
 
 static unsigned order_for(unsigned units) {
   unsigned order = 0;
@@ -108,7 +66,7 @@ static unsigned model_units(unsigned units) {
 }
 
 // Where Knuth's system, all buddies joined, has room: the lowest aligned run of 2^order free units; 32 if none.
-static unsigned model_place(uint32_t live, unsigned order) {
+static unsigned model_place(uint64_t live, unsigned order) {
   for (unsigned at = 0; at + (1U << order) <= g_run.units; at += 1U << order) {
     if ((live & (ones(1U << order) << at)) == 0U) {
       return at;
@@ -122,7 +80,7 @@ static void build(struct state state) {
   copy_words(g_words, g_fresh);
   for (unsigned at = 0; at < g_run.units; ++at) {
     if (((state.starts >> at) & 1U) != 0U) {
-      const unsigned units = block_units(state, at);
+      const unsigned units = block_units(state, at, g_run.units);
       const unsigned order = order_for(units);
       unsigned level = order / RT_RADIX_LOG2;
       if (units != 1U << order) {
@@ -159,19 +117,18 @@ static void check_alloc(struct state state, const rt_word* before, unsigned unit
   const unsigned got = model_units(units);
   CHECK(coffer_rt_tree_usable_size(&g_heap, block) == (size_t)got * 8U);
   CHECK(coffer_rt_tree_check(&g_heap) == COFFER_RT_OK);
-  const struct state after = {state.live | (ones(got) << place), state.starts | ((uint32_t)1 << place)};
   // Freeing leads back to exactly the same state.
   rt_loops_start();
   CHECK(coffer_rt_tree_free(&g_heap, block) == COFFER_RT_OK);
   rt_loops_check(g_heap.u.tree.top, level_of(got), g_run.sums);
   CHECK(are_words_equal(g_words, before));
-  add_state(after);
+  add_state(state.live | (ones(got) << place), state.starts | ((uint64_t)1 << place));
 }
 
 static void check_free(struct state state, const rt_word* before, unsigned at) {
   const bool is_start = ((state.starts >> at) & 1U) != 0U;
   const bool is_live = ((state.live >> at) & 1U) != 0U;
-  const unsigned units = is_start ? block_units(state, at) : 1U;
+  const unsigned units = is_start ? block_units(state, at, g_run.units) : 1U;
   rt_loops_start();
   const enum coffer_rt_error error = coffer_rt_tree_free(&g_heap, address_of(at));
   rt_loops_check(g_heap.u.tree.top, level_of(units), g_run.sums);
@@ -183,7 +140,6 @@ static void check_free(struct state state, const rt_word* before, unsigned at) {
   }
   CHECK(error == COFFER_RT_OK);
   CHECK(coffer_rt_tree_check(&g_heap) == COFFER_RT_OK);
-  add_state((struct state){state.live & ~(ones(units) << at), state.starts & ~((uint32_t)1 << at)});
   copy_words(g_words, before);
 }
 
@@ -193,16 +149,15 @@ static void visit(struct state state) {
   copy_words(before, g_words);
   CHECK(coffer_rt_tree_check(&g_heap) == COFFER_RT_OK);
   size_t largest = 0;
-  unsigned live = 0;
   for (unsigned order = 0; (1U << order) <= g_run.units; ++order) {
     largest = model_place(state.live, order) < 32U ? (size_t)8U << order : largest;
   }
   CHECK(coffer_rt_tree_largest_free(&g_heap) == largest);
   for (unsigned at = 0; at < g_run.units; ++at) {
-    live += (state.starts >> at) & 1U;
     check_free(state, before, at);
   }
-  if (live < g_run.max_live) {
+  add_frees(state, g_run.units);
+  if (count_ones(state.starts) < g_run.max_live) {
     for (unsigned units = 1; order_for(units) <= order_for(g_run.units); ++units) {
       const bool is_power = (units & (units - 1U)) == 0U;
       if ((is_power || g_run.sums) && ((g_run.orders >> order_for(units)) & 1U) != 0U) {
@@ -227,20 +182,16 @@ static void explore(unsigned units, unsigned max_live, uint32_t orders, bool sum
   CHECK(coffer_rt_tree_words(units) <= WORDS);
   coffer_rt_tree_init(&g_heap, g_words);
   copy_words(g_fresh, g_words);
-  for (size_t i = 0; i < SLOTS; ++i) {
-    g_seen[i] = (struct state){0, 0};
-  }
-  g_queued = 0;
-  add_state((struct state){0, 0});
-  for (size_t i = 0; i < g_queued; ++i) {
-    visit(g_queue[i]);
+  begin_states();
+  for (size_t i = 0; i < g_state_count; ++i) {
+    visit(g_states[i]);
   }
   CHECK(g_run.refused > 0U);
   rt_put_number(units);
   rt_put(sums ? " units, sums, at most " : " units, at most ");
   rt_put_number(max_live);
   rt_put(" blocks: ");
-  rt_put_number(g_queued);
+  rt_put_number(g_state_count);
   rt_put(" states, ");
   rt_put_number(g_run.calls);
   rt_put(" calls, all as the model says\n");

@@ -3,8 +3,11 @@
 //
 // Which node a request gets depends on the lists' order, so all placements are tried, not only those of one history:
 // the states are all sets of blocks, each built once from its lowest and once from its highest block. Words hold four
-// units here, so that 8 to 64 units are two to four levels.
+// units here, so that 8 to 64 units are two to four levels; and eight once more (wide_lists), so that a sum of powers
+// of two may be less than half a node.
+#ifndef COFFER_RT_RADIX_LOG2
 #define COFFER_RT_RADIX_LOG2 2
+#endif
 
 enum {
   LOOP_scale,
@@ -13,6 +16,7 @@ enum {
   LOOP_exact,
   LOOP_listed,
   LOOP_cut,
+  LOOP_split,
   LOOP_rise,
   LOOP_filled,
   LOOP_relisted,
@@ -49,13 +53,14 @@ static unsigned g_loops[LOOP_COUNT];
 
 struct block {
   unsigned unit;
-  unsigned order;
+  unsigned units;
 };
 
 static struct {
   unsigned units;
   unsigned max_live;
   unsigned least_order;
+  bool sums;
   unsigned top;
   uint64_t states;
   uint64_t calls;
@@ -69,11 +74,37 @@ static struct block g_blocks[MAX_BLOCKS];
 static unsigned g_count;
 static uint64_t g_live;
 
-static uint64_t bits(unsigned unit, unsigned order) {
-  return ((order >= 6U ? 0U : (uint64_t)1 << (1U << order)) - 1U) << unit;
+static uint64_t cells_of(unsigned unit, unsigned units) {
+  return ((units >= 64U ? 0U : (uint64_t)1 << units) - 1U) << unit;
 }
+static uint64_t bits(unsigned unit, unsigned order) { return cells_of(unit, 1U << order); }
 static unsigned char* address_of(unsigned unit) { return g_region + ((size_t)unit * 8U); }
-static size_t bytes_of(unsigned order) { return (size_t)8U << order; }
+static size_t bytes_of(unsigned units) { return (size_t)8U * units; }
+
+static unsigned order_for(unsigned units) {
+  unsigned order = 0;
+  while ((1U << order) < units) {
+    ++order;
+  }
+  return order;
+}
+
+// The level of whose cells a block of so many units is.
+static unsigned level_of(unsigned units) {
+  const unsigned order = order_for(units);
+  return units == 1U << order ? order / RT_RADIX_LOG2 : (order - 1U) / RT_RADIX_LOG2;
+}
+
+// How many units a request of `units` gets: with sums, as many cells of the level below its order's as it needs.
+static unsigned model_units(unsigned units) {
+  const unsigned order = order_for(units);
+  unsigned result = 1U << order;
+  if (g_run.sums && order > 0U) {
+    const unsigned cell = 1U << ((order - 1U) / RT_RADIX_LOG2 * RT_RADIX_LOG2);
+    result = (units + cell - 1U) / cell * cell;
+  }
+  return result;
+}
 
 static void start_call(void) {
   for (unsigned i = 0; i < LOOP_COUNT; ++i) {
@@ -83,8 +114,7 @@ static void start_call(void) {
 }
 
 // docs/design/rt.md, "Loop bounds".
-static void check_loops(unsigned order) {
-  const unsigned level = order / RT_RADIX_LOG2;
+static void check_loops(unsigned level) {
   const unsigned above = g_run.top >= level ? g_run.top - level : 0U;
   const unsigned between = above > 0U ? above - 1U : 0U;
   const unsigned empty = above * RT_RADIX_LOG2;
@@ -95,6 +125,7 @@ static void check_loops(unsigned order) {
         empty);
   CHECK(g_loops[LOOP_cut] + g_loops[LOOP_listed] <= between && g_loops[LOOP_rise] <= g_run.top);
   CHECK(g_loops[LOOP_filled] + g_loops[LOOP_relisted] <= above && g_loops[LOOP_relisted] <= 1U);
+  CHECK(g_loops[LOOP_split] <= (g_run.sums && level > 0U ? 1U : 0U));
   CHECK(g_loops[LOOP_blame] + g_loops[LOOP_rise] <= g_run.top && g_loops[LOOP_down] <= g_run.top * RT_RADIX_LOG2);
 }
 
@@ -148,7 +179,7 @@ static void check_state(void) {
   CHECK(coffer_rt_lists_check(&g_heap) == COFFER_RT_OK);
   size_t largest = 0;
   for (unsigned order = 0; (1U << order) <= g_run.units; ++order) {
-    largest = model_place(order) != NOWHERE ? bytes_of(order) : largest;
+    largest = model_place(order) != NOWHERE ? bytes_of(1U << order) : largest;
   }
   CHECK(largest_free(&g_heap) == largest);
 }
@@ -158,9 +189,9 @@ static void build(bool is_upwards) {
   init(&g_heap);
   for (unsigned i = 0; i < g_count; ++i) {
     const struct block* block = &g_blocks[is_upwards ? i : g_count - 1U - i];
-    const unsigned level = block->order / RT_RADIX_LOG2;
+    const unsigned level = level_of(block->units);
     struct span span = {g_heap.u.nodes.level + level, block->unit >> (level * RT_RADIX_LOG2), 0};
-    span.mask = (rt_word)bits(0, block->order - (level * RT_RADIX_LOG2)) << (span.cell & (RT_RADIX - 1U));
+    span.mask = (rt_word)cells_of(0, block->units >> (level * RT_RADIX_LOG2)) << (span.cell & (RT_RADIX - 1U));
     make_live(&g_heap, &span);
   }
 }
@@ -173,10 +204,12 @@ static bool is_start(unsigned unit) {
   return found;
 }
 
-static void check_alloc(unsigned order) {
+static void check_alloc(unsigned units) {
+  const unsigned order = order_for(units);
+  const unsigned got = model_units(units);
   start_call();
-  const unsigned char* block = alloc(&g_heap, bytes_of(order) - (order % 3U));
-  check_loops(order);
+  const unsigned char* block = alloc(&g_heap, bytes_of(units) - (units % 3U));
+  check_loops(order / RT_RADIX_LOG2);
   const unsigned place = model_place(order);
   if (place == NOWHERE) {
     CHECK(block == NULL);
@@ -188,34 +221,42 @@ static void check_alloc(unsigned order) {
   CHECK(block == address_of(unit) && unit % (1U << order) == 0U && unit + (1U << order) <= g_run.units);
   CHECK((g_live & bits(unit, order)) == 0U);
   check_choice(unit, order);
-  CHECK(usable_size(&g_heap, block) == bytes_of(order));
-  g_live |= bits(unit, order);
+  CHECK(usable_size(&g_heap, block) == bytes_of(got));
+  g_live |= cells_of(unit, got);
   check_state();
   start_call();
   CHECK(give_back(&g_heap, address_of(unit)) == COFFER_RT_OK);
-  check_loops(order);
-  g_live &= ~bits(unit, order);
+  check_loops(level_of(got));
+  g_live &= ~cells_of(unit, got);
   check_state();
 }
 
+// Is a size one to ask for: a power of two, or any with sums?
+static bool is_asked(unsigned units) { return g_run.sums || (units & (units - 1U)) == 0U; }
+
 // Frees a block, and asks for each size where it stood.
 static void check_block(const struct block* block) {
-  for (unsigned order = 0; (1U << order) <= 2U * g_run.units; ++order) {
-    start_call();
-    const bool fits = block->unit % (1U << order) == 0U && block->unit + (1U << order) <= g_run.units &&
-                      (g_live & ~bits(block->unit, block->order) & bits(block->unit, order)) == 0U;
-    CHECK(resize(&g_heap, address_of(block->unit), bytes_of(order)) == fits);
-    CHECK(usable_size(&g_heap, address_of(block->unit)) == bytes_of(fits ? order : block->order));
-    CHECK(coffer_rt_lists_check(&g_heap) == COFFER_RT_OK);
-    CHECK(resize(&g_heap, address_of(block->unit), bytes_of(block->order)));
+  unsigned char* const address = address_of(block->unit);
+  const uint64_t others = g_live & ~cells_of(block->unit, block->units);
+  for (unsigned units = 1; units <= 2U * g_run.units; ++units) {
+    if (is_asked(units)) {
+      start_call();
+      const unsigned got = model_units(units);
+      const bool fits = block->unit % (1U << order_for(units)) == 0U && block->unit + got <= g_run.units &&
+                        (others & cells_of(block->unit, got)) == 0U;
+      CHECK(resize(&g_heap, address, bytes_of(units)) == fits);
+      CHECK(usable_size(&g_heap, address) == bytes_of(fits ? got : block->units));
+      CHECK(coffer_rt_lists_check(&g_heap) == COFFER_RT_OK);
+      CHECK(resize(&g_heap, address, bytes_of(block->units)));
+    }
   }
   check_state();
   start_call();
-  CHECK(give_back(&g_heap, address_of(block->unit)) == COFFER_RT_OK);
-  check_loops(block->order);
-  g_live &= ~bits(block->unit, block->order);
+  CHECK(give_back(&g_heap, address) == COFFER_RT_OK);
+  check_loops(level_of(block->units));
+  g_live = others;
   check_state();
-  g_live |= bits(block->unit, block->order);
+  g_live |= cells_of(block->unit, block->units);
 }
 
 static void check_wrong_frees(void) {
@@ -253,8 +294,10 @@ static void visit(void) {
     check_wrong_frees();
     unsigned next = 0;
     CHECK(coffer_rt_lists_walk(&g_heap, see, &next) == 5 && next == g_run.units);
-    for (unsigned order = 0; (1U << order) <= 2U * g_run.units; ++order) {
-      check_alloc(order);
+    for (unsigned units = 1; units <= 2U * g_run.units; ++units) {
+      if (is_asked(units)) {
+        check_alloc(units);
+      }
     }
     CHECK(alloc(&g_heap, SIZE_MAX) == NULL);
   }
@@ -271,28 +314,29 @@ static void explore_from(unsigned unit) {
     return;
   }
   explore_from(unit + 1U);
-  for (unsigned order = g_run.least_order;
-       g_count < g_run.max_live && (1U << order) + unit <= g_run.units && (unit & ((1U << order) - 1U)) == 0U;
-       ++order) {
+  for (unsigned units = 1U << g_run.least_order; g_count < g_run.max_live && unit + units <= g_run.units; ++units) {
+    const unsigned order = order_for(units);
     // The top node has room for one cell more than there are, so no block is as large as that.
-    if (order / RT_RADIX_LOG2 <= g_run.top) {
-      g_blocks[g_count] = (struct block){unit, order};
+    if (is_asked(units) && model_units(units) == units && unit % (1U << order) == 0U && level_of(units) <= g_run.top) {
+      g_blocks[g_count] = (struct block){unit, units};
       ++g_count;
-      g_live |= bits(unit, order);
-      explore_from(unit + (1U << order));
-      g_live &= ~bits(unit, order);
+      g_live |= cells_of(unit, units);
+      explore_from(unit + units);
+      g_live &= ~cells_of(unit, units);
       --g_count;
     }
   }
 }
 
-static void explore(unsigned units, unsigned max_live, unsigned least_order) {
+static void explore(unsigned units, unsigned max_live, unsigned least_order, bool sums) {
   g_heap.base = g_region;
   g_heap.bytes = (size_t)units * 8U;
   g_heap.min_log2 = 3;
   g_run.units = units;
   g_run.max_live = max_live;
   g_run.least_order = least_order;
+  g_run.sums = sums;
+  g_heap.sums = sums;
   g_run.top = level_count(units) - 1U;
   g_run.states = 0;
   g_run.calls = 0;
@@ -302,7 +346,7 @@ static void explore(unsigned units, unsigned max_live, unsigned least_order) {
   explore_from(0);
   CHECK(g_run.refused > 0U);
   rt_put_number(units);
-  rt_put(" units, at most ");
+  rt_put(sums ? " units, sums, at most " : " units, at most ");
   rt_put_number(max_live);
   rt_put(" blocks: ");
   rt_put_number(g_run.states);
@@ -329,27 +373,55 @@ static void check_ends(void) {
 
 #include "adversary.h"
 
-int main(int argc, char** argv) {
-  const bool is_long = argc > 1 && argv[1][0] == 'l';
+// Four levels of nodes of four, and two and three of eight.
+#if COFFER_RT_RADIX_LOG2 == 2
+static void explore_all(bool is_long) {
   for (unsigned units = 1; units <= (is_long ? 16U : 13U); ++units) {
-    explore(units, MAX_BLOCKS, 0);
+    explore(units, MAX_BLOCKS, 0, false);
   }
-  explore(16, 4, 0);
-  explore(21, 3, 0);
-  explore(32, 2, 0);
-  explore(32, MAX_BLOCKS, 3);  // blocks of 8 units and more
-  explore(64, MAX_BLOCKS, 4);
-  explore(64, 1, 0);
-  check_ends();
+  for (unsigned units = 1; units <= (is_long ? 13U : 9U); ++units) {
+    explore(units, MAX_BLOCKS, 0, true);
+  }
+  explore(16, 4, 0, false);
+  explore(16, 2, 0, true);
+  explore(21, 3, 0, false);
+  explore(32, 2, 0, false);
+  explore(32, MAX_BLOCKS, 3, false);  // blocks of 8 units and more
+  explore(64, MAX_BLOCKS, 4, false);
+  explore(64, 1, 0, false);
+  explore(64, 1, 0, true);
+  if (is_long) {
+    explore(21, 5, 0, false);
+    explore(21, 3, 0, true);
+    explore(32, 4, 0, false);
+    explore(64, 2, 0, false);
+  }
+}
+#else
+static void explore_all(bool is_long) {
+  for (unsigned units = 7; units <= (is_long ? 13U : 10U); ++units) {
+    explore(units, MAX_BLOCKS, 0, true);
+  }
+  explore(24, 2, 0, true);
+  explore(64, 1, 0, true);
+}
+#endif
+
+static void check_sizes(bool sums, bool is_long) {
+  g_run.sums = sums;
   for (unsigned live = 2; live <= (is_long ? 8U : 6U); ++live) {
     check_size(live, 1);
   }
-  check_size(4, 2);
-  check_size(5, 2);
-  if (is_long) {
-    explore(21, 5, 0);
-    explore(32, 4, 0);
-    explore(64, 2, 0);
+  for (unsigned live = 4; live <= (is_long ? 7U : 6U); ++live) {
+    check_size(live, 2);
   }
+}
+
+int main(int argc, char** argv) {
+  const bool is_long = argc > 1 && argv[1][0] == 'l';
+  explore_all(is_long);
+  check_ends();
+  check_sizes(false, is_long);
+  check_sizes(true, is_long);
   return 0;
 }

@@ -2,7 +2,8 @@
 //
 // The model is Knuth's buddy system with sorted free lists, one bit a block, all buddies joined at once. Serving each
 // request at the lowest address of all free blocks that are large enough, it must agree with the tree in every address.
-// The policy with lists chooses others: it must give out free blocks only, and refuse only what Knuth's refuses.
+// The policy with lists chooses others: it must give out free blocks only, and refuse only what Knuth's refuses. With
+// sums of powers of two, Knuth's system gets the tail of each block back, in blocks of its own.
 #include "../src/heap.h"
 #include "check.h"
 
@@ -13,7 +14,7 @@
 
 // free_blocks[k]: bit b is set if the block of 2^k units at b * 2^k is free, and not half of a larger free one.
 static uint64_t g_free[ORDERS][UNITS / 64U];
-static uint8_t g_order[UNITS];     // of the live block that begins here, + 1
+static uint16_t g_units[UNITS];    // of the live block that begins here
 static uint32_t g_live[MAX_LIVE];  // the units where live blocks begin
 static size_t g_live_count;
 static uint64_t g_state;
@@ -86,6 +87,19 @@ static void model_free(size_t unit, unsigned order) {
   flip(order, unit >> order);
 }
 
+// Frees any units, as the blocks that they are made of.
+static void model_free_all(size_t unit, size_t units) {
+  while (units > 0U) {
+    unsigned order = 0;
+    while (order + 1U < ORDERS && ((size_t)2U << order) <= units && (unit & (((size_t)2U << order) - 1U)) == 0U) {
+      ++order;
+    }
+    model_free(unit, order);
+    unit += (size_t)1 << order;
+    units -= (size_t)1 << order;
+  }
+}
+
 static size_t random_below(size_t limit) { return (size_t)(rt_random(&g_state) % limit); }
 
 // Sizes of a phase: mostly small, sometimes anything; now and then a phase of large ones.
@@ -101,6 +115,15 @@ static unsigned order_for(size_t size) {
     ++order;
   }
   return order;
+}
+
+// How many units a block has: a power of two, or as many cells as it needs of the level below its order's.
+static size_t units_for(const struct coffer_rt* heap, size_t size, unsigned order) {
+  if (!heap->sums || order == 0U) {
+    return (size_t)1 << order;
+  }
+  const unsigned cell = (order - 1U) / RT_RADIX_LOG2 * RT_RADIX_LOG2;
+  return (((((size - 1U) / 16U) >> cell) + 1U)) << cell;
 }
 
 static void step_alloc(struct coffer_rt* heap, unsigned phase) {
@@ -121,7 +144,10 @@ static void step_alloc(struct coffer_rt* heap, unsigned phase) {
     CHECK(block == NULL);
   } else {
     CHECK(block == heap->base + (unit * 16U));
-    g_order[unit] = (uint8_t)(order + 1U);
+    const size_t units = units_for(heap, size, order);
+    CHECK(coffer_rt_usable_size(heap, block) == units * 16U);
+    model_free_all(unit + units, ((size_t)1 << order) - units);
+    g_units[unit] = (uint16_t)units;
     g_live[g_live_count] = (uint32_t)unit;
     ++g_live_count;
   }
@@ -131,8 +157,8 @@ static void step_free(struct coffer_rt* heap) {
   const size_t i = random_below(g_live_count);
   const size_t unit = g_live[i];
   CHECK(coffer_rt_free(heap, heap->base + (unit * 16U)) == COFFER_RT_OK);
-  model_free(unit, g_order[unit] - 1U);
-  g_order[unit] = 0;
+  model_free_all(unit, g_units[unit]);
+  g_units[unit] = 0;
   --g_live_count;
   g_live[i] = g_live[g_live_count];
 }
@@ -145,7 +171,7 @@ static void step_wrong(struct coffer_rt* heap) {
   }
 #endif
   const size_t unit = random_below(UNITS);
-  if (g_order[unit] == 0U) {
+  if (g_units[unit] == 0U) {
     const enum coffer_rt_error error = coffer_rt_free(heap, heap->base + (unit * 16U));
     CHECK(error == COFFER_RT_DOUBLE || error == COFFER_RT_BAD);
   }
@@ -180,8 +206,9 @@ int main(int argc, char** argv) {
   const uint64_t operations = argc > 1 ? rt_parse(argv[1]) : 200000U;
   const uint64_t seed = argc > 2 ? rt_parse(argv[2]) : 20031977U;
   g_free[ORDERS - 1U][0] = 1;
-  for (unsigned i = 0; i < 2U; ++i) {
-    const struct coffer_rt_options options = {.policy = i == 0U ? COFFER_RT_TREE : COFFER_RT_LISTS};
+  for (unsigned i = 0; i < 4U; ++i) {
+    const struct coffer_rt_options options = {.policy = i < 2U ? COFFER_RT_TREE : COFFER_RT_LISTS,
+                                              .sums = (int)(i % 2U)};
     g_state = seed;
     struct coffer_rt* heap = coffer_rt_init(region, sizeof(region), &options);
     CHECK(heap != NULL && heap->bytes > UNITS * 16U);
@@ -192,7 +219,7 @@ int main(int argc, char** argv) {
     } else {
       heap->policy->init(heap);
       heap->lists_bytes = heap->bytes;
-      heap->lists_limit = heap->u.nodes.limit;
+      heap->lists_limit = heap->sums ? 16U : heap->u.nodes.limit;
     }
     run(heap, operations);
   }

@@ -14,9 +14,8 @@ static uint64_t ones(unsigned count) { return ((uint64_t)2 << (count - 1U)) - 1U
 // Can a request fail on so many units, while at most `live` units and `blocks` blocks are live with it?
 static bool can_fail(unsigned units, unsigned live, unsigned orders, unsigned blocks) {
   begin_states();
-  while (g_stacked > 0U) {
-    --g_stacked;
-    const struct state state = g_stack[g_stacked];
+  for (size_t i = 0; i < g_state_count; ++i) {
+    const struct state state = g_states[i];
     const unsigned now = count_ones(state.live);
     add_frees(state, units);
     for (unsigned order = 0; order <= orders && now + (1U << order) <= live; ++order) {
@@ -48,7 +47,7 @@ static void check_formula(unsigned live, unsigned orders, bool is_tight) {
   rt_put(": ");
   rt_put_number(units);
   rt_put(" units are enough (");
-  rt_put_number(g_states);
+  rt_put_number(g_state_count);
   rt_put(" states)");
   const bool fails = can_fail(units - 1U, live, orders, 32);
   rt_put(fails ? ", one less is not\n" : "\n");
@@ -74,6 +73,55 @@ static void check_arithmetic(void) {
     const uint64_t computed = first_fit_units(live, orders);
     CHECK(computed <= closed && computed + ((uint64_t)2 << orders) > closed);
   }
+}
+
+// What the lists cost where size counts: a program whose every node ends as one live run of 8 units and a single one in
+// each of the others. So it spreads over more than the tree ever needs, if not over more than computed.
+#define SPREAD_LIVE 2000U
+#define SPREAD_RUNS (RT_RADIX / 8U)
+static void check_spread(void) {
+  static unsigned char region[SPREAD_LIVE * 64U] __attribute__((aligned(4096)));
+  static rt_word words[SPREAD_LIVE * 8U] __attribute__((aligned(32)));
+  static unsigned char* blocks[SPREAD_LIVE][SPREAD_RUNS];
+  // Whole nodes only.
+  const size_t units = (size_t)lists_units(SPREAD_LIVE, 0, 3) / RT_RADIX * RT_RADIX;
+  struct coffer_rt heap = {.base = region, .bytes = units * 8U, .min_log2 = 3};
+  CHECK(heap.bytes <= sizeof(region) && coffer_rt_lists_words(units) <= SPREAD_LIVE * 8U);
+  heap.u.nodes.level = (struct rt_lists_level*)(void*)words;
+  init(&heap);
+  const unsigned last = SPREAD_RUNS - 1U;
+  unsigned nodes = 0;
+  while ((nodes * (last + 8U)) + RT_RADIX <= SPREAD_LIVE) {
+    for (unsigned i = 0; i < SPREAD_RUNS; ++i) {
+      blocks[nodes][i] = alloc(&heap, 64);
+      CHECK(blocks[nodes][i] != NULL);
+    }
+    // While the last run of each node is free, a node with one more free run is as good for a single unit as any.
+    for (unsigned node = 0; node < nodes; ++node) {
+      CHECK(give_back(&heap, blocks[node][last]) == COFFER_RT_OK);
+    }
+    for (unsigned i = 0; i < last; ++i) {
+      unsigned char* const run = blocks[nodes][i];
+      CHECK(give_back(&heap, run) == COFFER_RT_OK);
+      blocks[nodes][i] = alloc(&heap, 8);
+      CHECK(blocks[nodes][i] == run);
+    }
+    CHECK(give_back(&heap, blocks[nodes][last]) == COFFER_RT_OK);
+    ++nodes;
+    for (unsigned node = 0; node < nodes; ++node) {
+      blocks[node][last] = alloc(&heap, 64);
+      CHECK(blocks[node][last] != NULL);
+    }
+  }
+  CHECK(nodes * RT_RADIX > first_fit_units(SPREAD_LIVE, 3));
+  rt_put_number(SPREAD_LIVE);
+  rt_put(" live units, in blocks of 1 and 8, spread over ");
+  rt_put_number((uint64_t)nodes * RT_RADIX);
+  rt_put(" with lists; the tree never needs more than ");
+  rt_put_number(first_fit_units(SPREAD_LIVE, 3));
+  rt_put(", lists ");
+  rt_put_number(units);
+  rt_put("\n");
 }
 
 static uint64_t live_of(size_t live, size_t blocks, size_t smallest, size_t largest) {
@@ -169,6 +217,7 @@ int main(int argc, char** argv) {
   check_rounding();
   check_region();
   check_blocks();
+  check_spread();
   for (unsigned live = 2; live <= 12U; ++live) {
     check_formula(live, 1, true);
   }

@@ -1,4 +1,4 @@
-// The states of a heap that an adversary can bring about: each is visited once.
+// The states of a heap that allocations and frees can bring about: each is visited once.
 #ifndef COFFER_RT_TEST_STATES_H
 #define COFFER_RT_TEST_STATES_H
 
@@ -15,10 +15,9 @@ struct state {
 
 #define LOG2_SLOTS 22U
 #define SLOTS ((size_t)1 << LOG2_SLOTS)
-static struct state g_seen[SLOTS];        // by hash; all zeros: none
-static struct state g_stack[SLOTS / 2U];  // seen, and not yet visited
-static size_t g_stacked;
-static size_t g_states;
+static struct state g_seen[SLOTS];         // by hash; all zeros: none
+static struct state g_states[SLOTS / 2U];  // in the order in which they were seen: walked while it grows
+static size_t g_state_count;
 
 static void add_state(uint64_t live, uint64_t starts) {
   const struct state key = {live, live == 0U ? 1U : starts};
@@ -29,11 +28,10 @@ static void add_state(uint64_t live, uint64_t starts) {
     }
     slot = (slot + 1U) & (SLOTS - 1U);
   }
-  CHECK(g_states < SLOTS / 2U);
+  CHECK(g_state_count < SLOTS / 2U);
   g_seen[slot] = key;
-  g_stack[g_stacked] = (struct state){live, starts};
-  ++g_stacked;
-  ++g_states;
+  g_states[g_state_count] = (struct state){live, starts};
+  ++g_state_count;
 }
 
 // Forgets all, and begins with the empty heap.
@@ -41,26 +39,31 @@ static void begin_states(void) {
   for (size_t i = 0; i < SLOTS; ++i) {
     g_seen[i] = (struct state){0, 0};
   }
-  g_stacked = 0;
-  g_states = 0;
+  g_state_count = 0;
   add_state(0, 0);
 }
 
+// How many units the block has that starts at one.
+static unsigned block_units(struct state state, unsigned start, unsigned units) {
+  unsigned size = 1;
+  while (start + size < units && (((state.live & ~state.starts) >> (start + size)) & 1U) != 0U) {
+    ++size;
+  }
+  return size;
+}
+
 // The states that the frees of one block each lead to.
-static void add_frees(struct state state, unsigned units) {
+static inline void add_frees(struct state state, unsigned units) {
   for (unsigned at = 0; at < units; ++at) {
     if (((state.starts >> at) & 1U) != 0U) {
-      unsigned size = 1;
-      while (at + size < units && (((state.live & ~state.starts) >> (at + size)) & 1U) != 0U) {
-        ++size;
-      }
+      const unsigned size = block_units(state, at, units);
       const uint64_t mask = (((uint64_t)2 << (size - 1U)) - 1U) << at;
       add_state(state.live & ~mask, state.starts & ~((uint64_t)1 << at));
     }
   }
 }
 
-static unsigned count_ones(uint64_t word) {
+static inline unsigned count_ones(uint64_t word) {
   unsigned count = 0;
   for (uint64_t x = word; x != 0U; x &= x - 1U) {
     ++count;

@@ -1,5 +1,5 @@
-// The calls that count_calls.py counts: calls POLICY OPERATIONS SEED. A policy that is none makes no calls, so that the
-// instructions between the probes can be taken off.
+// The calls that count_calls.py counts: calls POLICY OPERATIONS SEED SUMS. A policy that is none makes no calls, so
+// that the instructions between the probes can be taken off.
 #include "check.h"
 #include "coffer/coffer_rt.h"
 #include "no_calls.h"
@@ -76,7 +76,8 @@ int main(int argc, char** argv) {
   const uint64_t policy = argc > 1 ? rt_parse(argv[1]) : 0U;
   const uint64_t operations = argc > 2 ? rt_parse(argv[2]) : 1000U;
   g_is_empty = policy > 4U;
-  const struct coffer_rt_options options = {.policy = (enum coffer_rt_policy)(g_is_empty ? 0U : policy)};
+  const struct coffer_rt_options options = {.policy = (enum coffer_rt_policy)(g_is_empty ? 0U : policy),
+                                            .sums = argc > 4 ? (int)rt_parse(argv[4]) : 0};
   g_heap = coffer_rt_init(g_region, sizeof(g_region), &options);
   CHECK(g_heap != NULL);
   if (g_is_empty) {

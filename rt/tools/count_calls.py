@@ -18,7 +18,9 @@ from pathlib import Path
 RT = Path(__file__).resolve().parent.parent
 COMPILER = ["riscv64-unknown-elf-gcc", "-march=rv32im", "-misa-spec=2.2", "-mabi=ilp32", "-std=c11", "-ffreestanding",
             "-O2", "-DRT_NO_LIBC", "-DCOFFER_RT_MARKS=1", "-nostdlib", "-static"]
-POLICIES = ["coffer-rt", "Knuth", "Estranged", "first fit", "coffer-rt, lists"]
+# By name: the policy's number, and whether blocks are sums of powers of two.
+POLICIES = {"coffer-rt": (0, 0), "Knuth": (1, 0), "Estranged": (2, 0), "first fit": (3, 0), "coffer-rt, lists": (4, 0),
+            "coffer-rt, sums": (0, 1), "coffer-rt, lists, sums": (4, 1)}
 
 
 def build(folder: Path) -> Path:
@@ -28,14 +30,14 @@ def build(folder: Path) -> Path:
     return program
 
 
-def counts(program: Path, policy: int, operations: int, seed: int) -> dict[str, list[int]]:
+def counts(program: Path, policy: int, operations: int, seed: int, sums: int = 0) -> dict[str, list[int]]:
     """Instructions of each call: "alloc" and "free"."""
     symbols = subprocess.run(["riscv64-unknown-elf-nm", program], check=True, capture_output=True, text=True).stdout
     probes = {int(line.split()[0], 16): line.split()[2] for line in symbols.splitlines() if "rt_probe" in line}
     found: dict[str, list[int]] = {"alloc": [], "free": []}
     with tempfile.NamedTemporaryFile("r") as log:
         subprocess.run(["qemu-riscv32", "-singlestep", "-d", "exec,nochain", "-D", log.name, program, str(policy),
-                        str(operations), str(seed)], check=True, capture_output=True, timeout=600)
+                        str(operations), str(seed), str(sums)], check=True, capture_output=True, timeout=600)
         running = 0
         for line in log:
             match = re.search(r"\[[0-9a-f]+/([0-9a-f]+)/", line)
@@ -59,8 +61,8 @@ def measure(operations: int = 300, seed: int = 1) -> dict[str, dict[str, list[in
     with tempfile.TemporaryDirectory() as folder:
         program = build(Path(folder))
         empty = counts(program, 9, 10, seed)
-        return {name: overhead(counts(program, number, operations, seed), empty) for number, name in
-                enumerate(POLICIES)}
+        return {name: overhead(counts(program, number, operations, seed, sums), empty)
+                for name, (number, sums) in POLICIES.items()}
 
 
 def main() -> None:

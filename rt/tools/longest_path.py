@@ -26,7 +26,8 @@ class Limits(NamedTuple):
 
 
 OF_TREE = ("descend", "climb", "own", "lower_levels", "lower", "whole", "raise_levels", "raise", "joined")
-OF_LISTS = ("scale", "empty", "near", "exact", "listed", "cut", "rise", "filled", "relisted")
+OF_LISTS = ("scale", "empty", "near", "exact", "listed", "cut", "split", "rise", "filled",
+            "relisted")
 
 
 def bounds(levels: int, radix_log2: int, target: int, *, has_sums: bool = False) -> Limits:
@@ -53,8 +54,8 @@ def bounds(levels: int, radix_log2: int, target: int, *, has_sums: bool = False)
     })
 
 
-def bounds_of_lists(levels: int, radix_log2: int, target: int) -> Limits:
-    """As bounds, with COFFER_RT_LISTS."""
+def bounds_of_lists(levels: int, radix_log2: int, target: int, *, has_sums: bool = False) -> Limits:
+    """As bounds, with COFFER_RT_LISTS. (A request whose block will be a part of a cell is one for that cell.)"""
     top = levels - 1
     above = top - target
     between = max(above - 1, 0)
@@ -70,6 +71,7 @@ def bounds_of_lists(levels: int, radix_log2: int, target: int) -> Limits:
         "exact": 1,
         "listed": min(between, 1),
         "cut": between,
+        "split": min(target, 1) if has_sums else 0,
         "rise": target,
         "filled": above,
         "relisted": 1,
@@ -283,8 +285,8 @@ def main() -> int:
     for function in arguments.function:
         counts = []
         for target in range(arguments.levels):
-            limits = (bounds_of_lists(arguments.levels, arguments.radix_log2, target) if arguments.lists else
-                      bounds(arguments.levels, arguments.radix_log2, target, has_sums=arguments.sums))
+            bounds_of = bounds_of_lists if arguments.lists else bounds
+            limits = bounds_of(arguments.levels, arguments.radix_log2, target, has_sums=arguments.sums)
             counts.append(program.longest(function, limits, frozenset(arguments.without)))
             for name, address, cost in program.path() if arguments.path else []:
                 print(f"  level {target}: {name} {address:#x} {cost}")
