@@ -87,8 +87,8 @@ class Result(NamedTuple):
 
 
 def unreadable(trace: Path) -> str | None:
-    """What keeps a trace from being read at all, for ghdl and Verilator alike. A line ends with LF or CR LF: readline of
-    VHDL's libraries would take a CR alone for an end too, C++ for a character, and the two would count lines apart."""
+    """What keeps a trace from being read at all, for ghdl and Verilator alike. A line ends with LF or CR LF: ghdl's
+    readline would take a CR alone for an end too, C++ for a character, and the two would count lines differently."""
     try:
         with trace.open("rb") as lines:
             for number, line in enumerate(lines, 1):
