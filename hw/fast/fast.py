@@ -21,7 +21,9 @@ HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "sim"))
 
 from convert import ConvertError, convert  # noqa: E402
-from replay import UNITS, ReplayError, Result, buffer_generics, cycles, generics_for, marks_of, parse  # noqa: E402
+from replay import (  # noqa: E402
+    UNITS, ReplayError, Result, buffer_generics, cycles, generics_for, marks_of, parse, unreadable,
+)
 
 BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")).resolve() / "fast"
 SOURCES = [*sorted((HERE / "rtl").glob("*.vhd")), HERE / "tb" / "unit_under_trace.vhd"]
@@ -123,8 +125,8 @@ class Machine:
         """As Bench.replay, but for what only that bench can do: then it says so."""
         if generics.get("low", -1) != -1 or generics.get("high", -1) != -1:
             raise ReplayError("by Verilator, marks are set by the program: set_low and set_high")
-        if not os.access(trace, os.R_OK):
-            return Result(False, f"{trace}: cannot be read", {})  # before anything is compiled for it
+        if wrong := unreadable(trace):
+            return Result(False, wrong, {})  # before anything is compiled for it
         program = self.program(unit, lead if memory == "sdram" else 0, generics)
         options = {"plain": plain if memory == "plain" else 0, "passes": str(not unit.startswith("hbs")).lower()}
         options |= {name: value for name, value in generics.items() if name not in COMPILED[1:] + ("low", "high")}

@@ -33,7 +33,7 @@ bool Reader::next_line() {
   }
   ++number_;
   at_ = 0;
-  // As VHDL's readline does.
+  // As VHDL's readline does; fast.py has refused any other.
   if (!line_.empty() && line_.back() == '\r') {
     line_.pop_back();
   }

