@@ -4,7 +4,8 @@
  * static data that changes. Every loop of a call is bounded by the number of levels and regions; docs/design/rt.md has
  * the proofs, rt/README.md the instruction counts.
  *
- * A heap is not locked unless the options give it lock functions. Sizes are in bytes.
+ * A heap is not locked unless the options give it lock functions. Sizes are in bytes. Sizes and addresses have 32 or 64
+ * bits.
  */
 #ifndef COFFER_COFFER_RT_H
 #define COFFER_COFFER_RT_H
@@ -112,7 +113,8 @@ int coffer_rt_walk(struct coffer_rt *heap, int (*visit)(void *context, void *blo
 /* COFFER_RT_OK if all of the heap's state agrees with itself. Time proportional to the heap. */
 enum coffer_rt_error coffer_rt_check(struct coffer_rt *heap);
 
-/* What a program will ask for. */
+/* What a program will ask for. A request of coffer_rt_alloc_aligned counts as one of its alignment, if that is larger
+ * than its size. */
 struct coffer_rt_load {
   size_t live_bytes;  /* the largest sum of requested sizes that is live at a time, the request being served included */
   size_t live_blocks; /* the largest number of blocks live at a time; 0: not known */

@@ -16,6 +16,8 @@ typedef uint32_t rt_word;
 #define COFFER_RT_WORD_LOG2 5
 #endif
 
+_Static_assert(sizeof(size_t) == sizeof(rt_word), "sizes and addresses have 32 or 64 bits");
+
 #ifndef COFFER_RT_RADIX_LOG2
 #define COFFER_RT_RADIX_LOG2 COFFER_RT_WORD_LOG2
 #endif

@@ -113,11 +113,12 @@ static size_t first_fit_largest_free(const struct coffer_rt* heap) {
 
 static int first_fit_walk(struct coffer_rt* heap, int (*visit)(void* context, void* block, size_t bytes, int is_live),
                           void* context) {
+  const size_t min_mask = ((size_t)1 << heap->min_log2) - 1U;
   size_t offset = 0;
   int result = 0;
   while (result == 0 && offset < heap->bytes) {
     const uint32_t* block = words_at(heap, (uint32_t)offset);
-    if (block[SIZE] < HEADER) {
+    if (block[SIZE] == 0U || (block[SIZE] & min_mask) != 0U || block[SIZE] > heap->bytes - offset) {
       break;  // damaged: coffer_rt_check says so
     }
     result = visit(context, heap->base + offset + HEADER, block[SIZE] - HEADER, block[NEXT] == LIVE_MARK ? 1 : 0);

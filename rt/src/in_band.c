@@ -253,12 +253,13 @@ static size_t in_band_largest_free(const struct coffer_rt* heap) {
 
 static int in_band_walk(struct coffer_rt* heap, int (*visit)(void* context, void* block, size_t bytes, int is_live),
                         void* context) {
+  const size_t min_mask = ((size_t)1 << heap->min_log2) - 1U;
   size_t offset = 0;
   int result = 0;
   while (result == 0 && offset < heap->bytes) {
     const uint32_t header = words_at(heap, (uint32_t)offset)[SIZE];
     const size_t size = header & ~FREE_BIT;
-    if (size == 0U) {
+    if (size == 0U || (size & min_mask) != 0U || size > heap->bytes - offset) {
       break;  // damaged: coffer_rt_check says so
     }
     result = visit(context, heap->base + offset + HEADER, size - HEADER, (header & FREE_BIT) != 0U ? 0 : 1);

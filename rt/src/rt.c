@@ -145,9 +145,13 @@ enum coffer_rt_error coffer_rt_add_region(struct coffer_rt* heap, void* region, 
       last = last->next;
     }
     last->next = added;
-    heap->is_plain = false;
-    heap->lists_limit = 0;
-    heap->lists_bytes = 0;
+    if (has_no_hooks(heap)) {
+      heap->is_plain = false;
+      heap->lists_limit = 0;
+      heap->lists_bytes = 0;
+    } else {
+      // They are so already, and other threads read them before they take the lock.
+    }
   }
   unlock(heap);
   return error;

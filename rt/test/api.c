@@ -215,8 +215,9 @@ static void test_aligned(enum coffer_rt_policy policy) {
   }
 }
 
-static void test_regions(enum coffer_rt_policy policy) {
-  const struct coffer_rt_options options = hooked(policy);
+static void test_regions(enum coffer_rt_policy policy, bool has_hooks) {
+  const struct coffer_rt_options plain = {.policy = policy};
+  const struct coffer_rt_options options = has_hooks ? hooked(policy) : plain;
   struct coffer_rt* heap = coffer_rt_init(g_region, 8U * KIB, &options);
   CHECK(coffer_rt_add_region(heap, g_second, 16) == COFFER_RT_ARGUMENT);
   CHECK(coffer_rt_add_region(heap, g_second, 32U * KIB) == COFFER_RT_OK);
@@ -396,8 +397,10 @@ int main(void) {
   test_largest_runs();
   test_aligned(COFFER_RT_TREE);
   test_aligned(COFFER_RT_LISTS);
-  test_regions(COFFER_RT_TREE);
-  test_regions(COFFER_RT_LISTS);
+  for (size_t i = 0; i < 2U; ++i) {
+    test_regions(COFFER_RT_TREE, i == 0U);
+    test_regions(COFFER_RT_LISTS, i == 0U);
+  }
   test_realloc(COFFER_RT_TREE, 0);
   test_realloc(COFFER_RT_TREE, 1);
   test_realloc(COFFER_RT_LISTS, 0);

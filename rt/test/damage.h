@@ -133,6 +133,13 @@ static void test_largest_runs(void) {
   CHECK(rt_class_list(level + 1, 1, true) == NULL && rt_class_list(level + 1, RT_FULL, true) == NULL);
 }
 
+static int see_inside(void* context, void* block, size_t bytes, int is_live) {
+  const struct coffer_rt* heap = context;
+  const size_t offset = (size_t)((unsigned char*)block - heap->base);
+  CHECK(offset < heap->bytes && bytes <= heap->bytes - offset && (is_live == 0 || is_live == 1));
+  return 0;
+}
+
 // A header or link that is overwritten is found by coffer_rt_check, and frees of such blocks are refused.
 static void test_damaged_headers(enum coffer_rt_policy policy) {
   void* blocks[6];
@@ -143,6 +150,7 @@ static void test_damaged_headers(enum coffer_rt_policy policy) {
       struct coffer_rt* heap = make_holes(policy, blocks);
       ((uint32_t*)(void*)((unsigned char*)blocks[i % 6U] - before))[i / 6U] ^= (uint32_t)1 << bit;
       found += coffer_rt_check(heap) == COFFER_RT_CORRUPT ? 1U : 0U;
+      CHECK(coffer_rt_walk(heap, see_inside, heap) == 0);
     }
   }
   CHECK(found > 150U);

@@ -1,4 +1,4 @@
-// A program's start without a C library, on Linux as qemu-user plays it: RISC-V and PowerPC with 32 bits,
+// A program's start without a C library, on Linux as qemu-user plays it: RISC-V, PowerPC with 32 bits and
 // z/Architecture with 64.
 #include "check.h"
 

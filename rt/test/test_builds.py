@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbox import HERE, INCLUDE, POWERPC_CLANG, RISCV_GCC, S390X_CLANG, SOURCES, STRICT, run
+from toolbox import HERE, INCLUDE, POWERPC_CLANG, RISCV64_GCC, RISCV_GCC, S390X_CLANG, SOURCES, STRICT, run
 
 NATIVE = {
     "gcc": ["gcc"],
@@ -19,6 +19,7 @@ NATIVE = {
     "gcc-radix4": ["gcc", "-DCOFFER_RT_RADIX_LOG2=2"],
 }
 CROSS = {
+    "rv64": (RISCV64_GCC, ["-nostdlib", "-static"], ["-lgcc"], "qemu-riscv64"),
     "rv32": (RISCV_GCC, ["-nostdlib", "-static"], ["-lgcc"], "qemu-riscv32"),
     "powerpc": (POWERPC_CLANG, ["-nostdlib", "-static", "-fuse-ld=lld-19"], [], "qemu-ppc"),
     "s390x": (S390X_CLANG, ["-nostdlib", "-static", "-fuse-ld=lld-19"], [], "qemu-s390x"),
@@ -54,7 +55,7 @@ def test_native(tmp_path: Path, name: str, test: str) -> None:
 # The exhaustive ones take minutes where there are 64 bits.
 @pytest.mark.parametrize(("name", "test"), [(name, test) for name in CROSS for test in
                                             ("api.c", "random.c", "exhaustive.c", "lists.c", "size.c")
-                                            if name != "s390x" or test in {"api.c", "random.c"}])
+                                            if name not in {"rv64", "s390x"} or test in {"api.c", "random.c"}])
 def test_in_qemu(tmp_path: Path, name: str, test: str) -> None:
     compiler, flags, libraries, qemu = CROSS[name]
     program = tmp_path / "program"

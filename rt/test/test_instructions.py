@@ -118,6 +118,52 @@ def test_hooks_add_what_the_text_says(machine: tuple) -> None:
     assert counted == [int(number) for number in told.groups()]
 
 
+def limits_of_realloc(levels: int, log2: int, old: int, new: int) -> longest_path.Limits:
+    """Of a block of level `old` that is to be one of level `new`: it is found three times; freed for the look and made
+    live again; the new one is taken; the old one is freed."""
+    freed, taken = longest_path.bounds(levels, log2, old), longest_path.bounds(levels, log2, new)
+    marks = {**freed.marks, "regions": 3, "blame": 0, "climb": 3 * freed.marks["climb"],
+             "descend": taken.marks["descend"]}
+    for mark in ("own", "lower_levels", "lower", "whole"):
+        marks[mark] += taken.marks[mark]
+    for mark in ("raise_levels", "raise", "joined"):
+        marks[mark] *= 2
+    return longest_path.Limits(marks, {"whole": min(freed.costs["whole"], taken.costs["whole"]), **{
+        "joined": freed.costs["joined"]}})
+
+
+def test_the_other_calls_are_no_longer_than_the_text_says(machine: tuple) -> None:
+    name, folder, objdump, log2, version = machine
+    if name != "rv32im" or not version.startswith("12."):
+        pytest.skip("the text is of rv32im and GCC 12")
+    program = longest_path.Program(objdump, str(folder / "marked0"))
+    readme = (RT / "README.md").read_text(encoding="utf-8")
+    left_out = SUMS_OF_LISTS | {"take_sum"}
+    for call in ("alloc_aligned", "usable_size", "largest_free"):
+        told = re.search(rf"^\| `coffer_rt_{call}` \| (\d+) \| (\d+) \| (\d+) \|$", readme, re.MULTILINE)
+        assert told
+        for levels in (2, 3, 4):
+            counted = max(program.longest(f"coffer_rt_{call}", longest_path.bounds(levels, log2, target), left_out)
+                          for target in range(levels))
+            assert counted == int(told.group(levels - 1))
+    # With lists: what is called through a pointer, and the rest.
+    told = re.search(r"with lists the first two take less, the third at most (\d+), (\d+) and (\d+)", readme)
+    assert told
+    for levels in (2, 3, 4):
+        limits = longest_path.bounds_of_lists(levels, log2, 0)
+        limits.marks["down"] = log2 * (levels - 1)
+        counted = (program.longest("coffer_rt_largest_free", limits, frozenset({"coffer_rt_tree_largest_free"})) +
+                   program.longest("largest_free", limits))
+        assert counted == int(told.group(levels - 1))
+    # It takes too long to count more levels.
+    told = re.search(r"`coffer_rt_realloc` .*two levels: (\d+)", readme)
+    assert told
+    left_out |= {"blame", "report"}
+    counted = max(program.longest("coffer_rt_realloc", limits_of_realloc(2, log2, old, new), left_out)
+                  for old in range(2) for new in range(2))
+    assert counted == int(told.group(1)) <= 2 * (sum(table()[name, 2]) + 47 + 61)
+
+
 def test_foreign_frees_are_no_longer_than_the_table_says(machine: tuple) -> None:
     name, folder, objdump, log2, version = machine
     if not version.startswith("12."):

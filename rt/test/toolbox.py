@@ -13,6 +13,7 @@ INCLUDE = f"-I{ROOT / 'include'}"
 STRICT = ["-std=c11", "-ffreestanding", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 
 RISCV_GCC = ["riscv64-unknown-elf-gcc", "-march=rv32im", "-misa-spec=2.2", "-mabi=ilp32"]
+RISCV64_GCC = [RISCV_GCC[0], "-march=rv64imac", "-misa-spec=2.2", "-mabi=lp64", "-mcmodel=medany"]
 # Big-endian, 32 bits, clang, and the C library's headers out of reach.
 S390X_CLANG = ["clang-19", "--target=s390x-linux-gnu", "-fno-pic", "-fno-builtin", "-nostdlibinc"]  # the same, 64 bits
 POWERPC_CLANG = ["clang-19", "--target=powerpc-linux-gnu", "-fno-pic", "-fno-builtin", "-nostdlibinc"]
