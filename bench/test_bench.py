@@ -20,6 +20,7 @@ import fast_path
 import instructions
 import memory
 from coffer_bench import tables as report
+from papers import scalloc
 import startup
 from coffer_bench.rows import ROWS, Row
 
@@ -34,6 +35,14 @@ def samples(**by_allocator: list[float]) -> report.Samples:
 def test_ratios_are_of_medians() -> None:
     taken = samples(coffer=[1, 9, 2], glibc=[4, 4, 100])
     assert report.ratios_to_best(report.medians(taken, ROW, "ns")) == {"coffer": 1.0, "glibc": 2.0}
+
+
+def test_figures_10_and_12_compare_peaks_with_what_was_live() -> None:
+    figures = {"time_ns": 5.0, "peak_kib": 3548.0, "start_kib": 1500.0, "own_kib": 512.0, "live_kib": 1024.0}
+    for number in ("10", "12"):
+        taken = scalloc.sample(scalloc.FIGURES[number], figures)
+        assert taken["live"] == 1.0 and taken["ratio"] == 1.5
+    assert "ratio" not in scalloc.sample(scalloc.FIGURES["13"], figures)
 
 
 def test_geometric_mean() -> None:

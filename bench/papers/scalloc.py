@@ -7,6 +7,10 @@ Coffer. Medians of
 rounds in which the allocators run in turn, in an order shuffled anew for each row and round. SCALE (or --scale) shrinks
 what is timed, and the first line says so; docs/papers.md says what of the paper's conclusions holds.
 
+Figures 10 and 12 have 40 threads, and the paper a core for each. Where there are fewer, a fast allocator's threads are
+through one after the other, and its peak is of less live memory. So these figures show the peak over what was live at
+most as well, and that of a second run, once through the cycles, in which all threads hold their most at once.
+
 Figure 5 is 483.xalancbmk, which is not free: another transformation of XML by style sheets stands for it. The paper's
 40 cores are as many here as the machine has, and twice that.
 """
@@ -29,7 +33,9 @@ sys.path[:0] = [str(TOP / "bench")]
 from coffer_bench.allocators import PAPERS, PEERS, Allocator, BenchError, describe, find, machine_facts
 from coffer_bench.suite import read_suite, suite_workload
 from coffer_bench.tables import format_table
-from coffer_bench.workload import Settings, Workload
+from coffer_bench.workload import Figures, Settings, Workload
+
+Found = dict[str, dict[str, dict[str, float]]]  # by row, allocator and figure
 
 # Ablations of section 7.7, by the paper's names.
 NO_REUSE = {"no-reuse": "reuse:false"}
@@ -50,6 +56,7 @@ class Figure:
     variants: dict[str, str]  # of scalloc
     peers: bool = True  # False: of them Coffer alone
     memory: bool = True
+    live: bool = False  # the program counts what is live, and has `together`
 
 
 FIGURES = {
@@ -58,10 +65,10 @@ FIGURES = {
     "7": Figure("shbench, 1 to 8 bytes", "shbench 1-8", NO_REUSE),
     "8": Figure("larson, 7 bytes, threads that end", "larson 7", NO_REUSE),
     "9": Figure("producers and consumers", "producer-consumer", {}),
-    "10": Figure("object sizes 2^x to 2^(x+2)", "object sizes", {}),
+    "10": Figure("object sizes 2^x to 2^(x+2)", "object sizes", {}, live=True),
     "11": Figure("access to objects, in part in the order of allocation", "locality", {"100 %": "reusability:100"},
                  memory=False),
-    "12": Figure("virtual spans, by object size", "object sizes", VIRTUAL_SPANS, peers=False),
+    "12": Figure("virtual spans, by object size", "object sizes", VIRTUAL_SPANS, peers=False, live=True),
     "13": Figure("span pool: threadtest, 256 bytes", "threadtest 256", SPAN_POOL, peers=False),
     "14": Figure("front end: threadtest, 64 bytes", "threadtest 64", FRONT_END, peers=False),
 }
@@ -91,42 +98,58 @@ class Recipe:
         own = [Allocator(name, self.scalloc.library, options) for name, options in figure.variants.items()]
         return [self.scalloc, *own, *(one for one in self.peers if figure.peers or one.name == "coffer")]
 
-    def workloads(self, figure: Figure) -> list[Workload]:
+    def workloads(self, figure: Figure, **more: int) -> list[Workload]:
         found = []
         for entry in read_suite():
             if not entry["name"].startswith(figure.rows) or not (self.settings.bench_dir / entry["program"]).exists():
                 continue
             threads = [0] if len(entry.get("threads", [])) < 2 else thread_counts()
-            found += [suite_workload(self.shrunk(entry), count, self.settings) for count in threads]
+            found += [suite_workload(self.shrunk(entry, more), count, self.settings) for count in threads]
         return found
 
-    def shrunk(self, entry: dict) -> dict:
-        """Rounds that a program repeats inside shrink, too, to one at least."""
+    def shrunk(self, entry: dict, more: dict[str, int]) -> dict:
+        """Rounds that a program repeats inside shrink, too, to one at least. `more` are arguments of this run."""
         full = dict(entry.get("full", {}))
         if "repeat" in full:
             full["repeat"] = max(1, round(full["repeat"] * min(1.0, self.settings.scale)))
-        return {**entry, "full": full}
+        return {**entry, "full": {**full, **more}}
 
-    def measure(self, figure: Figure) -> dict[str, dict[str, dict[str, float]]]:
+    def measure(self, figure: Figure) -> Found:
         """Median time and peak memory, by row and allocator."""
+        found = self.medians(figure, self.workloads(figure))
+        if figure.live:
+            together = self.medians(figure, self.workloads(figure, repeat=1, together=1))
+            for row, by_name in found.items():
+                for name, medians in by_name.items():
+                    medians["together"] = together[row][name]["ratio"]
+        return found
+
+    def medians(self, figure: Figure, workloads: list[Workload]) -> Found:
         chosen = self.allocators(figure)
         shuffle = random.Random(1)
-        found: dict[str, dict[str, dict[str, float]]] = {}
-        for workload in self.workloads(figure):
-            samples: dict[str, list[tuple[float, float]]] = {one.name: [] for one in chosen}
+        found: Found = {}
+        for workload in workloads:
+            samples: dict[str, list[dict[str, float]]] = {one.name: [] for one in chosen}
             for number in range(self.rounds):
                 progress(f"{workload.name}: round {number + 1} of {self.rounds}")
                 for allocator in shuffle.sample(chosen, len(chosen)):
-                    figures = workload.run(allocator)
-                    memory = float(figures.get("peak_kib", 0)) / 1024
-                    samples[allocator.name].append((float(figures["time_ns"]), memory))
+                    samples[allocator.name].append(sample(figure, workload.run(allocator)))
             found[workload.name] = {
-                name: {"time": statistics.median(time for time, _ in taken),
-                       "memory": statistics.median(memory for _, memory in taken)}
+                name: {what: statistics.median(one[what] for one in taken) for what in taken[0]}
                 for name, taken in samples.items()
             }
         progress("")
         return found
+
+
+def sample(figure: Figure, figures: Figures) -> dict[str, float]:
+    taken = {"time": float(figures["time_ns"]), "memory": float(figures.get("peak_kib", 0)) / 1024}
+    if figure.live:
+        # Without the process as it was before its first allocation, and the program's own tables.
+        own = float(figures["start_kib"]) + float(figures["own_kib"])
+        taken["live"] = float(figures["live_kib"]) / 1024
+        taken["ratio"] = (float(figures["peak_kib"]) - own) / float(figures["live_kib"])
+    return taken
 
 
 def thread_counts() -> list[int]:
@@ -139,9 +162,18 @@ def progress(text: str) -> None:
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def show(number: str, figure: Figure, found: dict[str, dict[str, dict[str, float]]], names: list[str]) -> None:
-    for what, unit, digits in (("time", "ns an operation", 1), ("memory", "peak MiB", 1)):
-        if what == "memory" and not figure.memory:
+TABLES = (
+    ("time", "ns an operation", 1),
+    ("memory", "peak MiB", 1),
+    ("live", "MiB that were live at most in this run", 1),
+    ("ratio", "peak over that", 2),
+    ("together", "peak over live where all threads hold their most at once", 2),
+)
+
+
+def show(number: str, figure: Figure, found: Found, names: list[str]) -> None:
+    for what, unit, digits in TABLES:
+        if what != "time" and not (figure.memory if what == "memory" else figure.live):
             continue
         lines = [[row, *(f"{by_name[name][what]:,.{digits}f}" for name in names)] for row, by_name in found.items()]
         print(format_table([f"{number}: {figure.title}, {unit}", *names], lines) + "\n", flush=True)

@@ -251,6 +251,14 @@ def test_the_translated_program_compiles(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_what_is_live_at_once_is_counted() -> None:
+    arguments = ["x=10", "kb=1000", "cycles=4", "threads=20"]
+    whole = 20 * 2 * 1000
+    together = int(results(run("suite/object_sizes", *arguments, "together=1"))["live_kib"])
+    assert whole <= together < 1.01 * whole
+    assert 2 * 1000 <= int(results(run("suite/object_sizes", *arguments))["live_kib"]) < 1.01 * whole
+
+
 def test_cfrac_takes_any_number() -> None:
     factors = results(run("suite/cfrac", "number=10000049000057"))  # 1000003 * 10000019
     assert factors["digits"] == "14"

@@ -87,6 +87,7 @@ class Cell {
   Atomic<u64> value_;
 };
 
+void (*g_at_commit)();
 void (*g_at_purge)();
 void (*g_at_release)();
 Cell g_nth, g_one_in, g_counted, g_failed, g_kinds, g_persistent, g_torn, g_jitter;
@@ -160,6 +161,7 @@ void release(void* address, usize length) {
 }
 
 bool commit(void* address, usize length) {
+  if (g_at_commit != nullptr) g_at_commit();
   if (!refuse(fake::kCommit)) return later(os_linux::commit(address, length));
   if (torn() && first_half(length) > 0) os_linux::commit(address, first_half(length));
   return false;
@@ -346,6 +348,7 @@ void stop_faults() {
   g_one_in.set(0);
 }
 
+void set_at_commit(void (*call)()) { g_at_commit = call; }
 void set_at_purge(void (*call)()) { g_at_purge = call; }
 void set_at_release(void (*call)()) { g_at_release = call; }
 

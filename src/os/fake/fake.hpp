@@ -66,8 +66,9 @@ u64 limits_read();
 // slow system call meets more often.
 void set_jitter(bool on);
 
-// Each purge, or each release, calls this before anything else; nullptr: nothing. For what others do while the kernel
+// Each commit, purge or release calls this before anything else; nullptr: nothing. For what others do while the kernel
 // works.
+void set_at_commit(void (*call)());
 void set_at_purge(void (*call)());
 void set_at_release(void (*call)());
 

@@ -34,15 +34,20 @@ bool Heaps::start(const Settings& settings, u32 heaps, u64 seed) {
   pieces_.set_size(settings.superblock);
   seed_colours(seed);
   record_bytes_ = round_up(sizeof(Heap) + settings.class_count * sizeof(ClassHeap), os::page_size());
-  most_heaps_ = heaps != 0 && heaps < kMostHeaps ? heaps : kMostHeaps;
-  // Records of heaps that nobody needs are address space and nothing else; where that is short, fewer must do.
-  for (; records_ == nullptr && most_heaps_ != 0; most_heaps_ /= 2) {
-    records_ = static_cast<char*>(os::reserve((most_heaps_ + 1) * record_bytes_, os::page_size()));
-    if (records_ != nullptr) break;
-  }
-  if (records_ == nullptr) return false;
-  os::advise_huge_pages(records_, (most_heaps_ + 1) * record_bytes_, os::HugePages::forbid);
+  // A start that failed may have its records already, and fewer than were wished.
+  if (records_ == nullptr && !reserve_records(heaps != 0 && heaps < kMostHeaps ? heaps : kMostHeaps)) return false;
   return commit_record(0);
+}
+
+// Records of heaps that nobody needs are address space and nothing else; where that is short, fewer must do.
+bool Heaps::reserve_records(u32 heaps) {
+  for (; records_ == nullptr; heaps /= 2) {
+    if (heaps == 0) return false;
+    records_ = static_cast<char*>(os::reserve((heaps + 1) * record_bytes_, os::page_size()));
+    most_heaps_ = heaps;
+  }
+  os::advise_huge_pages(records_, (most_heaps_ + 1) * record_bytes_, os::HugePages::forbid);
+  return true;
 }
 
 bool Heaps::commit_record(u32 number) {

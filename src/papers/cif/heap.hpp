@@ -102,6 +102,7 @@ class Heaps {
 
   Heap& heap(u32 number) const { return *reinterpret_cast<Heap*>(records_ + number * record_bytes_); }
   Heap& global() const { return heap(0); }
+  bool reserve_records(u32 heaps);
   bool commit_record(u32 number);
   Heap* own_heap();
   Heap* make_heap(u32 processor);

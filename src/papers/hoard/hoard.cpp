@@ -104,7 +104,8 @@ void* Hoard::allocate(usize size) {
 }
 
 void* Hoard::allocate_aligned(usize size, usize alignment) {
-  const usize room = with_room_for(size, alignment);
+  // Of no bytes, the aligned address may be the block's end, which without words is where the next one starts.
+  const usize room = with_room_for(size != 0 ? size : 1, alignment);
   if (room > g_hoard.classes.largest()) return allocate_mapped(size, alignment);
   void* block = allocate(room);
   if (block == nullptr) return nullptr;

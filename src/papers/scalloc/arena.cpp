@@ -11,14 +11,26 @@ namespace {
 
 constexpr usize kFewestSpans = 4;
 constexpr usize kWholeStep = usize{64} << 20;  // committed at a time where spans are not protected
+// Where protection ends, a step begins.
+static_assert((usize{kProtectedSpans} << 21) % kWholeStep == 0);
+
+// Bytes of the arena that are held, and no longer only reserved; and back.
+void count_held(usize bytes) {
+  papers::totals().held.add(bytes);
+  papers::totals().reserved.subtract(bytes);
+}
+void count_reserved(usize bytes) {
+  papers::totals().held.subtract(bytes);
+  papers::totals().reserved.add(bytes);
+}
 
 constexpr u32 kMostSpans = (1u << (kNumberBits - 1));
 constexpr u32 kBits = 64;
 
-// A bit for each of so many spans, zero. nullptr: no memory.
-void* make_map(usize spans, usize* bytes) {
+// Two maps in one: so many bits, and from the next word on so many more, zero. nullptr: no memory.
+void* make_map(usize spans, usize steps, usize* bytes) {
   const usize page = os::page_size();
-  *bytes = round_up(divide_up(spans, kBits) * sizeof(u64), page);
+  *bytes = round_up((divide_up(spans, kBits) + divide_up(steps, kBits)) * sizeof(u64), page);
   void* map = os::reserve(*bytes, page);
   if (map == nullptr || os::commit(map, *bytes)) return map;
   os::release(map, *bytes);
@@ -41,10 +53,11 @@ bool Arena::start(const Parameters& parameters) {
   void* memory = nullptr;
   void* map = nullptr;
   usize map_bytes = 0;
+  const usize step = span > kWholeStep ? span : kWholeStep;
   for (; bytes >= kFewestSpans * span; bytes /= 2) {
     memory = os::reserve(bytes, bytes);
     if (memory == nullptr) continue;
-    map = make_map(bytes / span, &map_bytes);
+    map = make_map(bytes / span, divide_up(bytes, step), &map_bytes);
     if (map != nullptr) break;
     os::release(memory, bytes);
   }
@@ -55,6 +68,8 @@ bool Arena::start(const Parameters& parameters) {
   papers::totals().reserved.add(bytes);
   papers::totals().metadata.add(map_bytes);
   made_ = static_cast<Atomic<u64>*>(map);
+  whole_ = made_ + divide_up(bytes / span, kBits);
+  step_shift_ = highest_bit(step);
   span_mask_ = span - 1;
   span_shift_ = highest_bit(span);
   spans_ = static_cast<u32>(bytes / span);
@@ -113,29 +128,33 @@ bool Arena::is_made(u32 number) const {
   return (made_[(number - 1) / kBits].load(acquire) >> (number - 1) % kBits & 1) != 0;
 }
 
+// Commits a virtual span from end to end: with the whole step that it lies in, or alone where that is refused. A bit
+// says which steps are committed. (Not how far: of two threads that take the last span of a step and the first of the
+// next, the second may come here first.) relaxed, both: the kernel is done when it returns, and who misses a bit
+// commits once more, which is harmless.
+bool Arena::commit_whole(u32 number) {
+  const usize step = (usize{number - 1} << span_shift_) >> step_shift_;
+  Atomic<u64>& word = whole_[step / kBits];
+  const u64 bit = u64{1} << step % kBits;
+  if ((word.load(relaxed) & bit) != 0) return true;
+  const usize bytes = usize{1} << step_shift_;
+  Span* first = reinterpret_cast<Span*>(base_ + (step << step_shift_));
+  if (!commit(first, 0, bytes < bytes_ ? bytes : bytes_)) return commit(span(number), 0, virtual_span());
+  word.fetch_or(bit, relaxed);
+  return true;
+}
+
 Span* Arena::allocate_virtual_span(usize bytes) {
   const u32 number = take_number();
   if (number == 0) return nullptr;
   Span* fresh = span(number);
   const bool whole = !protect_ || number > kProtectedSpans;
   const usize committed = whole ? virtual_span() : whole_pages(bytes);
-  // Steps of many spans: the first of a step commits it all. relaxed: whoever finds it too low commits once more, which
-  // is harmless.
-  if (!whole || committed_whole_.load(relaxed) < number) {
-    u32 spans = 1;
-    if (whole) {
-      spans = static_cast<u32>(divide_up(kWholeStep, virtual_span()));
-      if (spans > spans_ - number + 1) spans = spans_ - number + 1;
-    }
-    const usize wanted = usize{spans - 1} * virtual_span() + committed;
-    if (!commit(fresh, 0, wanted) && (spans == 1 || !commit(fresh, 0, committed))) {
-      return_number(number);
-      return nullptr;
-    }
-    // relaxed: as above. Numbers come in order, but for those that were returned.
-    if (whole && spans > 1) committed_whole_.store(number + spans - 1, relaxed);
+  if (!(whole ? commit_whole(number) : commit(fresh, 0, committed))) {
+    return_number(number);
+    return nullptr;
   }
-  papers::totals().held.add(committed);
+  count_held(committed);
   fresh->committed.set(static_cast<u32>(committed));
   note_made(number);
   return fresh;
@@ -147,11 +166,11 @@ bool Arena::resize(Span* span, usize bytes) {
   if (!protect_ || now == virtual_span()) return true;
   if (wanted > now) {
     if (!commit(span, now, wanted)) return false;
-    papers::totals().held.add(wanted - now);
+    count_held(wanted - now);
   } else if (wanted < now) {
     // It needs a mapping more if the kernel has none to give: then the rest stays as it is, purged but touchable.
     if (!os::decommit(reinterpret_cast<void*>(span->base() + wanted), now - wanted)) return true;
-    papers::totals().held.subtract(now - wanted);
+    count_reserved(now - wanted);
     committed_.fetch_sub(now - wanted, relaxed);  // relaxed: as in commit
   }
   span->committed.set(static_cast<u32>(wanted));

@@ -59,6 +59,7 @@ class Arena {
   u32 take_number();
   void return_number(u32 number);
   bool commit(Span* span, usize from, usize bytes);
+  bool commit_whole(u32 number);
   void note_made(u32 number);
   usize whole_pages(usize bytes) const;
 
@@ -68,10 +69,11 @@ class Arena {
   u32 span_shift_ = 0;
   u32 spans_ = 0;  // virtual spans in the arena
   bool protect_ = false;
-  Atomic<u64>* made_ = nullptr;  // a bit a span: its header can be read
-  Atomic<u32> next_;             // the bump pointer: virtual spans taken
-  Atomic<usize> committed_;      // bytes of the arena, about: spans committed twice count twice
-  Atomic<u32> committed_whole_;  // spans from 1 to this one are committed from end to end (past kProtectedSpans)
+  u32 step_shift_ = 0;
+  Atomic<u64>* made_ = nullptr;   // a bit a span: its header can be read
+  Atomic<u64>* whole_ = nullptr;  // a bit a step of spans that are not protected: all of it is committed
+  Atomic<u32> next_;              // the bump pointer: virtual spans taken
+  Atomic<usize> committed_;       // bytes of the arena, about: spans committed twice count twice
   SpinLock returned_lock_;
   Owned<u32> returned_count_;
   u32 returned_[kMostReturned] = {};  // numbers that could not be committed, to be tried again

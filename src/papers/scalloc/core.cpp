@@ -87,6 +87,7 @@ usize Core::usable_size(void* address) const {
 }
 
 void Core::fork_prepare() {
+  pool_.lock_for_fork();
   registry_.fork_prepare();
   arena_.fork_lock().lock_for_fork();
 }
@@ -94,11 +95,13 @@ void Core::fork_prepare() {
 void Core::fork_parent() {
   arena_.fork_lock().unlock_after_fork();
   registry_.fork_parent();
+  pool_.unlock_after_fork();
 }
 
 void Core::fork_child(Lab* own) {
   arena_.fork_lock().unlock_after_fork();
   registry_.fork_child(own);
+  pool_.unlock_after_fork();
 }
 
 }  // namespace coffer::scalloc

@@ -46,11 +46,13 @@ Span* SpanPool::get(u32 thread, u32 size_class) {
 }
 
 bool SpanPool::trim() {
-  bool any = false;
-  for_each([&](Span* span) {
-    if (span->purged.get() == 0) any |= arena_->madvise_span(span);
+  return trim_.trim([this] {
+    bool any = false;
+    for_each([&](Span* span) {
+      if (span->purged.get() == 0) any |= arena_->madvise_span(span);
+    });
+    return any;
   });
-  return any;
 }
 
 }  // namespace coffer::scalloc

@@ -1,6 +1,7 @@
 // The span pool (section 3.3, listing 1): empty spans, in an array of stacks by real-span size and core.
 #pragma once
 
+#include "papers/common/reclaim.hpp"
 #include "papers/scalloc/arena.hpp"
 #include "papers/scalloc/treiber_stack.hpp"
 
@@ -22,6 +23,10 @@ class SpanPool {
   // Gives back the pages of all spans in the pool, but for the first of each (the compaction call that section 3.3
   // mentions). True if any went.
   bool trim();
+
+  // fork: the spans that trim goes through are on no stack meanwhile, and a child would be without them.
+  void lock_for_fork() { trim_.lock_for_fork(); }
+  void unlock_after_fork() { trim_.unlock_after_fork(); }
 
   u32 stacks() const { return stacks_; }
   // Calls fn(span) for each span on a stack; nobody else may use the pool meanwhile.
@@ -47,6 +52,7 @@ class SpanPool {
   Arena* arena_ = nullptr;
   u32 stacks_ = 1;
   usize threshold_ = 0;
+  papers::Reclaim trim_;
   TreiberStack stack_[kRealSpanSizes * kMostStacks];
 };
 

@@ -259,6 +259,27 @@ FRESH_TEST(Cif, MoreProcessorsThanHeapsShareThem) {
   EXPECT_EQ(coffer_check(), 0u);
 }
 
+// The first start reserves records for fewer heaps than it wants, and fails then; the second goes on with these.
+FRESH_TEST(Cif, AStartThatIsTriedAgainKeepsToItsRecords) {
+  os::fake::set_address_space(os::fake::reserved_bytes() + (usize{1} << 20));
+  os::fake::set_faults({.nth = 1, .kinds = os::fake::kCommit});
+  EXPECT_EQ(coffer_malloc(100), nullptr);
+  os::fake::set_address_space(0);
+  const auto a_block_each = [] {
+    for (u32 processor = 0; processor < 1000; ++processor) {
+      os::fake::set_current_processor(processor);
+      void* block = coffer_malloc(100);
+      ASSERT_NE(block, nullptr);
+      coffer_free(block);
+    }
+  };
+  a_block_each();
+  const u64 commits = os::fake::calls_of(os::fake::kCommit);
+  a_block_each();
+  EXPECT_EQ(os::fake::calls_of(os::fake::kCommit), commits);
+  EXPECT_EQ(coffer_check(), 0u);
+}
+
 FRESH_TEST(Cif, AHeapThatCannotBeMadeLeavesTheOthers) {
   os::fake::set_current_processor(0);
   void* first = coffer_malloc(100);

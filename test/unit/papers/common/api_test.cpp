@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -58,6 +59,20 @@ FRESH_TEST(Papers, CallocIsZeroInUsedMemoryToo) {
       coffer_free(block);
     }
   }
+}
+
+// The second of each pair lies in the same class where a block of no bytes costs its alignment only.
+FRESH_TEST(Papers, AlignedBlocksOfNoBytesAreApart) {
+  for (std::size_t alignment = 32; alignment <= 4096; alignment *= 2) {
+    std::set<void*> blocks;
+    for (int i = 0; i < 50; ++i) {
+      EXPECT_TRUE(blocks.insert(coffer_aligned_alloc(alignment, 0)).second) << alignment;
+      EXPECT_TRUE(blocks.insert(coffer_malloc(alignment - 16)).second) << alignment;
+    }
+    for (void* block : blocks) coffer_free(block);
+  }
+  EXPECT_EQ(coffer_check(), 0u);
+  EXPECT_EQ(stats_now().live, 0u);
 }
 
 FRESH_TEST(Papers, AlignedBlocksCanBeUsedResizedAndFreed) {

@@ -7,6 +7,7 @@
 #include "coffer/coffer.h"
 #include "os/fake/fake.hpp"
 #include "os/os.hpp"
+#include "papers/common/gauge.hpp"
 #include "papers/scalloc/ground.hpp"
 
 namespace coffer::scalloc {
@@ -112,6 +113,19 @@ FRESH_TEST(ScallocArena, ResizeMovesTheFault) {
   EXPECT_EQ(bytes[64 * 1024], 0);
 }
 
+FRESH_TEST(ScallocArena, AByteIsHeldOrReserved) {
+  Arena arena;
+  ASSERT_TRUE(arena.start(small_parameters()));
+  const papers::Totals& all = papers::totals();
+  EXPECT_EQ(all.reserved.now(), arena.bytes());
+  Span* span = arena.allocate_virtual_span(32 * 1024);
+  for (const usize bytes : {usize{32} << 10, usize{1} << 20, usize{64} << 10}) {
+    ASSERT_TRUE(arena.resize(span, bytes));
+    EXPECT_EQ(all.held.now(), bytes);
+    EXPECT_EQ(all.reserved.now() + all.held.now(), arena.bytes());
+  }
+}
+
 FRESH_TEST(ScallocArena, ResizeThatFailsChangesNothing) {
   Arena arena;
   ASSERT_TRUE(arena.start(small_parameters()));
@@ -182,6 +196,41 @@ FRESH_TEST(ScallocArena, WithoutProtectionSpansAreCommittedWholeInSteps) {
     EXPECT_TRUE(arena.resize(span, 1 << 20));
   }
   EXPECT_EQ(os::fake::calls_of(os::fake::kCommit), before + 1);
+}
+
+FRESH_TEST(ScallocArena, ASpanWhoseStepIsRefusedIsCommittedAlone) {
+  Parameters parameters = small_parameters();
+  parameters.protect = false;
+  Arena arena;
+  ASSERT_TRUE(arena.start(parameters));
+  os::fake::set_faults({.nth = 1, .kinds = os::fake::kCommit});
+  for (int i = 0; i < 40; ++i) {
+    Span* span = arena.allocate_virtual_span(32 * 1024);
+    ASSERT_NE(span, nullptr);
+    reinterpret_cast<char*>(span)[(2 << 20) - 1] = 1;
+  }
+}
+
+// One span that was committed says nothing of those before it: their threads may still be on the way to the kernel.
+FRESH_TEST(ScallocArena, ASpanThatWasOvertakenAndRefusedIsCommittedNextTime) {
+  static Arena arena;
+  static Span* overtakes;
+  Parameters parameters = small_parameters();
+  parameters.protect = false;
+  ASSERT_TRUE(arena.start(parameters));
+  os::fake::set_faults({.nth = 2, .duration = os::fake::Duration::from_then_on, .kinds = os::fake::kCommit});
+  os::fake::set_at_commit([] {
+    os::fake::set_at_commit(nullptr);
+    overtakes = arena.allocate_virtual_span(32 * 1024);
+  });
+  EXPECT_EQ(arena.allocate_virtual_span(32 * 1024), nullptr);
+  ASSERT_NE(overtakes, nullptr);
+  EXPECT_EQ(arena.number(overtakes), 2u);
+  os::fake::stop_faults();
+  Span* span = arena.allocate_virtual_span(32 * 1024);
+  ASSERT_NE(span, nullptr);
+  EXPECT_EQ(arena.number(span), 1u);
+  reinterpret_cast<char*>(span)[(2 << 20) - 1] = 1;
 }
 
 FRESH_TEST(ScallocArena, SpansBeyondTheKernelsMappingsWork) {

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "os/fake/fake.hpp"
 #include "papers/scalloc/ground.hpp"
 #include "worker.hpp"
 
@@ -101,6 +102,32 @@ FRESH_TEST(ScallocThreads, TheLastTwoFreesOfASpanMeet) {
   }
   remote.join();
   EXPECT_EQ(core.check(), 0u);
+}
+
+// The spans that trim goes through are on no stack meanwhile: a child would be without them.
+FRESH_TEST(ScallocThreads, AForkWaitsForTrim) {
+  static Core& core = start_core();
+  static std::thread forks;
+  static std::atomic<bool> forked{false};
+  static usize inherited = 0;
+  User user(core);
+  user.deallocate_all(user.allocate_many(4000, 64));
+  os::fake::set_at_purge([] {
+    os::fake::set_at_purge(nullptr);
+    forks = std::thread([] {
+      core.fork_prepare();
+      core.pool().for_each([](Span*) { ++inherited; });
+      core.fork_parent();
+      forked.store(true);
+    });
+    for (int i = 0; i < 1000 && !forked.load(); ++i) std::this_thread::yield();
+  });
+  EXPECT_TRUE(core.trim());
+  forks.join();
+  usize pooled = 0;
+  core.pool().for_each([&](Span*) { ++pooled; });
+  EXPECT_GT(pooled, 4u);
+  EXPECT_EQ(inherited, pooled);
 }
 
 }  // namespace
