@@ -63,6 +63,7 @@ class Collector {
 
   int run() {
     block_signals();
+    raise_file_limit();
     listen_to_programs();
     open_first_output();
     start();
@@ -109,6 +110,13 @@ class Collector {
     sigprocmask(SIG_BLOCK, &set, &old_mask_);
     signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) give_up(with_reason("signalfd"));
+  }
+
+  // A process that is recorded takes three descriptors here. The program has the limit that it would have.
+  void raise_file_limit() {
+    getrlimit(RLIMIT_NOFILE, &old_files_);
+    const rlimit most{old_files_.rlim_max, old_files_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &most);
   }
 
   void listen_to_programs() {
@@ -158,6 +166,7 @@ class Collector {
   [[noreturn]] void become_program(int failed) {
     signal(SIGXFSZ, old_xfsz_);
     signal(SIGPIPE, old_pipe_);
+    setrlimit(RLIMIT_NOFILE, &old_files_);
     sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
     const char* const others = std::getenv("LD_PRELOAD");
     std::string preload = options_.preload;
@@ -362,6 +371,7 @@ class Collector {
 
   Options options_;
   sigset_t old_mask_{};
+  rlimit old_files_{};
   sighandler_t old_xfsz_ = SIG_DFL, old_pipe_ = SIG_DFL;
   int signals_ = -1, listener_ = -1, output_ = -1;
   std::string directory_, token_;

@@ -132,6 +132,35 @@ static void signals_mode(long count) {
   fprintf(stderr, "allocated %ld\n", count + g_in_handler);
 }
 
+// Ever new stacks, whose records are long, and a handler that uses up any part of what room there was.
+static void handler_of_many(int number) {
+  (void)number;
+  const int saved = errno;
+  for (long i = ++g_in_handler % 60; i >= 0; --i) free(malloc(16));
+  errno = saved;
+}
+__attribute__((noinline)) static void descend(unsigned long way, int depth) {
+  if (depth == 0) {
+    churn(1, 40);
+  } else if ((way & 1) != 0) {
+    descend(way >> 1 | way << 63, depth - 1);
+    __asm__ volatile("");
+  } else {
+    descend(way >> 1 | way << 63, depth - 1);
+    __asm__ volatile("nop");
+  }
+}
+static void deep_mode(long count) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handler_of_many;
+  sigaction(SIGALRM, &action, NULL);
+  const struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  for (long i = 0; i < count; ++i) descend((unsigned long)(i + 1) * 0x9e3779b97f4a7c15u, 230);
+  setitimer(ITIMER_REAL, &never, NULL);
+}
+
 static void kill_mode(long count) {
   for (long i = 0; i < count; ++i) g_keep = malloc(24);
   fputs("about to die\n", stderr);
@@ -263,6 +292,8 @@ int main(int argc, char** argv) {
     relay_mode(count);
   else if (!strcmp(what, "signals"))
     signals_mode(count);
+  else if (!strcmp(what, "deep"))
+    deep_mode(count);
   else if (!strcmp(what, "kill"))
     kill_mode(count);
   else if (!strcmp(what, "functions"))

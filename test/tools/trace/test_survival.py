@@ -35,6 +35,16 @@ def test_fork_records_children_when_asked(tmp_path: Path) -> None:
         assert path.name == f"t.{child['information']['pid']}"
 
 
+def test_more_children_than_the_command_may_have_files(tmp_path: Path) -> None:
+    """By the limit that its caller has: the program keeps that, and the command takes the highest that it may."""
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    many = "ulimit -Sn; for i in $(seq 60); do sleep 100 & done; kill $(jobs -p); wait"
+    done = record(tmp_path / "t", "--children", "--", "bash", "-c", many, preexec_fn=limit)
+    assert done.stdout == "64\n" and "Too many open files" not in done.stderr
+
+
 def test_exec_begins_a_trace_of_its_own(tmp_path: Path) -> None:
     record(tmp_path / "t", "--", SUBJECT, "exec", "200")
     first, second = read(tmp_path / "t.exec1"), read(tmp_path / "t")
@@ -85,6 +95,14 @@ def test_signals_in_the_middle_of_a_record(tmp_path: Path) -> None:
     recorded = trace["sizes"][40] + trace["sizes"][500]
     assert trace["sizes"][500] > 20
     assert allocated - trace["summary"]["lost"] <= recorded <= allocated
+
+
+def test_signals_while_a_stack_is_recorded(tmp_path: Path) -> None:
+    """It is longer than the room that is kept for what handlers record: it was written into the next thread's chunk."""
+    record(tmp_path / "t", "--allocator", BUMP, "--stacks", "frames", "--depth", 256, "--", SUBJECT, "deep", 80_000)
+    trace = read(tmp_path / "t")
+    assert trace["complete"] and trace["sizes"][40] == 80_000
+    assert set(trace["lost"]) <= {"2"}  # handlers' in the middle of a record; nothing was written over
 
 
 def test_kill_9_loses_nothing(tmp_path: Path) -> None:
