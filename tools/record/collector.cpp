@@ -54,12 +54,7 @@ std::string make_token() {
 class Collector {
  public:
   explicit Collector(Options options) : options_(std::move(options)) {}
-  ~Collector() {
-    if (!directory_.empty()) {
-      unlink((directory_ + "/socket").c_str());
-      rmdir(directory_.c_str());
-    }
-  }
+  ~Collector() { remove_folder(); }
 
   int run() {
     block_signals();
@@ -137,9 +132,14 @@ class Collector {
     }
   }
 
-  [[noreturn]] void cleanup_and_give_up(const std::string& why) {
+  void remove_folder() {
+    if (directory_.empty()) return;
     unlink((directory_ + "/socket").c_str());
     rmdir(directory_.c_str());
+  }
+
+  [[noreturn]] void cleanup_and_give_up(const std::string& why) {
+    remove_folder();
     give_up(why);
   }
 
@@ -158,8 +158,7 @@ class Collector {
     waitpid(main_, nullptr, 0);
     std::fprintf(stderr, "coffer record: %s: %s\n", options_.program[0], std::strerror(error));
     unlink(options_.output.c_str());
-    unlink((directory_ + "/socket").c_str());
-    rmdir(directory_.c_str());
+    remove_folder();
     std::exit(error == ENOENT ? 127 : 126);
   }
 

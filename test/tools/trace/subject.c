@@ -161,6 +161,19 @@ static void deep_mode(long count) {
   setitimer(ITIMER_REAL, &never, NULL);
 }
 
+// Writes over what it shares with the collector: the places of chunks in their thread's order.
+static void scribble_mode(long count) {
+  churn(10000, 100);
+  FILE* const maps = fopen("/proc/self/maps", "r");
+  char line[512];
+  unsigned long begin = 0, end = 0;
+  while (fgets(line, sizeof line, maps) != NULL && strstr(line, "memfd:coffer-record") == NULL) continue;
+  assert(sscanf(line, "%lx-%lx rw", &begin, &end) == 2);
+  fclose(maps);
+  for (unsigned long head = begin + 4096; head < begin + 4096 + 64L * 600; head += 64) ((unsigned*)head)[3] += 1000;
+  churn(count, 100);
+}
+
 static void kill_mode(long count) {
   for (long i = 0; i < count; ++i) g_keep = malloc(24);
   fputs("about to die\n", stderr);
@@ -294,6 +307,8 @@ int main(int argc, char** argv) {
     signals_mode(count);
   else if (!strcmp(what, "deep"))
     deep_mode(count);
+  else if (!strcmp(what, "scribble"))
+    scribble_mode(count);
   else if (!strcmp(what, "kill"))
     kill_mode(count);
   else if (!strcmp(what, "functions"))

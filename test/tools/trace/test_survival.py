@@ -131,6 +131,44 @@ def test_killing_the_recorder_loses_the_last_moment_only(tmp_path: Path) -> None
     assert trace["sizes"][100] >= 1000 * said > 0
 
 
+def cpu_time(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_a_job_that_is_stopped_goes_on(tmp_path: Path) -> None:
+    """The program stands still while it waits for its collector, and looks for it first when both go on."""
+    started = subprocess.Popen(command(tmp_path / "t", "--", SUBJECT, "count", 20_000_000), stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    while not (children := Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()):
+        time.sleep(0.01)
+    program = int(children[0])
+    while not (tmp_path / "t").exists() or (tmp_path / "t").stat().st_size < 10_000:
+        time.sleep(0.01)
+    started.send_signal(signal.SIGSTOP)
+    before = -1
+    while (now := cpu_time(program)) != before:  # until it waits
+        before = now
+        time.sleep(0.3)
+    os.kill(program, signal.SIGSTOP)
+    time.sleep(4)
+    os.kill(program, signal.SIGCONT)
+    time.sleep(0.2)
+    started.send_signal(signal.SIGCONT)
+    out, errors = started.communicate()
+    assert started.returncode == 0 and out == "done\n" and "LOST" not in errors, errors
+    trace = read(tmp_path / "t")
+    assert_whole(trace)
+    assert trace["sizes"][100] == 20_000_000
+
+
+def test_a_program_that_writes_over_what_is_shared(tmp_path: Path) -> None:
+    """It goes on, whatever becomes of its trace. (It waited for chunks that could not come.)"""
+    done = record(tmp_path / "t", "--", SUBJECT, "scribble", 2_000_000)
+    assert done.stdout == "done\n" and " LOST" in done.stderr
+    assert read(tmp_path / "t")["complete"]
+
+
 def test_a_full_disk(tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
