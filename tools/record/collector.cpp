@@ -340,7 +340,14 @@ class Collector {
   }
 
   void finish(Process& process, const std::string& end, int status) {
-    process.close(end, status);
+    const bool is_other = end != "exec" && !process.other().empty();
+    process.close(is_other ? "exec" : end, is_other ? -1 : status);
+    if (is_other) {
+      std::fprintf(stderr,
+                   "coffer record: %s ends where the process became %s, which did not load the recorder (a static or "
+                   "setuid program, or an environment without LD_PRELOAD)\n",
+                   process.path().c_str(), process.other().c_str());
+    }
     if (options_.settings.instructions && !process.counts()) {
       std::fprintf(stderr,
                    "coffer record: %s has no instruction counts: %s was executed, and valgrind stays behind then\n",

@@ -54,6 +54,14 @@ def test_exec_begins_a_trace_of_its_own(tmp_path: Path) -> None:
     assert second["sizes"][100] == 500 and second["footer"]["end"] == "exited"
 
 
+def test_a_program_that_is_executed_without_the_recorder(tmp_path: Path) -> None:
+    """The trace that there is is not its, and does not end as it does."""
+    done = record(tmp_path / "t", "--", "env", "-i", "sleep", "1")
+    assert re.search(r"t ends where the process became \S*/sleep, which did not load the recorder", done.stderr)
+    footer = read(tmp_path / "t")["footer"]
+    assert footer["end"] == "exec" and "status" not in footer
+
+
 def test_vfork_and_spawned_children(tmp_path: Path) -> None:
     assert "done" in record(tmp_path / "t", "--", SUBJECT, "vfork").stdout
     trace = read(tmp_path / "t")
