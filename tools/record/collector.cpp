@@ -34,6 +34,7 @@
 
 #include "record/options.hpp"
 #include "record/process.hpp"
+#include "record/summary.hpp"
 
 namespace {
 
@@ -340,27 +341,10 @@ class Collector {
   }
 
   void finish(Process& process, const std::string& end, int status) {
-    const bool is_other = end != "exec" && !process.other().empty();
+    if (end == "exec") process.forget_other();  // it has said hello
+    const bool is_other = !process.other().empty();
     process.close(is_other ? "exec" : end, is_other ? -1 : status);
-    if (is_other) {
-      std::fprintf(stderr,
-                   "coffer record: %s ends where the process became %s, which did not load the recorder (a static or "
-                   "setuid program, or an environment without LD_PRELOAD)\n",
-                   process.path().c_str(), process.other().c_str());
-    }
-    if (options_.settings.instructions && !process.counts()) {
-      std::fprintf(stderr,
-                   "coffer record: %s has no instruction counts: %s was executed, and valgrind stays behind then\n",
-                   process.path().c_str(), process.program().c_str());
-    }
-    if (options_.quiet) return;
-    const auto bytes = static_cast<double>(process.bytes());
-    char size[32];
-    std::snprintf(size, sizeof size, bytes < 1e6 ? "%.1f kB" : "%.1f MB", bytes / (bytes < 1e6 ? 1e3 : 1e6));
-    std::fprintf(stderr, "coffer record: %s: %s, %llu records of %zu thread%s, %s%s\n", process.path().c_str(),
-                 process.program().c_str(), static_cast<unsigned long long>(process.records()), process.threads(),
-                 process.threads() == 1 ? "" : "s", size,
-                 process.lost() == 0 ? "" : (", " + std::to_string(process.lost()) + " LOST").c_str());
+    say_done(process, options_.settings, options_.quiet);
   }
 
   void report() {

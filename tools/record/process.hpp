@@ -46,6 +46,7 @@ class Process {
   bool has_ended() const;
   // The program that it has become without saying hello; empty: none that was seen.
   const std::string& other() const { return other_; }
+  void forget_other() { other_.clear(); }
 
   // Copies out what threads have recorded; what was handed in always, the rest when it is time for a frame. Returns
   // whether there was something.
