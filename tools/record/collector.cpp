@@ -34,6 +34,7 @@
 
 #include "record/options.hpp"
 #include "record/process.hpp"
+#include "record/summary.hpp"
 
 namespace {
 
@@ -54,15 +55,11 @@ std::string make_token() {
 class Collector {
  public:
   explicit Collector(Options options) : options_(std::move(options)) {}
-  ~Collector() {
-    if (!directory_.empty()) {
-      unlink((directory_ + "/socket").c_str());
-      rmdir(directory_.c_str());
-    }
-  }
+  ~Collector() { remove_folder(); }
 
   int run() {
     block_signals();
+    raise_file_limit();
     listen_to_programs();
     open_first_output();
     start();
@@ -111,6 +108,13 @@ class Collector {
     if (signals_ < 0) give_up(with_reason("signalfd"));
   }
 
+  // A process that is recorded takes three descriptors here. The program has the limit that it would have.
+  void raise_file_limit() {
+    getrlimit(RLIMIT_NOFILE, &old_files_);
+    const rlimit most{old_files_.rlim_max, old_files_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &most);
+  }
+
   void listen_to_programs() {
     const char* const base = std::getenv("TMPDIR");
     std::string pattern = std::string(base != nullptr && base[0] == '/' ? base : "/tmp") + "/coffer-record.XXXXXX";
@@ -129,9 +133,14 @@ class Collector {
     }
   }
 
-  [[noreturn]] void cleanup_and_give_up(const std::string& why) {
+  void remove_folder() {
+    if (directory_.empty()) return;
     unlink((directory_ + "/socket").c_str());
     rmdir(directory_.c_str());
+  }
+
+  [[noreturn]] void cleanup_and_give_up(const std::string& why) {
+    remove_folder();
     give_up(why);
   }
 
@@ -150,14 +159,14 @@ class Collector {
     waitpid(main_, nullptr, 0);
     std::fprintf(stderr, "coffer record: %s: %s\n", options_.program[0], std::strerror(error));
     unlink(options_.output.c_str());
-    unlink((directory_ + "/socket").c_str());
-    rmdir(directory_.c_str());
+    remove_folder();
     std::exit(error == ENOENT ? 127 : 126);
   }
 
   [[noreturn]] void become_program(int failed) {
     signal(SIGXFSZ, old_xfsz_);
     signal(SIGPIPE, old_pipe_);
+    setrlimit(RLIMIT_NOFILE, &old_files_);
     sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
     const char* const others = std::getenv("LD_PRELOAD");
     std::string preload = options_.preload;
@@ -332,20 +341,10 @@ class Collector {
   }
 
   void finish(Process& process, const std::string& end, int status) {
-    process.close(end, status);
-    if (options_.settings.instructions && !process.counts()) {
-      std::fprintf(stderr,
-                   "coffer record: %s has no instruction counts: %s was executed, and valgrind stays behind then\n",
-                   process.path().c_str(), process.program().c_str());
-    }
-    if (options_.quiet) return;
-    const auto bytes = static_cast<double>(process.bytes());
-    char size[32];
-    std::snprintf(size, sizeof size, bytes < 1e6 ? "%.1f kB" : "%.1f MB", bytes / (bytes < 1e6 ? 1e3 : 1e6));
-    std::fprintf(stderr, "coffer record: %s: %s, %llu records of %zu thread%s, %s%s\n", process.path().c_str(),
-                 process.program().c_str(), static_cast<unsigned long long>(process.records()), process.threads(),
-                 process.threads() == 1 ? "" : "s", size,
-                 process.lost() == 0 ? "" : (", " + std::to_string(process.lost()) + " LOST").c_str());
+    if (end == "exec") process.forget_other();  // it has said hello
+    const bool is_other = !process.other().empty();
+    process.close(is_other ? "exec" : end, is_other ? -1 : status);
+    say_done(process, options_.settings, options_.quiet);
   }
 
   void report() {
@@ -362,6 +361,7 @@ class Collector {
 
   Options options_;
   sigset_t old_mask_{};
+  rlimit old_files_{};
   sighandler_t old_xfsz_ = SIG_DFL, old_pipe_ = SIG_DFL;
   int signals_ = -1, listener_ = -1, output_ = -1;
   std::string directory_, token_;

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -49,6 +50,13 @@ int make_memory(u64 length) {
   return -1;
 }
 
+// Of the program that a process executes; the name may have gone to another file meanwhile. 0: not to be seen.
+std::pair<u64, u64> program_file(pid_t pid) {
+  struct stat status{};
+  if (stat(("/proc/" + std::to_string(pid) + "/exe").c_str(), &status) != 0) return {0, 0};
+  return {status.st_dev, status.st_ino};
+}
+
 }  // namespace
 
 Process::Process(pid_t pid, const Hello& hello, const Settings& settings, std::string path, int file)
@@ -57,6 +65,7 @@ Process::Process(pid_t pid, const Hello& hello, const Settings& settings, std::s
   const int failure = writer_.write_head(describe(hello), trace::Blocks::addresses, now, realtime_ns());
   if (failure != 0) throw std::system_error(failure, std::generic_category(), path_);
   map(hello.room);
+  file_ = program_file(pid);
   end_ = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   own_base_.time = own_begin_.time = now.ticks;
   flushed_ns_ = now.ns;
@@ -240,8 +249,17 @@ void Process::note(Op op, u64 a, u8 detail) {
   ++own_records_;
 }
 
+// One that loads the recorder says hello before long, and has a trace of its own then.
+void Process::look_at_program() {
+  const std::pair<u64, u64> now = program_file(pid_);
+  if (now.second == 0) return;
+  other_ = now == file_ ? "" : link_of("/proc/" + std::to_string(pid_) + "/exe");
+}
+
 void Process::sample() {
   sampled_ns_ = read_clock(settings_.use_tsc).ns;
+  look_at_program();
+  if (!other_.empty()) return;
   if (const u64 bytes = private_resident_bytes(pid_); bytes != 0) {
     note(Op::figure, bytes, static_cast<u8>(trace::Figure::resident));
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "record/shared.hpp"
@@ -43,6 +44,9 @@ class Process {
   const std::string& path() const { return path_; }
   void set_path(std::string path) { path_ = std::move(path); }
   bool has_ended() const;
+  // The program that it has become without saying hello; empty: none that was seen.
+  const std::string& other() const { return other_; }
+  void forget_other() { other_.clear(); }
 
   // Copies out what threads have recorded; what was handed in always, the rest when it is time for a frame. Returns
   // whether there was something.
@@ -76,6 +80,7 @@ class Process {
   void release(u32 index);
   void note(trace::Op op, u64 a, u8 detail);
   void sample();
+  void look_at_program();
   void note_losses();
   void flush();
   void write_modules();
@@ -90,8 +95,9 @@ class Process {
   ChunkHead* heads_ = nullptr;
   u8* data_ = nullptr;
   Settings settings_;
-  std::string path_, program_;
-  bool counts_;  // instructions
+  std::string path_, program_, other_;
+  std::pair<u64, u64> file_;  // the program's, by device and number
+  bool counts_;               // instructions
   trace::FrameWriter writer_;
 
   std::vector<Progress> progress_;           // by chunk

@@ -273,15 +273,18 @@ void note_realloc(const Realloc& before, void* block, std::size_t size, void* re
 }
 
 void emit_stack(Thread*& thread, u32 number, const u64* frames, u32 count) {
-  // Stacks are longer than other records: what is left of the chunk may be too short.
-  if (static_cast<u64>(thread->real_limit - thread->cursor) < trace::stack_bytes(count)) {
-    Masked masked;
+  open_record(thread);
+  // Stacks are longer than other records: what is left of the chunk may be too short. Looked at within the record, for
+  // a signal handler may have used up what was there before, and more.
+  while (thread->real_limit - thread->cursor < std::ptrdiff_t{trace::stack_bytes(count)}) {
+    leave_record(thread);
+    const Masked masked;
     if (!next_chunk(thread)) {
       thread = nullptr;
       return;
     }
+    open_record(thread);
   }
-  open_record(thread);
   u8* const end = trace::encode_stack(thread->cursor, stamp_after(), number, frames, count, thread->base);
   close_record(thread, end);
 }

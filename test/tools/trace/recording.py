@@ -23,18 +23,21 @@ import json, sys
 from coffer.trace.reader import Op, Trace
 import numpy as np
 with Trace(sys.argv[1]) as trace:
-    operations, sizes, stacks, gaps = {}, {}, {}, []
+    operations, sizes, stacks, gaps, lost = {}, {}, {}, [], {}
     for events in trace:
         for op, count in zip(*np.unique(events["op"], return_counts=True)):
             operations[Op(op).name] = operations.get(Op(op).name, 0) + int(count)
         asked = events[np.isin(events["op"], (0, 1, 2)) & (events["flags"] == 0)]
         for size, count in zip(*np.unique(asked["size"], return_counts=True)):
             sizes[int(size)] = sizes.get(int(size), 0) + int(count)
+        for event in events[events["op"] == Op.LOST]:
+            lost[int(event["detail"])] = lost.get(int(event["detail"]), 0) + int(event["size"])
         gaps += [(int(event["thread"]), int(event["size"]), int(event["instructions"]))
                  for event in events[(events["flags"] & 8 != 0) & (events["op"] <= 3)]]
         for event in asked[asked["stack"] != 0]:
             stacks[int(event["size"])] = int(event["stack"])
-    print(json.dumps({"operations": operations, "sizes": sizes, "of_size": stacks, "gaps": gaps, **trace.describe()}))
+    print(json.dumps({"operations": operations, "sizes": sizes, "of_size": stacks, "gaps": gaps, "lost": lost,
+                      **trace.describe()}))
 """
 
 

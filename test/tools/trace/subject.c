@@ -132,6 +132,48 @@ static void signals_mode(long count) {
   fprintf(stderr, "allocated %ld\n", count + g_in_handler);
 }
 
+// Ever new stacks, whose records are long, and a handler that uses up any part of what room there was.
+static void handler_of_many(int number) {
+  (void)number;
+  const int saved = errno;
+  for (long i = ++g_in_handler % 60; i >= 0; --i) free(malloc(16));
+  errno = saved;
+}
+__attribute__((noinline)) static void descend(unsigned long way, int depth) {
+  if (depth == 0) {
+    churn(1, 40);
+  } else if ((way & 1) != 0) {
+    descend(way >> 1 | way << 63, depth - 1);
+    __asm__ volatile("");
+  } else {
+    descend(way >> 1 | way << 63, depth - 1);
+    __asm__ volatile("nop");
+  }
+}
+static void deep_mode(long count) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handler_of_many;
+  sigaction(SIGALRM, &action, NULL);
+  const struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  for (long i = 0; i < count; ++i) descend((unsigned long)(i + 1) * 0x9e3779b97f4a7c15u, 230);
+  setitimer(ITIMER_REAL, &never, NULL);
+}
+
+// Writes over what it shares with the collector: the places of chunks in their thread's order.
+static void scribble_mode(long count) {
+  churn(10000, 100);
+  FILE* const maps = fopen("/proc/self/maps", "r");
+  char line[512];
+  unsigned long begin = 0, end = 0;
+  while (fgets(line, sizeof line, maps) != NULL && strstr(line, "memfd:coffer-record") == NULL) continue;
+  assert(sscanf(line, "%lx-%lx rw", &begin, &end) == 2);
+  fclose(maps);
+  for (unsigned long head = begin + 4096; head < begin + 4096 + 64L * 600; head += 64) ((unsigned*)head)[3] += 1000;
+  churn(count, 100);
+}
+
 static void kill_mode(long count) {
   for (long i = 0; i < count; ++i) g_keep = malloc(24);
   fputs("about to die\n", stderr);
@@ -263,6 +305,10 @@ int main(int argc, char** argv) {
     relay_mode(count);
   else if (!strcmp(what, "signals"))
     signals_mode(count);
+  else if (!strcmp(what, "deep"))
+    deep_mode(count);
+  else if (!strcmp(what, "scribble"))
+    scribble_mode(count);
   else if (!strcmp(what, "kill"))
     kill_mode(count);
   else if (!strcmp(what, "functions"))

@@ -35,6 +35,16 @@ def test_fork_records_children_when_asked(tmp_path: Path) -> None:
         assert path.name == f"t.{child['information']['pid']}"
 
 
+def test_more_children_than_the_command_may_have_files(tmp_path: Path) -> None:
+    """By the limit that its caller has: the program keeps that, and the command takes the highest that it may."""
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    many = "ulimit -Sn; for i in $(seq 60); do sleep 100 & done; kill $(jobs -p); wait"
+    done = record(tmp_path / "t", "--children", "--", "bash", "-c", many, preexec_fn=limit)
+    assert done.stdout == "64\n" and "Too many open files" not in done.stderr
+
+
 def test_exec_begins_a_trace_of_its_own(tmp_path: Path) -> None:
     record(tmp_path / "t", "--", SUBJECT, "exec", "200")
     first, second = read(tmp_path / "t.exec1"), read(tmp_path / "t")
@@ -42,6 +52,14 @@ def test_exec_begins_a_trace_of_its_own(tmp_path: Path) -> None:
     assert_whole(second)
     assert first["sizes"][100] == 200 and first["footer"]["end"] == "exec"
     assert second["sizes"][100] == 500 and second["footer"]["end"] == "exited"
+
+
+def test_a_program_that_is_executed_without_the_recorder(tmp_path: Path) -> None:
+    """The trace that there is is not its, and does not end as it does."""
+    done = record(tmp_path / "t", "--", "env", "-i", "sleep", "1")
+    assert re.search(r"t ends where the process became \S*/sleep, which did not load the recorder", done.stderr)
+    footer = read(tmp_path / "t")["footer"]
+    assert footer["end"] == "exec" and "status" not in footer
 
 
 def test_vfork_and_spawned_children(tmp_path: Path) -> None:
@@ -87,6 +105,14 @@ def test_signals_in_the_middle_of_a_record(tmp_path: Path) -> None:
     assert allocated - trace["summary"]["lost"] <= recorded <= allocated
 
 
+def test_signals_while_a_stack_is_recorded(tmp_path: Path) -> None:
+    """It is longer than the room that is kept for what handlers record: it was written into the next thread's chunk."""
+    record(tmp_path / "t", "--allocator", BUMP, "--stacks", "frames", "--depth", 256, "--", SUBJECT, "deep", 80_000)
+    trace = read(tmp_path / "t")
+    assert trace["complete"] and trace["sizes"][40] == 80_000
+    assert set(trace["lost"]) <= {"2"}  # handlers' in the middle of a record; nothing was written over
+
+
 def test_kill_9_loses_nothing(tmp_path: Path) -> None:
     record(tmp_path / "t", "--", SUBJECT, "kill", 123456, status=-signal.SIGKILL)
     trace = read(tmp_path / "t")
@@ -111,6 +137,44 @@ def test_killing_the_recorder_loses_the_last_moment_only(tmp_path: Path) -> None
     trace = read(tmp_path / "t")
     assert not trace["complete"] and trace["summary"]["lost"] == 0
     assert trace["sizes"][100] >= 1000 * said > 0
+
+
+def cpu_time(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_a_job_that_is_stopped_goes_on(tmp_path: Path) -> None:
+    """The program stands still while it waits for its collector, and looks for it first when both go on."""
+    started = subprocess.Popen(command(tmp_path / "t", "--", SUBJECT, "count", 20_000_000), stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    while not (children := Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()):
+        time.sleep(0.01)
+    program = int(children[0])
+    while not (tmp_path / "t").exists() or (tmp_path / "t").stat().st_size < 10_000:
+        time.sleep(0.01)
+    started.send_signal(signal.SIGSTOP)
+    before = -1
+    while (now := cpu_time(program)) != before:  # until it waits
+        before = now
+        time.sleep(0.3)
+    os.kill(program, signal.SIGSTOP)
+    time.sleep(4)
+    os.kill(program, signal.SIGCONT)
+    time.sleep(0.2)
+    started.send_signal(signal.SIGCONT)
+    out, errors = started.communicate()
+    assert started.returncode == 0 and out == "done\n" and "LOST" not in errors, errors
+    trace = read(tmp_path / "t")
+    assert_whole(trace)
+    assert trace["sizes"][100] == 20_000_000
+
+
+def test_a_program_that_writes_over_what_is_shared(tmp_path: Path) -> None:
+    """It goes on, whatever becomes of its trace. (It waited for chunks that could not come.)"""
+    done = record(tmp_path / "t", "--", SUBJECT, "scribble", 2_000_000)
+    assert done.stdout == "done\n" and " LOST" in done.stderr
+    assert read(tmp_path / "t")["complete"]
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
