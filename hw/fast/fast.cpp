@@ -7,15 +7,15 @@
 #include <cstdlib>
 #include <map>
 #include <unordered_map>
-#include <vector>
 
 #include "machine.hpp"
+#include "owners.hpp"
 #include "reader.hpp"
 
 namespace fast {
 namespace {
 
-constexpr std::uint32_t kNothing = 0xFFFFFFFF, kHeader = 4, kUnit = 16, kMemory = 1U << 26U;
+constexpr std::uint32_t kNothing = 0xFFFFFFFF, kHeader = 4, kUnit = Owners::kUnit, kMemory = 1U << 26U;
 constexpr unsigned kNanoseconds = 5;  // a logic cycle
 
 struct Options {
@@ -82,8 +82,8 @@ class Replay {
     std::printf("replayed %" PRIu64 " calls: %" PRIu64 " allocations, %" PRIu64 " refused, %" PRIu64 " frees, %" PRIu64
                 " headers, %" PRIu64 " blocks live, %" PRIu64 " accesses, %" PRIu64 " transfers, %" PRIu64
                 " cycles, %.2f million a second\n",
-                calls_, allocs_.count, refused_, frees_.count, headers_, live_, accesses_.count, machine_.transfers(),
-                machine_.cycles(), static_cast<double>(machine_.cycles()) / seconds / 1e6);
+                calls_, allocs_.count, refused_, frees_.count, headers_, owners_.live(), accesses_.count,
+                machine_.transfers(), machine_.cycles(), static_cast<double>(machine_.cycles()) / seconds / 1e6);
   }
 
  private:
@@ -169,8 +169,7 @@ class Replay {
     if (call(kInit, heap_) != kOk) {
       reader_.fail("the unit takes no heap of " + std::to_string(heap_) + " bytes");
     }
-    sizes_.assign(heap_ / kUnit, 0);
-    taken_.assign(heap_ / kUnit, false);
+    owners_.begin(heap_);
   }
 
   static std::uint64_t block_size(std::uint64_t bytes) {
@@ -195,29 +194,11 @@ class Replay {
     }
   }
 
-  void mark(std::uint32_t offset, std::uint32_t bytes, bool live) {
-    for (std::uint32_t i = offset / kUnit; i < (offset + bytes) / kUnit; ++i) {
-      if (live && taken_[i]) {
-        reader_.fail("handed out twice: byte " + std::to_string(i * kUnit) + " in the block of " +
-                     std::to_string(bytes) + " at " + std::to_string(offset));
-      }
-      taken_[i] = live;
+  void take(std::uint32_t offset, std::uint32_t bytes) {
+    if (const auto twice = owners_.take(offset, bytes)) {
+      reader_.fail("handed out twice: byte " + std::to_string(*twice) + " in the block of " + std::to_string(bytes) +
+                   " at " + std::to_string(offset));
     }
-    sizes_[offset / kUnit] = live ? bytes : 0;
-    live_ = live ? live_ + 1 : live_ - 1;
-  }
-
-  bool has_room(std::uint64_t bytes) const {
-    for (std::uint64_t at = 0; at + bytes <= heap_; at += bytes) {
-      std::uint64_t unit = at / kUnit;
-      while (unit < (at + bytes) / kUnit && !taken_[unit]) {
-        ++unit;
-      }
-      if (unit == (at + bytes) / kUnit) {
-        return true;
-      }
-    }
-    return false;
   }
 
   // A block's address as the file has it: within the heap, behind a header.
@@ -252,12 +233,12 @@ class Replay {
         reader_.fail("the block is not aligned to its size: " + hex(got));
       }
       if (options_.exact || is_named) {
-        mark(got - kHeader, static_cast<std::uint32_t>(size), true);
+        take(got - kHeader, static_cast<std::uint32_t>(size));
       }
     } else if (status == kFull) {
       expect(got == kNothing, "a refusal with an address");
       ++refused_;
-      if (!options_.strands && size <= heap_ && has_room(size)) {
+      if (!options_.strands && size <= heap_ && owners_.has_room(size)) {
         reader_.fail("refused, though " + std::to_string(size) + " bytes are free at a multiple of that");
       }
     } else {
@@ -286,11 +267,11 @@ class Replay {
       }
       places_[item_.address] = kNothing;
     }
-    item_.number = sizes_[(address - kHeader) / kUnit];
+    item_.number = owners_.size_of(address - kHeader);
     if (item_.number == 0) {
       reader_.fail("the trace frees what is not live: " + hex(item_.address));
     }
-    mark(address - kHeader, item_.number, false);
+    owners_.give_back(address - kHeader);
     if (call(kFree, address) != kOk) {
       reader_.fail("a free ended with status " + bits(machine_.status));
     }
@@ -313,7 +294,7 @@ class Replay {
       if (base == kNothing && refused_ != 0) {
         return;
       }
-      if (base == kNothing || address + kHeader >= sizes_[(base - kHeader) / kUnit]) {
+      if (base == kNothing || address + kHeader >= owners_.size_of(base - kHeader)) {
         reader_.fail("an access outside of live blocks: " + hex(item_.address) + " " + hex(item_.value));
       }
       address += base;
@@ -361,10 +342,9 @@ class Replay {
   Record item_;
   Times times_{};
   std::uint32_t heap_ = 0, seed_ = 11;
-  std::uint64_t gap_ = 0, calls_ = 0, refused_ = 0, headers_ = 0, live_ = 0;
+  std::uint64_t gap_ = 0, calls_ = 0, refused_ = 0, headers_ = 0;
   Sums allocs_, frees_, accesses_;
-  std::vector<std::uint32_t> sizes_;  // of live blocks, by unit
-  std::vector<bool> taken_;
+  Owners owners_;
   std::unordered_map<std::uint32_t, std::uint32_t> places_;  // without exact: where a block of the file is
 };
 

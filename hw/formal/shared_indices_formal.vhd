@@ -14,10 +14,7 @@ entity shared_indices_formal is
     depth_g     : positive := 2;
     low_g       : natural  := 1;
     high_g      : natural  := 1;
-    recombine_g : boolean  := false;
-    quick_g     : boolean  := false;      -- memory answers at once
-    cycles_g    : positive := 100;        -- the longest operation then
-    moves_g     : positive := 17          -- transfers that one waits for
+    recombine_g : boolean  := false
   );
   port (
     clk_i        : in    std_ulogic;
@@ -89,8 +86,6 @@ architecture formal of shared_indices_formal is
   signal at_level : unsigned(1 downto 0) := "00";
   signal enable   : word_t := (others => '0');
   signal addr     : word_t := (others => '0');
-  signal cycles   : natural range 0 to 127 := 0;
-  signal moves    : natural range 0 to 31 := 0;
 
   signal chosen, wanted  : unsigned(1 downto 0);
   signal target, held    : unsigned(1 downto 0);
@@ -103,7 +98,7 @@ architecture formal of shared_indices_formal is
   signal mem_addr, wdata : word_t;
   signal rdata           : word_t;
   signal given           : std_ulogic_vector(3 downto 0);  -- what an answer covers
-  signal wrong, late     : std_ulogic;
+  signal wrong           : std_ulogic;
 
 begin
 
@@ -137,7 +132,7 @@ begin
       rdata_i     => rdata
     );
 
-  ack    <= req and (ack_i or bit_if(quick_g));
+  ack    <= req and ack_i;
   chosen <= unsigned(block_i);
   wanted <= unsigned(level_i);
   target <= unsigned(smaller_i);
@@ -150,7 +145,6 @@ begin
     has_held and bit_if(held > target) when others;
 
   given <= covers(at_level, unsigned(got(5 downto 4)));
-  late  <= bit_if(quick_g and cycles > cycles_g);
   wrong <= '1' when asking = '1' and done = '1' and (op = index_alloc_c or op = index_pair_c) and
            ((given and owned) /= "0000" or
             (at_level /= 0 and got(4) = '1') or (at_level = 2 and got(5) = '1')) else '0';
@@ -211,8 +205,6 @@ begin
       if asking = '0' and begin_i = '1' and may = '1' and rst = '0' then
         asking   <= '1';
         op       <= op_i;
-        cycles   <= 0;
-        moves    <= 0;
         addr     <= x"000000" & "00" & block_i & "0000";
         at_level <= wanted;
         enable   <= one_hot(wanted);
@@ -235,12 +227,6 @@ begin
       end if;
 
       if asking = '1' then
-        if cycles /= 127 then
-          cycles <= cycles + 1;
-        end if;
-        if ack = '1' and moves /= 31 then
-          moves <= moves + 1;
-        end if;
         if done = '1' or refused = '1' then
           asking <= '0';
           enable <= (others => '0');
@@ -280,8 +266,5 @@ begin
   not_twice : assert always wrong = '0';
   -- No free of what is the program's is taken for a second one.
   free_is_taken : assert always (asking = '1' and (op = index_free_c or op = index_part_c)) -> refused = '0';
-  -- An operation waits for one sequence that has begun and its own.
-  few_moves : assert always moves <= moves_g;
-  soon : assert always late = '0';
 
 end architecture formal;

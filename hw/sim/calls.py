@@ -2,7 +2,8 @@
 """Random calls for sim/answers.c: calls.py KIND SEED COUNT HEAP_BYTES.
 
 KIND is small (many small blocks), mixed (all sizes), full (the heap runs full), bursts (runs of allocations and frees
-of one size, as a collector makes them) or wrong (with frees of what is not live).
+of one size, as a collector makes them) or wrong (with frees of what is not live). The three others are decimal numbers,
+the heap 16 or more.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ def calls(kind: str, seed: int, count: int, heap: int) -> Iterator[str]:
 
 
 def main() -> int:
-    if len(sys.argv) != 5 or sys.argv[1] not in KINDS:
+    numbers = [int(word) for word in sys.argv[2:] if word.isascii() and word.isdigit()]
+    if len(sys.argv) != 5 or sys.argv[1] not in KINDS or len(numbers) != 3 or numbers[2] < 16:
         print(__doc__, file=sys.stderr)
         return 2
-    for line in calls(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])):
+    for line in calls(sys.argv[1], *numbers):
         print(line)
     return 0
 

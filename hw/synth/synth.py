@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Area and speed: synth.py [--place PART] [--seeds N] [UNIT]..., or synth.py --tables [--seeds N].
+"""Area and speed: synth.py [--place PART] [--seeds N] [UNIT]..., or synth.py --tables [--place PART] [--seeds N].
 
 Converts a unit to Verilog (sim/convert.py), has yosys synthesise it, and prints one row of a table for each: LUTs,
 flip-flops, carry cells, block RAM, LUTs used as RAM. Latches are a failure. With --place the unit, its inputs behind a
 shift register and its outputs behind flip-flops, is placed and routed too, once for each seed, and the row ends with
 its clocks in MHz, the median's and the best: by nextpnr from PyPI, in a virtual environment made for it. --tables
-writes the tables of doc/synthesis.md, for all parts; it takes a processor half an hour.
+writes the tables of doc/synthesis.md, each when its last row is there, for all parts or one; a row takes a processor
+some two minutes, all 22 an hour.
 """
 
 from __future__ import annotations
@@ -212,24 +213,46 @@ def synthesise(name: str, part: Part, seeds: int) -> str:
     return f"| {name} | {' | '.join(counts)} | {clocks(folder, part, seeds) if seeds else ' | '} |"
 
 
-def write_tables(seeds: int) -> None:
-    """Between the marks in doc/synthesis.md."""
-    page = HERE / "doc" / "synthesis.md"
-    tables = []
-    for name, units in TABLES:
-        print(f"{PARTS[name].title}\n{HEAD}", flush=True)
-        rows = []
-        for unit in units:
-            rows.append(synthesise(unit, PARTS[name], seeds))
-            print(rows[-1], flush=True)
-        tables.append(f"### {PARTS[name].title}\n\n{HEAD}\n" + "\n".join(rows) + "\n")
-    text = page.read_text(encoding="utf-8")
+def versions(part: Part) -> str:
+    """Of what has made a table."""
+    ghdl = run(["ghdl", "--version"], BUILD / "version.log").split()[1]
+    yosys = run(["yosys", "-V"], BUILD / "version.log").split()[1]
+    wanted = (HERE / "synth" / "requirements.txt").read_text(encoding="utf-8")
+    nextpnr = re.search(rf"^yowasp-nextpnr-{part.family}==(\S+)$", wanted, re.MULTILINE)
+    return f"ghdl {ghdl}, yosys {yosys}, yowasp-nextpnr-{part.family} {nextpnr.group(1) if nextpnr else 'unknown'}"
+
+
+def with_table(text: str, title: str, table: str) -> str:
+    """The page with this table in its place."""
     begin, end = "<!-- synth.py --tables -->\n", "<!-- end -->\n"
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise SynthError(f"{page}: the marks are missing")
+        raise SynthError("doc/synthesis.md: the marks are missing")
     before, rest = text.split(begin)
-    page.write_text(before + begin + f"\nOf {seeds} seeds.\n\n" + "\n".join(tables) + "\n" + end
-                    + rest.split(end)[1], encoding="utf-8")
+    tables, after = rest.split(end)
+    parts = re.split(r"^(?=### )", tables, flags=re.MULTILINE)
+    places = [place for place, part in enumerate(parts) if part.startswith(f"### {title}\n")]
+    new = f"### {title}\n\n{table}\n"
+    if places:
+        parts[places[0]] = new
+    else:
+        parts.append(new)
+    return before + begin + "".join(parts) + end + after
+
+
+def write_tables(only: str | None, seeds: int) -> None:
+    """Between the marks in doc/synthesis.md."""
+    page = HERE / "doc" / "synthesis.md"
+    for name, units in TABLES:
+        if only not in (None, name):
+            continue
+        part = PARTS[name]
+        print(f"{part.title}\n{HEAD}", flush=True)
+        rows = []
+        for unit in units:
+            rows.append(synthesise(unit, part, seeds))
+            print(rows[-1], flush=True)
+        table = f"By {versions(part)}; of {seeds} seeds.\n\n{HEAD}\n" + "\n".join(rows) + "\n"
+        page.write_text(with_table(page.read_text(encoding="utf-8"), part.title, table), encoding="utf-8")
 
 
 def main() -> int:
@@ -242,11 +265,11 @@ def main() -> int:
     unknown = set(arguments.units) - set(UNITS)
     if unknown:
         parser.error(f"no unit {', '.join(sorted(unknown))}")
-    if arguments.seeds < 1 or (arguments.tables and (arguments.units or arguments.place)):
-        parser.error("at least one seed; the tables are made whole")
+    if arguments.seeds < 1 or (arguments.tables and arguments.units):
+        parser.error("at least one seed; a part's table is made whole")
     try:
         if arguments.tables:
-            write_tables(arguments.seeds)
+            write_tables(arguments.place, arguments.seeds)
             return 0
         print(HEAD, flush=True)
         for name in arguments.units or UNITS:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from replay import Bench, ReplayError, buffer_generics, generics_for
 
-VECTORS = Path(__file__).resolve().parent.parent.parent / "rt" / "vectors"
+HW = Path(__file__).resolve().parent.parent
+VECTORS = HW.parent / "rt" / "vectors"
 MEGABYTE = 2 ** 20
 
 
@@ -166,3 +168,12 @@ def test_refreshes_keep_their_pace_under_load(bench: Bench, make_trace: Callable
     """Each comes late behind a transfer, but the next not later for it: the chips demand 4,096 in 64 ms."""
     result = bench.replay(make_trace("small", 1, 60, 65536), memory="sdram", lead=1000, patience=1000000)
     assert result.ok, result.message
+
+
+@pytest.mark.parametrize("words", [["none", "1", "5", "4096"], ["mixed", "x", "5", "4096"],
+                                   ["mixed", "1", "-5", "4096"],
+                                   ["wrong", "1", "5", "0"], ["mixed", "1", "5"]])
+def test_calls_that_cannot_be_made(words: list[str]) -> None:
+    run = subprocess.run([sys.executable, "-B", HW / "sim" / "calls.py", *words], text=True, capture_output=True,
+                         check=False)
+    assert run.returncode == 2 and run.stderr.startswith("Random calls for sim/answers.c")
