@@ -15,7 +15,8 @@ namespace {
 constexpr timespec kPatience = {0, 20'000'000};
 // So many looks without a sign of life, 3 s: looks and not time, most of which the program may have been stopped for.
 constexpr u32 kSilentLooks = 150;
-// And so many at a collector that lives and gives no chunk back: the program has written over what both share.
+// And so many at a collector that lives and gives no chunk back, to anybody: the program has written over what both
+// share.
 constexpr u32 kFruitlessLooks = 500;
 constexpr u32 kRoom = 4 * trace::kMaxRecord + 8;
 
@@ -56,15 +57,20 @@ u32 try_take_chunk() {
 // Waits for the collector if it is behind. 0: it is gone, or has none to give.
 u32 take_chunk() {
   Area* const area = g_session.area;
-  u32 silent = 0, beat = 0;
-  for (u32 looks = 0;; ++looks) {
+  u32 silent = 0, beat = 0, fruitless = 0;
+  u64 given = 0;
+  for (;;) {
     const u32 drained = area->drained.load(std::memory_order_acquire);  // pairs with the collector's, before it wakes
     if (area->closed.load(std::memory_order_acquire) != 0) return 0;    // pairs with the collector's store
     if (const u32 found = try_take_chunk(); found != 0) return found;
     const u32 now = area->beat.load(std::memory_order_relaxed);  // relaxed: a sign of life
     silent = now == beat ? silent + 1 : 0;
     beat = now;
-    if (silent > kSilentLooks || looks > kFruitlessLooks) return 0;
+    // relaxed: its tag rises with each chunk that is given, also one that another thread was quicker to take.
+    const u64 now_given = area->free_list.load(std::memory_order_relaxed);
+    fruitless = now_given == given ? fruitless + 1 : 0;
+    given = now_given;
+    if (silent > kSilentLooks || fruitless > kFruitlessLooks) return 0;
     // seq_cst: the collector raises `drained`, then looks here; we raise this, then futex looks at `drained`.
     area->waiting.fetch_add(1, std::memory_order_seq_cst);
     syscall(SYS_futex, &area->drained, FUTEX_WAIT, drained, &kPatience, nullptr, 0);

@@ -79,6 +79,22 @@ static void threads_mode(long count) {
   free(threads);
 }
 
+// Many threads that need chunks all the time.
+static void* crowd_body(void* unused) {
+  (void)unused;
+  churn(28000, 100);
+  return NULL;
+}
+static void crowd_mode(long count) {
+  pthread_t* const threads = malloc((size_t)count * sizeof *threads);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 65536);
+  for (long i = 0; i < count; ++i) assert(pthread_create(&threads[i], &attributes, crowd_body, NULL) == 0);
+  for (long i = 0; i < count; ++i) assert(pthread_join(threads[i], NULL) == 0);
+  free(threads);
+}
+
 // A relay: one block after another goes from thread to thread, and addresses are used again at once.
 struct relay {
   void* _Atomic block;
@@ -301,6 +317,8 @@ int main(int argc, char** argv) {
     vfork_mode();
   else if (!strcmp(what, "threads"))
     threads_mode(count);
+  else if (!strcmp(what, "crowd"))
+    crowd_mode(count);
   else if (!strcmp(what, "relay"))
     relay_mode(count);
   else if (!strcmp(what, "signals"))

@@ -170,6 +170,24 @@ def test_a_job_that_is_stopped_goes_on(tmp_path: Path) -> None:
     assert trace["sizes"][100] == 20_000_000
 
 
+def test_a_thread_that_others_are_quicker_than(tmp_path: Path) -> None:
+    """The collector is slow, and for each chunk that it gives back a thousand threads wait: nobody gives up."""
+    started = subprocess.Popen(command(tmp_path / "t", "--", SUBJECT, "crowd", 1000), stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "t").exists():
+        time.sleep(0.01)
+    while started.poll() is None:
+        before = cpu_time(started.pid)
+        started.send_signal(signal.SIGSTOP)
+        time.sleep(0.4)
+        started.send_signal(signal.SIGCONT)
+        while started.poll() is None and cpu_time(started.pid) == before:  # a tick of work
+            time.sleep(0.001)
+    out, errors = started.communicate()
+    assert started.returncode == 0 and out == "done\n" and "LOST" not in errors, errors
+    assert read(tmp_path / "t")["sizes"][100] == 28_000_000
+
+
 def test_a_program_that_writes_over_what_is_shared(tmp_path: Path) -> None:
     """It goes on, whatever becomes of its trace. (It waited for chunks that could not come.)"""
     done = record(tmp_path / "t", "--", SUBJECT, "scribble", 2_000_000)
