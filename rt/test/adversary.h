@@ -57,7 +57,7 @@ static bool can_fail(unsigned live, unsigned orders) {
     const unsigned now = live_units_of(&state);
     add_frees(state, g_run.units);
     for (unsigned units = 1; units <= 1U << orders && now + (1U << order_for(units)) <= live; ++units) {
-      if (is_asked(units) && model_units(units) == units && !add_requests(&state, units)) {
+      if (is_asked(units) && units_for(units, g_run.sums) == units && !add_requests(&state, units)) {
         return true;
       }
     }

@@ -11,6 +11,7 @@
 #include "../src/tree_check.c"
 #include "check.h"
 #include "states.h"
+#include "units.h"
 
 #define MAX_UNITS 32U
 #define MAX_BLOCKS 32U
@@ -46,25 +47,6 @@ static bool are_words_equal(const rt_word* a, const rt_word* b) {
 
 static uint64_t ones(unsigned count) { return ((uint64_t)1 << count) - 1U; }
 
-static unsigned order_for(unsigned units) {
-  unsigned order = 0;
-  while ((1U << order) < units) {
-    ++order;
-  }
-  return order;
-}
-
-// How many units a request of `units` gets: with sums, as many cells of the level below its order's as it needs.
-static unsigned model_units(unsigned units) {
-  const unsigned order = order_for(units);
-  unsigned result = 1U << order;
-  if (g_run.sums && order > 0U) {
-    const unsigned cell = 1U << ((order - 1U) / RT_RADIX_LOG2 * RT_RADIX_LOG2);
-    result = (units + cell - 1U) / cell * cell;
-  }
-  return result;
-}
-
 // Where Knuth's system, all buddies joined, has room: the lowest aligned run of 2^order free units; 32 if none.
 static unsigned model_place(uint64_t live, unsigned order) {
   for (unsigned at = 0; at + (1U << order) <= g_run.units; at += 1U << order) {
@@ -81,11 +63,7 @@ static void build(struct state state) {
   for (unsigned at = 0; at < g_run.units; ++at) {
     if (((state.starts >> at) & 1U) != 0U) {
       const unsigned units = block_units(state, at, g_run.units);
-      const unsigned order = order_for(units);
-      unsigned level = order / RT_RADIX_LOG2;
-      if (units != 1U << order) {
-        level = (order - 1U) / RT_RADIX_LOG2;
-      }
+      const unsigned level = level_of(units);
       const unsigned cell = at >> (level * RT_RADIX_LOG2);
       const unsigned cells = units >> (level * RT_RADIX_LOG2);
       occupy(&g_heap, level, cell >> RT_RADIX_LOG2, (((rt_word)1 << cells) - 1U) << (cell & (RT_RADIX - 1U)));
@@ -95,17 +73,12 @@ static void build(struct state state) {
 
 static unsigned char* address_of(unsigned unit) { return g_heap.base + ((size_t)unit * 8U); }
 
-static unsigned level_of(unsigned units) {
-  const unsigned order = order_for(units);
-  return units == 1U << order ? order / RT_RADIX_LOG2 : (order - 1U) / RT_RADIX_LOG2;
-}
-
 static void check_alloc(struct state state, const rt_word* before, unsigned units) {
   const unsigned order = order_for(units);
   const unsigned place = model_place(state.live, order);
   rt_loops_start();
   const unsigned char* block = coffer_rt_tree_take(&g_heap, (size_t)units * 8U);
-  rt_loops_check(g_heap.u.tree.top, level_of(model_units(units)), g_run.sums);
+  rt_loops_check(g_heap.u.tree.top, level_of(units_for(units, g_run.sums)), g_run.sums);
   ++g_run.calls;
   if (place == 32U) {
     CHECK(block == NULL);
@@ -114,7 +87,7 @@ static void check_alloc(struct state state, const rt_word* before, unsigned unit
     return;
   }
   CHECK(block == address_of(place));
-  const unsigned got = model_units(units);
+  const unsigned got = units_for(units, g_run.sums);
   CHECK(coffer_rt_tree_usable_size(&g_heap, block) == (size_t)got * 8U);
   CHECK(coffer_rt_tree_check(&g_heap) == COFFER_RT_OK);
   // Freeing leads back to exactly the same state.

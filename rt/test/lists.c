@@ -45,6 +45,7 @@ static unsigned g_loops[LOOP_COUNT];
 #include "../src/tables.c"
 #include "../src/tree.c"
 #include "check.h"
+#include "units.h"
 
 #define MAX_UNITS 64U
 #define MAX_BLOCKS 64U
@@ -80,31 +81,6 @@ static uint64_t cells_of(unsigned unit, unsigned units) {
 static uint64_t bits(unsigned unit, unsigned order) { return cells_of(unit, 1U << order); }
 static unsigned char* address_of(unsigned unit) { return g_region + ((size_t)unit * 8U); }
 static size_t bytes_of(unsigned units) { return (size_t)8U * units; }
-
-static unsigned order_for(unsigned units) {
-  unsigned order = 0;
-  while ((1U << order) < units) {
-    ++order;
-  }
-  return order;
-}
-
-// The level of whose cells a block of so many units is.
-static unsigned level_of(unsigned units) {
-  const unsigned order = order_for(units);
-  return units == 1U << order ? order / RT_RADIX_LOG2 : (order - 1U) / RT_RADIX_LOG2;
-}
-
-// How many units a request of `units` gets: with sums, as many cells of the level below its order's as it needs.
-static unsigned model_units(unsigned units) {
-  const unsigned order = order_for(units);
-  unsigned result = 1U << order;
-  if (g_run.sums && order > 0U) {
-    const unsigned cell = 1U << ((order - 1U) / RT_RADIX_LOG2 * RT_RADIX_LOG2);
-    result = (units + cell - 1U) / cell * cell;
-  }
-  return result;
-}
 
 static void start_call(void) {
   for (unsigned i = 0; i < LOOP_COUNT; ++i) {
@@ -206,7 +182,7 @@ static bool is_start(unsigned unit) {
 
 static void check_alloc(unsigned units) {
   const unsigned order = order_for(units);
-  const unsigned got = model_units(units);
+  const unsigned got = units_for(units, g_run.sums);
   start_call();
   const unsigned char* block = alloc(&g_heap, bytes_of(units) - (units % 3U));
   check_loops(order / RT_RADIX_LOG2);
@@ -241,7 +217,7 @@ static void check_block(const struct block* block) {
   for (unsigned units = 1; units <= 2U * g_run.units; ++units) {
     if (is_asked(units)) {
       start_call();
-      const unsigned got = model_units(units);
+      const unsigned got = units_for(units, g_run.sums);
       const bool fits = block->unit % (1U << order_for(units)) == 0U && block->unit + got <= g_run.units &&
                         (others & cells_of(block->unit, got)) == 0U;
       CHECK(resize(&g_heap, address, bytes_of(units)) == fits);
@@ -317,7 +293,8 @@ static void explore_from(unsigned unit) {
   for (unsigned units = 1U << g_run.least_order; g_count < g_run.max_live && unit + units <= g_run.units; ++units) {
     const unsigned order = order_for(units);
     // The top node has room for one cell more than there are, so no block is as large as that.
-    if (is_asked(units) && model_units(units) == units && unit % (1U << order) == 0U && level_of(units) <= g_run.top) {
+    if (is_asked(units) && units_for(units, g_run.sums) == units && unit % (1U << order) == 0U &&
+        level_of(units) <= g_run.top) {
       g_blocks[g_count] = (struct block){unit, units};
       ++g_count;
       g_live |= cells_of(unit, units);
