@@ -282,7 +282,7 @@ void free_chunk_run(Arena* arena, Span* span) {
 uptr resize_chunk_run(uptr start, Span* span, usize size) {
   if (size - large_offset(span) <= largest_slot_run(kQuantum) || size > ~u32{0} * kChunkBytes) return 0;
   Arena* arena = arena_of_span(span);
-  const u32 index = static_cast<u32>(span - arena->spans) / kSlotsPerChunk;
+  const u32 index = chunk_of(arena, span);
   const usize before = large_bytes(span);
   if (size <= before) return shrink_chunk_run(start, span, arena, index, size);
   if (!grow_chunk_run(span, arena, index, size)) start = move_chunk_run(span, arena, index, size);
