@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Coffer's front door; CMake and CTest do the work. `make help` says what there is.
 # Every goal installs what it needs and is missing (Debian 12, Ubuntu 24.04; see tools/setup.sh), and does nothing
 # twice.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """How often each function is called for one malloc, in a row of quick.py: what a slow row does and a fast one does not.
 
 Counted by callgrind over the whole run, start and end included. Functions that the compiler put inline do not show.

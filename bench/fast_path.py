@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Shows the instructions that a malloc and free really run, and asserts that none of them is atomic.
 
 Callgrind says how often each instruction of each library ran; the difference of two runs leaves out the start. What ran

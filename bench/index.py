@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Placement on cache indices: paper 3's survey, its benchmarks, and both again in a simulated cache.
 
 Allocators run in turn, in an order shuffled anew for each row and round; times are processor time, medians of the

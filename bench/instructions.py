@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Instructions inside malloc and free by callgrind, their slow paths included, without the loop and the calls.
 
 A count is (run of 2N rounds - run of N rounds) / N, minus the same difference of a program that calls stubs in the same

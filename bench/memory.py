@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Memory of Coffer and of other allocators in patterns that make many of them hold far more than is live.
 
 Every pattern runs under every allocator several times; figures are medians. See bench/README.md, which also says what

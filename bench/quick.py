@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """A short comparison of Coffer with the allocators that Debian has, and of two builds of Coffer with each other.
 
 Every row runs under every allocator once a round, in an order shuffled anew for each row; figures are medians over the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What an allocator costs a process that allocates nothing: resident memory and page tables, above the C library's.
 
 Measured with huge pages as the system sets them, and, when run as root, with `always` (the setting is restored).

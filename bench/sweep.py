@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What three options cost and save: slack (a heap's byte budget), empty_fraction (f) and span (least span size).
 
 Hoard's paper (paper 1) shows the same for its own parameters in tables 5 (time) and 6 (fragmentation). Here a row is a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tests of the tools that make the figures: a wrong table would be believed."""
 
 from __future__ import annotations

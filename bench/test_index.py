@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tests of bench/index.py: its programs, its inputs, and the figures it computes from samples."""
 
 from __future__ import annotations

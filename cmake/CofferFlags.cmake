@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # coffer_warnings: the warnings all of the project's C++ is built with.
 # coffer_flags:    how the library is compiled (every file of src/).
 # Sanitizer flags are global: tests and library must agree.

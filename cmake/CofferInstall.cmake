@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What `cmake --install` puts where. Everything installed finds the rest by its own place, so the tree may be moved.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What is built from src/:
 #   coffer_objects   everything but api/, compiled once
 #   coffer_latency   coffer_heap_create and its kin, with the real-time heap of rt/ inside

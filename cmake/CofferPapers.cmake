@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The papers' own allocators (src/papers): the same lower layers and the same api/ as Coffer, another allocator between.
 #   coffer_paper_library(NAME)   of src/papers/NAME: NAME_objects, NAME_core (lib/libNAME_core.a: the coffer_ names, for
 #                                tests), NAME_shared (lib/libNAME.so)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The tests: each folder has a CMakeLists.txt that adds its own, all to CTest.
 if(COFFER_TESTS STREQUAL "OFF")
   return()

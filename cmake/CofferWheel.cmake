@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What the wheel has besides the Python packages: libraries and programs in coffer/box, laid out as in a build
 # directory, and manual pages and completions, which pip puts below the environment's share. `tree` is the build
 # directory that they come from.

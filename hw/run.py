@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The unit benches, by VUnit and ghdl: run.py [VUnit's options] [TEST PATTERN]...
 
 `make test-hw` makes the virtual environment that this needs, build/hw/venv, and runs it. The traces and the proofs are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A chunk's two words: `free` and `dirty`. Claims are CASes, releases are fetch_or, a purge is a claim that gives
  * back, and an empty chunk leaves by a claim of everything.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CIF's heaps (src/papers/cif/heap.cpp): one lock a free, where Hoard takes two. A free reads the superblock's owner
  * without a lock, locks that heap, and reads the owner again; a superblock changes hands only under both heaps' locks.
  * One without blocks in use waits in the global heap with whatever owner it had: nobody can ask for it.

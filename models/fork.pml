@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A fork at any step: what the child makes of a span that vanished threads had in hand.
  *
  * The threads of span_life.pml run; heap 2's thread, or one without a heap, forks when it is outside of every call.

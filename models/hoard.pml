@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The locks of Hoard (paper 1, figure 2): heaps, superblocks that change their owner, and frees that meet them.
  *
  * Code: src/papers/hoard/allocate.cpp (allocate_small, from_global), release.cpp (lock_owner, give_to_global,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The mailbox and the unsettled stack as linked lists: each claimed span is in one place, and none is lost.
  *
  * A mailbox is one word: the top span and how much is in it (the limit is checked by the CAS that puts a span in). It

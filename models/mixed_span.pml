@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A span of one class becomes a mixed one while others free its blocks, is cut from, purged, and ends; and is made anew.
  *
  * One record and one shard. The blocks are named: bit i of a set is block i, one page large. Nothing of the remote word

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Who comes first at the partial pool: the one who links a listed span, the one who freed its last block, an adopter.
  *
  * Under the shard's lock (one step here) `listed` says who was there; the second one finishes. Code: PartialPool in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The room map's hints: room is never forgotten. A run that is free when all is quiet has its bit in its group's word,
  * and the group has its bit in the summary.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Checks the models: run.py [--model NAME]... [--jobs N].
 
 Every model is explored whole, in each of its configurations, and must have no error; then every fault that is seeded in

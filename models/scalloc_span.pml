@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The life of a span of scalloc (src/papers/scalloc): its owner, remote freers, adopters, the span pool. Paper 2, figure
  * 3 and listing 3; what is beside a step is the function of span.hpp, reusable_set.hpp or front_end.cpp that makes it.
  *

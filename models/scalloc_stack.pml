@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stack of scalloc's span pool with its tag (src/papers/scalloc/treiber_stack.hpp): get, put, take_all, put_chain.
  *
  * N spans, three threads. Each step is one access to the top or to a link; a link may be read when another thread has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Taking and settling on a processor with store buffers: why one membarrier is enough, and where it has to stand.
  *
  * An owner frees into its two spans: bracket := span; owner == self?; list := list + 1; bracket := none. On x86 its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The life of one span: its owner, a second heap, remote freers, somebody in need of memory, thread end, taking,
  * settling.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # tools/build.sh [--tests] PRESET JOBS TARGET...: configures the preset's build directory if that is needed, and builds.
 # --tests: with the tests and benchmarks, which need what `tools/setup.sh test` installs.
 set -euo pipefail

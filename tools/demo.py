@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """demo.py --library build/lib/libcoffer.so [--runs 5]: a real program under glibc's malloc and under Coffer, in turn.
 
 The program is Debian's Python at work on its own standard library (tools/demo_job.py). Why this one: it is bound by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `make run` runs: Python reads its own standard library, parses it, compiles it, makes indexes of it, writes it
 out again and forgets it, in phases of which each frees most of what the one before built. Every object of the
 interpreter is a block of malloc (PYTHONMALLOC=malloc). Prints digests of what each phase made, the same on every run.

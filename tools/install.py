@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Installs the coffer command for `make install`; run by CMake (cmake/CofferInstallCommand.cmake.in) in build/venv,
 whose packages go along: PREFIX/bin/coffer, LIBRARIES/coffer, and the manual and completions below PREFIX/share.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # tools/lint.sh format: rewrites every C and C++ file by .clang-format.
 # tools/lint.sh check [JOBS]: the format, clang-tidy over src/, and the tidy test; changes nothing.
 set -euo pipefail

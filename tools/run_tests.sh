@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # tools/run_tests.sh [JOBS]: builds and runs every test in the release build, then the tests labelled tsan in a build
 # with ThreadSanitizer. Both parts run even if the first fails. The last line sums up.
 set -euo pipefail

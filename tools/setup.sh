@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, peers, programs, models,
 # hw, lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service
 # running and no database behind. When nothing is missing it is silent and touches neither the network nor the system.

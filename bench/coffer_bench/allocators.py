@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The allocators that are compared: where their libraries are, how a program is run under them, and the proof that it
 really was."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Instructions counted by callgrind: of a whole run, and of each address of it."""
 
 from __future__ import annotations

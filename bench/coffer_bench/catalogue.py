@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every workload of `coffer bench`: the papers' experiments, memory patterns and others of suite/suite.json, the fast
 paths of rows.py, placement on cache indices, and real programs."""
 

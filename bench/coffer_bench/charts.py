@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The pictures: interactive ones for the page (plotly), and one as PNG for the README (matplotlib)."""
 
 from __future__ import annotations

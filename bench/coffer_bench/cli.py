@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`coffer bench`: the command line. What is heavy is imported where it is needed."""
 
 from __future__ import annotations

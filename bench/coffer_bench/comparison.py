@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`coffer bench compare OLD NEW`: what became slower or larger, beyond noise.
 
 Two commits, or two libraries, are run in turn on the same workloads. What looks changed after the first rounds is

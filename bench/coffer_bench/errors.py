@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Errors that are raised on purpose."""
 
 

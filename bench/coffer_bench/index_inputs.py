@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Inputs of the real programs that bench/index.py runs: made here, the same on every machine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What bench/index.py measures: one row is one program with its arguments. All but the last two print an address list
 of a lap with list=1 (llubenchmark: -a) for the simulator."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is measured once and not in rounds: latencies of single calls, and counts that are the same on every run:
 instructions by callgrind, misses and pages by cachegrind and by Coffer's own simulator, scaling on simulated cores."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The memory patterns: which programs run with which arguments, what is shown of them, and Coffer's targets."""
 
 from __future__ import annotations

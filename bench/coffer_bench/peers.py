@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The other allocators: builds those of bench/peers from their crates, as libraries that can be preloaded, into
 DIR/peers.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs a process with a time limit, so that nothing it starts outlives it, and watches the memory and the mappings of
 all the processes that it starts."""
 

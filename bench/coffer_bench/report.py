@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report of a run: a page that needs nothing but itself, the same as Markdown, and a picture."""
 
 from __future__ import annotations

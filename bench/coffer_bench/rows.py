@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What bench/quick.py measures: one row is one program with its arguments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs workloads under allocators: in rounds, in each of them every workload under every allocator, one after the other
 in an order that a seed shuffles anew for each workload and round."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The file of raw samples: JSON lines, one a sample, the first a header with the plan and the machine's facts. A run
 that was interrupted, even in the middle of a line, goes on from it."""
 

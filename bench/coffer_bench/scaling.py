@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The simulation of 1 to 128 cores (docs/design/simulation.md): runs build/libexec/coffer/simulate_ALLOCATOR, and says
 what came out as tables. Its figures depend on no clock: the same seed gives the same figures on every machine."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The parts of the report: the table at the top, the lists of losses, all rows, the papers' figures, and what is
 counted once; each as plain values that a page, Markdown or a terminal can show."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A whole run of `coffer bench`, from the choice of allocators to the last line."""
 
 from __future__ import annotations

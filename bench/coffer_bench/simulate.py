@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The addresses that one lap of a benchmark uses, fed to caches and TLBs that build/libexec/coffer/simulate models."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The statistics of `coffer bench`: ratios taken within a round, their median and its bootstrap interval, geometric
 means."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The experiments and memory patterns of suite/suite.json as workloads."""
 
 from __future__ import annotations

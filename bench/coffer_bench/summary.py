@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the samples say: of each workload and allocator the medians, Coffer's ratios to each other allocator and to the
 best of the row, and the means over rows."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tables as text, for the scripts beside this package: medians, ratios to the best of each row, geometric means."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a workload is. All give figures of the same names:
 
 time_ns   of an operation, by the workload's own metric (wall time where nothing else is said)

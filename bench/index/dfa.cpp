@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A matcher such as GNU grep's: each state has a table of 256 ints, 1 KiB, allocated when the state is made; one look
 // into a table for each byte of the text. Only the columns of the letters that occur are used: one or two lines of each
 // table. A step is a byte. The automaton finds `words` random words of nucleotides (Aho and Corasick's).

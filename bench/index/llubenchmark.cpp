@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // After Zilles's llubenchmark, from its description in paper 3: lists of nodes, each node allocated apart, walked again
 // and again; with its command line:
 //   -i iterations  -n lists  -l nodes a list at first  -g nodes that a list grows by in an iteration  -s bytes a node

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Paper 3's Gauss and DotProduct: matrices whose rows are allocated apart, worked through column by column, so that
 // neighbours of an element are used again only if their line has stayed. A step is an element of the inner loop.
 //   kernel=gauss   elimination with partial pivots      kernel=dot   dot products of all rows, all at a time

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Paper 3's mcache: threads, each with a ring of blocks that it goes round; the first word of a block is the address of
 // the next one, and nothing else of it is used. An operation is a step. Figure 2: blocks=256 order=ascending; figure 4:
 // blocks=2 size=100 and many threads. order=random shows what a prefetcher hides that guesses regular distances.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Paper 3's mmicro (figure 5): threads that allocate and free blocks of one size and touch nothing else, some blocks
 // at a time. An operation is a malloc with its free. Placement must not cost it anything.
 #include "walk.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For the question of section 8.2 of paper 3, how far apart size classes should be: blocks of many sizes, visited in
 // random order, each at a few of its lines. A step is a visit. How many pages the blocks lie on, and how often a TLB
 // misses, is what the simulator tells of the list.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Paper 3's stdmap: a std::map of int to int, keys out of [0, 500), half of them there, walked by its iterator again
 // and again. A step is an element.
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the index benchmarks share. Each makes its blocks, and then goes over them again and again: a lap. A lap is
 // either timed, or listed: with list=1 the program prints the addresses that one lap reads or writes, for the simulator
 // (tools/index/simulate.cpp), instead of times:

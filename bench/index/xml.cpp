@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Paper 3's xml: a document that libxml2 has parsed is walked again and again, node by node. Nodes are allocated one by
 // one by the library, and few of their fields are used. A step is a node.
 #include <libxml/parser.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Figures 1 to 5 of paper 3 (cache index-aware allocation), measured anew: cif.py [--figures 1,2,3,4,5].
 
 Each figure is a table: an allocator a column, beside CIF its own variants. Times are processor time, medians of rounds

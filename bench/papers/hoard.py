@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Tables 2 to 7 and figures 3a to 3f and 4 of paper 1 (Hoard), measured anew: hoard.py [--exhibits table2,figure3,...].
 
 The programs are those of bench/suite, with the papers' arguments as far as this machine bears them (suite.json). Each

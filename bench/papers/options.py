@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What each option of HOARD_CONF, SCALLOC_CONF and CIF_CONF does, on a workload where it shows: options.py
 [--allocators hoard,scalloc,cif] [--only OPTION].
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Table 1 and figures 5 to 14 of paper 2 (scalloc), measured anew: scalloc.py [--figures 1,5,6 ...].
 
 The experiments are those of bench/suite (suite.json has their arguments). Each figure is a table of times and one of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Barnes-Hut as in table 4 of the Hoard paper: 32,768 particles, 20 rounds, 14 threads. Each round builds an octree of
 // separately allocated nodes, the eight parts of space by different threads; moves the particles by what the tree says;
 // and frees the nodes, other threads than those that built them. Fragmentation is A/U as in fragmentation.cpp.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // 100 MB up and down every 50 ms, 40 times, then quiet. An allocator that gives memory back at once pays for it with
 // page faults in every breath; one that never does still holds it two seconds after the last.
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Fragmentation A/U as in table 4 of the Hoard paper: A is the most memory that was taken from the system, U the most
 // bytes that the program had in use. Three of the table's programs, rebuilt from the paper's descriptions, with its 14
 // threads and its sizes; barnes_hut.cpp is the fourth.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // 500 MB are allocated in blocks of mixed sizes and all freed; what does the process hold after two seconds in which it
 // does nothing?
 #include "pattern.hpp"

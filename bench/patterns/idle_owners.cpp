@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Eight owners fill memory and then sleep for ever; others free nine of ten of their blocks and need the room. An
 // allocator whose blocks go back to the thread that allocated them keeps that room for threads that never ask again.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // 1,000 threads that each once used 1 MB, freed it and now sleep: what does each of them hold? Their stacks do not
 // count: memory is first taken when all threads have started and touched as much stack as the work will need, and
 // nothing is allocated.

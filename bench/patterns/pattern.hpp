@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every memory pattern shares: memory figures, threads that cost the figures nothing, blocks that know their
 // size, and the line of JSON.
 //

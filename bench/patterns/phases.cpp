@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Phases of shifting sizes: each fills the same number of bytes with blocks of one narrow range of sizes, and frees
 // them again but for a few survivors anywhere among them, which stay to the end. Where a page or a span serves one size
 // only, survivors of early phases keep memory that no later phase can use.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sixteen threads in a ring: each takes a batch of blocks from its queue, frees it, allocates one of the same number
 // of bytes and hands it on. Where blocks stay with the thread that allocated them, or go to the one that freed them,
 // every thread comes to hold a batch of its own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A small program: it holds 0.8 MB in 2,000 blocks of many sizes.
 #include "pattern.hpp"
 

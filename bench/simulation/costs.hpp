@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What things take, in cycles of the simulated processor. docs/design/simulation.md says where each figure is from.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "fiber.hpp"
 
 #include <asm/prctl.h>

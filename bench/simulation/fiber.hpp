@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A simulated thread's own stack and thread-local variables. All of them run on one thread of the kernel, one at a
 // time; each has the thread pointer of a real thread that waits for ever, so that code which is compiled for threads,
 // and the C library, find variables of their own and notice nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What recorded cells and the compiler call (record.hpp), handed to the machine. Memory that is nobody else's (stacks,
 // thread-local variables, the C library's) is a hit, always.
 #include "base/atomic.hpp"

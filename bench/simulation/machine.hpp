@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The simulated machine: cores with a clock each, the threads that run on them, and the order in which they go on. It
 // is always the core with the least time that does the next thing which another could notice; so waiting, failed
 // compare_exchanges and spinning come out of the code itself. Equal seeds give equal runs.

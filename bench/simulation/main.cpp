@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // simulate_<allocator> workload=NAME [cores=N] [seed=N] [scale=X] [any cost=cycles] ...: runs one experiment on a
 // simulated machine and prints what it found as a line of JSON. `help` lists what there is.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The memory of the simulated machine: each core's own cache, kept coherent by MESI with a directory of lines. It knows
 // nothing of threads; the machine (machine.hpp) asks it what an access takes.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the lines of Coffer's records are.
 #include "heap/registry.hpp"
 #include "program.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the lines of Hoard's records are.
 #include "papers/hoard/heap.hpp"
 #include "program.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For allocators whose records have no names here: their lines are known by their variables and by where they are used.
 #include "program.hpp"
 

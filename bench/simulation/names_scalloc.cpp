@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the lines of scalloc's records are.
 #include "papers/scalloc/scalloc.hpp"
 #include "program.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operating system of the simulated machine: os/linux, built with a namespace of its own, does what has to be done
 // to real memory; what it takes, how many processors there are and what the clock says is the machine's to say.
 #include "os/os.hpp"

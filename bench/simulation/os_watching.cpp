@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the library asks of the system to show itself to people (coffer stat, profiles): a simulated process is looked
 // at by its machine, and has none of it.
 #include "os/os.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a simulated program calls. Its own accesses to memory the compiler reports, so that they are plain code.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the recorded cells report in a simulated build: hooks.cpp hands it to the machine.
 #pragma once
 

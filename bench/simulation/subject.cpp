@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The allocator under test, whichever COFFER_ALLOCATOR_HEADER names. Compiled so that its fast paths are recorded.
 #include COFFER_ALLOCATOR_HEADER
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An allocator that must not scale: free lists by size behind one lock, in one piece of memory for all. It shows that
 // the simulation can show something bad: every call waits for the lock, and neighbours on a line go to different
 // threads.

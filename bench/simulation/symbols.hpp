@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The names of the simulated program's own functions and variables, from its symbol table.
 #pragma once
 

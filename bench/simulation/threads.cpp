@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // pthread keys of simulated threads. The linker sends the simulated code's calls here (--wrap).
 #include <pthread.h>
 

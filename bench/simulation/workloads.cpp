@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The papers' experiments on scaling, smaller: docs/design/simulation.md has the parameters beside theirs. Compiled so
 // that every access of theirs is reported.
 #include "base/atomic.hpp"

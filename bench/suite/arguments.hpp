@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A program's arguments, key=value. Each is declared once, where it is read, with the paper's value as its default and
 // what it means; `help` and the list that follows an error come from these declarations.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Half of the threads only allocate, the other half only free: blocks travel in batches, each producer's to any
 // consumer, and all memory has to come back from threads that never need any. One thread plays both parts in turn.
 // An operation is a block: malloc, hand-over, free.

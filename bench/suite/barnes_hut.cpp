@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Barnes-Hut: 32,768 particles that attract each other, 20 rounds. Each round builds an octree of separately allocated
 // nodes, the eight parts of space by different threads; moves the particles by what the tree says; and frees the nodes,
 // where there are several threads by another than the one that built them. The paper counts 1,172,624 objects of 39

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A boundary element solver, in the place of BEMengine: electrostatics. Which charge density s on the surface of a
 // sphere makes the potential there that of a point charge p outside of it?
 //

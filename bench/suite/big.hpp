@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Natural numbers of any length, in the manner of programs that compute with them: every result is a new block of its
 // own length, freed when its value is no longer needed. 32-bit limbs, lowest first, schoolbook methods.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Factors a number by continued fractions (Morrison and Brillhart), in the place of cfrac: hardly anything lives, and
 // short-lived small blocks of numbers come and go.
 //

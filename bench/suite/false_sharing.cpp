@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Does the allocator give objects of one cache line to different threads? Each thread allocates one small object,
 // writes to it many times and frees it, again and again. kind=passive: the main thread first allocates one object for
 // each thread and hands them over, and each thread frees its own before it begins: an allocator that then lets it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An allocator with a fault, to be preloaded: does a program notice? What it gives is never used twice, but every
 // FAULTY_EVERY-th block lies on the one before it (FAULTY_KIND=overlap), loses what realloc should keep (realloc) or
 // is not zero (calloc). Otherwise it works, so that a run with FAULTY_EVERY=0 is a good one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Buffers that grow by realloc, step by step and in turn, each new page written: one alone, or several that stand in
 // each other's way. An operation is a realloc.
 #include "suite.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A working set of large blocks, every page written, of which random ones are replaced. An operation is a free and a
 // malloc.
 #include "suite.hpp"

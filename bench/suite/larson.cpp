@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A server: each lane has a set of blocks, of which its thread frees random ones and allocates others in their places;
 // after a while the thread hands the set to a new thread and ends, so that blocks are freed by threads that did not
 // allocate them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long single calls take: a histogram a thread, and the file of all.
 //
 // Buckets are those of an HdrHistogram: the values of each octave in kSteps equal steps, so that a bucket is at most

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How fast is memory that was allocated in one order read in that order, or in another? Objects of 16 to 32 bytes are
 // linked to trees, built depth first from left to right and read from right to left, and to lists, read in the order
 // of their allocation. lists= is the share of objects in lists, the x axis of the paper's figure. Only reading counts:

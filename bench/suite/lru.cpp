@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A simulator of LRU stacks, in the place of LRUsim: for every reference of a trace it finds how deep in the stack of
 // recently used pages the page lay, which tells the misses of memories of all sizes at once. The pages are blocks, one
 // each, allocated when a page is first seen and never moved; they are found by a hash table of chains and ordered by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two-level logic minimisation, in the place of espresso: covers of cubes, each cube a block, are cofactored, tested
 // for tautology and thrown away by the thousand, in blocks of many small sizes; little lives at any time.
 //

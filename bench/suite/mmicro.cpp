@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that allocate and free blocks of one size and do nothing else, some blocks at a time. The paper runs for 50 s
 // and says how many pairs of malloc and free a millisecond all threads do together; here the number of pairs is given.
 // The paper names no size; 200 bytes are those of its figure 1. An operation is a pair.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Objects of 2^x to 2^(x+2) bytes, local to their threads, for one x: in a cycle a thread allocates 2^x KB of new
 // objects, reads and writes them, and frees those of the cycle before. The paper has x = 4, 6 ... 20, 30 cycles and 40
 // threads; its metric is the time spent in the allocator: allocator_ns, the sum over all threads. Small x make 30

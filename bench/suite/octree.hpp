@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Barnes and Hut's method: an octree of particles, built anew in each round, and the forces that follow from it. A
 // particle, a leaf and an inner node are blocks of their own. Heap says how blocks are made and dropped:
 //   template <class T> static T* make();  zeroed

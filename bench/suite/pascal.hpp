@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the translator works on: Pascal's tokens, symbols and expressions' trees, and the growing text of the C program.
 // Each is a block, or has its text in one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The translator's input: a Pascal program that is made up by rules, the same for the same seed. Routines call earlier
 // ones only, loops are short and divisors are not 0, so that what comes out can be compiled and run.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Producers and consumers in ACDC's manner: every thread shares every object that it allocates with all threads, all of
 // them read it, and the last one to do so frees it. Each thread goes over the objects in an order of its own, parcel by
 // parcel, so that any thread may be the last: with n threads a free is remote with a probability of about 1 - 1/n;

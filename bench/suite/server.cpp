@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A server with many connections: worker threads wait for requests on sockets, parse them, keep what clients store, and
 // answer; whichever worker is free takes the next request, so that blocks are freed by threads that did not allocate
 // them. A client process without an allocator sends the requests, one at a time on each connection, and takes the time

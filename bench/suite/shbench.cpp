@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that allocate and free random blocks in random order. SmartHeap's own program is not described beyond that
 // in either paper; the reading here: each thread has a set of blocks; in a round it frees `batch` random ones of them
 // and allocates as many of random sizes in their places, so that lifetimes differ and blocks survive many rounds.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What does it cost to start a process with this allocator? The program starts others, which inherit the preloaded
 // library: `program`, again and again, for the time; and itself once, allocating nothing, for the memory:
 // child_resident_kib with page tables, child_anonymous_kib of it the process's own. An operation is a process; wall

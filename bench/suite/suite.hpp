@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every program of the suite shares: arguments with their papers' values, calls of the allocator whose latency can
 // be recorded, figures, and the lines of results. README.md in this folder has the format.
 //

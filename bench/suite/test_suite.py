@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The suite's programs: the same results under every allocator, errors that are seen, and a catalogue that is true."""
 
 from __future__ import annotations

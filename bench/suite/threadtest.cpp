@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that do nothing but allocate and free objects of one size, in rounds, and share nothing.
 //
 // Hoard: 100,000/t objects of 8 bytes; the rounds follow from table 4, which counts 9,998,831 objects in all. scalloc:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A translator from a part of Pascal to C, in the place of p2c: names, symbols and the nodes of each routine's tree are
 // blocks of 16 to 48 bytes, most of which are freed when the routine is written; the output is one buffer that grows.
 //

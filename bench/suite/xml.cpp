@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An XML document is parsed, transformed by a stylesheet with templates, keys, sorting and arithmetic, and written as
 // HTML by libxslt: in the place of 483.xalancbmk, single-threaded. The document is made up: the orders of a shop. All
 // trees are made anew in each turn. The library's calls go to malloc, or through the recorder where latencies are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // calloc and free, with a window of blocks that live: each is written before it is freed, so that the next owner's
 // zeros are work. Every zero is checked at one word in each line. An operation is a calloc and a free.
 #include "suite.hpp"

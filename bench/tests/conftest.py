@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the tests of `coffer bench` share: workloads that are functions, and files of samples made by hand. They run in
 the command's own Python environment (build/venv)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The catalogue of workloads, and one short run of each kind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer bench as a user runs it: a short run, an interruption, kill -9, and errors."""
 
 from __future__ import annotations

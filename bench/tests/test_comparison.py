@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer bench compare."""
 
 from __future__ import annotations

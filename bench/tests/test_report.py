@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the report says, and the page itself in a browser."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rounds, their order, time limits, and workloads that fail."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The file of samples: nothing of it is lost, whatever happens to the process that writes it."""
 
 from __future__ import annotations

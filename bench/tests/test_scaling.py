@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The simulated machine as the command shows it: the same seed is the same run, an allocator that cannot scale is seen
 not to, and what the report says."""
 

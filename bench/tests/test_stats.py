@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Against values that are known."""
 
 from __future__ import annotations

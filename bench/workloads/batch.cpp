@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A batch of blocks of one size, then all of them freed: last first (lifo), first first (fifo), in random order, or as
 // a window (each block freed when `count` younger ones live). An operation is a malloc and a free.
 #include "bench.hpp"

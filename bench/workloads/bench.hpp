@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every workload shares: arguments, random numbers, time, memory figures, threads, and the line of results.
 //
 // A workload is a plain program: which allocator it runs under is decided by LD_PRELOAD. It uses no C++ runtime, so

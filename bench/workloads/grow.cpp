@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Buffers that grow by realloc, step by step and in turn, to `limit` bytes, each new page written. An operation is a
 // realloc.
 #include "bench.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Producer and consumer: one thread allocates and fills blocks, another reads and frees them, through a ring. Every
 // free is remote. An operation is a block: malloc, hand-over, free.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The same calls over and over, for counting instructions: two runs that differ only in their number of rounds differ
 // by what the rounds cost. Built twice: once calling malloc, calloc and free, once calling stubs of known length
 // (instructions_stub.cpp) in the same way; what remains of the difference is the allocator's alone, without the loop,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Stand-ins for malloc, calloc and free of the fewest instructions: what a call costs without an allocator. Their
 // lengths are known to bench/instructions.py (kStub... there), which adds them again.
 #include <cstddef>

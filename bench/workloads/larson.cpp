@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A server as in Larson and Krishnan's benchmark: each lane has a set of blocks of random sizes of which it replaces
 // random ones; after a while its thread starts a successor, hands over the set and ends, so that blocks are freed by
 // threads that did not allocate them. An operation is a free and a malloc.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Wall time of a whole process that allocates nothing, from start to end seen from outside, and its memory. Runs
 // itself under the C library's allocator: the library to preload is an argument, set for the started process only. An
 // operation is a process; the time is the median of all.

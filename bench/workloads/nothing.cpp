@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A process that allocates nothing: what an allocator costs before anybody asked it for a byte.
 #include "bench.hpp"
 

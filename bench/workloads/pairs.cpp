@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // malloc and free at once, one size: the shortest way through an allocator. An operation is a pair.
 #include "bench.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A working set of blocks of random sizes, of which random ones are replaced. An operation is a free and a malloc.
 #include "bench.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that start, allocate a little and end, `together` at a time. With keep=1 they leave half of their blocks to
 // the main thread, which frees them when their thread is gone. An operation is a thread.
 #include "bench.hpp"

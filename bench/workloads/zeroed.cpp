@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // calloc and free, with a window of `count` live blocks. An operation is a calloc and a free.
 #include "bench.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! Finds an installed Coffer and links it: COFFER_LIB_DIR, or what pkg-config says of `coffer`.
 
 use std::{env, path::PathBuf, process::Command};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every allocation of this program is Coffer's, though nothing here says so; coffer.h is only asked for figures.
 #include <coffer/coffer.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* Coffer beside the C library's malloc: each block goes back to where it came from. */
 #include <coffer/coffer.h>
 #include <stdio.h>

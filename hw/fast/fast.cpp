@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fast TRACE NAME=VALUE...: a trace through a unit that Verilator has compiled (fast.py), as tb/tb_trace.vhd replays it
 // in ghdl: the same checks, the same messages, the same log, the same sums. Names are those of its generics: log,
 // exact, strands, gap, gaps, plain, patience, set_low, set_high, heap_log2, passes (loads and stores go through).

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """A trace through a unit by Verilator: fast.py TRACE [--unit ohebs] [--memory sdram] [--log FILE].
 
 For traces of millions of cycles. The unit and the SDRAM's controller go to Verilog by ghdl and sim/convert.py, to C++

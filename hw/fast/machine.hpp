@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A unit and the SDRAM's controller, both compiled by Verilator from the entities' own text, and the memory behind
 // them.
 #pragma once

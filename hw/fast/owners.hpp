@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which bytes of the heap are handed out, as tb/owners.vhd keeps it: the replay's own book, whatever the trace says.
 #pragma once
 

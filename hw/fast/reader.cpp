@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "reader.hpp"
 
 #include "machine.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads a trace as tb/trace_file.vhd does: the same records, and the same complaints.
 #pragma once
 

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- ram_interface with three indices and a processor that ask whenever they like, from any state: nobody waits for more
 -- than limit_g transfers of others, and each answer goes to one who has asked.
 library ieee;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- ram_index_controller from any idle state whatever, its lists and all else it keeps being anything, with memory that
 -- answers at once: after limit_g cycles at most it is idle again. So each of its sequences is bounded, and an operation
 -- that waits for it waits for one that has begun and for its own. Nothing is reset here and every value is a possible

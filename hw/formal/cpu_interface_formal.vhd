@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- cpu_interface from any idle state whatever, with a processor that asks anything, and indices and memory that answer
 -- anything within a bounded time: each call is answered once, and is over after limit_g cycles at most. The header of
 -- what is given out is written before a part of it goes anywhere. Nothing is reset here and every value is a possible

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- free_buffer, used in every way that it allows: blocks and reservations never exceed its places, and its two indices
 -- agree with its count, so no place is ever given to two blocks. The properties credits and indices are in the entity
 -- itself. Proved by induction.

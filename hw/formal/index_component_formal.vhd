@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- An index component with everything that can surround it, for proofs: a heap of four blocks of 16 bytes, their memory,
 -- and a processor that does whatever it may. A pair of blocks is either one larger block of the processor's (joined)
 -- or two blocks of this index, each the processor's (held) or not. formal/prove.py runs the proofs; doc/formal.md says

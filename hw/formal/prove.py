@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The proofs: prove.py [--deeper CYCLES] [--seconds N] [NAME]..., or --list. A NAME is a proof's or an entity's of
 formal/, which stands for all proofs of it; none stands for all.
 

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- ram_priority with three indices that ask whenever they like, and a processor that waits for any of them, from any
 -- state: who is selected has asked; what the processor waits for comes first, the largest size first; and of the
 -- others, nobody is served more than twice while one waits: once of the old snapshot, once of the new one, in which

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- What bounds a controller's sequences, from any idle state whatever: after limit_g cycles at most it is idle again,
 -- and has made no more than seven transfers.
 library ieee;

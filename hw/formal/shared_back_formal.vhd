@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- shared_back from any idle state whatever, its lists and all else it keeps being anything, with memory that answers at
 -- once and buffers that give it its turn when it asks: after limit_g cycles at most it is idle again, and has made no
 -- more than seven transfers. So an operation that waits for it waits for one sequence that has begun and for its own.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- shared_indices with three indices and everything that can surround them: a heap of 64 bytes, its memory, and an
 -- interface layer that asks whatever it may, in any order. In the beginning the program holds the whole heap, in blocks
 -- of any sizes; it writes anything behind its blocks' headers at any moment. formal/prove.py runs the proofs;

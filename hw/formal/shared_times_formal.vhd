@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The whole of shared_indices, front, back and buffers, with two indices and two places each: how long the back is busy
 -- and how long an operation waits for it. Memory answers at once and holds anything, marks and flushes come and go, and
 -- operations come in any order.

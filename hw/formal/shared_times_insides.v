@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
   // What shared_times_formal begins with, and comes back to whenever the back is at rest: of the insides of
   // shared_indices, so in Verilog, whose wires yosys joins with those of the same name when it flattens the design.
   (* hierconn *) wire       \unit.back_idle ;

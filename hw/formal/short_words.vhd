@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Of a word, the memory of a proof keeps the lowest bits, all that a header or an address has in a small heap, and
 -- whether it links to nothing: of words of 32 bits the proofs would take long.
 library ieee;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The thesis's claims beside what was measured here: whether each holds, and why."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The plots of the report, as SVG."""
 
 from __future__ import annotations

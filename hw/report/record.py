@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Records what real programs do with their memory, as calls for sim/answers.c: record.py [--only NAME] [--calls N]
 [--accesses N] [--folder FOLDER].
 

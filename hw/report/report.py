@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The tables and plots of the thesis, from replays of recorded programs: report.py [--output FILE] [--quick].
 
 What is not recorded yet is recorded first (record.py). `make hw-report` runs it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Replays of recorded calls, and what their logs say. Times are nanoseconds."""
 
 from __future__ import annotations

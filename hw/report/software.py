@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The same calls served by software on the same processor (the thesis's tables A.3 and A.4): coffer-rt's Knuth policy,
 which is the algorithm of HBS, word for word, and coffer-rt proper, compiled for rv32im; qemu counts each call's
 instructions (rt/tools/replay.py)."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the thesis leaves open or promises without a table: k-tolerance (section 5.3.2), buffers of other sizes and
 other marks (7.1), posted frees and recombination (7.2, 7.3), the program's loads and stores (7.4)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report's tables as Markdown: thesis, appendix A, from replays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The figures of the thesis's tables, averaged over its eight programs; nanoseconds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- One of the units, chosen by a generic, behind the face that all of them have: what the bus faces and the benches of
 -- traces are built around. HBS has no use for wdata_i, and is never late.
 library ieee;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The allocator's transfers over AXI4-Lite, 32 bits wide, one at a time: an offset into the heap becomes an address by
 -- adding base_i. A transfer that the bus refuses ends as all others do, so that nothing hangs; what is read then is all
 -- ones, which is neither a header nor a link, and fault_o says so.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- AXI4-Lite, 32 bits wide, as accesses of register_face. Address and data of a write may come in any order; each of the
 -- five channels holds one transfer, and an answer that is not taken does not hold up the other direction. Whatever
 -- register_face refuses ends with SLVERR.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Memory of a power of two of words with one port: an answer in the cycle after the request. It synthesises to block
 -- RAM. A transfer is done in the cycle in which req_i and ack_o are both set.
 library ieee;

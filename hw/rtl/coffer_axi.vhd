@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- An allocator on AXI4-Lite: its registers (doc/registers.md) as a slave, its own transfers of memory as a master.
 -- doc/axi.md says how to connect it.
 library ieee;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The words that all units share: opcodes, answers, header words, sizes.
 --
 -- Addresses are offsets from the heap's first byte. A header is a word: the block's size in bytes, a power of two, and

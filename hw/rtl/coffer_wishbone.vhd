@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- An allocator on Wishbone B4: its registers (doc/registers.md) as a slave, its own transfers of memory as a master.
 -- doc/wishbone.md says how to connect it.
 library ieee;

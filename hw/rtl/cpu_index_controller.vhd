@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The processor's side of one index (thesis, section 5.4.1): allocations from the Free-Buffer and frees into it, in the
 -- cycle in which they are asked if the buffer has a block or room; else they wait for the RAM controller. Pairs are the
 -- RAM controller's. An operation stays until done_o or refused_o, and is over in that cycle.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The CPU Interface (thesis, section 5.4.2): the processor's calls as operations of the indices.
 --
 -- An allocation is served directly from its index, else with a pair of the index below, else by cutting a larger block.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Enhanced Fast Find (thesis, section 5.4.2): beside the index to take a block from, all indices that get a part of it
 -- when it is cut: the wanted size and those between.
 --

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Fast Find (thesis, section 4.4.1): of all indices that have a free block, the smallest that is large enough, in one
 -- step. Vectors have one bit for each block size, as sizes themselves are written.
 library ieee;

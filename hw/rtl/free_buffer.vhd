@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The Free-Buffer of one index (thesis, section 5.4.1): the addresses of a few free blocks, for the processor at the
 -- top end, for the RAM index controller at the bottom end. Both may add and take at the same time.
 --

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The Hardware Buddy System (thesis, chapter 4): Knuth's buddy system with its lists in memory and their heads in
 -- registers. `optimised_g` adds Fast Find (one step instead of one for each index) and Fast Return (the answer as soon
 -- as the block is known and its link read; the blocks cut off are listed afterwards). doc/hbs.md has the states and

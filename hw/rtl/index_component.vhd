@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- One index of OHEBS (thesis, section 5.4.1): a Free-Buffer between the processor and the two lists of one block size.
 -- doc/ohebs.md has what it promises; formal/ has the proofs.
 library ieee;

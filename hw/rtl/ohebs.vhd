@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The Optimized Hardware Estranged Buddy System (thesis, chapter 5): the interface layer and an index component for
 -- each block size. doc/ohebs.md has its calls and generics.
 --

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The RAM index controller of one index (thesis, section 5.4.1): keeps the lists Buddy-Busy and Buddy-Free in memory,
 -- and the Free-Buffer between its marks. It does one thing at a time, to its end: each is a fixed sequence of at most
 -- seven transfers, so whoever waits for it waits for two of these at most. doc/ohebs.md has the sequences.

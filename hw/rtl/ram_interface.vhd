@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The RAM Interface (thesis, section 5.4.2): one transfer at a time, for the CPU interface first, else for the index
 -- that ram_priority selects. So that nobody starves, after turns_g transfers in a row that the processor has waited for
 -- one of the snapshot is served if there is one (doc/decisions.md, 14).

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- RAM Priority (thesis, section 5.4.2): which index gets the next transfer. One that the processor waits for comes
 -- first; else the members of a snapshot of all requests, the largest size first, and then a new snapshot.
 library ieee;

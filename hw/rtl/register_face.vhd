@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The allocator as a window of registers, for any bus: doc/registers.md has the map. A bus's slave gives it one access
 -- at a time; a call's register starts the call, and the answer is read when it is there.
 --

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- A controller for a bank of SDRAM chips, 32 bits wide, as the thesis has it (section 6.1.2): four chips of 128 Mbit
 -- make 64 MB; logic runs at `ratio_g` times the memory's clock. Each transfer opens a row, moves one word and lets the
 -- chip precharge by itself, so that all transfers take the same time but for refreshes; doc/memory.md has the timing.

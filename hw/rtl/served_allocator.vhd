@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- An allocator behind its registers (doc/registers.md): what the bus faces have in common. A layer for a bus brings the
 -- registers' accesses, and takes the transfers of memory, which begin at base_o and stop while hold_o is set.
 library ieee;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The lists of shared_indices: what ram_index_controller does for one index, by the same sequences, for all of them,
 -- one sequence at a time: what the processor waits for, then the indices below their low marks, then those above their
 -- high marks. The lists' heads lie in a small RAM, are taken out when a sequence begins and put back when it ends.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The buffers of all indices, for shared_indices: their places in one block RAM, in which an index's part is chosen by
 -- its number; of each index a count, and where its newest block is.
 --

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The processor's side of shared_indices: allocations from the buffers, frees and parts of a cut block into them, one
 -- operation at a time, and for the parts of a cut one index a cycle, the smallest first.
 --

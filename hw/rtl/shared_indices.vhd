@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- All indices of OHEBS with one RAM index controller among them, one ring of buffers in block RAM, and the lists' heads
 -- in a small RAM: a fraction of the area of an index_component for each. It does what the components do, by the same
 -- sequences (ram_index_controller), one index at a time; doc/ohebs.md has what differs: parts of a cut block go into

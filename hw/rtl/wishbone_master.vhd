@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The allocator's transfers over Wishbone B4, 32 bits wide, one at a time: an offset into the heap becomes an address
 -- by adding base_i. Classic, the strobe stays until the answer; pipelined, until the slave does not stall. A transfer
 -- that ends with an error ends as all others do, so that nothing hangs; what is read then is all ones, which is neither

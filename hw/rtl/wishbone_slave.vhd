@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Wishbone B4, 32 bits wide, as accesses of register_face: one at a time, ended by ack_o or, if register_face refuses
 -- it, by err_o, each for one cycle. Classic masters keep their strobe until then. Pipelined masters look at stall_o,
 -- which makes them do the same, so they can be connected as they are.

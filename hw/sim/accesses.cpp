@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // accesses [CALLS] [CYCLES_PER_INSTRUCTION] [FROM_SIZE] [WITH_ACCESSES] < LACKEY > CALLS: what valgrind's lackey
 // (--trace-mem=yes) has printed of a program with marks.c, as calls for `answers`. An allocation of FROM_SIZE bytes
 // begins it (0: at once), CALLS calls end it (0: none); accesses are told before the first WITH_ACCESSES calls

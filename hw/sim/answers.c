@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // answers POLICY HEAP_BYTES [CACHE_BYTES WAYS LINE_BYTES] < CALLS > TRACE: asks coffer-rt's in-band model (knuth or
 // estranged) what it answers to each call, and writes a trace with these answers (rt/vectors/README.md, with two
 // records more: hw/doc/bench.md).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // A data cache between a program and OHEBS: set-associative, least recently used out first, write-back, filled also for
 // stores. Dirty are single words, so that what the allocator keeps beside a program's words is never written back.
 #ifndef COFFER_HW_CACHE_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Random calls for sim/answers.c: calls.py KIND SEED COUNT HEAP_BYTES.
 
 KIND is small (many small blocks), mixed (all sizes), full (the heap runs full), bursts (runs of allocations and frees

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """VHDL to Verilog by ghdl --synth, and what has to be mended in its output for yosys and Verilator:
 convert.py TOP OUTPUT SOURCE... [-gNAME=VALUE]...
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Preloaded into a program that valgrind's lackey runs (--trace-mem=yes): tells every call of malloc and free, by
 // stores to a page of its own, which lackey prints. What is told lies in the address: field * 256 + a byte.
 // accesses.cpp reads it. From `enter` to the end of the call nothing is the program's own work. And it is always the

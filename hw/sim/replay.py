@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Replays a trace through a unit in ghdl: replay.py TRACE [--unit hbs] [--memory sdram] [--log FILE].
 
 Every answer is checked; times are logged (doc/bench.md). Ends with 1 and one line that says why if an answer is wrong,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "coffer_hw_unit.h"
 
 #define BUSY 1U

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* coffer-hw from a processor: the calls of coffer_rt.h, served by an allocator on a bus (hw/doc/registers.md).
  *
  * Freestanding C11; nothing of the C library. The region is ordinary memory that both the processor and the unit reach.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* Blocks: lent, given back, found again; and which are live. */
 #include "coffer_hw_unit.h"
 

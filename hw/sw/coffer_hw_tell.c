@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* What a heap in hardware can tell of itself: the unit is asked, headers are read, and the book has what neither has.
  */
 #include "coffer_hw_unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver's own: a unit's registers and calls, and the book of live blocks, for its own files. */
 #ifndef COFFER_HW_UNIT_H
 #define COFFER_HW_UNIT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cosim REQUESTS ANSWERS SEED CALLS MODEL BOOK: the driver against a simulated unit (hw/tb/tb_driver.vhd), through two
 // pipes.
 //

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // What the parts of the program beside the simulation share (cosim.c says what it is).
 #ifndef COFFER_HW_COSIM_H
 #define COFFER_HW_COSIM_H

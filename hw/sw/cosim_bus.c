@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The simulation as a bus: registers and memory through two pipes.
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random calls of the driver's, each beside the model and beside a map of what is taken.
 #include <stdlib.h>
 #include <string.h>

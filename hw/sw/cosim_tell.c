@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a heap tells of itself, against the map of what is taken; and heaps that are damaged, or aligned.
 #include <string.h>
 

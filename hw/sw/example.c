@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A program with its heap in hardware, beside the simulation: on a processor, options.bus goes, and the registers'
 // address comes in its place. driver.md says how it is run.
 #include <inttypes.h>

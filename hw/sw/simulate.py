@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Runs a program of the host beside a simulated unit: simulate.py [--unit ohebs] [--bus axi] PROGRAM [ARGUMENT]...
 
 The program gets the names of two pipes as its first arguments, requests and answers; cosim_bus.c makes of them the

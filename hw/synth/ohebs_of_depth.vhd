@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- OHEBS with the same depth for all buffers, as a number: what synth.py can choose.
 library ieee;
   use ieee.std_logic_1164.all;

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Area and speed: synth.py [--place PART] [--seeds N] [UNIT]..., or synth.py --tables [--place PART] [--seeds N].
 
 Converts a unit to Verilog (sim/convert.py), has yosys synthesise it, and prints one row of a table for each: LUTs,

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- A processor's side of AXI4-Lite for benches: one write and one read at a time, independent of each other, with the
 -- handshakes in the order that is asked for. It fails if the slave takes back or changes what it has offered.
 library ieee;

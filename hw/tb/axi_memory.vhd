@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- A memory on AXI4-Lite for benches, which keeps its master waiting at random on every channel. It fails if the master
 -- takes back or changes what it has offered, leaves its window, or writes parts of words. While deny_i is one, every
 -- transfer ends with an error and does nothing.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- An allocator on a bus between a processor and a memory, for benches: AXI4-Lite or Wishbone behind the same commands.
 -- A command begins with a one for one cycle in write_i or read_i; all else stays till it is done.
 library ieee;

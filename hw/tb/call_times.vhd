@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Sums of the times of calls, and a log with a line for each of them (doc/bench.md).
 library ieee;
   use ieee.std_logic_1164.all;

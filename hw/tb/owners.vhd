@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Which bytes of the heap are handed out: the benches' own book. A block that is handed out twice, or overlaps one, or
 -- lies outside, fails at once.
 package owners is

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Memory for benches with the port of block_ram and as many cycles a transfer as one wants.
 library ieee;
   use ieee.std_logic_1164.all;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The thesis's memory (section 6.1.2): the controller and four chips, 64 MB.
 library ieee;
   use ieee.std_logic_1164.all;

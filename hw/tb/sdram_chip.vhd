@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- A model of one SDRAM chip of 128 Mbit, 32 bits wide, that fails when its timing is not kept. Times are in clocks of
 -- the memory, 10 ns each, for the -7 grade at 100 MHz: doc/memory.md. Data go in and out on two buses.
 library ieee;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Memory for benches: pages of words that come into being when they are first touched, full of noise, as memory is.
 library ieee;
   use ieee.std_logic_1164.all;

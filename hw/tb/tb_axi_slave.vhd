@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- axi_slave alone, before a processor that does what axi_driver never does: it sends the next access while it has not
 -- taken the last one's answer, and reads without an end while it wants to write.
 library ieee;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- vunit: run_all_in_same_sim
 -- The bus faces: the map of registers, what is refused, calls polled and waited for, handshakes in every legal order,
 -- memory that lets its master wait, and memory that refuses. The same tests run over AXI4-Lite and Wishbone.

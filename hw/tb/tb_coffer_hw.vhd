@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- vunit: run_all_in_same_sim
 -- The functions of coffer_hw against plain arithmetic.
 library ieee;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- A program beside the simulation uses the registers: lines of text, through two pipes. `w OFFSET VALUE` writes,
 -- `r OFFSET` reads, `s ADDRESS VALUE` and `l ADDRESS` store and load a word of memory, `d 0` and `d 1` let memory serve
 -- the unit and refuse it; numbers have eight hexadecimal digits. Each is answered with `ok VALUE`, or `err` if the bus

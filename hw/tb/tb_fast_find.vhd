@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- fast_find and enhanced_fast_find against a search index by index: every wanted size, random lists.
 library ieee;
   use ieee.std_logic_1164.all;

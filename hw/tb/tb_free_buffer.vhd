@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- vunit: run_all_in_same_sim
 -- free_buffer against a plain sequence: both ends add and take at random, in the same cycle too, whatever the flags
 -- allow; counts, credits, both ends and the look-up must agree in every cycle.

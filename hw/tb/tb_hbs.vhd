@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- vunit: run_all_in_same_sim
 -- hbs at its edges: what it refuses and how, a heap cut into its smallest blocks and joined again, and how many
 -- transfers each kind of call takes (doc/hbs.md). The traces test its answers at length.

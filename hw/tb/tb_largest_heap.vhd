@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- vunit: run_all_in_same_sim
 -- ohebs with the thesis's 28 indices, of blocks of 16 bytes to one of 2 GiB: the largest block whole, its halves, and
 -- cuts from top to bottom.

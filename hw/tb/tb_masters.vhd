@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- vunit: run_all_in_same_sim
 -- The buses' masters alone, AXI4-Lite and Wishbone side by side, with an allocator that never stops asking: while they
 -- are held nothing begins, what has begun ends, and only then are they still. A heap is closed so.

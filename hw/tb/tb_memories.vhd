@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- block_ram, the SDRAM bank and the benches' plain memory keep what is written, in whatever order it is read, and
 -- answer in the time that doc/memory.md gives.
 library ieee;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- vunit: run_all_in_same_sim
 -- ohebs at its edges: what it refuses and how, loads and stores, marks, cuts in constant time, bursts without a wait,
 -- the flush, and what Estranged Buddy strands where recombination does not. The traces test its answers at length.

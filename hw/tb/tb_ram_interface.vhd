@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- vunit: run_all_in_same_sim
 -- ram_interface and ram_priority: every transfer reaches the memory once and is answered to who asked; an index that
 -- the processor waits for comes first; nobody waits for ever, though the processor never stops asking.

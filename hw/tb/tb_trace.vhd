@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Replays a trace (trace_file) through a unit, checks every answer, and writes the time of each call.
 --
 -- Each block that is handed out is looked up in the bench's own book (owners). With exact_g, addresses and refusals

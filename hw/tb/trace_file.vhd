@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Reads the project's vectors (rt/vectors/README.md), with four records more: `g CYCLES`, to wait that long before the
 -- next call; `x ADDRESS bad|double`, a free that must be refused; `l BLOCK OFFSET WORDS` and `s BLOCK OFFSET`, loads of
 -- a cache's line and the store of a word, in a block of the program's or, if BLOCK is ffffffff, in other memory.

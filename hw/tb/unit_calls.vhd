@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- A call of a unit's, as the benches make it: the request, its answer, and how long everything has taken. unit_harness
 -- has the unit.
 library ieee;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- What tb_hbs, tb_ohebs and tb_trace have in common: a unit with its memory. While looks_i is one, the memory is the
 -- bench's own, and the unit must be at rest.
 library ieee;

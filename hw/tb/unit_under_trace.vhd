@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The units that a trace can drive, by name, behind one face: of the bench in ghdl, and of fast/ by Verilator.
 library ieee;
   use ieee.std_logic_1164.all;

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- The memory behind a bus in benches: words within a window that moves, and the dice that keep a master waiting. What
 -- leaves the window, or is no word's address, fails.
 library ieee;

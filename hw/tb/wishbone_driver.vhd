@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- A processor's side of Wishbone B4 for benches: one access at a time, classic or pipelined. It fails if the slave
 -- answers twice, with both signals, or what was not asked.
 library ieee;

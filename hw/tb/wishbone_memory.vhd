@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- A memory on Wishbone B4 for benches, classic or pipelined, which keeps its master waiting at random. It fails if the
 -- master takes back or changes what it asks, leaves its window, or writes parts of words. While deny_i is one, every
 -- transfer ends with an error and does nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the tests of hw/ share: the compiled bench, and coffer-rt's model that makes traces."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The C driver of hw/sw: against simulated units behind AXI4-Lite and Wishbone, and compiled for processors that have
 no C library."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Verilator and ghdl give the same log, line by line, and the same sums. COFFER_HW_LONG=1 compares more units, each
 with a compilation of its own."""
 

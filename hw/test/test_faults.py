@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What goes wrong ends in one clear line: malformed traces, wrong answers, units that do not answer, and memory whose
 timing is not kept. Faults seeded in the units are found."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """formal/prove.py ends in one line that says why, whatever the solver does. That it finds faults is the proofs' own
 test: each kind has one seeded."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report of hw/report on tiny traces: no table is empty, counts add up, and what goes wrong is said in one line."""
 
 from __future__ import annotations

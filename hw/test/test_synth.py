@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables of doc/synthesis.md are put in their places; that units come through yosys is hw.synthesis's to test."""
 
 from __future__ import annotations

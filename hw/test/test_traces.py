@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Traces through the units: coffer-rt's vectors, and random calls of every kind with the model's answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The C interface of Coffer.
  *
  * Two libraries carry it: libcoffer.so and libcoffer.a also define malloc, free and the rest of the C and C++

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* coffer-rt: a real-time heap over memory that the caller gives it.
  *
  * Freestanding C11: no operating system, nothing of the C library but memcpy, no recursion, no thread-local storage, no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // qemu's "virt" machine for RISC-V, 32 bits.
 #include "board.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // What the example needs of a board: two tasks switched by a timer, output, an end.
 #ifndef COFFER_RT_EXAMPLE_BOARD_H
 #define COFFER_RT_EXAMPLE_BOARD_H

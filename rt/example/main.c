@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A bare-metal RISC-V program with two tasks that share a real-time heap: copy it for your board.
 //
 // A timer interrupt switches between the tasks every 500 us. The producer takes a block for each message and hands it

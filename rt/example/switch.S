@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 # Start, and switching of tasks: a trap saves all registers on the task's stack and goes on with another task's.
 .option norelax
 .section .text.start

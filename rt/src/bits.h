@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // Words of bits: the lowest one, the highest one, runs of free units.
 //
 // A word holds COFFER_RT_RADIX units, as many as a register has bits. Tests build with a smaller radix, so that tiny

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A sequential first-fit list: free blocks in order of address, joined with their neighbours when they are freed. Its
 // calls take time in proportion to the number of free blocks; it is here to be compared with.
 //

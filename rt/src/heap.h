@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // The heap's state. docs/design/rt.md explains it; here stand the invariants.
 //
 // Units are blocks of the smallest size, numbered from `base`. The tree has `top + 1` levels. A node of level 0 stands

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The buddy systems as published (thesis, chapters 3 and 4), with a header in each block: Knuth's, and the Estranged
 // Buddy. The tree is what a program should use; these are the yardstick, and speak the hardware's memory format.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // coffer-rt with lists: free cells are bits of words as in the tree, but a node stands on a list, that of its largest
 // free run. So no call looks at more nodes than it cuts or joins. heap.h has the invariants, docs/design/rt.md the
 // proofs; the calls' usual paths are in lists.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // The two bounded calls of coffer-rt with lists, to be put in place in coffer_rt_alloc and coffer_rt_free.
 #ifndef COFFER_RT_LISTS_H
 #define COFFER_RT_LISTS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Looking at the whole of a heap with lists: coffer_rt_walk and coffer_rt_check. Neither is bounded by the levels.
 #include "lists.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The calls of coffer_rt.h: regions, locks, errors; what a policy does is in its own file.
 #include "lists.h"
 

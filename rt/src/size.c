@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How large a region never fails: docs/design/rt.md, "How large a heap must be". Computed in 64 bits everywhere.
 #include "heap.h"
 

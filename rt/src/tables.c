@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Constant tables of bits.h.
 #include "bits.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // coffer-rt proper: the lowest address first, on a tree of bitmaps (heap.h has its invariants, docs/design/rt.md the
 // proofs). Free memory is never cut or joined by itself: a block is free as soon as its bits are, and what is free
 // together can be taken together.

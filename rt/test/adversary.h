@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // Part of lists.c: the computed size against the worst that a program can do.
 #ifndef COFFER_RT_TEST_ADVERSARY_H
 #define COFFER_RT_TEST_ADVERSARY_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The calls of coffer_rt.h one by one: options, errors, regions, locks, realloc, all policies.
 #include "../src/lists.h"
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A test program's start on qemu's "virt" machine for RISC-V, 32 bits, in machine mode: nothing but the processor, a
 // UART and a device that ends the machine. rt/example/virt.ld lays it out.
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // What the tests of rt/ stand on: they run with a C library, and without one on the processors that qemu plays.
 #ifndef COFFER_RT_TEST_CHECK_H
 #define COFFER_RT_TEST_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // Part of api.c: state that is overwritten is found by coffer_rt_check, and does no harm to frees.
 #ifndef COFFER_RT_TEST_DAMAGE_H
 #define COFFER_RT_TEST_DAMAGE_H

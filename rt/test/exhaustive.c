@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every state that a tiny heap can reach by allocating and freeing, and every call from each of them, against a model:
 // addresses, refusals, wrong frees, the state after each call, and how often each loop ran.
 //

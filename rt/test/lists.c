@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every set of live blocks of tiny heaps, and every call from each of them, under the policy with lists: refusals, what
 // is given out, wrong frees, sizes changed in place, the state after each call, and how often each loop ran.
 //

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // Counts how often each loop of the tree runs in a call, and compares with the bounds that docs/design/rt.md proves and
 // tools/longest_path.py uses. To be included before the sources.
 #ifndef COFFER_RT_TEST_LOOPS_H

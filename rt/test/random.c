@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random calls against a model, on full-size words: random [operations [seed]].
 //
 // The model is Knuth's buddy system with sorted free lists, one bit a block, all buddies joined at once. Serving each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The heap-size formula: an adversary who knows everything and may free any block at any time cannot make a heap of the
 // computed size fail; and from one run of the largest size less, often can. Every state is tried, on a model of lowest
 // address first (exhaustive.c shows that the tree is one).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A program's start without a C library, on Linux as qemu-user plays it: RISC-V, PowerPC with 32 bits and
 // z/Architecture with 64.
 #include "check.h"

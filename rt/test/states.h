@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // The states of a heap that allocations and frees can bring about: each is visited once.
 #ifndef COFFER_RT_TEST_STATES_H
 #define COFFER_RT_TEST_STATES_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Static analysers have nothing to say about coffer-rt: cppcheck and GCC's. (clang-tidy is part of `make lint`.)
 And what cppcheck's MISRA addon says is in README.md's table of deviations."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer-rt under both compilers, with 32 and 64 bits, both byte orders, with and without bit instructions: no warning,
 nothing needed but memcpy (and the memset that compilers put in by themselves), and the tests pass there too (in qemu,
 without a C library)."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every branch of coffer-rt is taken both ways by its tests: GCC's --coverage, added up over the test programs."""
 
 from __future__ import annotations

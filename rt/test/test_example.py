@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The bare-metal example: built for RISC-V, run on qemu's "virt" machine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The most instructions that coffer_rt_alloc and coffer_rt_free can execute: counted over every path of the machine
 code (rt/tools/longest_path.py) and held against the table of rt/README.md, which is of Debian 12's compilers. And calls
 that qemu counts stay below."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rows of o1heap and TLSF in rt/README.md are what rt/tools/peers.py counts. Where cargo is missing, or the crates
 cannot be had, they are left out."""
 

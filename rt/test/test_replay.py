@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The calls of real programs through every policy, on the processor whose instructions are counted."""
 
 from __future__ import annotations

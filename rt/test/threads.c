@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls of several threads under lock hooks, while regions are added: built with ThreadSanitizer.
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the Python tests of rt/ share: where things are, which compilers there are, how to run a command."""
 
 from __future__ import annotations

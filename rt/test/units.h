@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // What a request of so many units gets, in nodes of RT_RADIX cells: the same under the tree and under lists.
 #ifndef COFFER_RT_TEST_UNITS_H
 #define COFFER_RT_TEST_UNITS_H

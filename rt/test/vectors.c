@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The vectors of rt/vectors, which the hardware's test benches read too: vectors FOLDER replays them through the
 // in-band policies and compares every answer and the final memory; vectors FOLDER write makes them.
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The calls that count_calls.py counts: calls POLICY OPERATIONS SEED SUMS. A policy that is none makes no calls, so
 // that the instructions between the probes can be taken off.
 #include "check.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Instructions of real calls on RISC-V, one by one: count_calls.py [--operations N] [--seed N].
 
 Every policy gets the same calls on a heap of 256 KiB, once of mixed sizes and once first filled with the smallest

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The most instructions a call can execute: longest_path.py --objdump OBJDUMP --levels N --radix-log2 N ELF FUNCTION...
 
 Not a sample: every path through the machine code is considered, with all calls put in place, that passes no mark more

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // Calls that do nothing, made in the same way as those that are counted: what the counting itself costs.
 #ifndef COFFER_RT_NO_CALLS_H
 #define COFFER_RT_NO_CALLS_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """o1heap and TLSF beside coffer-rt, in instructions: peers.py [--work DIR].
 
 o1heap is the C source that its crate brings along, compiled as coffer-rt is, assertions off; TLSF is the crate rlsf, in

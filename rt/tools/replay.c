@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Replays a program's calls through each policy; replay.py runs it, and puts the calls in as the file RT_CALLS: words
 // of 32 bits, the bytes of a request, or FREE + which request's block is given back.
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """A program's calls under each policy: replay.py [--calls N] [--short NEW] FILE...
 
 FILE is of rt/traces, or what `coffer trace export -f rt --policy knuth` makes of any trace. Told are the instructions

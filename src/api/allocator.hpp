@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the API shim asks of an allocator. The shim (this folder) is written once, against this concept; it is compiled
 // with the allocator named by COFFER_ALLOCATOR_HEADER, which must define coffer::Allocator.
 //

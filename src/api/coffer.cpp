@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Coffer's own functions, those without a counterpart in libc.
 #include "coffer/coffer.h"
 

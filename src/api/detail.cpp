@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Figures of one size class and of one heap.
 #include "coffer/coffer.h"
 

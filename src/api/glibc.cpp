@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // glibc's functions that look into malloc or tune it: malloc_trim, mallinfo, malloc_info, malloc_stats, mallopt.
 #include <errno.h>
 #include <limits.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What happens when the library is loaded and when the process ends. (fork: heap/registry.cpp, at the first
 // allocation.)
 #include "api/lifetime.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The object with the constructor and destructor has no function that anyone calls; this name is for others to refer to
 // it, so that a program that links an archive gets it.
 #pragma once

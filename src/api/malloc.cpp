@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The allocation functions of C, under their coffer_ names and, unless COFFER_PREFIX_ONLY is defined, under their own.
 //
 //   malloc ── Allocator::allocate_fast ── block

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The four operators that all others stand on: new and delete, with and without an alignment. The others are in
 // new_delete_forms.cpp.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whether the program has put its own functions in the place of Coffer's basic operators.
 //
 // The standard says that a program may replace `operator new(size)` and `operator delete(block)` alone, and that all

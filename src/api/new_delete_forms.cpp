@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The forms of operator new and delete that the standard defines by the four basic ones: for arrays, nothrow, and with
 // the block's size. See new_delete.hpp for the question that each asks first.
 #include <new>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The only file of the library that is compiled with exceptions (-fexceptions).
 //
 // C programs must link and run without a C++ runtime, so every reference to one is weak: it is null where there is no

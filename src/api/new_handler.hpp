@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // operator new where the allocator has nothing: the new-handler loop and std::bad_alloc, without depending on a C++
 // runtime. Here an alignment of 0 means what every block has.
 #pragma once

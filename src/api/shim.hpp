@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the files of this folder share: the allocator they stand on, the macros for visible names, and the argument
 // checks that more than one of them needs.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "arena/arena.hpp"
 
 #include "arena/find.hpp"

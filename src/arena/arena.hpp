@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Address space: one large reservation made at start, its metadata, and the hand-out of chunks. scalloc's arena (paper
 // 2, section 3.1): address space costs nothing, physical memory comes on demand, and whether a pointer is ours is one
 // subtraction and one compare.

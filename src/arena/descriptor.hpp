@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The records that the arena keeps for its memory: one Span for each slot, one Chunk for each chunk, one Group for 64
 // chunks. They lie outside the blocks, at a place computed from the address, so that a program that overruns a block
 // cannot reach them. Zero bytes are each record's initial state: "nothing here".

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "arena/find.hpp"
 
 #include "observe/counters.hpp"

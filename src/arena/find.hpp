@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where in an arena free chunks lie. For the files of this folder; everything here is called under the arena's lock.
 #pragma once
 

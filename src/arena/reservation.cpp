@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "arena/reservation.hpp"
 
 #include "observe/budget.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How an arena comes to be, and its metadata after it. For the files of this folder.
 //
 // An arena and its records are one reservation: first the chunks, then three arrays and the room summary (spans,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The two kinds of shared memory cell. All atomics and all fields that only an owner writes go through these types, so
 // that another build can put a recorder or a scheduler in their place; here they are the machine's own instructions.
 //

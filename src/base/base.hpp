@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Words every other file uses: integer types, branch hints, the assertion.
 #pragma once
 

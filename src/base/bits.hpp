@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arithmetic on words: powers of two, rounding, checked sums, and runs of bits.
 #pragma once
 

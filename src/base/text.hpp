@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Text built in a fixed buffer: messages are made where neither stdio nor malloc may be called.
 #pragma once
 

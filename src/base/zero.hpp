@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Zeros for small blocks: a handful of stores in place of a call of memset, which costs more than they do.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The options of this process.
 //
 // They are read once, from two places: the string `coffer_conf_string`, which the program may define, and then the

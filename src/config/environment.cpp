@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "config/environment.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The process's environment, readable from the first instruction of Coffer on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The options of COFFER_CONF, each declared once, here. The struct that Coffer reads, the parser, the printed values
 // and the help all come from this table (config/table.hpp). Another allocator over the same lower layers has a header
 // of its own in this one's place, COFFER_OPTIONS_HEADER: see papers/hoard/options.hpp.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "config/parse.hpp"
 
 namespace coffer::config {

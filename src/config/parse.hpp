@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // COFFER_CONF's grammar: "key:value,key:value". Empty items are allowed, spaces are not; the last of several values
 // for one key counts. Nothing here reads the
 // environment or writes to stderr; texts that options have are kept for ever.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is made of the table of options: the struct of values, and a row for each that parser and help walk.
 //
 // The table itself is the header COFFER_OPTIONS_HEADER: COFFER_OWN_OPTIONS (its rows), the enums that they name,

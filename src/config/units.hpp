@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sizes as the tables of options write them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the processor offers beside arithmetic.
 #pragma once
 

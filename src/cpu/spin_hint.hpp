@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A file of its own, so that another build can put a recorder in its place, as for base/atomic.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reports of misuse: one line on stderr, then abort. Nothing here allocates, locks, or returns.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "heap/allocator.hpp"
 
 #include <string.h>

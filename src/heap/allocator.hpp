@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Coffer as the API shim sees it (api/allocator.hpp).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bracket: how an owner says which span's line it is at work on. Whoever takes a span away (taking.hpp) first makes
 // its owner none, then issues a barrier on every processor that runs a thread of the process (membarrier), and then
 // looks for the span's name in the old owner's bracket:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // coffer_check: every invariant that a walk can see. Other threads must be outside Coffer meanwhile.
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A heap: the front end that one thread owns. This file holds the record and the fast paths of malloc and free; what
 // they cannot do goes on in refill.cpp (allocate), release.cpp (free) and registry.cpp (threads).
 //

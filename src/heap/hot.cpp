@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "heap/hot.hpp"
 
 #include "heap/ownership.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The hot span of a class: taking its blocks for malloc, and noticing that the owner's frees emptied it.
 //
 // malloc pops from heap->blocks[class] and counts nothing, so a hot span's owner does not know how many blocks of it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "heap/mixing.hpp"
 
 #include "config/config.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // When a heap uses mixed spans (mixed/mixed.hpp), and what it keeps of them: a list of blocks of one class that were
 // cut from holes, in heap->blocks of a class that has no hot span. Such blocks count as live. Everything here is called
 // by the thread that uses `heap`, unless said.

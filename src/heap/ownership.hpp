@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The owner's side of spans: where they go when they have room, the heap's mail, and handing spans on. Everything here
 // is called by the thread that uses `heap` (or holds the fallback lock), unless said.
 #pragma once

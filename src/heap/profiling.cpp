@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "heap/profiling.hpp"
 
 #include "base/text.hpp"

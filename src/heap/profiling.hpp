@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The heap profile: which call stacks allocated what, and what of it is live, from a sample of the allocations.
 //
 // Which block is sampled: every heap has, for each class, a number of bytes until the next sample, drawn so that each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // malloc's slow path: a hot span for the class, and blocks from it. In this order, so that what is resident already is
 // used first: what the owner freed, what others freed, a page never cut; then a reusable span of this heap, a partly
 // used one that is nobody's, and a new one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Allocation by size class, for callers off malloc's fast path.
 #pragma once
 

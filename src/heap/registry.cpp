@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "heap/registry.hpp"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which heap belongs to which thread: start of the process, start and end of threads, fork.
 //
 // Heap records are numbered, reused by new threads, and never unmapped: a name in a bracket or an owner field can

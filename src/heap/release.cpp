@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // free's slow paths: countdown events of the owner, blocks of other heaps, blocks elsewhere, and what is not a block.
 #include "heap/bracket.hpp"
 #include "heap/hot.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The rings of reusable spans, one a heap and class: the head is the newest, before it lies the oldest.
 //
 // A span can be taken away from its heap while it stands on a ring, for its links are nobody's but that heap's: its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Signals that options name.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "heap/taking.hpp"
 
 #include "config/config.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Spans that a remote free claimed, and how they get to somebody who can use them though their owner may sleep for
 // ever. The claimant mails the span to its owner; where the owner does not collect its mail, it takes the span away:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A fork child has one thread. The others vanished wherever they were, some in the middle of a call. What they held is
 // made whole here, by one walk over the arena, at the child's first slow call (most children exec and never come here).
 //

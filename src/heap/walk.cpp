@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "heap/walk.hpp"
 
 #include "heap/registry.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Walks over everything that Coffer holds: for statistics, for coffer_check, and for fork children.
 #pragma once
 

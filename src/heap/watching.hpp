@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Watching a process from outside: what heaps take is counted, and a page of figures is shown
 // (observe/shared_page.hpp).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "large/chunk_run.hpp"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Large blocks that are whole chunks of address space: those above kLargestSlotRun. For the files of this folder.
 #pragma once
 

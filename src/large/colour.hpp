@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Colours of large blocks. Their runs start on slots and chunks, and so would all blocks at one cache index and at one
 // or two sets of the TLB: a walk over the first lines of many, or several threads at equal places of theirs, would make
 // little use of the caches.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "large/large.hpp"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blocks over 32 KiB: runs of slots inside one chunk up to 1 MiB, whole chunks of address space above. Only the pages
 // that the program touches cost memory. A large block is known by the record of its first slot.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "large/record.hpp"
 
 #include "observe/counters.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What both kinds of large blocks share: the record of their first slot, which tells them, and what growth owes to
 // locked memory. For the files of this folder.
 #pragma once

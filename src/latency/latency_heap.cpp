@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // coffer_heap_create and its kin: coffer-rt (rt/, docs/design/rt.md) over a region that is in memory before the first
 // call and stays there. No call but create and destroy asks anything of the kernel, save where two threads meet.
 //

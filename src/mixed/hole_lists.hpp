@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The lists that a shard keeps its mixed spans on, by their largest hole: which one is a hole's, and which have spans.
 #pragma once
 

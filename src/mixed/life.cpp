@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How mixed spans begin and end, and how their idle pages are given back. models/mixed_span.pml explores it: labels
 // there bear the names of the functions here.
 #include "mixed/map_of.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the files of this folder share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "mixed/mixed.hpp"
 
 #include "config/config.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Mixed spans: spans whose blocks have any size that is a multiple of 16 bytes, at any 16-byte position. What is used
 // is known from bitmaps outside the blocks (mixed/unit_map.hpp), so the holes between blocks serve every class.
 //

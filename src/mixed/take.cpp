@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How blocks are cut from the holes of mixed spans: which span, which hole, and where in it.
 #include "mixed/map_of.hpp"
 #include "mixed/mixed.hpp"

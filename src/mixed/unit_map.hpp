@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which 16-byte units of a mixed span are in use, and where its blocks start: the side table of a mixed span, outside
 // the blocks. Two bits a unit, 512 bytes a slot: a block is a start bit and the used bits from it to the next start or
 // free unit, so the table knows each block's size, and every pointer that is no block's start.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the process may have resident through Coffer, and how much of it is spoken for: one counter that everything is
 // charged to before it can become resident.
 //

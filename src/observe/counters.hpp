@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Counters of the whole process. Relaxed atomics: each is a figure for people, or a limit that may be a little late.
 #pragma once
 

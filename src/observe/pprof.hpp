@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes samples as profile.proto, gzipped: what pprof and its kin read (docs/reference/heap-profile.md). Compressed is
 // nothing: gzip knows blocks that are stored as they are, and a heap profile is small.
 #pragma once

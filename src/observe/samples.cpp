@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "observe/samples.hpp"
 
 #include "observe/sampling.hpp"

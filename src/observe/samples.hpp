@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the heap profile knows: call stacks with what was allocated from them, and the sampled blocks that are live.
 //
 // All of it lies in mappings of its own, which do not count for the limit: 8 MiB of tables, of which what is used is

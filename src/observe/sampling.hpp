@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The arithmetic of sampling by bytes: as if each allocated byte were chosen with probability 1 / mean, independently
 // of all others (a Poisson process). A block is sampled if any of its bytes is chosen.
 #pragma once

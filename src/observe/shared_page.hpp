@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The page that a process offers to those who watch it: a file of a few dozen KiB in memory, mapped here for writing
 // and read by others (docs/reference/shared-page.md; tools/coffer/live/page.py is such a reader). Everything in it is
 // a 64-bit number, but for the names in its header.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The figures an allocator reports, for coffer_stats, mallinfo2, malloc_info and malloc_stats. Bytes unless said; the
 // meaning of each is documented at struct coffer_stats in include/coffer/coffer.h, whose order this follows.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The contract with the operating system. Everything Coffer asks of the kernel goes through these functions; one
 // implementation lies in os/linux, a second, which makes calls fail on demand, in os/fake (it wraps the first).
 //

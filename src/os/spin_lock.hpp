@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A lock for short critical sections that make no system call. It lies in os/ because a waiter that spins in vain
 // gives its processor away. fork_prepare takes every lock, so that a child never inherits one that is held by a thread
 // it does not have.

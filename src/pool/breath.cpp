@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "pool/breath.hpp"
 
 #include "config/config.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How much memory a program takes back after it gave it up: its breath. What comes back soon is worth keeping resident,
 // everything else is not.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "pool/limit.hpp"
 
 #include "config/config.hpp"

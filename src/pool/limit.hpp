@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The limit on resident memory (observe/budget.hpp counts what is charged to it), and the limits of the process's
 // cgroup, near which purging grows eager.
 #pragma once

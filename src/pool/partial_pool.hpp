@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Partly used spans that belong to nobody, by class: any heap adopts from here before it takes new memory (Hoard's
 // global heap, paper 1, section 3.1). Doubly linked lists under one small lock a shard, for a span may leave from the
 // middle.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Giving the physical memory of free slots and chunks back to the kernel. A purge claims slots exactly as an allocation
 // does, so there is no list to take them out of, and nobody waits while the kernel works.
 #include "config/config.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "pool/reclaimer.hpp"
 
 #include "base/atomic.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reclaimer: a thread that lives for a moment. While a program breathes, memory that it will want back stays
 // resident; when it stops, nobody may ever free again, and somebody has to notice. So whoever leaves free memory over
 // the floor asks for the reclaimer. It wakes four times a second, does its chores, and ends when they find nothing left

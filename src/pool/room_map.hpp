@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which chunks may have room: a two-level bitmap for each order (runs of 1, 2, 4 ... 32 aligned free slots). It is a
 // hint: the truth is the chunk's own free word. Bits may be set for a chunk without room (a search clears them); a
 // chunk with room has its bits set, or somebody is about to set them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Model: models/chunk_word.pml.
 #include "pool/slot_pool.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The global pool of slots: the back end that every heap takes spans from and returns them to. scalloc's span-pool
 // (paper 2, section 3.3 and listing 1) is an array of lock-free stacks by processor; here each chunk's free word is
 // such a pool of 64 slots: taking a run is one CAS, returning it one fetch_or, neighbours join by being bits of one

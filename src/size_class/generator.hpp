@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Chooses how the blocks of each size class lie in their spans; tools/placement_table prints what it chose, and
 // placement_rows.inc is what it printed. Only that program and the tests include this file.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where the blocks of a class lie in a span: one table, computed at compile time, that everything else reads.
 //
 // A span is `slots` slots (a power of two). Blocks start at `first` bytes from the span's start, plus a colour (some

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the blocks of each size class lie in their spans, as the generator chose it (generator.hpp).
 //
 // Behind each row: what it serves and how; blocks and colours of a span; what tail, spacers and added lines take of a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Size classes: which block size serves a request. Steps of 16 up to 128 bytes, then eight to a doubling (at most
 // 12.5 % apart) up to 32 KiB: 72 classes by size. After them come twins of some of these, for requests that want more
 // than a cache line's alignment (placement.hpp). Everything here is computed and asserted at compile time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The arithmetic of blocks in a span: where block n starts, which block starts where, and whether one starts there.
 //
 // Blocks follow each other at `bytes`. In a punctuated span (CIF, section 3) a spacer line follows each row of blocks,

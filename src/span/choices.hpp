@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the options choose about spans: the empty fraction f and the least size of a span. Set once, before the first
 // span is made, and read wherever a span is made or judged; malloc's and free's fast paths read neither.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "span/class_use.hpp"
 
 #include "span/span.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What each size class needs its spans for, counted so that a bound on what is held follows from it without looking at
 // what is held (docs/design/bound.md, the theorem; Hoard, paper 1, section 3.2 and appendix).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "span/colour.hpp"
 
 #include "os/os.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Colours: where in a span its blocks begin, and which of them goes out first. Spans of one class, of one process or of
 // several, would else begin at the same cache index, and so would what threads allocate first.
 //

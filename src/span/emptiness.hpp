@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // When a span counts as usable again, and how much of it a heap may keep: Hoard's f and K (paper 1, section 3.2), as
 // pure functions. Each formula stands here once.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "span/purge_span.hpp"
 
 #include "config/config.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The remote word of a span: one atomic 64-bit word that every thread but the owner works on. A push and the decision
 // that follows from it are one CAS (a push first and a decision later lets two threads take one span).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a claimed span becomes nobody's, or ends.
 #pragma once
 

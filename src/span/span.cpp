@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "span/span.hpp"
 
 #include "pool/slot_pool.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What can be done with a span: make it, cut it into blocks, push remotely freed blocks, take them, give it back.
 //
 // The life of a span. `owner` is the heap that may use the owner's line; in shared states nobody may, but whoever moves

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fixtures: the allocator under test, and a directory that is gone afterwards."""
 
 from __future__ import annotations

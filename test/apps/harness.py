@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs a real program under an allocator and reports what it did.
 
 Every test here does the same thing twice, once with the library under test preloaded and once with glibc's malloc,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `make run` shows: the comparison runs to its end and finds the same output. Its figures are not judged."""
 
 from __future__ import annotations

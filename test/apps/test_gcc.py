@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """g++ compiles a large file."""
 
 from __future__ import annotations

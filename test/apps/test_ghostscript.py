@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ghostscript: an interpreter, font renderer and rasteriser, on one thread and on two."""
 
 from __future__ import annotations

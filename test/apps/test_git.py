@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """git: init, add, commit, merge, gc and more on a generated repository, with dates pinned so that hashes are the same.
 Much of git runs threads (index-pack, pack-objects, grep) or other programs."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The harness itself: a gate that cannot fail would prove nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """PostgreSQL: initdb, pgbench over many server processes, queries that sort, hash and join in parallel, and a restart.
 The cluster is a private one in a temporary directory, reached through a unix socket there."""
 

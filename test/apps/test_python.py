@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """python3 runs a part of its own test suite (Debian's libpython3.N-testsuite) with PYTHONMALLOC=malloc, so that each of
 its objects is a block of the allocator. Threads, forks and sub-interpreters are among the tests."""
 

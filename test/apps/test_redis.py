@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """redis-server under load while it forks to save, and again over the dump that it saved."""
 
 from __future__ import annotations

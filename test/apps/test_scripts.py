@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """lua5.4 and perl: interpreters that allocate each value on its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """sqlite3: a database in memory, of which every page is a block."""
 
 from __future__ import annotations

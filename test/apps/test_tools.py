@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Small tools: bash (forks that go on without exec), sort and xz (threads), tar, and make with two jobs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """z3: a C++ program of large data structures, in one thread and in several."""
 
 from __future__ import annotations

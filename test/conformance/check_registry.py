@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Every case of every program must be registered with ctest: check_registry.py PROGRAM:CASE,CASE... ..."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs one test program over one allocator, with limits, privileges and a time limit of its own.
 
 The library under test is the environment variable COFFER_LIB, else what the caller names; "none" stands for the C

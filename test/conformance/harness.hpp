@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every conformance and misuse program shares: named cases (one process runs one case), checks that end the
 // process, and readings of the process's own memory. Nothing here calls malloc, so that what a case measures is its
 // own doing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Settings of the whole machine that a case changes, and that come back whatever happens.
 
 The old value is put back by a process of its own, which waits for the end of a pipe: it acts when the case is over,

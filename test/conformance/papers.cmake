@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Which cases the papers' allocators are asked.
 
 # Left out for all of them, for they do not have it: give-back (reclaimer, malloc_trim), the limit, COFFER_CONF's arena.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Runs one case of a conformance program: run_case.py [options] PROGRAM CASE [ARGUMENT...]
 
 Passes when the program ends with status 0, and with nothing from Coffer on stderr. Exit status 77: skipped.

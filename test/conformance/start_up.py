@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Compares what the smallest program occupies over the library under test and over the C library's malloc.
 
 start_up.py [--library PATH] [--huge-pages MODE] [--most KIB] PROGRAM [ARGUMENT]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // os/fake itself: it refuses what it is told to refuse and nothing else.
 #include "os/fake/fake.hpp"
 

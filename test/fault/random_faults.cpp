@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Many threads while calls to the operating system fail at random, or while address space is short: what one thread
 // undoes after a failure meets what the others do. Other threads run around every call.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An address space that ends: reservations are refused beyond a limit, from none at all to more than the workload
 // needs. The allocator has to do with less, to say ENOMEM when there is none left, and to work again afterwards.
 //

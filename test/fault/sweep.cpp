@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Makes the n-th call to the operating system fail, for every n in a run: of each kind of call alone, once and from
 // then on; and of all kinds together, from then on. (Once of all kinds together is once of the kind that the call has.)
 //

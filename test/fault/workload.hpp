@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One fixed run through the prefix API that reaches every call to the operating system: small, multi-slot, large and
 // huge blocks, alignments, calloc, realloc in place and moving, threads that start and end, trims.
 //

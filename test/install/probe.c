@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "probe.h"
 
 int main(void) { return probe_report(probe_counts(malloc, free)); }

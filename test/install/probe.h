@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Is malloc of this process Coffer's? It is if blocks of malloc move Coffer's own figures, and of new too. */
 #ifndef COFFER_PROBE_H
 #define COFFER_PROBE_H

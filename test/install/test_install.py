@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`make install`, then programs built and run against the installed tree: preloaded, linked, static, by pkg-config and
 by CMake. Each must find Coffer's malloc under itself.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One crime a process. Each case says on stdout which address it is about to misuse, commits the crime, and says
 // "survived" if it is still there; run_misuse.py looks at how the process ended and at what it wrote to stderr.
 #include <malloc.h>

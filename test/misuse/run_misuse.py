@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Runs one crime and checks its end: run_misuse.py [options] KIND PROGRAM CASE [ARGUMENT...]
 
 KIND names what the report must say. The process must die by SIGABRT, after exactly one line from Coffer on stderr that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bound, after every operation of many threads: what the spans of a class hold is compared with what they may.
 //
 //   bound_each_step [--seed N] [--threads N] [--rounds N] [--ops N (a thread and round)] [--lose-spans N]

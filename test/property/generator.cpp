@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "property/generator.hpp"
 
 #include "support/sizes.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random operation sequences. What comes next depends on the seed and on which slots hold a block, never on the
 // allocator's answers: the same seed gives the same sequence under every allocator.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random operations of many threads that hand blocks to each other.
 //
 //   many_threads [--seed N] [--lanes N] [--rounds N] [--ops N (a lane and round)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "property/model.hpp"
 
 #include <coffer/coffer.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The model that every operation is checked against: which blocks the program holds, how large and how aligned each is,
 // what it contains. It calls the allocator by the prefix API and ends the process at the first wrong answer.
 #pragma once

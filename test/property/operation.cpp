@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "property/operation.hpp"
 
 #include <cinttypes>

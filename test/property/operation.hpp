@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One call of the allocator, as data: sequences of them are made, run, cut down and printed.
 #pragma once
 

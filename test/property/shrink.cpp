@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "property/shrink.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Cuts a failing sequence down (delta debugging). Each trial runs in a child process of its own, from an allocator that
 // was never used.
 #pragma once

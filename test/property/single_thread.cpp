@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random operation sequences of one thread against the model.
 //
 //   single_thread [--seed N] [--ops N] [--check-every N] [--shrink-seconds N] [--no-fork]

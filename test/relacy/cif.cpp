@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CIF's heaps under Relacy: heaps that are made while others look, owners that change before a free finds them; over
 // the library's own lock, heaps and superblocks. cif_relacy [--weaken FILE:LINE:s=ORDER] [ITERATIONS]
 #include <new>

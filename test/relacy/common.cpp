@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the papers' allocators share, under Relacy: the lock, the start of the process and fork, pieces of superblocks.
 // See double/ for what stands below it. common_relacy [--weaken FILE:LINE:s=ORDER] [ITERATIONS]
 #include <new>

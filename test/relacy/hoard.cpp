@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Hoard's locks under Relacy: figure 2 with its race, over the library's own lock, heaps and superblocks. All of
 // Hoard's memory orders are those of the lock; that an owner may be read relaxed is what this shows.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "orders.hpp"
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where memory orders stand in the code, and the one that a run weakens.
 #pragma once
 

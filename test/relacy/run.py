@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Memory orders by Relacy: run.py PROGRAM [--every].
 
 The program simulates threads over the real code, with memory that gives what each order allows (see scalloc.cpp). It

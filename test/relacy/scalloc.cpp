@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // scalloc's lock-free parts under Relacy: the stack with tags, the two free lists, the epoch and owner words, adoption.
 // The code is the library's own, front_end.cpp and span.cpp whole; see double/ for what stands below it.
 //

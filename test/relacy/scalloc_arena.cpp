@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // scalloc's arena under Relacy: the map of spans that a walk (statistics, check) may look into. The code is arena.cpp
 // whole. Where the kernel gives a span its first memory, all zero, stands a write to a plain field: a walk that the map
 // does not order behind it would read what was there before, or fault.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the programs of this folder share: a test run under Relacy's random schedules, and the command line.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fork while other threads are inside the allocator. The child has only the thread that forked: it must be able to
 // allocate, to free what the parent held, to start threads, to fork again, and to end.
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads at the limit: each takes what it can get, and frees when there is no more. The limit is never passed, no
 // block is lost, and afterwards as much can be had as before.
 #include <unistd.h>

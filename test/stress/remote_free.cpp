@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blocks that are freed by other threads than those that allocated them.
 #include <sched.h>
 

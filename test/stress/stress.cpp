@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // stress SCENARIO [--seed N] [--percent N]
 #include "stress/stress.hpp"
 

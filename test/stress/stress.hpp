@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The scenarios, each bounded by a count of operations. What they share: every block carries a pattern that whoever
 // frees it verifies; at the end all blocks are free, all threads have ended, and the allocator is checked.
 #pragma once

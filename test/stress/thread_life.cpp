@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that start and end, and leave blocks behind.
 #include <sched.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Command lines of the form --name VALUE and --name.
 #pragma once
 

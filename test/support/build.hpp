@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the test was built. Under ThreadSanitizer everything takes ten times as long; all sanitizers turn mlock into
 // nothing and take most of the address space for themselves.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the randomised tests fail: one line on stderr that says what is wrong, then abort. The line is also kept for
 // whoever watches the process (the shrinker), if it gave a place for it.
 #pragma once

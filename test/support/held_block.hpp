@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A block with known contents that goes from hand to hand; whoever has it may verify, resize or free it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Places where threads leave blocks for each other.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Known contents for blocks. A block's pattern follows from its seed and from the offset alone, so that a block which
 // grew or moved still has the pattern of its old size.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Numbers that a seed determines, on every machine and with every library.
 #pragma once
 

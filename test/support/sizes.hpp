@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sizes and alignments that reach every path: each class, the borders between classes, spans of several slots, runs of
 // slots, whole chunks.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Just enough of C++'s surface for the tidy test: comments, strings, preprocessor lines, functions and calls.
 
 It is not a parser. It needs the source to be formatted as .clang-format says, which `make lint` checks first.

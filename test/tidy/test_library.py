@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the built libraries define, need and contain, read with nm and readelf.
 
 COFFER_LIB_DIR names the folder with libcoffer.so, libcoffer.a and libcoffer_core.a. COFFER_INCLUDE_DIR has coffer/.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tidy test tested: a clean tree passes, and one seeded violation of each rule is found, and nothing else."""
 
 from __future__ import annotations
@@ -75,6 +76,9 @@ int walk(Pool& pool) {
     "test/unit/test_pool.py": 'def test_pool() -> None:\n    assert len("pool") == 4\n',
 }
 
+LICENCE = "// SPDX-License-" "Identifier: MIT\n"
+CLEAN = {path: (LICENCE.replace("//", "#") if path.endswith(".py") else LICENCE) + text for path, text in CLEAN.items()}
+
 # rule -> path, text to replace there ("" appends), replacement
 LONG_FUNCTION = "void long_one() {\n" + "  step();\n" * 85 + "}\n"
 LONG_PYTHON = "def long_one() -> None:\n" + "    pass\n" * 85
@@ -82,7 +86,7 @@ SEEDS = [
     ("layering", "src/os/os.hpp", '"base/base.hpp"', '"pool/pool.hpp"'),
     ("layering", "src/os/os.hpp", '"base/base.hpp"', '"base.hpp"'),
     ("layering", "src/pool/pool.cpp", '#include "pool/', '#include "coffer/coffer.h"\n#include "pool/'),
-    ("layering", "src/odd/odd.cpp", "", "int x;\n"),
+    ("layering", "src/odd/odd.cpp", "", LICENCE + "int x;\n"),
     ("file-length", "src/pool/pool.cpp", "", "int x;\n" * 501),
     ("function-length", "src/pool/pool.cpp", "", LONG_FUNCTION),
     ("function-length", "test/unit/test_pool.py", "", LONG_PYTHON),
@@ -112,7 +116,8 @@ SEEDS = [
     ("freestanding", "rt/src/tree.c", "<stdint.h>", "<string.h>"),
     ("freestanding", "rt/src/tree.c", '"heap.h"', '"base/base.hpp"'),
     ("freestanding", "rt/src/tree.c", "return (int)", "abort();\n  return (int)"),
-    ("dead-header", "src/pool/dead.hpp", "", "#pragma once\n"),
+    ("licence", "src/pool/pool.cpp", "Identifier: MIT", "Identifier: none"),
+    ("dead-header", "src/pool/dead.hpp", "", LICENCE + "#pragma once\n"),
 ]
 
 
@@ -150,7 +155,7 @@ def test_empty_gate_fails(tmp_path: Path) -> None:
 
 def test_functions_are_found() -> None:
     source = cpp_text.parse(CLEAN["src/pool/pool.cpp"])
-    assert [(function.name, function.first) for function in cpp_text.functions(source)] == [("pool_size", 9)]
+    assert [(function.name, function.first) for function in cpp_text.functions(source)] == [("pool_size", 10)]
     source = cpp_text.parse("struct [[nodiscard]] A {\n  int x = f({1});\n  A() : x{1}, y(2) {}\n"
                             "  bool operator==(const A& o) const { return x == o.x; }\n};\n"
                             'extern "C" {\nvoid* f(size_t n) noexcept {\n  return g(n);\n}\n}\n'

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The project's rules about its own text, as a test: tidy.py [--root DIRECTORY].
 
 Prints one line for each violation and fails if there is any, or if a rule had nothing to look at. CONTRIBUTING.md
@@ -259,6 +260,20 @@ def check_layout(file: File) -> Iterator[Violation]:
             yield Violation(file.path, number, "layout", "space at the end of the line")
         if len(line) > MAX_LINE and file.suffix in CPP | {".py", ".cmake", ".sh", ".vhd"} and "://" not in line:
             yield Violation(file.path, number, "layout", f"{len(line)} columns, at most {MAX_LINE}")
+
+
+_LICENCE = "SPDX-License-" "Identifier: MIT"
+_SOURCE = CPP | {".inc", ".py", ".sh", ".cmake", ".in", ".map", ".sql", ".lua", ".pl", ".pml", ".vhd", ".rs", ".toml"}
+
+
+def carries_licence(file: File) -> bool:
+    return file.suffix in _SOURCE or Path(file.path).name in {"CMakeLists.txt", "Makefile", "run"}
+
+
+@rule("licence", carries_licence)
+def check_licence(file: File) -> Iterator[Violation]:
+    if _LICENCE not in "\n".join(file.text.split("\n")[:2]):
+        yield Violation(file.path, 1, "licence", f"none of the first two lines says {_LICENCE}")
 
 
 # rt/ stands alone: it knows nothing of src/, and needs a compiler without a C library.

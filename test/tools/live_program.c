@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* A program whose heap tests watch: it holds what is asked for and does what single letters on stdin say, answering
  * each with a line.
  *   a  holds 1 MiB more in blocks of 1,000 bytes     f  frees all of them

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The program that the tests of stat and top watch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A program whose heap profile is known: functions that allocate so much, of which so much stays; by threads and in
 // forked children, too.
 #include <sys/wait.h>

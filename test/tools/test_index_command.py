@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer index as a user runs it: on lists whose spread is known, and on allocators that are preloaded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shape of caches: read from a tree like the kernel's, completed, stated, or taken as usual."""
 
 from __future__ import annotations

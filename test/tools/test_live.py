@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer stat and coffer top on processes that really run."""
 
 from __future__ import annotations

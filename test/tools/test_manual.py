@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The manual and the shells' completions, as they were written when the command was built."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The reader of the shared page on whatever a file may hold."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Heap profiles of a program that is known: the file by the protobuf package, names of functions, coffer profile."""
 
 from __future__ import annotations

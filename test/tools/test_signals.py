@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a signal to the command alone does: to the program that it started, and to what it has made for itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command under callers that closed its streams, filled them, or have an encoding without all letters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The wheel that pip makes, in an environment of its own, with no checkout in sight: every sub-command works there.
 
 The wheel has what is built already (COFFER_WHEEL_FROM), and the environment takes the packages that it needs from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Drives coffer top by textual's pilot; run by test_live.py in the command's own Python: top_pilot.py PID."""
 
 from __future__ import annotations

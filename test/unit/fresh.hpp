@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tests of what the whole process has once. A program of units never uses Coffer itself: each FRESH_TEST runs in a
 // forked child, where Coffer is as it is before the first allocation. Expectations work there as anywhere.
 #pragma once

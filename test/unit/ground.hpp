@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Arena and slot pool for tests of what stands on them, without heaps. For children of fresh.hpp.
 #pragma once
 

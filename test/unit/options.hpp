@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Options for tests that run in a child of their own (fresh.hpp), in place of a variable in the environment.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads of tests: one that does one thing at a time, when it is told, so that what two threads do has an order; and
 // several that start together, so that it has none.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Traces made from traces: parts of one, several as one, and one that gives nothing away. All have identities instead
 // of addresses, and `made_by` in their information.
 #pragma once

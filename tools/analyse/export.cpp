@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "analyse/export.hpp"
 
 #include <cinttypes>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A trace as text for other programs. Throws trace::Error, also where the output cannot be written.
 #pragma once
 

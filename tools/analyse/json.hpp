@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes JSON. Commas come by themselves; whoever opens closes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What `coffer trace` and `coffer report` do with a trace: libexec/coffer/trace COMMAND KEY=VALUE... Files are checked
 // and arguments explained by the Python front; here a wrong one is only refused. Errors are one line, status 1.
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What lived at one moment, and what it pinned. Memory is looked at in windows, aligned runs of (by default) 32 KiB,
 // the least that Coffer makes a span of. A window with a live block cannot be given back; what of it is not live is
 // pinned by the blocks in it, by each the same share.

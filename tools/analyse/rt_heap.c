@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // In C, since rt/src/heap.h is.
 #include "rt_heap.h"
 

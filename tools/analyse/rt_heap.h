@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A heap of coffer-rt's in-band policies with offsets for addresses, as rt/vectors/README.md has them. */
 #pragma once
 

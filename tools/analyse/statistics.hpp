@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a trace says of itself, in one pass over its events: counts, sizes, lifetimes, threads, call sites, and live
 // bytes over time. Where is needed what lived at one moment, a second pass up to that moment finds it (moment.hpp).
 #pragma once

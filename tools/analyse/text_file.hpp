@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A file of text that is written from its beginning; every failure is an Error with the file's name.
 #pragma once
 

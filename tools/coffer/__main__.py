@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 from coffer.start import main
 
 main()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The coffer command: one typer application. A sub-command is a function in a package of its own, added here; help,
 arguments and shell completion come from its signature."""
 

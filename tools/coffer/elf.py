@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a shared library defines."""
 
 from __future__ import annotations

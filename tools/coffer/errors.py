@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The one kind of error that sub-commands raise on purpose."""
 
 

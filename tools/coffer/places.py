@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the programs and libraries are: in a build directory, or installed."""
 
 from __future__ import annotations

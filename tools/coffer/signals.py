@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a signal to the command means: to the program that it has started, which decides itself, as under a shell; or to
 the command, which puts away what it has made and then ends by that signal, as it does without the program's name."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the command begins: its modules take a third of a second to load, and an interrupt may come before they are
 there to answer it."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command's own streams, as its caller has left them: closed, full, or without letters for every name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Lists of accesses, as text (bench/index/walk.hpp writes them):
 //
 //   STREAM ADDRESS     a thread's number, and an address that it uses; numbers as in address lists

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Lists of blocks, as text, one block a line:
 //
 //   SIZE ADDRESS [ALIGNMENT [USABLE]]      numbers are decimal, or hexadecimal with 0x

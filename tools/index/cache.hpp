@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A set-associative cache that is fed with addresses and counts what misses. A TLB is one whose lines are pages.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The shape of a cache: bytes a line, sets (one for each index), ways. A TLB is a cache whose lines are pages.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // simulate [l1=64:64:12] [l2=LINE:SETS:WAYS] [tlb=4096:1:64] [tlb2=...] [cores=1] [warm=1] [laps=4]
 // [replace=lru|random]
 //

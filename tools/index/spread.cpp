@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // spread [l1=64:64:12] [l2=64:1024:16] [page=4096]: reads an address list, and prints one line of JSON for each size
 // and alignment in it. The figures are described in spread.hpp.
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How blocks spread over the indices of a cache: the figures of `coffer index`.
 #pragma once
 

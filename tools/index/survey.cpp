@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Paper 3's survey: allocates `count` blocks of one size and says where they lie. Which allocator it asks is decided by
 // LD_PRELOAD. Prints an address list (address_list.hpp).
 //

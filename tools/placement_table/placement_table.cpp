@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Prints src/size_class/placement_rows.inc: how the blocks of each size class lie in their spans, as the generator
 // chooses it, and what that wastes. After a change of the generator, the cache's geometry or the classes:
 //
@@ -13,6 +14,7 @@ namespace {
 using namespace coffer;
 
 constexpr const char* kHead =
+    "// SPDX-License-" "Identifier: MIT\n"
     "// Made by tools/placement_table; what the columns are: placement_table.hpp.\n"
     "// bytes        row slots step  request way        slots blocks colours   waste indices "
     "even  without\n";

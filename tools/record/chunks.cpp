@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "record/chunks.hpp"
 
 #include <linux/futex.h>

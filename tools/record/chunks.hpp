@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The chunks that a thread's records go to, and the tagged lists that what is free waits in.
 #pragma once
 

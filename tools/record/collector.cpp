@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // coffer record's C++ part: starts a program with the recorder before its allocator, takes the records of all threads
 // over shared memory, and writes the trace.
 //

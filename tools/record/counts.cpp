@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How many instructions a thread has executed, as valgrind's tool says (valgrind/count.c). What the program itself
 // executed counts: from where one recorded call returned to where the next one came in. So the allocator and
 // whatever it calls are left out, but for a few instructions of one that comes back to the recorder by an exported

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "record/machine.hpp"
 
 #include <elf.h>

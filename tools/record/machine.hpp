@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the collector reads of the machine and of a process from outside.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The names of C that allocate and free, in front of whatever library comes next.
 #include <dlfcn.h>
 #include <errno.h>

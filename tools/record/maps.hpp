@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // /proc/self/maps, read without the C library's buffers: also in a signal handler, and in the middle of its malloc.
 #pragma once
 

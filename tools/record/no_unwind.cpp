@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where unwind tables cannot be followed, which the collector says before anything is recorded.
 #include "record/unwind.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The forms of operator new and delete that the standard defines by the basic ones. Where the program has replaced a
 // basic one, all of its forms must end there, with this library as without.
 #include "record/operators.hpp"

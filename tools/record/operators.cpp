@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // operator new and delete, for allocators that bring their own. The library without this file is for those that do not:
 // these names would stand before the C++ runtime's, which may be loaded later, where nothing can find it.
 //

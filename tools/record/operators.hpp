@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the derived forms of operator new and delete share with the four basic ones.
 #pragma once
 

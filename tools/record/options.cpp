@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "record/options.hpp"
 
 #include <sys/stat.h>

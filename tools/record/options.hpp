@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The collector's command line.
 #pragma once
 

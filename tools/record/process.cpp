@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "record/process.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A process that is recorded, on the collector's side: the mapping it writes to, and the trace that is written.
 #pragma once
 

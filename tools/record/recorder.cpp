@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads and their records: the recorder's slow path. All of it runs with signals blocked, so that no handler finds a
 // state half changed.
 #include "record/recorder.hpp"

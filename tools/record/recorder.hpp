@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The recorder's inside, in the program. It calls nothing that allocates; its memory is the mapping of shared.hpp and
 // one private mapping for the threads' states.
 #pragma once

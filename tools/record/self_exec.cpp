@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Under valgrind the kernel's /proc/self/exe is valgrind's tool, and to execute it would start that without a program.
 // Only in the libraries that count instructions: who executes itself executes its own file.
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the recorder finds its collector: once a process, at its first allocation or the library's constructor. What
 // happens here leaves no descriptor, no thread and no block behind.
 #include "record/session.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The process's connection to its collector.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the recorder in the program and the collector share: one mapping, and a hello over a socket.
 //
 // The mapping has one Area, a head for each chunk, and the chunks' bytes. A chunk holds records of one thread, as

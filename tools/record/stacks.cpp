@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Call stacks and their numbers. They are followed within the thread's stack only, whose bounds come from
 // /proc/self/maps; so no address is read that may not be there.
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "record/summary.hpp"
 
 #include <cstdio>

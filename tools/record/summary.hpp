@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What coffer record says of a trace that is done.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the allocator's library takes from the system and gives back. These names stand in front of everyone's calls;
 // only those that come from the allocator's own code are recorded.
 #include <errno.h>

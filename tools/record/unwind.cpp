@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which object an address lies in, and the walk. What is mapped is kept in a sorted list of which there are two: the
 // one that counts, and the one that is written anew next.
 #include "record/unwind.hpp"

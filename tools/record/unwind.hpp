@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Call stacks by unwind tables, which are read once for each object that is mapped: at the process's start, and when an
 // address comes up that no table covers, or an object was unloaded. Walking takes no lock, allocates nothing, and reads
 // nothing but the thread's stack; a signal handler may do it.

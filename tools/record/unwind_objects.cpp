@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "record/unwind_objects.hpp"
 
 #include <elf.h>

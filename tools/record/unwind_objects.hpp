@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The unwind tables of objects. They are never given up, so that whoever still has one may read on; an object that is
 // loaded again finds its own by a hash of its index.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "record/unwind_rules.hpp"
 
 namespace coffer::record {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The parts that an unwind table is read with: bytes in order, and the instructions that say how rules change.
 #pragma once
 

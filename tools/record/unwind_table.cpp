@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "record/unwind_rules.hpp"
 
 #include <sys/mman.h>

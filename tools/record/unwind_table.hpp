@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An object's unwind table (.eh_frame, with the index .eh_frame_hdr) as sorted rows, each for a run of instructions:
 // how to come from a frame to its caller's. Of the callee's registers only the stack pointer and the frame pointer are
 // followed: nearly all rules need no others. For x86-64.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "replay/compile.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Events to a plan (plan.hpp). Takes events as the reader gives them, in order; needs no file, so that tests can make
 // their own.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From identities (never 0) to small values: open addressing, linear probing, removal without tombstones. Millions of
 // blocks come and go here; std::unordered_map would allocate for each.
 #pragma once

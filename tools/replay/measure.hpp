@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a replay measures of its process, and the memory that it needs for itself: from mmap, all of it present before
 // the first operation, so that whatever comes later is the allocator's.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Compiles a trace into a plan: replay_plan TRACE PLAN [gaps|instructions]. Prints what the trace is, as JSON.
 #include <cstdio>
 #include <exception>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A plan: what a replay does, ready to be mapped and run. Made by compile.cpp from a trace, run by play.cpp under any
 // allocator; the two are different processes, so that reading a trace leaves nothing in the heap that is measured. It
 // lives as long as one command and never moves to another machine.

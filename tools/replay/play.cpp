@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Replays a plan under whichever allocator is preloaded, and prints what it measured as JSON:
 //
 //   replay_play plan=FILE touch=all|first|none lead=OPERATIONS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs a plan (plan.hpp) with as many threads as it has. Blocks are touched as asked; what was written is looked at
 // again before a block is freed or after it was moved, so that an allocator that gives memory out twice is found.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which block is at which address: open addressing, linear probing, removal without tombstones.
 #pragma once
 

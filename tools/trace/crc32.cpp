@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "trace/crc32.hpp"
 
 #if defined(__x86_64__)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CRC-32 as zlib computes it.
 #pragma once
 

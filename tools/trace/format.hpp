@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The trace format's constants and layouts; docs/reference/trace.md says what they mean. Needs no C++ runtime: the
 // recorder includes it.
 #pragma once

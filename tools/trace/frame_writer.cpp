@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "trace/frame_writer.hpp"
 
 #include <unistd.h>

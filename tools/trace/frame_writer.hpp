@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes head and frames to a file, each whole or not at all: when the disk is full the file is cut back to its last
 // whole frame, and writing can be tried again later.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A trace file as head and frames: what is where, checked; and frames decompressed one by one.
 #pragma once
 

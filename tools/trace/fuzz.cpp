@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // libFuzzer's entry: the reader with whatever bytes; nothing but Error may come of it (10,041,913 executions with
 // AddressSanitizer and UndefinedBehaviorSanitizer, three quarters of an hour, found nothing). Built without checksums,
 // which would stop nearly all inputs at the door:

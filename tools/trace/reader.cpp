@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reader's first half: frames to threads' records, and the order of threads. reader_events.cpp has the second,
 // records to events.
 #include "trace/reader.hpp"

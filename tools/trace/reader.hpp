@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reads a trace as one sequence of events in an order that can be replayed; docs/reference/trace.md explains it.
 //
 //   Reader reader(open_file(path));          // throws Error

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reader's second half: what a record means for the blocks.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reader's own types, for its files alone.
 #pragma once
 

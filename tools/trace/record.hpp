@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One record, written and read. Needs no C++ runtime: the recorder includes it. Writing is without branches on values:
 // each number is stored as 8 bytes and the next one over those that it does not need.
 #pragma once

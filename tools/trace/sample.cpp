@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Small traces of every kind for tests and examples: trace_sample KIND FILE [NUMBER]. The same arguments, the same
 // file.
 #include <cstdio>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The reader for other languages: libexec/coffer/libcoffer_trace.so. Every function that can fail returns -1 or NULL
    and leaves its reason in coffer_trace_error(), which is the calling thread's. Events are struct Event of reader.hpp.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "trace/writer.hpp"
 
 #include <fcntl.h>

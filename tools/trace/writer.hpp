@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes a trace from records or events, for tools; times are nanoseconds since the start. Throws Error.
 //
 //   Writer writer("out.trace", {{"made_by", "…"}}, Blocks::identities);

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The library of traces, recorded from real programs: make.py [--build-dir DIRECTORY] [--only NAME] [--vectors FOLDER].
 
 Each recipe below is one trace, DIRECTORY/traces/NAME.trace. They are not committed, since they are large and made

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real programs as workloads: each has inputs that are made once, a run under an allocator, and a check of what it
 printed or wrote, which must be the same under every allocator."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the real programs share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The programs that run to their end: compilers, interpreters, solvers, a renderer, a database in memory, git."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The servers: redis and PostgreSQL under load over a unix socket. Only the server runs under the allocator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // All of a peer that is mimalloc; which one is the crate's feature.
 mod peer {
     use core::ffi::c_void;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The names of the C library over an allocator's own. A peer defines `mod peer` with the functions called here, and
 // includes this file; it uses nothing of Rust's standard library, which would allocate and be in the figures.
 

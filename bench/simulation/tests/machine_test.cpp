@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads of the simulated machine: their order, their waiting, and that a run can be repeated.
 #include "machine.hpp"
 

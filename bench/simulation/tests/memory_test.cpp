@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sequences of accesses whose counts are known.
 #include "memory.hpp"
 

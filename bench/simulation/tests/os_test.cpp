@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the papers' allocators ask of the simulated kernel, and Coffer does not.
 #include "os/os.hpp"
 

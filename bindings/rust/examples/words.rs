@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! Counts words of standard input on several threads, on Coffer, and says what that took.
 
 use std::collections::HashMap;

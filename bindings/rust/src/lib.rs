@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! Coffer as a Rust program's global allocator:
 //!
 //! ```no_run

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! The part of coffer.h that the crate uses, declared as it is there.
 
 use std::ffi::c_void;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! The allocator under Rust's own collections, and each function of the crate.
 
 use std::alloc::{GlobalAlloc, Layout};

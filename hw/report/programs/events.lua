@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Mark-sweep: the collector is stopped, and run when so many KiB are taken. Customers as objects, closures and events
 -- in a queue.
 collectgarbage("stop")

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Mark-sweep: the collector is stopped, and run when so many KiB are taken. Binary trees that live for a while.
 collectgarbage("stop")
 local limit = tonumber(arg[1]) or 200

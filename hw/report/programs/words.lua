@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Mark-sweep: the collector is stopped, and run when so many KiB are taken. Strings of all lengths in tables that grow.
 collectgarbage("stop")
 local limit = tonumber(arg[1]) or 200

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What calls.c and replay.c call besides init, alloc and free, which the linker takes from the peer.
 #include "coffer/coffer_rt.h"
 

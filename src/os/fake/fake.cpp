@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "os/fake/fake.hpp"
 
 #include <errno.h>

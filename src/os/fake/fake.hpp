@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An operating system that refuses on demand, for tests. It stands before os/linux: every call that is not refused goes
 // there. For it the linux files are compiled with COFFER_OS_NAMESPACE=os_linux (see os/linux/namespace.hpp), and the
 // allocator above needs no change.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A memory barrier on every processor that runs a thread of this process: membarrier(2).
 #include <errno.h>
 #include <linux/membarrier.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The memory limits of the process's control group on Linux: version 2 (memory.max, memory.high) and version 1
 // (memory.limit_in_bytes). Read with bare system calls, for this runs inside malloc and free.
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Files, signals and names, with bare system calls: this runs inside malloc and in signal handlers.
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What code the process has mapped, and from which files: /proc/self/maps, and the build-ids in the files' notes as
 // they lie in memory. Memory that may go away meanwhile is read by a system call that fails instead of a crash.
 #include <elf.h>

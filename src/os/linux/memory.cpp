@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Address space and physical memory on Linux. Every function restores errno: free must not change it.
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The Linux implementation lies in coffer::os, unless a test build gives it another name to put os/fake before it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the process's page tables take, as the kernel counts it.
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The process's surroundings on Linux: processors, time, randomness, messages.
 #include <errno.h>
 #include <pthread.h>

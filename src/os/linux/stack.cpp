@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who called: the return addresses on the stack of the calling thread, by the tables that compilers make for exceptions
 // (.eh_frame, in DWARF's form), found by the C library without a lock and without memory. Where there is none for an
 // address, such as code that a program made at run time, by frame pointers.

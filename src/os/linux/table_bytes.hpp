@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bytes of an unwind table.
 #pragma once
 

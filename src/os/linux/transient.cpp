@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A thread that the C library does not know. pthread_create allocates and takes locks of the C library, which the
 // caller of free may hold; this takes none and needs no memory but what lies ready here, untouched until it is used.
 //

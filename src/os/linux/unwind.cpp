@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the table of an object says about the caller of a function: a Row.
 #include "os/linux/unwind.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One step up a stack by the tables that compilers make for exceptions (.eh_frame, in DWARF's form). For stack.cpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From a function to its caller: by a row of its table, or by what is known of that row already.
 #include <string.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The array of blocks in a superblock, flat or punctuated (paper 3, section 3), as arithmetic on offsets.
 //
 //   flat         | 0 | 1 | 2 | 3 | ...

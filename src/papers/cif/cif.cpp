@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/cif/cif.hpp"
 
 #include "config/config.hpp"

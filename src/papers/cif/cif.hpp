@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CIF, cache-index friendly (Afek, Dice and Morrison, "Cache Index-Aware Memory Allocation", ISMM 2011): a Hoard whose
 // blocks, superblock headers and superblocks are spread over the indices of the first-level cache. docs/papers.md maps
 // the paper to these files.

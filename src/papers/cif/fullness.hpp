@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Fullness groups (paper 1, section 3.1): the superblocks of one class in one heap, in lists by how full they are, so
 // that one that is at least f empty, and the fullest that has room, are found in constant time.
 //

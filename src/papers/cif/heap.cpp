@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/cif/heap.hpp"
 
 #include "os/os.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CIF's heaps: one for each processor, and the global one. As in Hoard (paper 1, section 3), under CIF's own locking
 // (paper 3, section 3: "heap-specific locks"):
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The options of CIF_CONF (config/table.hpp makes parser and help of them). Defaults are paper 3's; `f` and
 // `k` are paper 1's.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/cif/settings.hpp"
 
 #include "papers/common/word.hpp"

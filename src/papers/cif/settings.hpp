@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CIF's parameters as the allocator uses them: the options, checked against each other.
 #pragma once
 

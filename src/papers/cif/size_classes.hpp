@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CIF's size classes (paper 3, sections 2 and 3, appendix B), as pure functions of a cache's shape.
 //
 // A class is the size of a block with its header word. From a cache line on, all classes are whole lines, for blocks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A superblock (paper 3, section 3): a colour region, a header, and an array of blocks of one class.
 //
 //   colour before the header (default)        | colour | header |h| block 0      |h| block 1      |h| ...

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A paper's allocator as the API shim sees it (api/allocator.hpp). A header names its allocator so:
 //   namespace coffer { using Allocator = papers::Adapter<papers::Hoard>; }
 #pragma once

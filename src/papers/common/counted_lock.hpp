@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A spin lock that counts how often it was taken: paper 1 counts its costs in lock acquisitions (section 4.2).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Lines of malloc_stats as the shim's own (api/glibc.cpp): "name = number". A name may have more than the 16 columns of
 // those; scripts split at "=".
 #pragma once

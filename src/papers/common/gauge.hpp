@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the papers' tables report: how much there is now, and the most there ever was (their A and U). One counter for
 // the process each, so only what happens rarely is counted here: memory taken from the system and given back.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/common/mapped.hpp"
 
 #include "base/bits.hpp"

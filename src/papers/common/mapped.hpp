@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blocks with a mapping of their own: what the papers do with requests that are too large for a superblock or span
 // (paper 1 section 3, paper 2 section 3.2, paper 3 section 4). A header lies before the block; its last word is the one
 // that word.hpp describes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an allocator of a paper is asked for: less than the API shim asks (api/allocator.hpp). The rest is made of it,
 // once, in adapter.hpp: the start, calloc, realloc, null pointers, what no paper has.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/common/pieces.hpp"
 
 #include "os/os.hpp"

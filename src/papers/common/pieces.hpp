@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory from the system for superblocks: pieces of one size, each aligned to it. Papers 1 and 3 take each by a mapping
 // of its own. Here many are mapped at once and handed out one by one, since the kernel allows a process 65,530
 // mappings; a piece that was not handed out was not touched and costs no memory.

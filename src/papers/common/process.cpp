@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/common/process.hpp"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Life of process and threads, which no paper describes and every allocator needs: the start at the first allocation,
 // what a thread has of its own from its first allocation to its end, and fork.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a paper keeps for good, its empty superblocks, goes back when the system refuses memory, and then the system is
 // asked once more: a program that freed everything is not told that there is none.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The word before a block. Papers 1 and 3 find a block's superblock through a header before the block; the same word
 // tells apart the two kinds of pointers that they do not describe, a block with a mapping of its own and a pointer
 // inside a block that was made larger to reach an alignment. The low two bits are the kind:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // malloc of figure 2. Locks: the thread's heap, then heap 0 if a superblock is wanted. No superblock's lock is taken
 // under a heap's: free takes them in the other order.
 #include "os/spin_lock.hpp"

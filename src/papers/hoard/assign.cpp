@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/hoard/assign.hpp"
 
 #include "os/os.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which heap a thread uses (paper 1, section 3): by a hash of the thread, or of the processor it runs on; or so that
 // threads that meet at a heap part (section 7, future work).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/hoard/heap.hpp"
 
 namespace coffer::papers::hoard {

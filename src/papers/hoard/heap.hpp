@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A heap: superblocks by size class and fullness, and what is counted about them. Heap 0 is the global heap; the others
 // are the paper's per-processor heaps.
 #pragma once

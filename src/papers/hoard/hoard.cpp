@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/hoard/hoard.hpp"
 
 #include "base/bits.hpp"

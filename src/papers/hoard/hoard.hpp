@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Hoard (Berger, McKinley, Blumofe, Wilson; ASPLOS 2000): per-processor heaps that own superblocks, and a global heap
 // that gets a superblock from each of them that becomes too empty. docs/papers.md maps the paper to these files:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // HOARD_CONF. Names and defaults are those of paper 1, section 5.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/hoard/parameters.hpp"
 
 #include "base/bits.hpp"

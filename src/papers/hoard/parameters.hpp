@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The options as the code wants them, fixed at the start.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // free of figure 2. Locks: the superblock, its owner, then heap 0 if a superblock is given up. Figure 2 leaves open
 // that the owner may change between the first two: another thread's malloc takes the superblock out of heap 0, or
 // another thread's free gives it there. So the owner is read again under its lock, and all begins anew if it is another

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Size classes a factor b apart (paper 1, section 3). Block sizes are multiples of 16, as C's alignment wants, so
 // neighbours of small classes are farther apart than b: 16 and 32, 32 and 48. The factor holds from where 16 is less
 // than a step of b would be; holds_from() says where.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blocks of superblocks: the two procedures of figure 2, without the requests that are too large for them.
 #pragma once
 

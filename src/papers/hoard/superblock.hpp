@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A superblock: S bytes from the system, aligned to S, cut into blocks of one size class (paper 1, section 3). Its
 // record stands at its beginning. A superblock belongs to exactly one heap at any time, its owner.
 //

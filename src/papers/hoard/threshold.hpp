@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The emptiness threshold (paper 1, section 3.1), each inequality written once.
 //
 // u and a are counted for each heap and size class, in blocks: u those in use, a those that its superblocks have room

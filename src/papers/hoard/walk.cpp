@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/hoard/walk.hpp"
 
 #include "papers/common/describe.hpp"

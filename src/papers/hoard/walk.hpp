@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Everything about all heaps at once: figures, checks, fork.
 #pragma once
 

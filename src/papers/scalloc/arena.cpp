@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/scalloc/arena.hpp"
 
 #include "base/bits.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The arena (section 3.2): one reservation of 2^45 bytes, or of the largest smaller power of two that the process may
 // have, cut into virtual spans by a bump pointer. It starts at a multiple of its size, so that one xor and one compare
 // tell its addresses from others (section 5, large objects).

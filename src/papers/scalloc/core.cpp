@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/scalloc/core.hpp"
 
 #include "base/bits.hpp"

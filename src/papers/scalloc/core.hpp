@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // All of scalloc but the threads of the process: arena, span pool, front end and LABs, for one set of parameters. The
 // process has one (scalloc.hpp), tests make others.
 #pragma once

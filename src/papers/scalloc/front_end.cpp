@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/scalloc/front_end.hpp"
 
 namespace coffer::scalloc {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The front end (sections 3.4 and 5, listing 3).
 //
 // Every function here may be called by any thread; `lab` is the caller's, and its lock is held if several threads share

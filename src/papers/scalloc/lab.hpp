@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A LAB, local-allocation buffer (section 3.4): for each class a hot span and a set of reusable ones. Elsewhere in this
 // project it would be called a heap.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // SCALLOC_CONF: what of scalloc can be chosen at run time. The defaults are the paper's (sections 3.2, 3.3 and 7).
 #pragma once
 

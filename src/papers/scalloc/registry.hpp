@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which LAB belongs to which thread.
 //
 // LABs are numbered records that are never unmapped, so that any owner word can be looked up. A new thread gets one

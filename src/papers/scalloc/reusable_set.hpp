@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reusable spans of one LAB and class: a deque under a lock (section 5), with removal from the middle in constant
 // time. The newest is taken first: its blocks are the likeliest to be in the cache.
 //

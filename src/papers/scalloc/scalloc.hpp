@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // scalloc (paper 2: Aigner, Kirsch, Lippautz, Sokolova, OOPSLA 2015) as the API shim sees it.
 //
 //   malloc ── allocate_fast: hot span of the class, first block of its local list

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Size classes and real spans (section 3.1).
 //
 // 16 classes from 16 to 256 bytes in steps of 16, then one for each power of two up to 1 MiB: that is 28. The paper

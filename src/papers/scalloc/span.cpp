@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/scalloc/span.hpp"
 
 namespace coffer::scalloc {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A span: its header (figure 4), which lies in its first 256 bytes, the states of its life (figure 3) and its two free
 // lists.
 //

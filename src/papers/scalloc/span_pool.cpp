@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/scalloc/span_pool.hpp"
 
 #include "os/os.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The span pool (section 3.3, listing 1): empty spans, in an array of stacks by real-span size and core.
 #pragma once
 

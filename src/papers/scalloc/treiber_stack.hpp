@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One stack of the span pool (section 3.3): Treiber's, with the top as one word of a span number and a tag.
 //
 // The paper puts 16 bits of tag above a pointer, which makes ABA unlikely; its tag wraps after 65,536 pushes, which is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Figures and invariants by a walk over all spans that were ever made.
 #include "observe/statistics.hpp"
 #include "os/os.hpp"

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """What the programs are given: generators, and scripts of their own languages."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes one large C++ file: classes with virtual functions, templates over them, containers, lambdas, and functions
 long enough for the optimiser to work on. It compiles without includes of its own beyond the standard library."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A directory that changes from commit to commit, the same on every run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Redis commands that fill a database the same way on every run, as the bytes that redis-cli --pipe takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes a small C project with a makefile: many short compilations, run side by side."""
 
 from __future__ import annotations

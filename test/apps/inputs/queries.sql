@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Two million rows in memory, so that every page of the database is a block of the allocator, then queries that
 -- sort, group, join and build strings. Each has an ORDER BY, or one row only.
 PRAGMA journal_mode = MEMORY;

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Arrays, strings, command substitution and pipelines. A subshell is a fork that runs on in the child's copy of the
 # heap.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes an SMT file of several problems that call on different parts of a solver. Each has one answer, and models are
 asked for only where there is a single one, so that the output is the same on every run."""
 

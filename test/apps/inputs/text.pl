@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Allocation heavy and deterministic: hashes of arrays, strings that grow, regular expressions, sorting, objects. Hashes
 # are walked in sorted order only, since Perl seeds their order per process.
 use strict;

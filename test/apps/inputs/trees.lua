@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- Allocation heavy and deterministic: trees, strings, tables that grow, closures, coroutines. Output must not depend on
 -- the order of pairs(), which Lua seeds from addresses.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Alignment of everything that can be aligned, and the page-aligned relics.
 #include <malloc.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sizes and content: what a block holds, how much of it may be written, what calloc and realloc promise.
 #include <malloc.h>
 

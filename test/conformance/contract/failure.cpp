@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the C, POSIX and glibc documents promise when memory cannot be had or an argument is bad.
 #include <malloc.h>
 

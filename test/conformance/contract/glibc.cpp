@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What glibc adds to the standards, and its own functions that return blocks for the program to free.
 #include <dirent.h>
 #include <malloc.h>

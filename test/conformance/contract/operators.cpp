@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The C++ operators: they fail by exception, call the new-handler, and give blocks that are as good as malloc's.
 #include <malloc.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Libraries that come and go, and Coffer itself as a library that a running program loads.
 #include <dlfcn.h>
 #include <malloc.h>

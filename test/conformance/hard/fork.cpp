@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // fork, vfork and posix_spawn while other threads are inside malloc and free.
 #include <malloc.h>
 #include <signal.h>

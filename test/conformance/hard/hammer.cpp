@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "hard/hammer.hpp"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that allocate and free without pause while a case does something hard beside them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // malloc before main, while static and thread-local objects are destroyed, and after exit began.
 #include <malloc.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* Stands in for a limit of 1 GiB on locked memory where the real one cannot be set: a process whose bounding set lacks
  * CAP_SYS_RESOURCE cannot raise it. Preloaded before the library under test, it answers the two questions by which a
  * program learns of the limit; the kernel then enforces nothing, and the case itself checks that the limit was kept. */

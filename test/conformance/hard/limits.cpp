@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that runs out: by ulimit -v, by the arena's size, by the number of mappings, by the kernel's own accounting.
 // Whatever the limit, malloc gives NULL and ENOMEM, and works again once blocks were freed.
 #include <malloc.h>

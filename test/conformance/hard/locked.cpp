@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // mlockall: what malloc returns afterwards is locked and resident without a touch, and a limit on locked memory is not
 // used up by address space that nobody asked for.
 #include <linux/capability.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A library that the cases of dlopen.cpp load and unload: it allocates when loaded, in threads, in thread-local
 // objects, and when unloaded.
 #include <pthread.h>

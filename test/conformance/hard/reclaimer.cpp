@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that waits for a program that breathes, and the thread that gives it back when the program is quiet: it must
 // come, do its work and go, and nobody else may notice. (Coffer alone promises this.)
 #include <linux/audit.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls to the kernel that fail from some moment on, every one of them, as in a sandbox that closes behind the program.
 // malloc may go on with what it has or give NULL and ENOMEM; it may not crash, hang or lose content.
 #include <linux/audit.h>

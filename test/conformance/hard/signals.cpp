@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A signal handler that interrupts malloc a thousand times a second and calls nothing of it.
 #include <signal.h>
 #include <sys/syscall.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A short program with threads for runs under valgrind, where large reservations fail and one thread runs at a time.
 #include <malloc.h>
 

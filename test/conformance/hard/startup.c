@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* The smallest program: having allocated nothing, or a few small blocks if it has an argument, it copies to stdout what
  * the kernel says about its memory. */
 #include <fcntl.h>

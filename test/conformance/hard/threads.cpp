@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads that come and go: their heaps and their blocks must not stay behind.
 #include <malloc.h>
 #include <sched.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Statistics and windows on events that are made here.
 #include <gtest/gtest.h>
 

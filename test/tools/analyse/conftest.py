@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the tests of coffer trace and coffer report share. They run in the command's own Python environment."""
 
 from __future__ import annotations

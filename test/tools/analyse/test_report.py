@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer report: what the page says, and the page itself in a browser."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer trace as a user runs it."""
 
 from __future__ import annotations

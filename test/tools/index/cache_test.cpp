@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "index/cache.hpp"
 
 #include <gtest/gtest.h>

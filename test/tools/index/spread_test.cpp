@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "index/spread.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What reading the clock costs, which is taken off every call's time.
 #include <gtest/gtest.h>
 #include <signal.h>

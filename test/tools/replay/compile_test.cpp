@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Events to a plan: slots, hand-overs, threads, samples; events are made here, no file is read.
 #include "replay/compile.hpp"
 

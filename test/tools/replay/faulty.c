@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Allocators with a fault each (FAULT, by number), for the tests of coffer replay: none of them may pass unnoticed.
 //  1 gives no memory after a while          2 crashes in a free          3 gives a block out twice
 //  4 calloc does not clear                  5 forgets alignment          6 never comes back from a free

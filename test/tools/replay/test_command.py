@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer replay as a user runs it: the figures, and every way in which it can go wrong."""
 
 from __future__ import annotations

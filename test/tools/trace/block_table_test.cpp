@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The table of live blocks is a map.
 #include "trace/block_table.hpp"
 

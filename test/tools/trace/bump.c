@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An allocator whose malloc may be interrupted by its own malloc: it only ever adds. Each thread shares one gigabyte.
 #include <stddef.h>
 #include <stdint.h>

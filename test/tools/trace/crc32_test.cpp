@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The checksum is the usual one, by whatever instructions.
 #include "trace/crc32.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A short run of the fuzzer's entry with changes of small traces, the same ones each time: fuzz_driver [RUNS [SEED]].
 // The reader is built without checksums here, as for libFuzzer (tools/trace/fuzz.cpp).
 #include <unistd.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Traces written byte by byte from docs/reference/trace.md, well formed or not; nothing here uses the C++ writer."""
 
 from __future__ import annotations

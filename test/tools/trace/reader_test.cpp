@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reader and writer: what is written is read again, in an order that can be replayed, and nothing malformed passes.
 #include "trace/reader.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Records: what is encoded is decoded again, in the long way and in the short one.
 #include "trace/record.hpp"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the tests of coffer record share."""
 
 from __future__ import annotations

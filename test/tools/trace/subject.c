@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the tests of the recorder record: subject WHAT [NUMBER]. Each mode prints "done" when all went as it should.
 #define _GNU_SOURCE
 #include <assert.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every form of operator new and delete, and an exception through the recorder; "done" when all went as it should. With
 // an argument, without the exception: mimalloc of Debian aborts instead.
 #include <cstdio>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Python reader: what is written by the book is read, and every malformed file is refused with the byte."""
 
 from __future__ import annotations

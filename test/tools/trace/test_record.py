@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer record as a user runs it: what it records, and what it survives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer record and processes that fork, execute, start threads and libraries, are killed or find no room."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Loaded by unwind_subject with dlopen.
 #include <stddef.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the test of unwind tables records, compiled without frame pointers. Each size below has a chain of calls of its
 // own, with frames of every kind: unwind_subject LIBRARY.
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tables written byte by byte, and what the reader makes of them; also of those that are damaged.
 #include "record/unwind_table.hpp"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The committed traces: what they promise, and that each replays alike under two allocators; and a recipe."""
 
 from __future__ import annotations

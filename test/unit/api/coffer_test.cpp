@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Coffer's own functions.
 #include <coffer/coffer.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // glibc's functions that look into malloc.
 #include <coffer/coffer.h>
 #include <fcntl.h>

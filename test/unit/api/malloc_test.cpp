@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The contract of the C functions, by their coffer_ names. test/conformance holds the same and more of a whole process
 // under LD_PRELOAD; here every branch of the shim is met once.
 #include <coffer/coffer.h>

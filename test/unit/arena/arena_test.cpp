@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reservation, numbering, and what the hand-out of chunks promises. Which chunks are handed out: hand_out_test.cpp.
 #include "arena/arena.hpp"
 

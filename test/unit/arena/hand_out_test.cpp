@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which chunks are handed out, against a model that knows nothing of words and bits; and what they hold.
 #include <gtest/gtest.h>
 

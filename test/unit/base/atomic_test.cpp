@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/atomic.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/bits.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "base/zero.hpp"
 
 #include <gtest/gtest.h>

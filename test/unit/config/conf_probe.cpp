@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Prints the options that it was started with, as Coffer read them. With an argument: the environment is taken away
 // before Coffer reads it, as it is before libc has started.
 #include <coffer/coffer.h>

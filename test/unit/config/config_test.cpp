@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Options as a process gets them: from its environment, with what it says about them on stderr.
 #include "config/config.hpp"
 

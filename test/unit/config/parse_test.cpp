@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "config/parse.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "harden/report.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Coffer as the API shim sees it: content, alignment, realloc, trim.
 #include "heap/allocator.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What free, realloc and malloc_usable_size say to pointers that are not blocks: one line, then the end.
 #include <gtest/gtest.h>
 

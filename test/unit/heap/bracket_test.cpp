@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The bracket, and the process whose kernel offers no barrier: its brackets have fences, and free no fast path.
 #include "heap/bracket.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // coffer_check finds what is wrong: each of its lines is provoked, by one seeded fault in a child of its own.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the tests of heaps share: blocks of one class, their spans, and what these are in.
 #pragma once
 

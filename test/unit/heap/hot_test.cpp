@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Hot spans that their owner empties: when that is noticed, and what becomes of them.
 #include "heap/hot.hpp"
 

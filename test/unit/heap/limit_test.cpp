@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The limit as the whole allocator keeps it: blocks of all kinds, under it and at it.
 #include "pool/limit.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Mixed spans in a whole process: forks while their pages are on their way to the kernel, and whose pages really go.
 #include "heap/mixing.hpp"
 

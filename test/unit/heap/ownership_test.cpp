@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "heap/ownership.hpp"
 
 #include <gtest/gtest.h>

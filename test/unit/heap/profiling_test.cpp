@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "heap/profiling.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where blocks come from when the heap's list is empty, and in which order.
 #include "heap/refill.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Start of the process, heaps of threads, the fallback heap. (What a thread leaves behind: thread_end_test.cpp.)
 #include "heap/registry.hpp"
 

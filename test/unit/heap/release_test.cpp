@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // free: what happens at a countdown's end, what others free, and what is not a block.
 #include <gtest/gtest.h>
 

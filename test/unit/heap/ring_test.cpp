@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rings of reusable spans: their links outlive the spans, so what stands on one may be anything by now.
 #include "heap/ring.hpp"
 

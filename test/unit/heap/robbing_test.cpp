@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is taken from heaps without a push that claims it: mail, spans without a live block, and all of idle heaps.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory is exhausted: everything that is free is looked for before an allocation fails.
 #include <gtest/gtest.h>
 

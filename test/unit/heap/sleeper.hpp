@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A thread that owns spans and sleeps, and what becomes of the spans that are claimed from it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Claimed spans: mailed or taken, and what becomes of them then. Orders of steps: test/unit/interleavings.
 #include "heap/taking.hpp"
 

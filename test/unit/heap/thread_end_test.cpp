@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What becomes of a heap's spans when its thread ends.
 #include <gtest/gtest.h>
 

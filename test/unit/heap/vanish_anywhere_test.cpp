@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A thread vanishes at any instruction. An operation runs one machine instruction at a time (the processor's trap
 // flag); after each that changed something and where it holds no lock, for fork waits for locks, two fork children are
 // made that have no such thread. One has a thread without a heap; in the other the heap that the operation works upon,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a fork child makes of spans that were taken from their owners, or were about to be: of threads that it does not
 // have, and of its own.
 #include <gtest/gtest.h>

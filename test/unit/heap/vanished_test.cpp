@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a fork child makes of the threads that it does not have. Where a thread vanished between two stores, the test
 // writes what it had written so far; the child that is forked from there has to come to terms with it.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What statistics say, and the counts they are made of.
 #include "heap/walk.hpp"
 

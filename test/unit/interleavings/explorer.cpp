@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "interleavings/explorer.hpp"
 
 #include <gtest/gtest.h>

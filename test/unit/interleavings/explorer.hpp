@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs a scenario of a few threads again and again, each time with its steps (operations on Atomics, and locks) in
 // another order, until all orders have been seen that switch away from a thread that could go on at most so many times.
 // Most errors of protocols need very few such switches.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the scenarios of spans' lives share: blocks of one class, pushes, and what has to be true after each order.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Slots between threads that claim, release and purge, and one that gives empty chunks back: in every order with a few
 // switches no slot has two holders, none is forgotten, and what is said to be zero is zero.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the recorded cells (bench/simulation/recorded) report here: every operation on an Atomic is a step, after which
 // another thread may run. Only its owner writes an Owned, and what others read of it is a hint or carried by a step of
 // an Atomic.

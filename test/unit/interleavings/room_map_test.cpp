@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // room_map's argument (src/pool/room_map.hpp), in every order of the single steps: room is never forgotten.
 #include "pool/room_map.hpp"
 

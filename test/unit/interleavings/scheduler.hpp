@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the cells and locks of this build call. The scheduler behind it: explorer.hpp.
 #pragma once
 

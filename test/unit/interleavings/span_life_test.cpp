@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The life of a span between its owner, threads that free its blocks, an adopter and a thread that gets its owner's
 // heap: every order of their steps with a few switches. Whatever happens, each block can be freed once, and in the end
 // nothing is held.

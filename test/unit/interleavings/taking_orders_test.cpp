@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Spans that are taken away from their owners, in every order of steps with a few switches: what a remote push claims
 // while the owner frees, allocates, ends or has gone on to another span. One thread runs at a time, and sees what the
 // others wrote: that a barrier reaches every processor is not tried here (unit_heap BusyOwner, and the models).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where large blocks start: at all cache indices, at the alignment that was asked for, and as the record says.
 #include "large/colour.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Large blocks that come, go, grow and shrink by chance, against a model.
 #include <gtest/gtest.h>
 

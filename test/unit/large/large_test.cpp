@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Large blocks come and go: their place, what is known of their content, their counts. (Their growth: resize_test.cpp.)
 #include "large/large.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Large blocks that grow and shrink: in place, by moving their pages, or not at all.
 #include <gtest/gtest.h>
 

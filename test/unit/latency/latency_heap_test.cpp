@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Heaps for threads that must not wait: the calls, their errors, threads, forks. (programs/trap.cpp: no system call,
 // no page fault.)
 #include <coffer/coffer.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Blocks from holes that share no cache line with others.
 #include <gtest/gtest.h>
 

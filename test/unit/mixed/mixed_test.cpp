@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Mixed spans for themselves: conversion, blocks from holes, misuse, and threads that free while a span is converted.
 #include "mixed/mixed.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The table of a mixed span, against one byte a unit.
 #include "mixed/unit_map.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "observe/counters.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "observe/sampling.hpp"
 
 #include <gtest/gtest.h>

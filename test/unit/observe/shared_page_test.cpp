@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "observe/shared_page.hpp"
 
 #include <fcntl.h>

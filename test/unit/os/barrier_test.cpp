@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The barrier on all processors, against the contract in os/os.hpp.
 #include <errno.h>
 #include <gtest/gtest.h>

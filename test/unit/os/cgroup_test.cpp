@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The limits of control groups, read from a tree of files in a temporary folder that stands for / .
 #include <gtest/gtest.h>
 #include <sys/stat.h>

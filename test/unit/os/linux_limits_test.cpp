@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // os/linux in processes with limits, and with locked memory.
 #include <errno.h>
 #include <grp.h>

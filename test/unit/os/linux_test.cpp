@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // os/linux against the contract in os/os.hpp.
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the kernel says about memory, for the tests of os/.
 #pragma once
 

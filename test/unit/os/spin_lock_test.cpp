@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "os/spin_lock.hpp"
 
 #include <gtest/gtest.h>

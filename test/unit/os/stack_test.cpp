@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The walk up the stack: through code with and without frame pointers, aligned stacks, recursion, and stacks that end.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

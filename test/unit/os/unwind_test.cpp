@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rules in a word do what their rows do, and what is remembered of an object is not taken for another one's.
 #include "os/linux/unwind.hpp"
 

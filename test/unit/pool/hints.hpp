@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What room_map should say, counted from the chunks' free words.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "pool/partial_pool.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "pool/room_map.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The slot pool against a model of it, and under threads. (Single claims: slot_pool_test.cpp.)
 #include "pool/slot_pool.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "size_class/placement.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "size_class/size_class.hpp"
 
 #include <gtest/gtest.h>

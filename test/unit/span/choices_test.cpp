@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "span/choices.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Absent pages: the order in which they are cut, what is known to be zero, and which slots a span leaves resident.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "span/emptiness.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Remote frees: what a push leaves to do at each threshold, and what the owner gets.
 #include <gtest/gtest.h>
 

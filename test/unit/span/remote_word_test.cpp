@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "span/remote_word.hpp"
 
 #include <gtest/gtest.h>

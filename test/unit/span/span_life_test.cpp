@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every transition of the table in span/span.hpp but those by a push (push_test.cpp), with those that must fail.
 #include <gtest/gtest.h>
 

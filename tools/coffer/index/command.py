@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sub-command itself: arguments, and what is done in which order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is computed from the figures of a survey: means, the worst, costs. No table knows how."""
 
 from __future__ import annotations

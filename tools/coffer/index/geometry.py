@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shape of this machine's caches, as the kernel tells it."""
 
 from __future__ import annotations

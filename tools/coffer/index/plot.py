@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The picture of coffer index: distinct indices and conflict cost by size, the histogram of shares, and where blocks
 of the worst sizes lie."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables of coffer index."""
 
 from __future__ import annotations

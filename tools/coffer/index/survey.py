@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs the survey under an allocator, and has its address list, or a recorded one, measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sub-commands stat and top."""
 
 from __future__ import annotations

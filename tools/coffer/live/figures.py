@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is shown of a reading, and of two of them: one source for lines, JSON and Prometheus."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shared page of a process that runs Coffer: reading it. docs/reference/shared-page.md describes it.
 
 Whoever wrote the file may be anybody: nothing in it is believed before it was checked. It is read, never mapped, so

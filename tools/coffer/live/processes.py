@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Processes that show a page (page.py): which file is whose, and looking at one again and again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer top: a screen in the manner of htop."""
 
 from __future__ import annotations

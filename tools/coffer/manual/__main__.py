@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """python -m coffer.manual DIRECTORY VERSION: writes DIRECTORY/man/man1, and the completions where shells look for them
 below a prefix's share."""
 

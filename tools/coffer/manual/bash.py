@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Completion for bash. It needs nothing of the package bash-completion, and starts no coffer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the typer application declares, as plain data for the writers of pages and completions."""
 
 from __future__ import annotations

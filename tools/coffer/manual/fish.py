@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Completion for fish."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Manual pages in roff, one for each command of the first level."""
 
 from __future__ import annotations

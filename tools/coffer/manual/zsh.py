@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Completion for zsh: a function for each command, of _arguments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sub-command profile."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Heap profiles as the library writes them (gzipped profile.proto): read, and written again with functions. Only what a
 profile has of protocol buffers is known here: varints and bytes."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Names of functions, from the symbol tables of ELF files. Files that are not there, or are others than those that ran
 (by build-id), have no names."""
 

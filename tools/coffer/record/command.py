@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sub-command: which libraries are preloaded, and the collector is started in this process's place."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """coffer replay: a trace under any allocator."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sub-command: arguments, and the table."""
 
 from __future__ import annotations

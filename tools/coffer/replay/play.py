@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compiles a trace once and plays it under each allocator, in turn."""
 
 from __future__ import annotations

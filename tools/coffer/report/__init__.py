@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """coffer report: one page about a trace."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The pictures of the page."""
 
 from __future__ import annotations

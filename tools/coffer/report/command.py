@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sub-command: a trace as one page that needs nothing but itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Puts the page together."""
 
 from __future__ import annotations

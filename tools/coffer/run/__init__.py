@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """coffer run: a program under Coffer."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sub-command: the program takes this process's place."""
 
 from __future__ import annotations

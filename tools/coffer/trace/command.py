@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """coffer trace: what a trace says, and traces made from traces."""
 
 from __future__ import annotations

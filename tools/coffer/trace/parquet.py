@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A trace as a Parquet file, column by column as the reader gives them."""
 
 from __future__ import annotations

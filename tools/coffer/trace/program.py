@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs libexec/coffer/trace, which does the heavy work on traces."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads a trace (docs/reference/trace.md) through the C++ reader, so that both reject the same files.
 
     with Trace("program.trace") as trace:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Names for call stacks: by binutils' addr2line where the file is there, by module and offset where not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables of coffer trace info and frag."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A tool of valgrind's that does one thing: it counts the instructions of each thread, and tells a program that asks
 // (count.h). It is linked with valgrind's own libraries, which Debian and Ubuntu bring in the package valgrind.
 #include "count.h"

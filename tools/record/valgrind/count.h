@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // What the recorder asks valgrind's tool (count.c). 0 means that nobody heard it.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A simulation of customers in shops: objects that live for a while, a queue of events, generators and closures."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Counts words, sorts them, writes them as JSON and reads that again: strings of all lengths, large tables."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Builds and forgets trees: many small objects that die in the order of reference counts."""
 
 import sys

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! jemalloc's newest 5.x.
 #![no_std]
 

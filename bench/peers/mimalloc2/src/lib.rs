@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! mimalloc's newest 2.x.
 #![no_std]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! mimalloc's newest 3.x.
 #![no_std]
 

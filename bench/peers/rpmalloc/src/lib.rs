@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! rpmalloc. Its feature `preload` starts it at the first call of each thread; at the end of a thread it must be told.
 //! The crate needs Rust's standard library; nothing here calls it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! snmalloc.
 #![no_std]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // In place of src/base/atomic.hpp, for builds that put this folder before src/: cells that report every operation, with
 // the place in the source that it stands at, before it is done. Who listens is the build's choice, by the record.hpp
 // that it puts beside: a scheduler that tries all orders (test/unit/interleavings), or one that counts what a machine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // In place of src/cpu/spin_hint.hpp, beside base/atomic.hpp of this folder.
 #pragma once
 

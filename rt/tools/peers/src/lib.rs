@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //! A TLSF with the calls of coffer_rt.h, as far as rt/tools/calls.c and replay.c use them. 16 by 16 lists, alignment 16:
 //! sizes up to 512 KiB on 32 bits.
 #![no_std]

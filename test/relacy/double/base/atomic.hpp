@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // base/atomic.hpp for Relacy: the same types over its simulated memory, where a load gives any value that its order
 // allows. One memory order of one place in the code can be weakened (see orders.hpp); what it was for must then fail.
 #pragma once

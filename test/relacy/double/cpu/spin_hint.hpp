@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cpu/spin_hint.hpp for Relacy: others run.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* A C program with threads: the allocation functions are Coffer's, and no C++ runtime comes with them. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

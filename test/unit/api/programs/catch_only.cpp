@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The least of a C++ program that can catch a failure: linked statically, it has of the runtime little more than that.
 #include <cstdint>
 #include <new>

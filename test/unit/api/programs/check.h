@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checks for small programs: no test framework, since what they link is what is tested. */
 #ifndef CHECK_H
 #define CHECK_H

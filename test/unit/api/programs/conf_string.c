@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* A program that brings its own options. */
 #include <coffer/coffer.h>
 #include <string.h>

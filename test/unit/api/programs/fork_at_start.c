@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* A fork while another thread is inside the very first allocation of the process. The child has no such thread, and has
  * to start by itself. This program's own pthread_key_create, which Coffer calls while it starts, holds that thread. */
 #include <coffer/coffer.h>

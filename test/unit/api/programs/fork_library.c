@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* See fork_order.c. */
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* Fork handlers that allocate, registered by a library's constructor, while other threads allocate too. Coffer's own
  * handlers must have been registered before, or the first fork never returns. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // See late_runtime.c. Returns the number of the check that failed, or 0.
 #include <cstdint>
 #include <new>

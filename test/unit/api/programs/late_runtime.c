@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* A C program that opens a C++ library late and out of the global scope, as plug-ins are. */
 #include <dlfcn.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* operator new fails in a program without a C++ runtime: one line and an abort, which the test expects. */
 #include <stdint.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every operator new and delete, the new-handler, and std::bad_alloc.
 #include <cerrno>
 #include <cstdint>

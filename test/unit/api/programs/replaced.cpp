@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A program that replaces `operator new(size)` and `operator delete(block)` alone, with blocks that Coffer never saw.
 // The standard promises that all other forms (except the aligned ones) end in these.
 #include <new>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """A program with raised privileges reads its own options and not the user's: setuid.py PROGRAM DIRECTORY.
 
 PROGRAM is conf_string, whose own options say slack:32K. A copy in DIRECTORY, which must allow setuid, is given to

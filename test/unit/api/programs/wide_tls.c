@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* A program with TLS_BYTES of thread-local variables, so that Coffer's own are as far from the thread pointer,
  * breathes: the reclaimer, whose block of thread-local storage is small, must be either whole or absent. */
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Deallocations with a size that the block cannot have: each aborts, which the test expects.
 #include <new>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // In place of src/os/spin_lock.hpp: a thread that waits is not scheduled, instead of trying again and again.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // trap single|shared|system-call|page-fault: uses a latency heap in every way for half a million calls while the kernel
 // answers each system call of the process with SIGSYS, and compares the page faults before and after.
 //

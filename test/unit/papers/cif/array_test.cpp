@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Flat and punctuated arrays, against section 3's example and by walking every byte.
 #include "papers/cif/array.hpp"
 

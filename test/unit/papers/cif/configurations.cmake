@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Options that the tests common to all papers run with, too.
 set(cif_configurations
   "array:ciu,colour:none,align:false,strict:true"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/cif/fullness.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CIF as a whole, by the prefix API: where blocks lie, whose they are, when superblocks go to the global heap, and the
 // options that change it.
 #include <gtest/gtest.h>

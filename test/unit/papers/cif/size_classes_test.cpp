@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CIF's classes against the paper's own numbers (L = 16, P = 2048) and on this machine's lines.
 #include "papers/cif/size_classes.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where colour, header and blocks of a superblock lie, for every combination of options; and the survey that the paper
 // makes of them (figure 1), as arithmetic.
 #include "papers/cif/superblock.hpp"

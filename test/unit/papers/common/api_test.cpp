@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every paper's allocator must do, by the prefix API. Each test runs in a process of its own.
 #include <gtest/gtest.h>
 #include <pthread.h>

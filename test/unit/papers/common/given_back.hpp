@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A process that has used all address space and freed all of it; one thread gives the empty superblocks back to the
 // system, to map a large block, and another asks for a small one meanwhile. What is on its way back is nobody's, but
 // nothing is in use: the second thread must get its block, too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Options beside those of the other tests: which heap a thread uses, how superblocks are found, what is counted.
 #include <thread>
 

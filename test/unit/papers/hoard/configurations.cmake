@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Options that the tests common to all papers run with, too.
 set(hoard_configurations
   "lookup:mask,strict:true"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Figure 1 of paper 1, picture by picture: f = 1/4, K = 0, two threads with a heap each, superblocks of four blocks.
 //
 // Its caption and section 3.2 count another way than section 3.1: there heap 2 keeps its superblock "because heap 2 is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Superblocks in a heap: fullness groups, order, free lists, recycling.
 #include "heaps.hpp"
 #include "os/fake/fake.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // For tests of Hoard's parts, each in a process of its own (fresh.hpp): options, and which heap the test's one thread
 // allocates from.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What paper 1 says of locks: how often they are taken (sections 4.2 and 6.1), and figure 2's race.
 #include <pthread.h>
 

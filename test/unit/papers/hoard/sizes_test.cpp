@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/hoard/sizes.hpp"
 
 #include <gtest/gtest.h>

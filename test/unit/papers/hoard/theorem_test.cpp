@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Theorem 1 (section 4.1) by random histories: what is held is bounded by what was live.
 //
 // The paper's bound is A <= U/(1 - f) + P K S, for one size class and blocks that fill a superblock. With u, a and K

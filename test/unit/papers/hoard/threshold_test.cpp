@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/hoard/threshold.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // PLAIN_CONF: see plain.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/plain/plain.hpp"
 
 #include "base/bits.hpp"

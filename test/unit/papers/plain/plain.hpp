@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The least that is an allocator over papers/common: blocks up to 1/4 of a piece are cut from pieces and never used
 // again, larger ones are mapped. For tests of the ground itself, and a pattern for allocators of papers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The life of spans through the front end (sections 3.4 and 5), one thing at a time. What threads do at once is in
 // threads_test.cpp.
 #include "papers/scalloc/front_end.hpp"

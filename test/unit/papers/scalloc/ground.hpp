@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A scalloc for a test, with the parameters that it wants, beside the process's.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/scalloc/size_class.hpp"
 
 #include <gtest/gtest.h>

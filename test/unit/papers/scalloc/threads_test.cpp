@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads at once, and what must hold when they are done.
 #include <atomic>
 #include <thread>

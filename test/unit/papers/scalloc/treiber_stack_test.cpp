@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "papers/scalloc/treiber_stack.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // papers/common/counted_lock.hpp for Relacy: the count, which is written under the lock, stands for all that the lock
 // guards. Relacy reports a race on it if what one holder wrote need not be there for the next.
 #pragma once

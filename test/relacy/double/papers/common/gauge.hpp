@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // papers/common/gauge.hpp for Relacy: figures for people, which nothing depends on.
 #pragma once
 

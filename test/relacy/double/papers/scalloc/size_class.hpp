@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // papers/scalloc/size_class.hpp for Relacy: one class, spans of three blocks, headers as large as simulated cells make
 // them.
 #pragma once

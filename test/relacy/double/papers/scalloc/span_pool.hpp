@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // papers/scalloc/span_pool.hpp for Relacy: a pool that gives each span out once, and writes to the blocks of a span
 // that it gets, as another class would: whoever had them must be done with them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // calls SPANS ROUNDS: makes SPANS spans of 256-byte blocks that stay in use, then goes ROUNDS times through all that
 // scalloc does with a span: taken from the span pool, filled, floating, reusable, empty, back to the pool. For
 // flat_calls.py, which counts instructions.

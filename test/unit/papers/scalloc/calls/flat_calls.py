@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Instructions of a call are flat in the number of spans (paper 2, section 4: all operations are constant-time).
 
 Counts by callgrind what a round of calls costs while few spans are in use and while many are, as the difference between
