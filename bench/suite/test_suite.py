@@ -226,6 +226,7 @@ FAULTS = {
     "growth": ("realloc", 20, ["limit=1000000", "step=10000", "scale=0.05"]),
     "server": ("realloc", 5, ["scale=0.02"]),
     "zeroed": ("calloc", 100, ["scale=0.01"]),
+    "history": ("overlap", 100, ["scale=0.03"]),
 }
 
 
