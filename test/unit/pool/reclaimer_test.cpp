@@ -118,6 +118,26 @@ FRESH_TEST(Reclaimer, StaysWhileSomebodyAsks) {
   EXPECT_TRUE(soon([] { return threads() == 1; }));
 }
 
+// Who attends stays; the chores rest meanwhile, and come back when somebody asks.
+FRESH_TEST(Reclaimer, AttendsWhileItsChoresRest) {
+  if (!supported()) GTEST_SKIP();
+  start();
+  static Atomic<u32> visits, leave;
+  set_chores(&enter, kChores, 1, [] {
+    visits.fetch_add(1, seq_cst);
+    return leave.load(seq_cst) == 0;
+  });
+  want_reclaimer();
+  EXPECT_TRUE(soon([] { return visits.load(seq_cst) >= 6; }));
+  const u32 rounds = g_rounds.load(seq_cst);
+  EXPECT_EQ(rounds, 3u);
+  want_reclaimer();
+  EXPECT_TRUE(soon([&] { return g_rounds.load(seq_cst) > rounds; }));
+  leave.store(1, seq_cst);
+  EXPECT_TRUE(soon([] { return threads() == 1; }));
+  EXPECT_EQ(g_entered.load(seq_cst), 1u);
+}
+
 FRESH_TEST(Reclaimer, IsNotHadWhereTheKernelRefuses) {
   if (!supported()) GTEST_SKIP();
   start();

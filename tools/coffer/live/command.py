@@ -108,13 +108,14 @@ def list_processes(form: Form) -> None:
         raise CofferError("no process shows a page: start one with COFFER_CONF=share:true")
     if form is Form.lines:
         print("    pid" + figures.HEADING + "  program")
+    processes.ask_all(pages)
     for shown in pages:
         with shown:
+            pid = int(shown.path.name.rpartition("-")[2])
             try:
-                reading = shown.read()
+                reading = processes.with_rss(shown.read(), pid)
             except page.PageError:
                 continue  # it ended just now, or shows nothing yet
-            pid = int(shown.path.name.rpartition("-")[2])
             if form is Form.lines:
                 print(f"{pid:7d}" + figures.line(reading, figures.Rates()) + f"  {reading.program}")
             else:
