@@ -16,7 +16,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from coffer import places, signals
+from coffer import loading, places, signals
 from coffer.errors import CofferError
 from coffer.live import figures, page, processes
 
@@ -124,6 +124,7 @@ def list_processes(form: Form) -> None:
 
 def run_program(program: list[str], form: Form, interval: float, count: int | None, output: Path | None) -> int:
     """The program keeps its streams; the figures go to stderr, or to a file."""
+    loading.tell("stat", program[0])
     out = Out(output)
     try:
         with signals.started(program, places.environment(last="share:true")) as process:
