@@ -58,8 +58,8 @@ def test_a_dynamic_program_says_nothing(tmp_path: Path) -> None:
 
 def test_a_static_program(tmp_path: Path) -> None:
     program = compiled(tmp_path, "-static")
-    assert run("run", "--", program).stderr == (f"coffer run: {program} is linked statically, and LD_PRELOAD has no effect"
-                                                " on such a program: it runs without Coffer\n")
+    said = f"{program} is linked statically, and LD_PRELOAD has no effect on such a program: it runs without Coffer\n"
+    assert run("run", "--", program).stderr == f"coffer run: {said}"
     assert "coffer stat: " in run("stat", "--", program).stderr
 
 
@@ -91,8 +91,8 @@ def test_a_musl_program_starts_without(tmp_path: Path) -> None:
         (tmp_path / "ld-musl-any.so.1").symlink_to(loading._loader(file))
     with_loader(program, b"ld-musl-any.so.1")
     done = run("run", "--", "./program", cwd=tmp_path)
-    assert done.stderr == ("coffer run: ./program is linked with musl (ld-musl-any.so.1), and this Coffer with glibc: it"
-                           " runs without Coffer\n")
+    said = "./program is linked with musl (ld-musl-any.so.1), and this Coffer with glibc: it runs without Coffer\n"
+    assert done.stderr == f"coffer run: {said}"
     assert done.stdout == "none\n"
     for command in (["stat"], ["profile", "-o", "out.pb.gz"]):
         assert "cannot see into it" in run(*command, "--", "./program", status=1, cwd=tmp_path).stderr

@@ -80,8 +80,8 @@ def _of_file(path: Path, said: str) -> Obstacle | None:
         if kind != _kind(own):
             return Obstacle(f"{said} is for another machine than Coffer")
         if _gets_rights(path):
-            return Obstacle(f"{said} gets rights that its caller has not (setuid, setgid or capabilities), and LD_PRELOAD"
-                            " has no effect on such a program")
+            return Obstacle(f"{said} gets rights that its caller has not (setuid, setgid or capabilities), and"
+                            " LD_PRELOAD has no effect on such a program")
         loader = _loader(file)
         is_go = _contains(file, _GO)
         if loader is None and not path.name.startswith(("ld-", "ld.so")) and not _contains(file, _LINKED_IN):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.widgets import DataTable, Footer, Sparkline, Static, TabbedContent, TabPane
 
+from coffer import consoles
 from coffer.errors import CofferError
 from coffer.live import page, processes
 from coffer.live.figures import Rates, age, number, rates_between, size, state_of
@@ -131,7 +133,10 @@ class Top(App[None]):
     ]
 
     def __init__(self, watched: processes.Watched, interval: float = 1.0) -> None:
-        super().__init__()
+        # textual takes an empty NO_COLOR for one that is set, and makes a grey screen of ours.
+        if not consoles.is_plain():
+            os.environ.pop("NO_COLOR", None)
+        super().__init__(ansi_color=consoles.is_plain() or None)
         self.watched = watched
         self.pid = watched.number
         self.interval = interval
