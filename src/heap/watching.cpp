@@ -190,7 +190,9 @@ void settle_pending() {
   // relaxed: settle_fork acquired it.
   const u32 pending = g_pending.load(relaxed);
   if ((pending & kVanished) != 0) resolve_vanished();
-  if ((pending & kWatching) != 0) come_by(false);
+  if ((pending & kWatching) == 0) return;
+  come_by(false);
+  if (shows_page() && !reclaimer_lives()) want_reclaimer();
 }
 
 bool answer_readers() {
@@ -200,7 +202,7 @@ bool answer_readers() {
   if (open_page() && w.page.is_asked()) write_copy();
   const bool stay = w.process != 0;
   w.writer.unlock();
-  return stay;
+  return stay && os::has_process_rights();
 }
 
 u32 unwatched_blocks(const Heap* heap, ClassIndex size_class) {

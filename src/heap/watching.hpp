@@ -58,7 +58,8 @@ void end_sampling();
 // Offers the page, or writes it anew. Any thread, any time, also in a signal handler.
 void share_now();
 // What the reclaimer does at each waking: makes a fork child's page, and writes a copy when a reader asks for one. It
-// stays as long as the option `share` is to be answered.
+// stays as long as the option `share` is to be answered; but not where the process gave up rights that this thread has:
+// the next slow path starts another.
 bool answer_readers();
 // Where the page is; nullptr: there is none.
 const char* shared_path();

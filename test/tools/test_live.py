@@ -16,7 +16,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -253,6 +253,38 @@ def test_a_fork_child_that_only_sleeps_has_its_own(shared: Program) -> None:
         assert figures_of["pid"] == child and figures_of["figures"]["live"] >= MIB and not figures_of["stale"]
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+def tasks(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+def wait_for(is_so: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 30
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return is_so()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives up being root")
+def test_a_daemon_keeps_no_thread_of_roots() -> None:
+    """It is shown all the same: with the page that it made as root, and fresh again once it allocates."""
+    code = "import os, sys; os.setuid(65534); print('ready', flush=True)\n" \
+           "for line in sys.stdin: kept = [bytes(1000) for _ in range(9000)]; print('done', flush=True)"
+    environment = {**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": "share:true"}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True, bufsize=1) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            assert wait_for(lambda: tasks(process.pid) == 1)
+            assert stat_json(process.pid)["figures"]["live"] > 0
+            process.stdin.write("x\n")
+            assert process.stdout.readline() == "done\n"
+            figures_of = stat_json(process.pid)
+            assert figures_of["figures"]["live"] >= 9 * MIB - MIB and not figures_of["stale"]
+            assert tasks(process.pid) == 2
+        finally:
+            process.kill()
 
 
 def test_without_the_thread_a_child_says_when_it_shows() -> None:
