@@ -283,6 +283,8 @@ def test_a_daemon_keeps_no_thread_of_roots() -> None:
             figures_of = stat_json(process.pid)
             assert figures_of["figures"]["live"] >= 9 * MIB - MIB and not figures_of["stale"]
             assert tasks(process.pid) == 2
+            process.stdin.close()
+            assert process.wait() == 0
         finally:
             process.kill()
 

@@ -28,7 +28,7 @@ async def drive(pid: int) -> None:
     async with app.run_test(size=(110, 40)) as pilot:
         await pilot.pause(0.5)
         summary = text_of(app, "#bars")
-        assert str(pid) in summary and "bound" in summary and "age" in summary, summary
+        assert str(pid) in summary and "bound" in summary and "age" in summary and "rss" in summary, summary
         table = app.query_one("#class_table", Sorted)
         assert table.row_count > 0 and table.sorted_by == "held"
         assert app.class_entries[0].keys() >= {"rate", "held"}

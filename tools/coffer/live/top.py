@@ -218,11 +218,11 @@ class Top(App[None]):
         self.fill_table()
         self.show_memory()
 
-    def bar(self, name: str, value: int, most: int, colour: str) -> Text:
+    def bar(self, name: str, value: int, most: int, colour: str, beside: str = "") -> Text:
         width = 30
         filled = min(width, round(width * value / most)) if most else 0
         return Text.assemble(f"{name:>9} ", ("█" * filled, colour), ("░" * (width - filled), "dim"),
-                             f" {size(value):>6}\n")
+                             f" {size(value):>6}{beside}\n")
 
     def show_summary(self, rates: Rates) -> None:
         reading = self.reading
@@ -233,12 +233,12 @@ class Top(App[None]):
         most = max(figures["bound"], reading.held, figures["resident"], 1)
         text = Text.assemble((f"{self.pid} {reading.program}{state}", "bold"),
                              f"   alloc {size(rates.bytes)}/s  {number(rates.blocks)} blocks/s"
-                             f"   purged {size(rates.purged_bytes)}/s"
-                             f"   rss {'-' if reading.rss is None else size(reading.rss)}   ",
+                             f"   purged {size(rates.purged_bytes)}/s   ",
                              (f"age {age(reading)}\n", "bold red" if reading.is_stale else ""))
         text.append(self.bar("live", figures["live"], most, "green"))
         text.append(self.bar("held", reading.held, most, "yellow"))
-        text.append(self.bar("resident", figures["resident"], most, "cyan"))
+        text.append(self.bar("resident", figures["resident"], most, "cyan",
+                             "" if reading.rss is None else f"   rss {size(reading.rss)}"))
         text.append(self.bar("bound", figures["bound"], most, "red"))
         self.query_one("#bars", Static).update(text)
 
