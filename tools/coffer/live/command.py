@@ -111,7 +111,7 @@ def list_processes(form: Form) -> None:
     processes.ask_all(pages)
     for shown in pages:
         with shown:
-            pid = int(shown.path.name.rpartition("-")[2])
+            pid = processes.number_in(shown)
             try:
                 reading = processes.with_rss(shown.read(), pid)
             except page.PageError:

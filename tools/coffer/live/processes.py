@@ -225,12 +225,17 @@ class Watched:
             return
         silent = self.asked is not None and answered < self.asked
         self.asked = self.page.ask()
-        wait_for_answer(self.page, self.asked, time.monotonic() + (0 if silent else patience))
+        wait_for_answer(self.page, self.asked, time.monotonic() + (0 if silent else patience), self.number)
 
 
-def wait_for_answer(page: Page, asked: int | None, deadline: float) -> None:
-    while asked is not None and page.taken_ns() < asked and time.monotonic() < deadline:
+def wait_for_answer(page: Page, asked: int | None, deadline: float, number: int) -> None:
+    while asked is not None and page.taken_ns() < asked and time.monotonic() < deadline and is_running(number):
         time.sleep(0.005)
+
+
+def number_in(page: Page) -> int:
+    """Of the process, as its page's name says it."""
+    return int(page.path.name.rpartition("-")[2])
 
 
 def ask_all(pages: list[Page]) -> None:
@@ -238,7 +243,7 @@ def ask_all(pages: list[Page]) -> None:
     deadline = time.monotonic() + ANSWER_SECONDS
     for page, asked in [(page, page.ask()) for page in pages]:
         with contextlib.suppress(PageError):  # what reads it says so
-            wait_for_answer(page, asked, deadline)
+            wait_for_answer(page, asked, deadline, number_in(page))
 
 
 def wait_for_page(number: int, patience: float,
