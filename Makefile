@@ -19,7 +19,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep traces format lint install clean help setup
+.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep traces format lint install uninstall clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -109,6 +109,9 @@ lint:  ## format, clang-tidy and the tidy test; changes nothing
 
 install: tools  ## libraries, the coffer command, its manual and shell completions, into $(DESTDIR)$(PREFIX)
 	@DESTDIR="$(DESTDIR)" cmake --install $(build_dir) --prefix "$(PREFIX)"
+
+uninstall:  ## removes what `make install` put into $(DESTDIR)$(PREFIX)
+	@DESTDIR="$(DESTDIR)" cmake -DPREFIX="$(PREFIX)" -P cmake/CofferUninstall.cmake
 
 clean:  ## removes every build directory
 	rm -rf build build-*

@@ -25,6 +25,11 @@ file(RELATIVE_PATH coffer_bin_to_lib /p/${CMAKE_INSTALL_BINDIR} /p/${CMAKE_INSTA
 configure_file(cmake/coffer-run.in coffer-run @ONLY)
 install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/coffer-run DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-# The command last: tools/install.py links its libcoffer.so to the library's.
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/coffer)
+
+# The command late: tools/install.py links its libcoffer.so to the library's.
 configure_file(cmake/CofferInstallCommand.cmake.in CofferInstallCommand.cmake @ONLY)
 install(SCRIPT ${CMAKE_CURRENT_BINARY_DIR}/CofferInstallCommand.cmake)
+
+configure_file(cmake/CofferNoteInstalled.cmake.in CofferNoteInstalled.cmake @ONLY)
+install(SCRIPT ${CMAKE_CURRENT_BINARY_DIR}/CofferNoteInstalled.cmake)

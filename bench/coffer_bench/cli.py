@@ -14,6 +14,7 @@ from typing import Annotated, Optional
 import typer
 from rich.console import Console
 
+from coffer import consoles
 from coffer_bench.errors import BenchError
 
 app = typer.Typer(
@@ -111,7 +112,7 @@ def guarded(function: Callable[..., None], said: str = "interrupted") -> Callabl
 
 
 def make_console() -> Console:
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+    return consoles.console()
 
 
 @app.callback()

@@ -132,6 +132,7 @@ bool is_noted_process() { return true; }
 // No thread but the program's: what the reclaimer would do later is left out.
 bool start_transient(void (*)()) { return false; }
 bool transient_reaches(const volatile void*) { return true; }
+bool has_process_rights() { return true; }
 bool elevated() { return false; }
 u64 call_count() { return os_linux::call_count(); }
 

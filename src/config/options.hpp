@@ -24,7 +24,7 @@ enum class AlignPolicy : u8 { multiples, all };
 // UNSIGNED(name, default, least, greatest, help)
 // CHOICE(name, type, default, words, help)        type: an enum; words: its names in its order, between bars
 // BOOLEAN(name, default, help)
-// TEXT(name, help)                                empty by default; no comma
+// TEXT(name, help)                                empty by default; no comma, no blanks at its ends
 #define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT)                                                     \
   SIZE(arena, 16 * kTiB, 4 * kMiB, 64 * kTiB, "largest reservation of address space at the start")                    \
   SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside 1/16 of it, or 1/4")                  \

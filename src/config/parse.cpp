@@ -97,44 +97,68 @@ usize item_length(const char* item) {
   return length;
 }
 
-usize name_length(const char* item, usize length) {
+bool is_blank(char character) {
+  return character == ' ' || character == '\t' || character == '\n' || character == '\r';
+}
+
+struct Part {
+  const char* text;
+  usize length;
+};
+
+// Without the blanks around it.
+Part trim(const char* text, usize length) {
+  while (length > 0 && is_blank(*text)) ++text, --length;
+  while (length > 0 && is_blank(text[length - 1])) --length;
+  return {text, length};
+}
+
+// What is before the colon; all of an item without one.
+usize colon_in(const Part& item) {
   usize colon = 0;
-  while (colon < length && item[colon] != ':') ++colon;
+  while (colon < item.length && item.text[colon] != ':') ++colon;
   return colon;
 }
 
-// Whether an item of `text` before `item` has the same name.
-bool is_repeated(const char* text, const char* item, usize name) {
-  while (text < item) {
+Part name_in(const Part& item) { return trim(item.text, colon_in(item)); }
+
+// Whether an item of `text` before `name` has the same name.
+bool is_repeated(const char* text, const Part& name) {
+  while (text < name.text) {
     const usize length = item_length(text);
+    const Part item = trim(text, length);
+    const Part other = name_in(item);
     usize same = 0;
-    while (same < name && same < length && text[same] == item[same]) ++same;
-    if (length > 0 && same == name && name_length(text, length) == name) return true;
+    while (same < name.length && same < other.length && other.text[same] == name.text[same]) ++same;
+    if (other.text != name.text && item.length > 0 && same == name.length && other.length == name.length) return true;
     text += length + 1;  // past the comma: another item follows
   }
   return false;
 }
 
 // One item of `text`, not empty.
-bool parse_item(const char* text, const char* item, usize length, Source source, Settings& settings,
-                const Complaints& complaints) {
-  const usize colon = name_length(item, length);
-  const Option* option = find_option(item, colon);
-  u64 value = 0;
-  if (option != nullptr && colon < length && parse_value(*option, item + colon + 1, length - colon - 1, value)) {
-    option->set(settings.values, value);
-    settings.sources[option - kOptions] = source;
-    return true;
+bool parse_item(const char* text, const Part& item, Source source, Settings& settings, const Complaints& complaints) {
+  const usize colon = colon_in(item);
+  const Part name = name_in(item);
+  const Option* option = find_option(name.text, name.length);
+  if (option != nullptr && colon < item.length) {
+    const Part part = trim(item.text + colon + 1, item.length - colon - 1);
+    u64 value = 0;
+    if (parse_value(*option, part.text, part.length, value)) {
+      option->set(settings.values, value);
+      settings.sources[option - kOptions] = source;
+      return true;
+    }
   }
-  if (option == nullptr && is_repeated(text, item, colon)) return false;
+  if (option == nullptr && is_repeated(text, name)) return false;
   TextBuffer<320> line;
   line.add(source_name(source)).add(": ");
   if (option == nullptr) {
     line.add("unknown option ");
-    print_quoted(item, colon, line);
+    print_quoted(name.text, name.length, line);
   } else {
     line.add("bad value in ");
-    print_quoted(item, length, line);
+    print_quoted(item.text, item.length, line);
     line.add(", ").add(option->name).add(" takes ");
     print_wanted(*option, line);
   }
@@ -223,7 +247,8 @@ bool parse(const char* text, Source source, Settings& settings, const Complaints
   bool good = true;
   for (const char* item = text; *item != 0;) {
     const usize length = item_length(item);
-    if (length > 0) good &= parse_item(text, item, length, source, settings, complaints);
+    const Part part = trim(item, length);
+    if (part.length > 0) good &= parse_item(text, part, source, settings, complaints);
     item += length;
     if (*item == ',') ++item;
   }

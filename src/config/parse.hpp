@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// COFFER_CONF's grammar: "key:value,key:value". Empty items are allowed, spaces are not; the last of several values
-// for one key counts. Nothing here reads the
-// environment or writes to stderr; texts that options have are kept for ever.
+// COFFER_CONF's grammar: "key:value,key:value". Empty items are allowed, and blanks around keys, values and items,
+// which are no part of them; the last of several values for one key counts. Nothing here reads the environment or
+// writes to stderr; texts that options have are kept for ever.
 #pragma once
 
 #include "base/base.hpp"

@@ -212,7 +212,6 @@ void handle_forks() {
 void enter_reclaimer() {
   t_heap = &g_null_heap;
   t_ended = true;
-  begin_to_wait();
   settle_fork();
 }
 
@@ -246,7 +245,7 @@ bool start_process() {
   os::note_process();
   // In a static program these two may lie on different sides of the program's own thread-local variables.
   const bool reclaimable = os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended);
-  set_chores(&enter_reclaimer, kChores, reclaimable ? sizeof kChores / sizeof kChores[0] : 0);
+  set_chores(&enter_reclaimer, kChores, reclaimable ? sizeof kChores / sizeof kChores[0] : 0, &answer_readers);
   registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
   if (ready) watching_start();
   return ready;
@@ -316,9 +315,9 @@ void fork_child() {
   if (own != 0) t_heap->generation.set(generation);
   os::note_process();
   colours_after_fork();
-  watching_after_fork();
   // It may have had slots, a chunk or a span in hand.
   if (forget_reclaimer()) g_pending.fetch_or(kVanished, relaxed);
+  watching_after_fork();
   if (registry.start.load(relaxed) == kStarted) {
     if (registry.committed != 0) record(0)->generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, those that had given theirs back and

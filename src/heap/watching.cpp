@@ -12,6 +12,7 @@
 #include "observe/counters.hpp"
 #include "observe/statistics.hpp"
 #include "os/os.hpp"
+#include "pool/reclaimer.hpp"
 #include "span/choices.hpp"
 #include "span/purge_span.hpp"
 
@@ -166,6 +167,8 @@ void come_by(bool at_once) {
   w.writer.unlock();
 }
 
+bool shows_page() { return config::options().share && g_watching.process != 0; }
+
 void begin_watching() {
   // relaxed, both: hints that may be late.
   g_bracket_flags.fetch_or(kWatchLists, relaxed);
@@ -187,7 +190,19 @@ void settle_pending() {
   // relaxed: settle_fork acquired it.
   const u32 pending = g_pending.load(relaxed);
   if ((pending & kVanished) != 0) resolve_vanished();
-  if ((pending & kWatching) != 0) come_by(false);
+  if ((pending & kWatching) == 0) return;
+  come_by(false);
+  if (shows_page() && !reclaimer_lives()) want_reclaimer();
+}
+
+bool answer_readers() {
+  Watching& w = g_watching;
+  if (!config::options().share) return false;
+  if (!w.writer.try_lock()) return true;
+  if (open_page() && w.page.is_asked()) write_copy();
+  const bool stay = w.process != 0;
+  w.writer.unlock();
+  return stay && os::has_process_rights();
 }
 
 u32 unwatched_blocks(const Heap* heap, ClassIndex size_class) {
@@ -230,6 +245,7 @@ void watching_start() {
   const config::Options& options = config::options();
   if (options.share || options.share_signal != 0) g_watching.process = os::process_number();
   if (options.share) share_now();
+  if (shows_page()) want_reclaimer();
   profiling_start();
 }
 
@@ -250,6 +266,7 @@ void watching_after_fork() {
   w.page.forget();
   if (w.process != 0) w.process = os::process_number();
   w.next_copy.set(0);
+  if (shows_page()) want_reclaimer();
 }
 
 COFFER_COLD void watching_end() {

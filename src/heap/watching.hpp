@@ -9,10 +9,13 @@
 //   what is counted                    when                                                 how exact
 //   held, free, large, purges (now)    a thread comes by and one of them changed            exact then
 //   live, by class and heap (a copy)   the same, kStep after the last, or kRest times as    exact but for lists of hot
-//                                      long as that took; and when a signal asks            spans of other threads
+//                                      long as that took; and when a signal asks, or a      spans of other threads
+//                                      reader, whom the reclaimer answers
 //   allocated blocks                   a heap takes a list of blocks                        what is on lists counts
 //
-// So a program that does nothing shows what was so when it last came by, at most a step before it stopped.
+// So a program that does nothing shows what was so when it last came by, at most a step before it stopped, until
+// somebody asks. Under `share` the reclaimer lives as long as the page does and looks at each of its steps whether
+// somebody did (SharedPage::is_asked): one load four times a second.
 #pragma once
 
 #include "heap/heap.hpp"
@@ -54,6 +57,10 @@ void end_sampling();
 
 // Offers the page, or writes it anew. Any thread, any time, also in a signal handler.
 void share_now();
+// What the reclaimer does at each waking: makes a fork child's page, and writes a copy when a reader asks for one. It
+// stays as long as the option `share` is to be answered; but not where the process gave up rights that this thread has:
+// the next slow path starts another.
+bool answer_readers();
 // Where the page is; nullptr: there is none.
 const char* shared_path();
 

@@ -199,6 +199,15 @@ void SharedPage::write_now() {
   put(now[figure::now_ns], os::monotonic_ns());
 }
 
+bool SharedPage::is_asked() const {
+  // relaxed, all: who asks waits until the page says a later time than his, so that a question seen late is answered
+  // late. The copy's figures are the process's own, written under the caller's lock.
+  const page::Header& header = page_->header;
+  const u64 turn = header.turn.load(relaxed);
+  return turn == 0 ||
+         page_->copies[turn % 2].figures[page::taken_ns].load(relaxed) < header.now[page::now::asked_ns].load(relaxed);
+}
+
 Copy& SharedPage::next() {
   // relaxed, here and below: only the one writer changes it.
   return page_->copies[(page_->header.turn.load(relaxed) + 1) % 2];

@@ -28,12 +28,12 @@ namespace coffer {
   FIGURE(large_allocated_blocks) FIGURE(large_allocated_bytes)
 // clang-format on
 
-// What needs no walk: written whenever a thread comes by and one of them changed.
+// What needs no walk: written whenever a thread comes by and one of them changed; but asked_ns, which is the readers'.
 // clang-format off: it finds no end with these
 #define COFFER_PAGE_NOW(FIGURE)                                                                      \
   FIGURE(now_ns) FIGURE(held) FIGURE(free_resident) FIGURE(committed) FIGURE(metadata) FIGURE(large) \
   FIGURE(large_blocks) FIGURE(mixed_held) FIGURE(peak_held) FIGURE(system_calls) FIGURE(purges)      \
-  FIGURE(purged_bytes)
+  FIGURE(purged_bytes) FIGURE(asked_ns)
 // clang-format on
 
 namespace page {
@@ -140,6 +140,9 @@ class SharedPage {
   void forget() { page_ = nullptr; }
   // In a fork child, or in the process itself: whose page it is.
   bool is_of(u32 process) const { return page_ != nullptr && page_->header.process == process; }
+
+  // Whether a reader wants figures that are newer than the newest copy. Of an open page.
+  bool is_asked() const;
 
   // What needs no walk: cheap, and only if something changed.
   void write_now();

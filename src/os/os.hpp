@@ -135,6 +135,10 @@ bool transient_reaches(const volatile void* variable);
 // True in a process whose privileges were raised at exec (setuid): the environment is not to be trusted.
 bool elevated();
 
+// Whether the calling thread, a transient one, has the capabilities that the process's first thread has: setuid and its
+// kin do not reach it, and a process that gave up root's rights shall not keep a thread that has them.
+bool has_process_rights();
+
 // Calls to the kernel for memory since the start, and those of them that gave pages back, with their bytes
 // (statistics).
 u64 call_count();

@@ -24,6 +24,7 @@ Atomic<u64> g_retry;  // no thread could be had before; not until then
 void (*g_enter)();
 const Chore* g_chores;
 u32 g_chore_count;
+Chore g_attend;
 
 // At most one works: the reclaimer at its chores, or whoever keeps it from them. No SpinLock: fork does not wait for
 // it.
@@ -40,30 +41,44 @@ void begin_work() {
 
 void end_work() { g_working.store(0, release); }  // release: pairs with the acquire in begin_work
 
+// Returns whether one of them has something to wait for.
+bool do_chores() {
+  bool waits = false;
+  for (u32 i = 0; i < g_chore_count; ++i) waits = g_chores[i]() || waits;
+  return waits;
+}
+
 void run() {
+  // Before everything else: of a watched fork child nothing is touched if it becomes another program meanwhile.
+  os::pause_ns(kStepNs);
   g_enter();
-  for (u32 idle = 0;;) {
-    os::pause_ns(kStepNs);
+  constexpr u32 kResting = kIdleSteps + 1;
+  u32 idle = kResting;
+  for (bool asked = true;; asked = false) {
     // acq_rel: with the CASes in want_reclaimer: what was freed before the request is seen by the chores.
-    g_state.exchange(State::running, acq_rel);
-    bool stay = false;
+    asked = g_state.exchange(State::running, acq_rel) == State::wanted || asked;
+    if (idle == kResting && asked) {
+      begin_to_wait();
+      idle = 0;
+    }
     begin_work();
-    for (u32 i = 0; i < g_chore_count; ++i) stay = g_chores[i]() || stay;
+    if (idle < kResting) idle = do_chores() ? 0 : idle + 1;
+    const bool attends = g_attend != nullptr && g_attend();
     end_work();
-    idle = stay ? 0 : idle + 1;
-    if (idle <= kIdleSteps) continue;
     State seen = State::running;
     // release: pairs with the acquire of the next one who starts. A failure without reason is one more round.
-    if (g_state.compare_exchange(seen, State::none, release, relaxed)) return;
+    if (idle == kResting && !attends && g_state.compare_exchange(seen, State::none, release, relaxed)) return;
+    os::pause_ns(kStepNs);
   }
 }
 
 }  // namespace
 
-void set_chores(void (*enter)(), const Chore* chores, u32 count) {
+void set_chores(void (*enter)(), const Chore* chores, u32 count, Chore attend) {
   g_enter = enter;
   g_chores = chores;
   g_chore_count = count;
+  g_attend = attend;
 }
 
 void want_reclaimer() {

@@ -23,8 +23,9 @@ namespace coffer {
 using Chore = bool (*)();
 
 // Says what there is to do, and what a thread must do first to be a thread of Coffer; once, at the start of the
-// process.
-void set_chores(void (*enter)(), const Chore* chores, u32 count);
+// process. attend: what is done at each waking even when the chores have nothing to wait for (they then rest until
+// somebody asks, so that who is watched keeps and returns memory as who is not); nullptr: nothing.
+void set_chores(void (*enter)(), const Chore* chores, u32 count, Chore attend = nullptr);
 
 // Somebody left something to wait for. Any thread, at any time, holding no lock.
 void want_reclaimer();

@@ -62,6 +62,7 @@ languages = pytest.mark.parametrize("compiler,source", PROBES, ids=["c", "c++"])
 def test_installed_files(prefix: Path) -> None:
     names = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
     for wanted in ("bin/coffer-run", "bin/coffer", "include/coffer/coffer.h", "include/coffer/coffer_rt.h",
+                   "share/doc/coffer/LICENSE", "share/doc/coffer/installed",
                    "share/man/man1/coffer-record.1", "share/bash-completion/completions/coffer",
                    "share/zsh/site-functions/_coffer", "share/fish/vendor_completions.d/coffer.fish"):
         assert wanted in names
@@ -78,6 +79,76 @@ def test_installed_text_has_no_build_paths(prefix: Path) -> None:
             data = path.read_bytes()
             if not data.startswith(b"\x7fELF"):  # programs name their sources for debuggers
                 assert str(ROOT).encode() not in data and str(BUILD_DIR).encode() not in data, path
+
+
+def test_the_licence_is_installed_whole(prefix: Path) -> None:
+    assert (prefix / "share/doc/coffer/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def tree(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def uninstall(prefix: str, destination: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["make", "-s", "-C", str(ROOT), "uninstall", f"PREFIX={prefix}", f"DESTDIR={destination}"],
+                          capture_output=True, text=True)
+
+
+def test_uninstall_leaves_what_was_there(tmp_path: Path, prefix: Path) -> None:
+    """Issue 16: there was none. Of folders, those that were there before stay, and those with a file of others."""
+    copy = tmp_path / "opt/coffer"
+    copy.parent.mkdir()
+    run("cp", "-al", prefix, copy)
+    (copy / "include/coffer/others.h").touch()
+    done = uninstall("/opt/coffer", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert tree(copy) == {"include", "include/coffer", "include/coffer/others.h"}
+    done = uninstall("/opt/coffer", tmp_path)
+    assert done.returncode != 0 and "No Coffer is installed" in done.stderr
+
+
+def test_a_damaged_list_removes_nothing_outside(tmp_path: Path) -> None:
+    (tmp_path / "p/share/doc/coffer").mkdir(parents=True)
+    (tmp_path / "kept").touch()
+    for line in ("../kept", f"{tmp_path}/kept", "share/../../kept", ".."):
+        (tmp_path / "p/share/doc/coffer/installed").write_text(f"{line}\n")
+        done = uninstall("/p", tmp_path)
+        assert done.returncode != 0 and "is damaged" in done.stderr and (tmp_path / "kept").exists()
+
+
+def installed_with(folder: Path, known: str, destination: str | None = None) -> tuple[str, list[str]]:
+    """What an installation into the folder says, where the loader knows of another one, and what it asks ldconfig."""
+    called = folder / "called"
+    tools = folder / "tools"
+    tools.mkdir()
+    (tools / "ldconfig").write_text(f'#!/bin/sh\necho "$*" >>{called}\necho "{known}: (from somewhere)"\n')
+    (tools / "ldconfig").chmod(0o755)
+    # Not the command, whose thousands of files are in the other tests.
+    script = f'set(CMAKE_INSTALL_PREFIX "{folder}/prefix")\nset(CMAKE_INSTALL_MANIFEST_FILES' \
+             f' "{folder}/prefix/lib/libcoffer.so")\n' \
+             f'include("{BUILD_DIR}/CofferNoteFolders.cmake")\ninclude("{BUILD_DIR}/CofferNoteInstalled.cmake")\n'
+    (folder / "script.cmake").write_text(script)
+    where = {"PATH": f"{tools}:{os.environ['PATH']}"} | ({"DESTDIR": destination} if destination else {})
+    told = run("cmake", "-P", folder / "script.cmake", environment=where)
+    return told, called.read_text().splitlines()
+
+
+@pytest.mark.parametrize("case", ["known", "unknown", "staged"])
+def test_the_loader_is_told(tmp_path: Path, case: str) -> None:
+    """Issue 16: a program linked with -lcoffer did not start after `make install` to the default prefix."""
+    lib = next(line for line in (BUILD_DIR / "CMakeCache.txt").read_text().splitlines()
+               if line.startswith("CMAKE_INSTALL_LIBDIR:")).partition("=")[2]
+    (tmp_path / "prefix" / lib).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "prefix")  # the loader's names may lead through links
+    known = tmp_path / ("elsewhere" if case == "unknown" else "link") / lib
+    told, called = installed_with(tmp_path, str(known), str(tmp_path / "staged") if case == "staged" else None)
+    if case == "known" and os.geteuid() == 0:
+        assert called == ["-v -N -X", ""] and told == ""
+        return
+    assert called == ["-v -N -X"]
+    asked = {"known": "run: sudo ldconfig\n", "staged": "run ldconfig where this is unpacked\n",
+             "unknown": f"link with -Wl,-rpath,{tmp_path}/prefix/{lib}, or set LD_LIBRARY_PATH\n"}[case]
+    assert told.endswith(asked) and told.count("\n") == 1
 
 
 @languages
@@ -210,3 +281,11 @@ def test_rust_crate_without_coffer(tmp_path: Path) -> None:
     done = subprocess.run(["cargo", "build", "--offline", "--manifest-path", manifest], capture_output=True, text=True,
                           env=os.environ | {"CARGO_TARGET_DIR": str(tmp_path), "COFFER_LIB_DIR": str(tmp_path)})
     assert done.returncode != 0 and "libcoffer_core.a is not in" in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is missing")
+def test_rust_crate_has_its_licence() -> None:
+    done = subprocess.run(["cargo", "package", "--list", "--allow-dirty", "--offline", "--manifest-path",
+                           ROOT / "bindings/rust/Cargo.toml"], capture_output=True, text=True)
+    assert "LICENSE" in done.stdout.splitlines(), done.stderr
+    assert (ROOT / "bindings/rust/LICENSE").read_text() == (ROOT / "LICENSE").read_text()

@@ -3,6 +3,7 @@
  * each with a line.
  *   a  holds 1 MiB more in blocks of 1,000 bytes     f  frees all of them
  *   k  forks; the child does the same work and then sleeps; its number is the answer
+ *   w  the same, but the child sleeps at once
  *   x  runs itself anew by exec                      q  ends */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,13 @@ int main(int argc, char** argv) {
         if (answer == 0) {
           usleep(150000); /* so that its first slow path finds a copy due */
           hold();
+          sleep(60);
+          return 0;
+        }
+        break;
+      case 'w':
+        answer = fork();
+        if (answer == 0) {
           sleep(60);
           return 0;
         }

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import pty
+import random
 import re
 import signal
 import struct
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,61 @@ def test_figures_follow_the_program(shared: Program) -> None:
     assert all(span["live"] <= span["held"] and span["resident"] <= span["held"] for span in held["spans"])
     owners = {heap["index"] for heap in held["heaps"]} | {None}
     assert {span["owner"] for span in held["spans"]} <= owners
+
+
+def test_a_program_that_sleeps_shows_what_it_holds(shared: Program) -> None:
+    """Issue 16: it had shown what was so when it last allocated, 5.7 MB where 20 were."""
+    shared.do("a" * 20)
+    held = stat_json(shared.pid)
+    assert not held["stale"]
+    assert 20 * MIB <= held["figures"]["live"] <= held["figures"]["held"] <= held["figures"]["bound"]
+    assert held["rss"] >= 0.9 * held["figures"]["resident"]  # each block's first bytes are its links
+    shared.do("f")
+    assert stat_json(shared.pid)["figures"]["live"] < 5 * MIB
+
+
+def test_nothing_is_shown_above_its_bound(shared: Program) -> None:
+    seed = int(os.environ.get("SEED", "16"))
+    source = random.Random(seed)
+    with processes.Watched(shared.pid) as watched:
+        for step in range(30):
+            shared.do(source.choice(["a", "aaa", "aaaaaaaaa", "f"]))
+            shown = watched.read()
+            values = [shown.figures["live"], shown.held, shown.figures["bound"]]
+            assert values == sorted(values), f"SEED={seed}, step {step}: {values}"
+            assert shown.figures["resident"] <= shown.figures["bound"], f"SEED={seed}, step {step}"
+
+
+def test_what_is_not_fresh_says_so(shared: Program) -> None:
+    """A process that is stopped answers nobody."""
+    shared.do("a")
+    stat_json(shared.pid)
+    os.kill(shared.pid, signal.SIGSTOP)
+    time.sleep(1.2)
+    text = run("stat", shared.pid, "--count", 2, "--interval", 0.05).stdout
+    assert all(re.search(r"  stale, \d+ s$", line) for line in text.splitlines()[1:]), text
+    assert stat_json(shared.pid)["stale"]
+    assert "stale" in run("stat").stdout
+    os.kill(shared.pid, signal.SIGCONT)
+    with processes.Watched(shared.pid) as watched:
+        deadline = time.monotonic() + 30
+        while watched.read().is_stale and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not watched.read().is_stale
+
+
+def test_a_page_that_may_only_be_read_is_read(shared: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared.do("a")
+    with processes.Watched(shared.pid) as watched:
+        before = os.open
+
+        def refuse(path: str, flags: int, *more: int) -> int:
+            if flags & (os.O_WRONLY | os.O_RDWR):
+                raise PermissionError(13, "Permission denied", path)
+            return before(path, flags, *more)
+
+        monkeypatch.setattr(os, "open", refuse)
+        assert watched.read().figures["bound"] > 0 and watched.page.ask() is None
 
 
 def test_lines_come_by_the_second(shared: Program) -> None:
@@ -186,6 +242,63 @@ def test_a_fork_child_has_its_own(shared: Program) -> None:
         assert str(child) in run("stat").stdout and str(shared.pid) in run("stat").stdout
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+def test_a_fork_child_that_only_sleeps_has_its_own(shared: Program) -> None:
+    """Issue 16: it showed none, and the message said to start it with what it had been started with."""
+    shared.do("a")
+    child = int(shared.do("w").split()[1])
+    try:
+        figures_of = stat_json(child)
+        assert figures_of["pid"] == child and figures_of["figures"]["live"] >= MIB and not figures_of["stale"]
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def tasks(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+def wait_for(is_so: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 30
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return is_so()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives up being root")
+def test_a_daemon_keeps_no_thread_of_roots() -> None:
+    """It is shown all the same: with the page that it made as root, and fresh again once it allocates."""
+    code = "import os, sys; os.setuid(65534); print('ready', flush=True)\n" \
+           "for line in sys.stdin: kept = [bytes(1000) for _ in range(9000)]; print('done', flush=True)"
+    environment = {**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": "share:true"}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True, bufsize=1) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            assert wait_for(lambda: tasks(process.pid) == 1)
+            assert stat_json(process.pid)["figures"]["live"] > 0
+            process.stdin.write("x\n")
+            assert process.stdout.readline() == "done\n"
+            figures_of = stat_json(process.pid)
+            assert figures_of["figures"]["live"] >= 9 * MIB - MIB and not figures_of["stale"]
+            assert tasks(process.pid) == 2
+            process.stdin.close()
+            assert process.wait() == 0
+        finally:
+            process.kill()
+
+
+def test_without_the_thread_a_child_says_when_it_shows() -> None:
+    program = Program("share:true,reclaimer:false")
+    try:
+        child = int(program.do("w").split()[1])
+        try:
+            assert "share:true and shows no page so far" in run("stat", child, status=1).stderr
+        finally:
+            os.kill(child, signal.SIGKILL)
+    finally:
+        program.end()
 
 
 def test_what_a_killed_process_left_is_removed() -> None:

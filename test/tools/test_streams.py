@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
 from coffer import places
+from live_program import Program
 
 COMMAND = places.build_dir() / "bin" / "coffer"
 TRACE = Path(__file__).parent / "traces" / "lua.trace"
@@ -75,3 +82,55 @@ def test_an_interrupt_while_the_command_loads(tmp_path: Path) -> None:
     done = subprocess.run([PYTHON, "-B", "-m", "coffer", "--version"], capture_output=True, timeout=120,
                           env={**os.environ, "PYTHONPATH": f"{tmp_path}:{TOOLS}:{BENCH}"})
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+# --- NO_COLOR: issue 16. ---
+
+
+def on_a_terminal(*arguments: object, no_colour: str) -> bytes:
+    """What a command writes to one."""
+    leader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 40, 120, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color", "FORCE_COLOR": "1", "NO_COLOR": no_colour}
+    with subprocess.Popen([str(COMMAND), *map(str, arguments)], stdin=terminal, stdout=terminal, stderr=terminal,
+                          env=environment, start_new_session=True) as done:
+        os.close(terminal)
+        written = b""
+        with contextlib.suppress(OSError):  # the end of the other side
+            while more := os.read(leader, 65536):
+                written += more
+                if arguments[0] == "top" and b"quit" in written:
+                    os.write(leader, b"q")
+    os.close(leader)
+    return written
+
+
+@pytest.mark.parametrize("arguments", ["--help", "trace --help", "nosuchcommand", "bench list", f"trace info {TRACE}",
+                                       f"replay {TRACE} -a glibc --rounds 1", "index glibc --count 64 --high 64"])
+def test_no_color_leaves_out_every_escape(arguments: str) -> None:
+    assert b"\x1b" not in on_a_terminal(*arguments.split(), no_colour="1")
+
+
+def test_an_empty_no_color_is_none() -> None:
+    assert b"\x1b[" in on_a_terminal("--help", no_colour="")
+
+
+def test_no_color_in_a_file_that_is_forced_to_have_some() -> None:
+    environment = {**os.environ, "FORCE_COLOR": "1"}
+    for no_colour, has_some in (("1", False), ("", True)):
+        done = subprocess.run([str(COMMAND), "--help"], capture_output=True, env={**environment, "NO_COLOR": no_colour})
+        assert (b"\x1b[" in done.stdout) == has_some
+
+
+def test_no_color_on_the_screen_of_top() -> None:
+    """It moves the cursor, and has bold and dim text; of colours only the terminal's own."""
+    program = Program("share:true")
+    try:
+        for no_colour, is_coloured in (("1", False), ("", True)):
+            written = on_a_terminal("top", program.pid, no_colour=no_colour)
+            assert b"\x1b[?1049l" in written
+            codes = {code for codes in re.findall(rb"\x1b\[([\d;]*)m", written) for code in codes.split(b";")}
+            colours = {code for code in codes if code.isdigit() and 30 <= int(code) <= 107} - {b"39", b"49"}
+            assert bool(colours) == is_coloured, colours
+    finally:
+        program.end()

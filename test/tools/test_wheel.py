@@ -90,6 +90,8 @@ def test_what_the_wheel_says_and_has(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
+        (licence,) = [archive.read(name).decode() for name in names if name.endswith(".dist-info/licenses/LICENSE")]
+    assert licence == (ROOT / "LICENSE").read_text()
     assert wheel.name == f"coffer-{places.version()}-py3-none-linux_{os.uname().machine}.whl"
     assert f"\nVersion: {places.version()}\n" in metadata
     for wanted in ("coffer/box/lib/libcoffer.so", "coffer_bench/allocators.py", "coffer/report/page.html.j2"):

@@ -26,9 +26,12 @@ def text_of(app: Top, name: str) -> str:
 async def drive(pid: int) -> None:
     app = Top(processes.Watched(pid), interval=0.2)
     async with app.run_test(size=(110, 40)) as pilot:
-        await pilot.pause(0.5)
+        for _ in range(100):
+            await pilot.pause(0.2)
+            if app.reading is not None:
+                break
         summary = text_of(app, "#bars")
-        assert str(pid) in summary and "bound" in summary and "age" in summary, summary
+        assert str(pid) in summary and "bound" in summary and "age" in summary and "rss" in summary, summary
         table = app.query_one("#class_table", Sorted)
         assert table.row_count > 0 and table.sorted_by == "held"
         assert app.class_entries[0].keys() >= {"rate", "held"}
@@ -74,7 +77,10 @@ async def drive(pid: int) -> None:
         await pilot.pause(0.3)
         await pilot.resize_terminal(110, 40)
         os.kill(pid, signal.SIGKILL)
-        await pilot.pause(0.8)
+        for _ in range(100):
+            await pilot.pause(0.2)
+            if "ENDED" in text_of(app, "#bars"):
+                break
         assert "ENDED" in text_of(app, "#bars")
         await pilot.press("q")
     print("the pilot is content")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from coffer import places, signals, streams
+from coffer import consoles, places, signals, streams
 from coffer.errors import CofferError
 from coffer.index.command import index
 from coffer.record.command import record
@@ -55,6 +55,7 @@ def main() -> None:
     signals.put_away_first()
     streams.open_closed()
     streams.take_all_names()
+    consoles.make_help_plain()
     status: int | str | None = 0
     signal = 0
     try:

@@ -46,6 +46,7 @@ void note_process();
 bool is_noted_process();
 bool start_transient(void (*body)());
 bool transient_reaches(const volatile void* variable);
+bool has_process_rights();
 bool elevated();
 u64 call_count();
 os::Purged purged();
@@ -270,6 +271,7 @@ void yield() { os_linux::yield(); }
 void pause_ns(u64 nanoseconds) { os_linux::pause_ns(nanoseconds); }
 void note_process() { os_linux::note_process(); }
 bool is_noted_process() { return os_linux::is_noted_process(); }
+bool has_process_rights() { return os_linux::has_process_rights(); }
 bool transient_reaches(const volatile void* variable) { return os_linux::transient_reaches(variable); }
 bool start_transient(void (*body)()) { return !refuse(fake::kThread) && os_linux::start_transient(body); }
 bool elevated() { return os_linux::elevated(); }

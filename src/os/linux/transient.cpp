@@ -7,6 +7,7 @@
 // storage. Its thread pointer leads into a block of its own, where Coffer's variables and errno lie at the offsets that
 // they have in every thread.
 #include <errno.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -159,6 +160,21 @@ bool start_transient(void (*body)()) {
   }
   errno = saved;
   return started;
+}
+
+bool has_process_rights() {
+  const int saved = errno;
+  constexpr usize kWords = _LINUX_CAPABILITY_U32S_3;
+  __user_cap_data_struct own[kWords] = {}, first[kWords] = {};
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  bool same = true;
+  if (syscall(SYS_capget, &header, own) == 0) {
+    header.pid = static_cast<int>(syscall(SYS_getpid));
+    // What cannot be asked is not known to differ.
+    same = syscall(SYS_capget, &header, first) != 0 || memcmp(own, first, sizeof own) == 0;
+  }
+  errno = saved;
+  return same;
 }
 
 void pause_ns(u64 nanoseconds) {

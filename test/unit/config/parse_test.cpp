@@ -135,6 +135,36 @@ TEST(Parse, EmptyItemsAreNothing) {
   for (const char* text : {"", ",", ",,,", ",slack:64K,,"}) EXPECT_TRUE(parse_text(text).good) << text;
 }
 
+// Issue 16: "limit: 2G" set no limit.
+TEST(Parse, BlanksAreNoPartOfNamesAndValues) {
+  for (const char* text : {"limit: 2G", " limit:2G", "limit :2G", "limit:2G ", "\tlimit\t:\t2G\t", "\n limit : 2G \r\n",
+                           "slack:1K, limit:2G", "limit: 2G ,slack:1K", " , limit:2G , ", "limit:1G, limit: 2G"}) {
+    const Result result = parse_text(text);
+    EXPECT_TRUE(result.good) << text;
+    EXPECT_EQ(result.settings.values.limit, 2 * kGiB) << text;
+  }
+  const Result texts = parse_text("profile_to: /tmp/a b ,stats: true,huge: never ,shards: 2");
+  EXPECT_TRUE(texts.good);
+  EXPECT_STREQ(reinterpret_cast<const char*>(option("profile_to").get(texts.settings.values)), "/tmp/a b");
+  EXPECT_TRUE(texts.settings.values.stats);
+  EXPECT_EQ(texts.settings.values.huge, HugePolicy::never);
+  EXPECT_EQ(texts.settings.values.shards, 2u);
+  for (const char* text : {" ", " , ", "\t\n"}) EXPECT_TRUE(parse_text(text).good) << text;
+}
+
+TEST(Parse, BlanksInsideAreReported) {
+  const auto only = [](const char* text) {
+    const Result result = parse_text(text);
+    return result.complaints.size() == 1 ? result.complaints[0] : "not one complaint";
+  };
+  EXPECT_EQ(only(" li mit: 2G"), "COFFER_CONF: unknown option \"li mit\"");
+  EXPECT_EQ(only("slack: 2 G "), "COFFER_CONF: bad value in \"slack: 2 G\", slack takes a size from 0 to 1G");
+  EXPECT_EQ(only("huge: "), "COFFER_CONF: bad value in \"huge:\", huge takes auto|never|always");
+  EXPECT_EQ(only("stats:t rue"), "COFFER_CONF: bad value in \"stats:t rue\", stats takes false|true");
+  EXPECT_EQ(only(" : 1"), "COFFER_CONF: unknown option \"\"");
+  EXPECT_EQ(only("slac: 1, slac :2,slac"), "COFFER_CONF: unknown option \"slac\"");
+}
+
 TEST(Parse, ABadItemLeavesTheOthers) {
   const Result result = parse_text("slack:1K,slack:no,shards:2");
   EXPECT_FALSE(result.good);
@@ -153,7 +183,7 @@ TEST(Parse, ComplaintsSayWhatIsWrong) {
   EXPECT_EQ(only("stats"), "COFFER_CONF: bad value in \"stats\", stats takes false|true");
   EXPECT_EQ(only("huge:"), "COFFER_CONF: bad value in \"huge:\", huge takes auto|never|always");
   EXPECT_EQ(only("arena:1:2"), "COFFER_CONF: bad value in \"arena:1:2\", arena takes a size from 4M to 64T");
-  EXPECT_EQ(only("\x1b[31m\n"), "COFFER_CONF: unknown option \"?[31m?\"");
+  EXPECT_EQ(only("\x1b[31m\nx"), "COFFER_CONF: unknown option \"?[31m?x\"");
   EXPECT_LT(only(std::string(5000, 'x').c_str()).size(), 200u);
 }
 

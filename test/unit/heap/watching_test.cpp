@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "heap/watching.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <fstream>
 #include <string>
 #include <thread>
 
 #include "heap/forks.hpp"
 #include "heap/heaps.hpp"
+#include "pool/reclaimer.hpp"
 #include "support/build.hpp"
 
 namespace coffer {
@@ -186,6 +189,64 @@ FRESH_TEST(Watching, ASignalOffersThePage) {
   give_now(blocks);
   raise(SIGRTMIN + 5);
   EXPECT_LT(View().figure(page::live), 1000 * kSize);
+  finish();
+}
+
+// What a reader does: writes the time into the page.
+void ask_for_figures() {
+  const u64 time = os::monotonic_ns();
+  const int file = open(shared_path(), O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  const off_t place = offsetof(page::Header, now) + page::now::asked_ns * sizeof(u64);
+  EXPECT_EQ(pwrite(file, &time, sizeof time, place), static_cast<ssize_t>(sizeof time));
+  close(file);
+}
+
+// Issue 16: the page of a program that slept showed what was so before its last tenth of a second.
+FRESH_TEST(Watching, AReaderIsAnsweredThoughNoThreadComesBy) {
+  fake::set_clock(1'000'000'000);
+  start_watched();
+  Blocks blocks = take_many(5000);
+  const u64 turn = View().turn();
+  EXPECT_TRUE(answer_readers());
+  EXPECT_EQ(View().turn(), turn) << "nobody asked";
+  fake::set_clock(1'000'000'001);
+  ask_for_figures();
+  EXPECT_TRUE(answer_readers());
+  EXPECT_EQ(View().turn(), turn + 1);
+  EXPECT_GE(View().figure(page::live), 5000 * kSize);
+  EXPECT_GE(View().figure(page::bound), View().figure(page::held));
+  EXPECT_TRUE(answer_readers());
+  EXPECT_EQ(View().turn(), turn + 1) << "answered once";
+  give_many(blocks);
+  finish();
+  EXPECT_FALSE(answer_readers()) << "nothing is shown any more";
+}
+
+// Issue 16: a child that has not allocated showed no page.
+FRESH_TEST(Watching, AForkChildIsShownBeforeItAllocates) {
+  start_watched();
+  const Blocks blocks = take_many(500);
+  const int status = status_of([] {
+    EXPECT_EQ(shared_path(), nullptr);
+    EXPECT_TRUE(answer_readers());
+    ASSERT_NE(shared_path(), nullptr);
+    const View view;
+    EXPECT_EQ(view.process(), static_cast<u64>(getpid()));
+    EXPECT_GE(view.figure(page::live), 500 * kSize);
+    watching_end();
+  });
+  EXPECT_EQ(status, 0);
+  give_many(blocks);
+  finish();
+}
+
+FRESH_TEST(Watching, WhoIsAskedBySignalNeedsNoThread) {
+  start_watched(false, SIGRTMIN + 5);
+  give(take());
+  raise(SIGRTMIN + 5);
+  EXPECT_FALSE(answer_readers());
+  EXPECT_FALSE(reclaimer_lives());
   finish();
 }
 

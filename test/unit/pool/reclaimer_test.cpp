@@ -118,6 +118,46 @@ FRESH_TEST(Reclaimer, StaysWhileSomebodyAsks) {
   EXPECT_TRUE(soon([] { return threads() == 1; }));
 }
 
+// Who attends stays; the chores rest meanwhile, and come back when somebody asks.
+FRESH_TEST(Reclaimer, AttendsWhileItsChoresRest) {
+  if (!supported()) GTEST_SKIP();
+  start();
+  static Atomic<u32> visits, leave;
+  set_chores(&enter, kChores, 1, [] {
+    visits.fetch_add(1, seq_cst);
+    return leave.load(seq_cst) == 0;
+  });
+  want_reclaimer();
+  EXPECT_TRUE(soon([] { return visits.load(seq_cst) >= 6; }));
+  const u32 rounds = g_rounds.load(seq_cst);
+  EXPECT_EQ(rounds, 3u);
+  want_reclaimer();
+  EXPECT_TRUE(soon([&] { return g_rounds.load(seq_cst) > rounds; }));
+  leave.store(1, seq_cst);
+  EXPECT_TRUE(soon([] { return threads() == 1; }));
+  EXPECT_EQ(g_entered.load(seq_cst), 1u);
+}
+
+// A daemon that was root: setuid does not reach the thread.
+FRESH_TEST(Reclaimer, SeesThatTheProcessGaveUpRights) {
+  if (!supported() || geteuid() != 0) GTEST_SKIP();
+  start();
+  static Atomic<u32> same, other, leave;
+  set_chores(&enter, kChores, 1, [] {
+    (os::has_process_rights() ? same : other).fetch_add(1, seq_cst);
+    return leave.load(seq_cst) == 0;
+  });
+  EXPECT_TRUE(os::has_process_rights());
+  want_reclaimer();
+  EXPECT_TRUE(soon([] { return same.load(seq_cst) != 0; }));
+  EXPECT_EQ(other.load(seq_cst), 0u);
+  EXPECT_EQ(setuid(65534), 0);
+  EXPECT_TRUE(os::has_process_rights()) << "asked by the process's first thread";
+  EXPECT_TRUE(soon([] { return other.load(seq_cst) != 0; }));
+  leave.store(1, seq_cst);
+  EXPECT_TRUE(soon([] { return threads() == 1; }));
+}
+
 FRESH_TEST(Reclaimer, IsNotHadWhereTheKernelRefuses) {
   if (!supported()) GTEST_SKIP();
   start();

@@ -13,6 +13,7 @@ from typing import Annotated, Optional
 import typer
 from rich.console import Console
 
+from coffer import consoles
 from coffer.errors import CofferError
 from coffer.files import whole
 from coffer.index import figures, geometry, report
@@ -24,7 +25,6 @@ share: indices that blocks start on, of as many as this number of blocks could r
 round the blocks' first lines, those that miss (least recently used replaced). cycles: what they add to a step, an L1
 miss 10, an L2 miss 35. L2 figures are of virtual addresses: they hold where memory is in huge pages."""
 
-FILE_COLUMNS = 160
 FIRST_LEVEL_BLOCKS = 256  # those of the paper's figure 1
 ALLOCATORS = (
     "glibc, coffer, hoard, scalloc, cif, a library's path, a name the loader knows (libjemalloc.so.2), or NAME=one of "
@@ -75,7 +75,7 @@ def index(
         shape = shape.judging_second()
     count = count or (FIRST_LEVEL_BLOCKS if level == 1 else shape.l1.sets)
     # A file is as wide as the tables are.
-    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else FILE_COLUMNS)
+    console = consoles.console()
     console.print(shape.describe())
     results = [read_list(path, shape) for path in addresses or []]
     chosen = [Allocator.parse(text) for text in allocators or ([] if results else ["coffer"])]

@@ -16,7 +16,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from coffer import places, signals
+from coffer import loading, places, signals
 from coffer.errors import CofferError
 from coffer.live import figures, page, processes
 
@@ -108,13 +108,14 @@ def list_processes(form: Form) -> None:
         raise CofferError("no process shows a page: start one with COFFER_CONF=share:true")
     if form is Form.lines:
         print("    pid" + figures.HEADING + "  program")
+    processes.ask_all(pages)
     for shown in pages:
         with shown:
+            pid = processes.number_in(shown)
             try:
-                reading = shown.read()
+                reading = processes.with_rss(shown.read(), pid)
             except page.PageError:
                 continue  # it ended just now, or shows nothing yet
-            pid = int(shown.path.name.rpartition("-")[2])
             if form is Form.lines:
                 print(f"{pid:7d}" + figures.line(reading, figures.Rates()) + f"  {reading.program}")
             else:
@@ -123,6 +124,7 @@ def list_processes(form: Form) -> None:
 
 def run_program(program: list[str], form: Form, interval: float, count: int | None, output: Path | None) -> int:
     """The program keeps its streams; the figures go to stderr, or to a file."""
+    loading.tell("stat", program[0])
     out = Out(output)
     try:
         with signals.started(program, places.environment(last="share:true")) as process:

@@ -27,12 +27,11 @@ def rates_between(before: Reading | None, after: Reading) -> Rates:
     if before is None:
         return Rates()
     walked = after.figures["taken_ns"] - before.figures["taken_ns"]
-    come_by = after.now["now_ns"] - before.now["now_ns"]
     return Rates(
         per_second(before.figures["allocated_bytes"], after.figures["allocated_bytes"], walked),
         per_second(before.figures["allocated_blocks"], after.figures["allocated_blocks"], walked),
-        per_second(before.now["purges"], after.now["purges"], come_by),
-        per_second(before.now["purged_bytes"], after.now["purged_bytes"], come_by),
+        per_second(before.figures["purges"], after.figures["purges"], walked),
+        per_second(before.figures["purged_bytes"], after.figures["purged_bytes"], walked),
     )
 
 
@@ -57,26 +56,34 @@ def state_of(span: dict[str, int]) -> str:
     return STATES[span["state"]] if span["state"] < len(STATES) else "?"
 
 
-COLUMNS = [("live", 7), ("held", 7), ("resident", 9), ("bound", 7), ("alloc/s", 8), ("blocks/s", 9), ("purged/s", 9),
-           ("purges/s", 9), ("age", 6)]
+def age(reading: Reading) -> str:
+    return f"stale, {reading.age:.0f} s" if reading.is_stale else f"{reading.age:.1f}s"
+
+
+COLUMNS = [("live", 7), ("held", 7), ("resident", 9), ("rss", 7), ("bound", 7), ("alloc/s", 8), ("blocks/s", 9),
+           ("purged/s", 9), ("purges/s", 9), ("age", 6)]
 HEADING = "".join(name.rjust(width) for name, width in COLUMNS)
 
 
 def line(reading: Reading, rates: Rates) -> str:
     figures = reading.figures
-    values = [size(figures["live"]), size(reading.held), size(figures["resident"]), size(figures["bound"]),
-              size(rates.bytes), number(rates.blocks), size(rates.purged_bytes), number(rates.purges),
-              f"{reading.age:.1f}s"]
-    return "".join(text.rjust(width) for text, (_, width) in zip(values, COLUMNS))
+    values = [size(figures["live"]), size(reading.held), size(figures["resident"]),
+              "-" if reading.rss is None else size(reading.rss), size(figures["bound"]),
+              size(rates.bytes), number(rates.blocks), size(rates.purged_bytes), number(rates.purges), age(reading)]
+    # A stale age is wider than its column and comes after the others.
+    return "".join(text.rjust(width) if len(text) < width else "  " + text
+                   for text, (_, width) in zip(values, COLUMNS))
 
 
 def as_json(reading: Reading, rates: Rates) -> dict[str, Any]:
     figures = {name: value for name, value in reading.figures.items() if name not in {"taken_ns", "walk_ns"}}
-    now = {name: value for name, value in reading.now.items() if name != "now_ns"}
+    now = {name: value for name, value in reading.now.items() if name not in {"now_ns", "asked_ns"}}
     return {
         "pid": reading.process,
         "program": reading.program,
         "age_seconds": round(reading.age, 3),
+        "stale": reading.is_stale,
+        "rss": reading.rss,
         "walk_seconds": reading.figures["walk_ns"] / 1e9,
         "now": now,
         "figures": figures,
@@ -89,7 +96,7 @@ def as_json(reading: Reading, rates: Rates) -> dict[str, Any]:
     }
 
 
-# Name, of now or figures, kind, what it is.
+# Name, of figures, kind, what it is.
 METRICS = [
     ("live_bytes", "live", "gauge", "Usable bytes of blocks that the program holds."),
     ("held_bytes", "held", "gauge", "Bytes of spans and large blocks."),
@@ -127,8 +134,10 @@ def as_prometheus(pid: int, reading: Reading) -> str:
 
     for name, field, kind, text in METRICS:
         head(name, kind, text)
-        value = reading.now[field] if field in reading.now else reading.figures[field]
-        lines.append(f"coffer_{name}{{{common}}} {value}")
+        lines.append(f"coffer_{name}{{{common}}} {reading.figures[field]}")
+    if reading.rss is not None:
+        head("rss_bytes", "gauge", "Bytes of the whole process that the kernel counts as resident.")
+        lines.append(f"coffer_rss_bytes{{{common}}} {reading.rss}")
     head("figures_age_seconds", "gauge", "Seconds since the figures that take a walk were taken.")
     lines.append(f"coffer_figures_age_seconds{{{common}}} {reading.age:.3f}")
     for name, field, text in CLASS_METRICS:

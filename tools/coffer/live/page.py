@@ -2,7 +2,8 @@
 """The shared page of a process that runs Coffer: reading it. docs/reference/shared-page.md describes it.
 
 Whoever wrote the file may be anybody: nothing in it is believed before it was checked. It is read, never mapped, so
-that a file that shrinks is an error here and no signal.
+that a file that shrinks is an error here and no signal. One word of it is written: the time when somebody asked for new
+figures.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ HEADER = struct.Struct("<8s10I4Q16sQ")
 WORD = 8
 
 NOW = ["now_ns", "held", "free_resident", "committed", "metadata", "large", "large_blocks", "mixed_held", "peak_held",
-       "system_calls", "purges", "purged_bytes"]
+       "system_calls", "purges", "purged_bytes", "asked_ns"]
+FIRST_NOW = 12  # a process of an earlier Coffer has so many of NOW
 FIGURES = ["taken_ns", "walk_ns", "live", "held", "resident", "free_resident", "committed", "reserved", "metadata",
            "large", "large_blocks", "heaps", "heaps_ever", "spans", "chunks", "system_calls", "limit", "bound",
            "peak_held", "mixed_spans", "mixed_held", "mixed_live", "mixed_resident", "mixed_bound", "purges",
@@ -34,6 +36,8 @@ CLASS_FIELDS = ["block_bytes", "spans", "held", "live", "bound", "allocated_bloc
 HEAP_FIELDS = ["index", "attached", "held", "slack", "mailed", "allocated_blocks"]
 SPAN_FIELDS = ["address", "block_bytes", "state", "owner", "held", "live", "resident"]
 STATES = ["free", "hot", "floating", "reusable", "claimed", "shared", "listed", "returning", "mixed"]
+# Older figures are called so. A process that answers does so within its step of a quarter second.
+STALE_SECONDS = 1.0
 NO_OWNER = (1 << 64) - 1
 
 
@@ -53,11 +57,17 @@ class Reading:
     classes: list[dict[str, int]]
     heaps: list[dict[str, int]]
     spans: list[dict[str, int]]  # those with most free bytes, in no order
-    age: float  # seconds since the walk over the spans, from which live and all but `now` come
+    age: float  # seconds since the walk over the spans, from which all but `now` come
+    rss: int | None = None  # what the kernel says is resident of the whole process; None: it does not say
 
     @property
     def held(self) -> int:
-        return self.now["held"]
+        """Of the same moment as live, resident and bound, so that none is shown above its bound."""
+        return self.figures["held"]
+
+    @property
+    def is_stale(self) -> bool:
+        return self.age > STALE_SECONDS
 
 
 def words(data: bytes, offset: int, count: int) -> tuple[int, ...]:
@@ -103,7 +113,7 @@ class Layout:
         if max(self.figures, self.now_figures, self.class_entries, self.class_fields, self.heap_entries,
                self.heap_fields) > 4096:
             raise PageError("the page is damaged: it has more entries than any page has")
-        too_few = (self.figures < len(FIGURES) or self.now_figures < len(NOW)
+        too_few = (self.figures < len(FIGURES) or self.now_figures < FIRST_NOW
                    or self.class_fields < len(CLASS_FIELDS) or self.heap_fields < len(HEAP_FIELDS))
         if too_few or self.copy_bytes < self.end_at + WORD or self.copies_offset % WORD or self.copy_bytes % WORD:
             raise PageError("the page is damaged: its parts do not fit together")
@@ -156,6 +166,32 @@ class Page:
         except OSError as error:
             raise PageError(f"{self.path}: {error.strerror}") from error
 
+    def ask(self) -> int | None:
+        """Asks for new figures. Returns the time from which on they are what was asked for; None: they cannot be asked
+        for here."""
+        place = NOW.index("asked_ns")
+        if self.layout.now_figures <= place:
+            return None
+        try:
+            file = os.open(f"/proc/self/fd/{self.file}", os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            now = time.monotonic_ns()
+            os.pwrite(file, struct.pack("<Q", now), HEADER.size + place * WORD)
+            return now
+        except OSError:
+            return None
+        finally:
+            os.close(file)
+
+    def taken_ns(self) -> int:
+        """When the newest figures were taken; 0: there are none."""
+        data = self.read_header()
+        turn = HEADER.unpack_from(data)[16]
+        at = self.layout.copies_offset + turn % 2 * self.layout.copy_bytes
+        return words(data, at + WORD * (1 + FIGURES.index("taken_ns")), 1)[0] if turn else 0
+
     def read_header(self) -> bytes:
         data = self.bytes_of()
         if len(data) < HEADER.size or data[:8] != MAGIC:
@@ -192,7 +228,7 @@ class Page:
                           CLASS_FIELDS)
         heaps = entries(data, at + layout.heaps_at, heaps_used, layout.heap_entries, layout.heap_fields, HEAP_FIELDS)
         spans = layout.spans_in(data, at)
-        now = dict(zip(NOW, words(data, HEADER.size, len(NOW))))
+        now = dict(zip(NOW, words(data, HEADER.size, min(layout.now_figures, len(NOW)))))
         age = max(0.0, (time.monotonic_ns() - figures["taken_ns"]) / 1e9)
         return Reading(self.process, self.program, self.refresh_signal, now, figures, classes, heaps, spans, age)
 

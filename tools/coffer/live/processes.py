@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import time
 from dataclasses import dataclass
@@ -11,11 +13,17 @@ from pathlib import Path
 from coffer.errors import CofferError
 from coffer.live.page import Page, PageError, Reading
 
+ANSWER_SECONDS = 1.0  # a process that is asked answers within a quarter second, and a walk over its spans
+FRESH_SECONDS = 0.1  # figures that are not older are taken as they are: the process's own step while it allocates
 DIRECTORIES = ["/dev/shm", "/run/user/{user}", "/tmp"]
 
 
 class NotShown(CofferError):
     """There is no page of that process (yet)."""
+
+
+class NotYet(NotShown):
+    """It was asked to show one when it was started."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ def candidates(process: Process) -> list[Path]:
         raise CofferError(f"there is no process {process.number}") from None
     found: list[Path] = []
     for directory in DIRECTORIES:
-        for user in process.users:
+        for user in sorted(process.users | {0}):  # root's: the process gave up being root after it had made its page
             name = f"coffer-{user}-{namespace}-{process.inner}"
             for root in (f"/proc/{process.number}/root", ""):
                 path = Path(root + directory.format(user=user)) / name
@@ -79,6 +87,17 @@ def candidates(process: Process) -> list[Path]:
                 except PermissionError:
                     continue
     return found
+
+
+def shows_by_option(process: Process) -> bool:
+    """Whether COFFER_CONF says so, as it was at the process's start, or its parent's."""
+    try:
+        variables = (process.proc / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    conf = next((one for one in variables if one.startswith(b"COFFER_CONF=")), b"=").partition(b"=")[2]
+    words = [[part.strip() for part in item.split(b":")] for item in conf.split(b",")]
+    return [b"share", b"true"] == next((one for one in reversed(words) if one[0] == b"share"), [])
 
 
 def open_page(number: int) -> Page:
@@ -104,6 +123,9 @@ def open_page(number: int) -> Page:
     if maps is None:
         raise CofferError(f"process {number} ({process.name}): permission denied")
     if "libcoffer" in maps or "[anon:coffer" in maps:
+        if shows_by_option(process):
+            raise NotYet(f"process {number} ({process.name}) runs Coffer with share:true and shows no page so far: it"
+                         " does when it next allocates")
         raise NotShown(f"process {number} ({process.name}) runs Coffer but shows no page: start it with"
                        " COFFER_CONF=share:true, or with share_signal:N and send it that signal (--signal N)")
     raise NotShown(f"process {number} ({process.name}) does not run Coffer")
@@ -118,6 +140,20 @@ def remove_stale(path: Path, status: os.stat_result) -> None:
             path.unlink()
     except OSError:
         pass  # somebody else was faster, or may; it is only tidying
+
+
+def rss_of(number: int) -> int | None:
+    """Bytes that the kernel counts as resident, of the whole process; None: it does not say."""
+    try:
+        text = (Path("/proc") / str(number) / "status").read_text(errors="replace")
+    except OSError:
+        return None
+    lines = [line.split() for line in text.splitlines() if line.startswith("VmRSS:")]
+    return int(lines[0][1]) * 1024 if lines else None
+
+
+def with_rss(reading: Reading, number: int) -> Reading:
+    return dataclasses.replace(reading, rss=rss_of(number))
 
 
 def is_running(number: int) -> bool:
@@ -149,9 +185,10 @@ class Watched:
     def __init__(self, number: int, signal: int | None = None) -> None:
         self.number = number
         self.signal = signal
+        self.asked: int | None = None  # when a question was not answered in time
         if signal is not None:
             ask(find_process(number), signal)
-        self.page = wait_for_page(number, 2.0) if signal is not None else open_page(number)
+        self.page = wait_for_page(number, 2.0, (NotShown, PageError) if signal is not None else (NotYet,))
 
     def __enter__(self) -> Watched:
         return self
@@ -174,15 +211,48 @@ class Watched:
             deadline = time.monotonic() + 0.1
             while self.page.turn() == turn and time.monotonic() < deadline:
                 time.sleep(0.001)
-        return self.page.read(patience)
+        else:
+            self.ask(min(patience, ANSWER_SECONDS))
+        return with_rss(self.page.read(patience), self.number)
+
+    def ask(self, patience: float) -> None:
+        """For figures of now, by the page; waits for the answer, but not twice for a process that does not answer."""
+        try:
+            answered = self.page.taken_ns()
+        except PageError:
+            return  # damaged; or none yet: what reads it says so
+        if time.monotonic_ns() - answered < FRESH_SECONDS * 1e9:
+            return
+        silent = self.asked is not None and answered < self.asked
+        self.asked = self.page.ask()
+        wait_for_answer(self.page, self.asked, time.monotonic() + (0 if silent else patience), self.number)
 
 
-def wait_for_page(number: int, patience: float) -> Page:
+def wait_for_answer(page: Page, asked: int | None, deadline: float, number: int) -> None:
+    while asked is not None and page.taken_ns() < asked and time.monotonic() < deadline and is_running(number):
+        time.sleep(0.005)
+
+
+def number_in(page: Page) -> int:
+    """Of the process, as its page's name says it."""
+    return int(page.path.name.rpartition("-")[2])
+
+
+def ask_all(pages: list[Page]) -> None:
+    """As Watched.ask, of many at once."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    for page, asked in [(page, page.ask()) for page in pages]:
+        with contextlib.suppress(PageError):  # what reads it says so
+            wait_for_answer(page, asked, deadline, number_in(page))
+
+
+def wait_for_page(number: int, patience: float,
+                  awaited: tuple[type[CofferError], ...] = (NotShown, PageError)) -> Page:
     deadline = time.monotonic() + patience
     while True:
         try:
             return open_page(number)
-        except (NotShown, PageError):
+        except awaited:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.02)

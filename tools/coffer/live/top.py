@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -12,9 +15,10 @@ from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.widgets import DataTable, Footer, Sparkline, Static, TabbedContent, TabPane
 
+from coffer import consoles
 from coffer.errors import CofferError
 from coffer.live import page, processes
-from coffer.live.figures import Rates, number, rates_between, size, state_of
+from coffer.live.figures import Rates, age, number, rates_between, size, state_of
 
 HISTORY = 120
 
@@ -129,7 +133,10 @@ class Top(App[None]):
     ]
 
     def __init__(self, watched: processes.Watched, interval: float = 1.0) -> None:
-        super().__init__()
+        # textual takes an empty NO_COLOR for one that is set, and makes a grey screen of ours.
+        if not consoles.is_plain():
+            os.environ.pop("NO_COLOR", None)
+        super().__init__(ansi_color=consoles.is_plain() or None)
         self.watched = watched
         self.pid = watched.number
         self.interval = interval
@@ -159,19 +166,25 @@ class Top(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        self.look()
-        self.set_interval(self.interval, self.look)
+        self.run_worker(self.keep_looking())
+
+    async def keep_looking(self) -> None:
+        while True:
+            began = time.monotonic()
+            await self.look()
+            await asyncio.sleep(max(0.0, began + self.interval - time.monotonic()))
 
     # --- Looking. ---
 
-    def look(self) -> None:
+    async def look(self) -> None:
         if self.paused or self.ended:
             return
         if not processes.is_running(self.pid):
             self.ended = True
             return self.show_summary(Rates())
         try:
-            reading = self.watched.read(patience=0.2)
+            # In another thread: a process that does nothing answers in a quarter second, and keys do not wait for it.
+            reading = await asyncio.to_thread(self.watched.read)
         except CofferError:
             return  # the next look decides whether it ended
         self.before, self.reading = self.reading, reading
@@ -205,11 +218,11 @@ class Top(App[None]):
         self.fill_table()
         self.show_memory()
 
-    def bar(self, name: str, value: int, most: int, colour: str) -> Text:
+    def bar(self, name: str, value: int, most: int, colour: str, beside: str = "") -> Text:
         width = 30
         filled = min(width, round(width * value / most)) if most else 0
         return Text.assemble(f"{name:>9} ", ("█" * filled, colour), ("░" * (width - filled), "dim"),
-                             f" {size(value):>6}\n")
+                             f" {size(value):>6}{beside}\n")
 
     def show_summary(self, rates: Rates) -> None:
         reading = self.reading
@@ -220,10 +233,12 @@ class Top(App[None]):
         most = max(figures["bound"], reading.held, figures["resident"], 1)
         text = Text.assemble((f"{self.pid} {reading.program}{state}", "bold"),
                              f"   alloc {size(rates.bytes)}/s  {number(rates.blocks)} blocks/s"
-                             f"   purged {size(rates.purged_bytes)}/s   age {reading.age:.1f}s\n")
+                             f"   purged {size(rates.purged_bytes)}/s   ",
+                             (f"age {age(reading)}\n", "bold red" if reading.is_stale else ""))
         text.append(self.bar("live", figures["live"], most, "green"))
         text.append(self.bar("held", reading.held, most, "yellow"))
-        text.append(self.bar("resident", figures["resident"], most, "cyan"))
+        text.append(self.bar("resident", figures["resident"], most, "cyan",
+                             "" if reading.rss is None else f"   rss {size(reading.rss)}"))
         text.append(self.bar("bound", figures["bound"], most, "red"))
         self.query_one("#bars", Static).update(text)
 
@@ -231,7 +246,7 @@ class Top(App[None]):
         reading = self.reading
         if reading is None:
             return
-        values = {**reading.figures, **reading.now}
+        values = reading.figures
         lines = [f"{name:>18} {number(values[name]) if name in NUMBERS else size(values[name]):>8}" for name in MEMORY]
         half = (len(lines) + 1) // 2
         rows = [left + (lines[half + i] if half + i < len(lines) else "") for i, left in enumerate(lines[:half])]

@@ -19,7 +19,7 @@ STATUS = [
 ENVIRONMENT = [
     ("COFFER_CONF", "Options of the allocator: COFFER_CONF=help:true PROGRAM under it lists them."),
     ("LD_PRELOAD", "What is there is kept, after Coffer."),
-    ("NO_COLOR", "No colours."),
+    ("NO_COLOR", "If not empty: no colours, no bold text, no progress bars."),
     ("TMPDIR", "Where coffer replay and coffer report keep their plans meanwhile, 16 bytes an operation."),
     ("COFFER_BUILD_DIR", "Takes libraries and programs from this build directory."),
 ]

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
-from coffer import places, signals
+from coffer import loading, places, signals
 from coffer.errors import CofferError
 from coffer.files import whole
 from coffer.live.figures import number, size
@@ -50,6 +50,7 @@ def show(profile: proto.Profile, what: str) -> None:
 
 def run_program(program: list[str], prefix: Path, rate: str) -> int:
     options = f"profile:true,profile_rate:{rate},profile_to:{prefix}"
+    loading.tell("profile", program[0])
     with signals.started(program, places.environment(last=options)) as process:
         return signals.status_of(process)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Optional
 import typer
 from rich.console import Console
 
+from coffer import consoles
 from coffer.errors import CofferError
 from coffer.files import whole
 from coffer.index.report import make_table
@@ -23,7 +24,6 @@ in allocator: sum over all calls, less what reading the clock costs ({clock:.0f}
 KiB: resident memory and page tables that came since the first operation; {own} KiB of the replay's own are not in it.
 A/U: the highest of that over the most bytes live at a time ({live} KiB), as Hoard's paper has it; headers are not
 counted as live."""
-FILE_COLUMNS = 160
 
 
 def replay(
@@ -53,7 +53,7 @@ def replay(
                  "results": [result.as_json() for result in results]}
         write_json(json_file, whole)
     if json_file is None or str(json_file) != "-":
-        console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else FILE_COLUMNS)
+        console = consoles.console()
         show(console, trace, facts, results, touch)
     if failed := [result for result in results if result.failure]:
         raise CofferError("\ncoffer: ".join(f"{result.name}: {result.failure}" for result in failed))

@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from coffer import places
+from coffer import loading, places
 
 
 def run(
@@ -18,7 +18,11 @@ def run(
         metavar="KEY:VALUE,...", help="Options of Coffer, before those of COFFER_CONF.")] = None,
 ) -> None:
     """Runs a program with Coffer as its malloc, wherever Coffer is installed."""
-    os.environ.update(places.environment(first=conf))
+    obstacle = loading.obstacle(program[0])
+    if obstacle:
+        print(f"coffer run: {obstacle}", file=sys.stderr)
+    if not (obstacle and obstacle.breaks):
+        os.environ.update(places.environment(first=conf))
     try:
         places.become(program[0], program)
     except OSError as error:

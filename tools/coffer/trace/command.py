@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Optional, get_args
 import typer
 from rich.console import Console
 
+from coffer import consoles
 from coffer.errors import CofferError
 from coffer.files import whole
 from coffer.trace import program, tables
@@ -27,7 +28,7 @@ UNITS = {"ns": 1, "us": 1000, "ms": 10**6, "s": 10**9}
 
 
 def console() -> Console:
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+    return consoles.console()
 
 
 @app.command()
