@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import html
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 import plotly.graph_objects as graph
+from coffer import axes
 
 from coffer_bench import summary as sums
 from coffer_bench.stats import Estimate
@@ -33,6 +36,7 @@ COLOURS = [
 ]
 # Where figures of a picture are further apart, their scale is logarithmic.
 WIDE = 30
+NAME_WIDTH = 22  # letters of a group's name, in the narrowest picture of four groups
 FONT = {"family": "system-ui, sans-serif", "size": 12}
 
 
@@ -41,16 +45,18 @@ def colour(names: Sequence[str], name: str) -> str:
     return COLOURS[ordered.index(name) % len(COLOURS)]
 
 
-def fragment(figure: graph.Figure, height: int) -> str:
-    """Of a page that has plotly's own script once."""
-    figure.update_layout(
-        height=height,
-        margin={"l": 10, "r": 10, "t": 30, "b": 10},
-        font=FONT,
-        template="plotly_white",
-        legend={"orientation": "h", "y": -0.15},
-    )
-    return figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
+def fragment(figure: graph.Figure, height: int, title: str = "") -> str:
+    """Of a page that has plotly's own script once. Titles stand in the page, legends alone above the axes: plotly makes
+    room for each side of a picture, not for two things on one side."""
+    figure.update_layout(height=height, font=FONT, template="plotly_white", **axes.LAYOUT)
+    figure.update_xaxes(automargin=True)
+    figure.update_yaxes(automargin=True, **axes.WHOLE)
+    drawn = figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
+    return (f'<h4 class="chart">{html.escape(title)}</h4>' if title else "") + drawn
+
+
+def ends(found: Estimate) -> list[float]:
+    return [value for value in (found.low, found.value, found.high) if not math.isnan(value)]
 
 
 def rows_chart(rows: Sequence[Row]) -> str:
@@ -88,26 +94,36 @@ def rows_chart(rows: Sequence[Row]) -> str:
         )
     )
     figure.add_vline(x=1, line={"color": "#333333", "width": 1})
-    figure.update_xaxes(type="log", title="Coffer over the best other (log scale); right of 1: Coffer is behind")
-    figure.update_yaxes(automargin=True, tickfont={"size": 10})
+    ticks = axes.logarithmic([1, *(end for row in shown for end in ends(row.versus_best))])
+    figure.update_xaxes(
+        type="log", title="Coffer over the best other (log scale); right of 1: Coffer is behind", **ticks.axis
+    )
+    figure.update_yaxes(tickfont={"size": 10})
     return fragment(figure, 120 + 16 * len(shown))
 
 
 def versus_chart(rows: Sequence[Row], allocators: Sequence[str], title: str) -> str:
     """Bars of some rows, a colour an allocator."""
     figure = graph.Figure()
+    unit = sums.common_unit(rows)
+    names = [wrapped(sums.with_rest(row.name, row, unit)) for row in rows]
     for name in allocators:
         values = [row.median(name) for row in rows]
         if all(math.isnan(value) for value in values):
             continue
-        figure.add_bar(name=name, x=[row.name for row in rows], y=values, marker={"color": colour(allocators, name)})
-    figure.update_layout(barmode="group", title={"text": title, "font": {"size": 13}})
+        figure.add_bar(name=name, x=names, y=values, marker={"color": colour(allocators, name)})
+    figure.update_layout(barmode="group")
     shown = [row.median(name) for row in rows for name in row.measured if row.median(name) > 0]
     if shown and max(shown) > WIDE * min(shown):
-        figure.update_yaxes(type="log", title=f"{rows[0].unit}, log scale")
+        figure.update_yaxes(type="log", title=f"{unit}, log scale", **axes.logarithmic(shown).axis)
     else:
-        figure.update_yaxes(rangemode="tozero", title=rows[0].unit)
-    return fragment(figure, 340)
+        figure.update_yaxes(rangemode="tozero", title=unit)
+    return fragment(figure, 340, title)
+
+
+def wrapped(text: str) -> str:
+    """For a group of bars, so that its name need not be turned."""
+    return "<br>".join(textwrap.wrap(text, NAME_WIDTH))
 
 
 def latency_chart(record_by_allocator: dict[str, dict], allocators: Sequence[str], title: str) -> str:
@@ -122,12 +138,12 @@ def latency_chart(record_by_allocator: dict[str, dict], allocators: Sequence[str
                 mode="lines+markers",
                 line={"color": colour(allocators, name), "width": 3 if name == OURS else 1.5},
             )
-    figure.update_layout(title={"text": title, "font": {"size": 13}})
-    figure.update_yaxes(type="log", title="ns")
-    return fragment(figure, 340)
+    shown = [found[key] for found in record_by_allocator.values() for key in percentiles]
+    figure.update_yaxes(type="log", title=f"{sums.LATENCY_UNIT}, log scale", **axes.logarithmic(shown).axis)
+    return fragment(figure, 340, title)
 
 
-def scaling_chart(curves: dict[str, dict[int, float]], real: dict[int, Estimate], title: str) -> str:
+def scaling_chart(curves: dict[str, dict[int, float]], real: dict[int, Estimate]) -> str:
     """Speed-up by cores, both axes logarithmic; what real threads reached is a mark."""
     figure = graph.Figure()
     for name, curve in curves.items():
@@ -155,9 +171,10 @@ def scaling_chart(curves: dict[str, dict[int, float]], real: dict[int, Estimate]
             mode="markers",
             marker={"symbol": "x", "size": 11, "color": RED},
         )
-    figure.update_layout(title={"text": title, "font": {"size": 13}})
+    shown = [value for curve in curves.values() for value in curve.values()]
+    shown += [*counts, *(end for one in real.values() for end in ends(one))]
     figure.update_xaxes(type="log", title="cores", tickvals=counts)
-    figure.update_yaxes(type="log", title="speed-up")
+    figure.update_yaxes(type="log", title="speed-up, log scale", **axes.logarithmic(shown).axis)
     return fragment(figure, 360)
 
 
@@ -169,16 +186,16 @@ def overview(found: Summary, path: Path) -> None:
     import matplotlib.pyplot as pyplot
 
     figure, panels = pyplot.subplots(1, 2, figsize=(11, 0.36 * len(found.used) + 1.9), constrained_layout=True)
-    for axes, rows, what in ((panels[0], found.time, "time"), (panels[1], found.memory, "peak memory")):
+    for panel, rows, what in ((panels[0], found.time, "time"), (panels[1], found.memory, "peak memory")):
         bars = [(peer, sums.mean_versus(rows, peer)) for peer in found.used]
         bars = sorted(((peer, mean) for peer, mean in bars if mean), key=lambda bar: bar[1].value)
         if best := sums.mean_versus_best(rows):
             bars.append(("best of each row", best))
         for place, (_, mean) in enumerate(bars):
-            axes.barh(place, mean.value - 1, left=1, color=GREEN if mean.value <= 1 else RED)
+            panel.barh(place, mean.value - 1, left=1, color=GREEN if mean.value <= 1 else RED)
             if not math.isnan(mean.low):
-                axes.plot([mean.low, mean.high], [place, place], color="black", linewidth=1)
-            axes.text(
+                panel.plot([mean.low, mean.high], [place, place], color="black", linewidth=1)
+            panel.text(
                 mean.value,
                 place,
                 f" {mean.value:.2f} ",
@@ -186,10 +203,10 @@ def overview(found: Summary, path: Path) -> None:
                 ha="right" if mean.value <= 1 else "left",
                 fontsize=9,
             )
-        axes.set_yticks(range(len(bars)), [name for name, _ in bars])
-        axes.axvline(1, color="black", linewidth=0.8)
-        axes.margins(x=0.18)
-        axes.set_title(f"Coffer's {what} over that of ... ({len(rows)} rows, geometric mean)", fontsize=10)
-        axes.set_xlabel("left of 1: Coffer takes less")
+        panel.set_yticks(range(len(bars)), [name for name, _ in bars])
+        panel.axvline(1, color="black", linewidth=0.8)
+        panel.margins(x=0.18)
+        panel.set_title(f"Coffer's {what} over that of ...\n({len(rows)} rows, geometric mean)", fontsize=10)
+        panel.set_xlabel("left of 1: Coffer takes less")
     figure.savefig(path, format="png", dpi=110, metadata={"Software": None})
     pyplot.close(figure)

@@ -133,18 +133,19 @@ def cell(row: Row, name: str) -> dict:
 
 def row_tables(found: Summary) -> list[dict]:
     result = []
-    for title, rows, unit in (
-        ("Time", found.time, "ns"),
-        ("Peak memory", found.memory, "KiB"),
-        ("Memory when all is freed", found.end, "KiB"),
-        ("Page faults", found.faults, "faults"),
+    for title, rows in (
+        ("Time", found.time),
+        ("Peak memory", found.memory),
+        ("Memory when all is freed", found.end),
+        ("Page faults", found.faults),
     ):
+        unit = sums.common_unit(rows)
         lines = [
             {
                 "name": row.name,
                 "group": row.group,
                 "what": row.what,
-                "least": show(row.least) if row.measured else "-",
+                "least": sums.with_rest(show(row.least), row, unit) if row.measured else "-",
                 "interval": str(row.versus_best or ""),
                 "cells": [cell(row, name) for name in names_of(found)],
             }
@@ -152,9 +153,7 @@ def row_tables(found: Summary) -> list[dict]:
         ]
         if lines:
             means = [show(sums.mean_ratio_to_best(rows, name)) for name in names_of(found)]
-            result.append(
-                {"title": title, "unit": unit, "rows": lines, "means": means}
-            )
+            result.append({"title": title, "unit": unit, "rows": lines, "means": means})
     return result
 
 
@@ -164,10 +163,7 @@ def row_tables(found: Summary) -> list[dict]:
 def pattern_rows(results: samples.Results, figure: str) -> list[Row]:
     """Rows of a figure that memory patterns have: only these."""
     patterns = {**results.header, "workloads": [one for one in results.header["workloads"] if not one["timed"]]}
-    rows = sums.make_rows(samples.Results(patterns, results.records), figure, "memory")
-    for row in rows:
-        row.unit = "A/U"
-    return rows
+    return sums.make_rows(samples.Results(patterns, results.records), figure, "memory", unit="A/U")
 
 
 def paper_figures(found: Summary, results: samples.Results) -> list[dict]:
@@ -287,7 +283,7 @@ def scaling_tables(found: Summary) -> list[dict]:
 
 def scaling_parts(found: Summary) -> list[dict]:
     return [
-        {**table, "html": charts.scaling_chart(table["curves"], table["real"], table["title"])}
+        {**table, "html": charts.scaling_chart(table["curves"], table["real"])}
         for table in scaling_tables(found)
     ]
 
@@ -325,6 +321,7 @@ def latency_table(found: Summary) -> list[dict]:
         for (workload, call), by_allocator in by_row.items()
     ]
     note = (
-        "Nanoseconds that half of the calls, 99 % and 99.9 % of them take at most, one reading of the clock included."
+        f"{sums.LATENCY_UNIT} that half of the calls, 99 % and 99.9 % of them take at most, one reading of the clock "
+        "included."
     )
     return [{"title": "Latencies", "note": note, "head": "row", "names": names, "lines": lines}] if lines else []

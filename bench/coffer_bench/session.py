@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from coffer_bench import allocators, catalogue, passes, peers
 from coffer_bench.allocators import CRATES, PAPERS, PEERS, TOP, Allocator
@@ -85,13 +85,15 @@ def make_header(
 
 
 def bar(console: Console) -> Progress:
+    """As wide as the terminal: the name and the bar share what the figures leave."""
     return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
+        TextColumn("{task.description}", markup=False, table_column=Column(ratio=2, no_wrap=True)),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
+        expand=True,
         disable=not console.is_terminal,
     )
 

@@ -4,6 +4,7 @@ best of the row, and the means over rows."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from coffer_bench.stats import ByRound, Estimate
 
 OURS = "coffer"
 TIME, CPU, MEMORY, END, FAULTS = "time_ns", "cpu_ns", "peak_kib", "end_kib", "faults"
+# The units of what is not timed by a workload's own metric; tables, pictures and texts take a row's unit.
+UNITS = {MEMORY: "KiB", END: "KiB", FAULTS: "faults"}
+LATENCY_UNIT = "ns"
 # With fewer, it is those of the process's own start.
 FEW_FAULTS = 1000
 # A difference below this is within what two runs of one library differ by on a quiet machine.
@@ -149,7 +153,7 @@ def make_rows(
         row = Row(
             name,
             workload["group"],
-            unit or (workload["unit"] if wanted == "timed" else "KiB"),
+            unit or (workload["unit"] if wanted == "timed" else UNITS[figure]),
             figure if isinstance(figure, str) else TIME,
             workload.get("paper", ""),
             workload.get("figure", ""),
@@ -177,6 +181,18 @@ def compare(row: Row) -> None:
         row.best = min(used, key=row.median)
 
 
+def common_unit(rows: Sequence[Row]) -> str:
+    """What the units of all rows begin with, by words: ns of "ns an operation" and "ns a step"."""
+    words = [row.unit.split() for row in rows]
+    return " ".join(one[0] for one in itertools.takewhile(lambda one: len(set(one)) == 1, zip(*words)))
+
+
+def with_rest(text: str, row: Row, unit: str) -> str:
+    """The text, and what the row's unit says beyond that of the table or picture that it stands in."""
+    rest = row.unit.removeprefix(unit).strip()
+    return f"{text} {rest}" if rest else text
+
+
 def is_faulting(row: Row) -> bool:
     return any(row.median(name) >= FEW_FAULTS for name in row.measured)
 
@@ -188,7 +204,7 @@ def summarise(results: samples.Results, clock: str = "wall") -> Summary:
     rounds = max((record["round"] for record in results.of("sample")), default=0)
     own = [one for one in results.of("sample") if one["allocator"] == OURS]
     walls, cpus = by_round(own, wall_of_an_operation), by_round(own, CPU)
-    faults = [row for row in make_rows(results, FAULTS, "memory", unit="faults") if is_faulting(row)]
+    faults = [row for row in make_rows(results, FAULTS, "memory") if is_faulting(row)]
     return Summary(
         header=results.header,
         allocators=list(plan["allocators"]),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "tools")]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / folder) for folder in ("bench", "tools", "test/support")]
 
 from coffer_bench import samples
 from coffer_bench.allocators import TOP, Allocator
@@ -23,6 +23,10 @@ BUILD = Path(os.environ.get("COFFER_BUILD_DIR", TOP / "build"))
 COMMAND = BUILD / "bin" / "coffer"
 GLIBC = Allocator("glibc", None)
 THREE = [Allocator("coffer", None), GLIBC, Allocator("tbb", None)]
+
+
+def on_ubuntu() -> bool:
+    return "ID=ubuntu" in Path("/etc/os-release").read_text().split("\n")
 
 
 def interruptible(number: signal.Signals) -> dict:

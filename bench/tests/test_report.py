@@ -14,7 +14,7 @@ import pytest
 from coffer_bench import charts, report, samples, sections
 from coffer_bench import summary as sums
 from coffer_bench.errors import BenchError
-from conftest import results_of, write_results
+from conftest import on_ubuntu, results_of, write_results
 
 ROUNDS = 5
 
@@ -238,10 +238,6 @@ def test_colours_are_the_allocators_own() -> None:
 def test_every_figure_of_the_papers_has_a_claim() -> None:
     for paper in json.loads(sections.PAPERS.read_text()):
         assert paper["claim"] and paper["title"] and paper["source"] and paper["workloads"]
-
-
-def on_ubuntu() -> bool:
-    return "ID=ubuntu" in Path("/etc/os-release").read_text().split("\n")
 
 
 @pytest.mark.skipif(on_ubuntu(), reason="Ubuntu has Chromium as a snap only, which needs a running snapd")

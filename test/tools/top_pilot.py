@@ -23,7 +23,23 @@ def text_of(app: Top, name: str) -> str:
     return str(app.query_one(name, Static).render())
 
 
+async def bars_fit(pid: int, columns: int) -> None:
+    """Each bar stands in its line with its figure behind it, and all of them are seen."""
+    app = Top(processes.Watched(pid), interval=0.1)
+    async with app.run_test(size=(columns, 24)) as pilot:
+        await pilot.pause(0.5)
+        bars = app.query_one("#bars", Static)
+        head, *lines = text_of(app, "#bars").rstrip("\n").split("\n")
+        assert len(lines) == 4, lines
+        for line in lines:
+            assert len(line) <= bars.content_size.width, (columns, bars.content_size.width, line)
+        assert bars.region.height >= len(lines) + -(-len(head) // bars.content_size.width), (columns, bars.region)
+        assert app.query_one("#summary").region.contains_region(bars.region)
+
+
 async def drive(pid: int) -> None:
+    for columns in (80, 60, 120):
+        await bars_fit(pid, columns)
     app = Top(processes.Watched(pid), interval=0.2)
     async with app.run_test(size=(110, 40)) as pilot:
         for _ in range(100):

@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+import pictures
 import pytest
 from conftest import coffer
 
@@ -89,6 +90,7 @@ def test_the_page_in_a_browser(traces: dict[str, Path], tmp_path: Path) -> None:
         rows = page.locator("table#replays tbody tr")
         assert [rows.nth(n).locator("td").first.inner_text() for n in range(rows.count())] == ["coffer", "glibc"]
         assert page.locator("table#sites tbody tr").count() >= 1 and page.locator("table#pins tbody tr").count() >= 1
+        assert pictures.faults(page) == []
         # Nothing is wider than the page.
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         picture = tmp_path / "page.png"

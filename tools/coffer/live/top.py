@@ -111,8 +111,8 @@ class Sorted(DataTable[Text]):
 
 class Top(App[None]):
     CSS = """
-    #summary { height: 6; padding: 0 1; }
-    #bars { width: 3fr; }
+    #summary { height: auto; min-height: 6; padding: 0 1; }
+    #bars { width: 3fr; height: auto; }
     #history { width: 2fr; height: 5; }
     TabbedContent { height: 1fr; }
     ContentSwitcher { height: 1fr; }
@@ -187,6 +187,8 @@ class Top(App[None]):
             reading = await asyncio.to_thread(self.watched.read)
         except CofferError:
             return  # the next look decides whether it ended
+        if not self.query("#bars"):
+            return  # it is being closed
         self.before, self.reading = self.reading, reading
         rates = rates_between(self.before, reading)
         self.history = [*self.history[1:], rates.bytes]
@@ -219,7 +221,8 @@ class Top(App[None]):
         self.show_memory()
 
     def bar(self, name: str, value: int, most: int, colour: str, beside: str = "") -> Text:
-        width = 30
+        """Between its name and its figure, as wide as the terminal has room for."""
+        width = min(30, max(5, self.query_one("#bars", Static).content_size.width - 18 - len(beside)))
         filled = min(width, round(width * value / most)) if most else 0
         return Text.assemble(f"{name:>9} ", ("█" * filled, colour), ("░" * (width - filled), "dim"),
                              f" {size(value):>6}{beside}\n")

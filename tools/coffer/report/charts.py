@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import plotly.graph_objects as graph
 
+from coffer import axes
 from coffer.replay.play import Result
 from coffer.trace.tables import duration, size
 
@@ -18,11 +20,14 @@ MATRIX_THREADS = 24
 
 
 def fragment(figure: graph.Figure, height: int, title: str = "") -> str:
-    """Of a page that has plotly's own script once."""
-    figure.update_layout(height=height, margin={"l": 10, "r": 10, "t": 30, "b": 10}, template="plotly_white",
-                         font={"family": "system-ui, sans-serif", "size": 12},
-                         legend={"orientation": "h", "y": -0.2}, title={"text": title, "font": {"size": 13}})
-    return figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
+    """Of a page that has plotly's own script once. Titles stand in the page, legends alone above the axes: plotly makes
+    room for each side of a picture, not for two things on one side."""
+    figure.update_layout(height=height, template="plotly_white", font={"family": "system-ui, sans-serif", "size": 12},
+                         **axes.LAYOUT)
+    figure.update_xaxes(automargin=True, **axes.WHOLE)
+    figure.update_yaxes(automargin=True, **axes.WHOLE)
+    drawn = figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
+    return (f'<h4 class="chart">{html.escape(title)}</h4>' if title else "") + drawn
 
 
 def over_time(found: dict[str, Any]) -> str:
@@ -38,8 +43,9 @@ def over_time(found: dict[str, Any]) -> str:
             figure.add_scatter(name=name, x=[p[0] / 1e9 for p in series], y=[p[1] for p in series], mode="lines",
                                line={"color": COLOURS[number], "width": 1.5},
                                visible="legendonly" if key == "bound" else True)
+    shown = [p[3] for p in points] + [p[1] for series in found["figures"].values() for p in series]
     figure.update_xaxes(title="seconds")
-    figure.update_yaxes(title="bytes", rangemode="tozero")
+    figure.update_yaxes(title="memory", rangemode="tozero", **axes.of_bytes(shown).axis)
     return fragment(figure, 360)
 
 
@@ -51,7 +57,8 @@ def sizes(found: dict[str, Any]) -> str:
     figure.add_bar(name="bytes", x=names, y=[row[2] for row in rows], marker={"color": COLOURS[1]},
                    visible="legendonly")
     figure.update_xaxes(type="category", title="bytes asked for, from ... on")
-    figure.update_yaxes(type="log")
+    figure.update_yaxes(type="log", title="calls or bytes, log scale",
+                        **axes.logarithmic([count for row in rows for count in row[1:3]]).axis)
     return fragment(figure, 340, "Sizes")
 
 
@@ -65,7 +72,8 @@ def lifetimes(found: dict[str, Any]) -> str:
     figure.add_bar(name="bytes", x=names, y=[row[2] for row in rows], marker={"color": COLOURS[1]},
                    visible="legendonly")
     figure.update_xaxes(type="category", title="lifetime of freed blocks, from ... on")
-    figure.update_yaxes(type="log")
+    figure.update_yaxes(type="log", title="blocks or bytes, log scale",
+                        **axes.logarithmic([count for row in rows for count in row[1:3]]).axis)
     return fragment(figure, 340, "Lifetimes")
 
 
@@ -77,8 +85,8 @@ def waste(found: dict[str, Any]) -> str:
     figure = graph.Figure()
     figure.add_bar(x=[str(row[0]) for row in rows], y=[row[1] for row in rows], marker={"color": COLOURS[5]},
                    hovertext=[f"{size(row[1])} beside {size(row[2])} asked for" for row in rows], hoverinfo="x+text")
-    figure.update_xaxes(type="category", title="size class")
-    figure.update_yaxes(title="bytes lost to rounding", rangemode="tozero")
+    figure.update_xaxes(type="category", title="size class, bytes")
+    figure.update_yaxes(title="lost to rounding", rangemode="tozero", **axes.of_bytes([row[1] for row in rows]).axis)
     return fragment(figure, 340, "Size classes: what rounding costs")
 
 
@@ -121,7 +129,8 @@ def replays(results: list[Result]) -> str:
         figure.add_scatter(name=result.name, x=[one[0] for one in samples], y=[one[2] * 1024 for one in samples],
                            mode="lines", line={"color": COLOURS[number % len(COLOURS)], "width": 2})
     figure.update_xaxes(title="operations of the trace")
-    figure.update_yaxes(title="bytes, resident and page tables", rangemode="tozero")
+    shown = [value for result in done for one in result.figures["samples"] for value in (one[2] * 1024, one[3])]
+    figure.update_yaxes(title="resident and page tables", rangemode="tozero", **axes.of_bytes(shown).axis)
     return fragment(figure, 380, "Memory")
 
 
@@ -135,5 +144,6 @@ def latencies(results: list[Result]) -> str:
         calls = result.figures["calls"]["all"]
         figure.add_scatter(name=result.name, x=percentiles, y=[calls[key] for key in percentiles],
                            mode="lines+markers", line={"color": COLOURS[number % len(COLOURS)], "width": 2})
-    figure.update_yaxes(type="log", title="ns a call")
+    shown = [result.figures["calls"]["all"][key] for result in done for key in percentiles]
+    figure.update_yaxes(type="log", title="ns a call, log scale", **axes.logarithmic(shown).axis)
     return fragment(figure, 380, "Latency")
