@@ -98,19 +98,23 @@ def whole(tables: Tables, recorded: dict[str, Path], accesses: int, folder: Path
 
 
 def revision(folder: Path = record.TOP) -> str:
-    """Of which text the figures are."""
+    """Of which text the figures are: the day of its last commit. A commit's name may not outlive a rebase."""
+
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=False)
+
     try:
-        asked = subprocess.run(["git", "-C", folder, "describe", "--always", "--abbrev=10", "--exclude=*",
-                                "--dirty=, changed since"], capture_output=True, text=True, check=False)
+        asked = git("log", "-1", "--format=%cs")
+        changed = ", changed since" if git("diff", "--quiet", "HEAD").returncode != 0 else ""
     except OSError:
-        return "unknown, for there is no git"
-    return asked.stdout.strip() if asked.returncode == 0 else "unknown, outside its repository"
+        return "an unknown day, for there is no git"
+    return asked.stdout.strip() + changed if asked.returncode == 0 else "an unknown day, outside its repository"
 
 
 def page(sections: list[tuple[str, str]], calls: int, accesses: int, of: str, plots: list[str]) -> str:
     text = f"""# The hardware's results beside the thesis's
 
-Of commit {of}, and {calls:,} calls of each program, loads and stores before {accesses:,} of them. Made by \
+Of Coffer as of {of}, and {calls:,} calls of each program, loads and stores before {accesses:,} of them. Made by \
 `make hw-report REPORT_OPTIONS="--calls {calls} --accesses {accesses}"`: programs recorded instruction by \
 instruction, replayed through HBS and OHEBS by Verilator, short ones in ghdl (logic at 200 MHz, SDRAM at 100 MHz, a \
 heap of 32 MB). How: \

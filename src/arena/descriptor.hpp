@@ -6,7 +6,7 @@
 //   arena:  | chunk 0 (64 slots of 32 KiB)            | chunk 1 ...
 //   spans:  | Span 0 | Span 1 | ... | Span 63 |        128 bytes a slot; a span of several slots uses its first
 //   chunks: | Chunk 0 | Chunk 1 | ...                  64 bytes a chunk
-//   groups: | Group 0 (chunks 0..63) | ...             64 bytes a group
+//   groups: | Group 0 (chunks 0..63) | ...             128 bytes a group
 #pragma once
 
 #include "base/atomic.hpp"

@@ -16,7 +16,8 @@ constexpr u8 kRelaxPage = 4;   // from here on its hot span may be relaxed, if i
 constexpr u8 kRelaxSpan = 24;  // or more, while the heap has no more than kRelaxedBytes of them
 constexpr u32 kRelaxedBytes = 64 * 1024;
 
-// Local frees to wait for at least, after as many looks that found the span not empty.
+// The least number of local frees until the hot span is looked at again for whether it is empty. It doubles with each
+// look that found it not empty (heap->patience counts these).
 u32 patient(const Heap* heap, ClassIndex size_class) { return (1u << heap->patience[size_class].get()) - 1; }
 
 // Bytes that the blocks cut so far may have touched; of small ones the last, which may reach into the next page, is not

@@ -44,11 +44,11 @@ COFFER_INLINE void take_whole_list(Heap* heap, ClassIndex size_class, Span* span
 inline constexpr u32 kListPerLive = 8;
 // Crowded (span/emptiness.hpp), a list has at most so many bytes, or one block: what is on it nobody can take from a
 // heap that sleeps. More where all such lists, kListsOfHeap a heap, are at most 1 / kShareOfLists of what is held.
-inline constexpr u32 kListBytes = 2048;
+inline constexpr u32 kCrowdedListBytes = 2048;
 inline constexpr u32 kListsOfHeap = 32;
 inline constexpr u32 kShareOfLists = 64;
 constexpr u32 list_shift(u32 heaps, usize held) {
-  const usize share = held / (usize{kListBytes} * kListsOfHeap * kShareOfLists) >> ceil_log2(heaps);
+  const usize share = held / (usize{kCrowdedListBytes} * kListsOfHeap * kShareOfLists) >> ceil_log2(heaps);
   return share < 2 ? 0 : highest_bit(share);
 }
 static_assert(list_shift(16, usize{64} << 20) == 0 && list_shift(64, usize{4} << 30) == 4);
@@ -58,7 +58,7 @@ struct ListLimits {
 constexpr ListLimits compute_list_limits() {
   ListLimits limits{};
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    const u32 blocks = kListBytes / kLayout[c].block_bytes;
+    const u32 blocks = kCrowdedListBytes / kLayout[c].block_bytes;
     limits.blocks[c] = static_cast<u8>(blocks != 0 ? blocks : 1);
   }
   return limits;

@@ -13,6 +13,7 @@
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
+#include "pool/reclaimer.hpp"
 #include "span/choices.hpp"
 #include "span/emptiness.hpp"
 
@@ -28,10 +29,10 @@ using config::MixedPolicy;
 // Blocks of this size on are cut one by one, to what was asked for; smaller ones by classes, a list at a time.
 constexpr u32 kCutExactly = 128;
 constexpr u32 kListBytes = 8 * 1024;  // of such a list
-// Where a quarter of what is held are mixed spans, memory is full of holes, and blocks of this size on get new memory
+// Where an eighth of what is held are mixed spans, memory is full of holes, and blocks of this size on get new memory
 // in mixed spans, too: survivors then lie closer together, and no class is rounded up to.
 constexpr u32 kGrowMixed = 128;
-// Free bytes in spans that their class may still want: at least this, and 1/128 of what is held.
+// Free bytes in spans that their class may still want: at least this, and 1/256 of what is held.
 constexpr usize kWasteFloor = usize{256} << 10;
 constexpr usize kFreeAtHand = usize{256} << 10;  // resident in free slots
 constexpr u32 kColdTicks = 8192;                 // slow refills of other classes after which a class is cold
@@ -47,8 +48,6 @@ constexpr usize kYoungSize = 4096;
 constexpr u32 kChurn = 64;
 // In a small process sooner, and for ever: a loop of malloc and free would make and end a mixed span each time.
 constexpr u32 kYoungChurn = 16;
-// Steps of the reclaimer, a quarter second each, in which nothing was cut or freed in a span before its idle pages go.
-constexpr u32 kQuietSteps = 4;
 static_assert(kYoungBlocks <= 255, "counted in a byte");
 
 // Where the search for spans to convert goes on, by class.
@@ -56,8 +55,8 @@ Atomic<u32> g_cursor;
 
 bool always() { return config::options().mixed == MixedPolicy::always; }
 
-// Whether so little is live in the span that its holes are worth more to others: half of it at most, of a class that is
-// not cold an eighth.
+// Whether so little is live in the span that its holes are worth more to others: half of it at most where the class is
+// cold, else an eighth.
 bool is_convertible(const Span* span, u32 free, bool cold) {
   const u32 capacity = span->capacity.get();
   if (always()) return free >= capacity / 4;

@@ -23,10 +23,11 @@ namespace coffer {
 
 namespace {
 
-// Of `count` blocks just cut, those beyond the limit of a list wait on the span's, where a heap that sleeps can lose
-// them, and where they are counted: of a span that was empty before the heap gets few, for it may be empty again soon,
-// and to see that the heap's list is walked. Returns how many stay on the list. It is walked: where the blocks lie is
-// the layout's and the colour's.
+// Of `count` blocks just cut, the heap's list keeps at most its limit; the rest goes onto the span's list. There it is
+// counted, and can be taken from a heap that sleeps. Of a span that was empty before the heap keeps few: it may be
+// empty again soon, and to find that out the heap's list has to be walked. Returns how many blocks stay on the heap's
+// list. To divide the list it is walked too: the layout and the colour decide where the blocks lie, so the address of
+// the last one to keep cannot be computed.
 u32 keep_rest(Heap* heap, Span* span, Block* list, u32 count) {
   u32 most = cut_limit(span, count);
   if (COFFER_UNLIKELY(watches_lists())) {

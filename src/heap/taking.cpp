@@ -6,6 +6,7 @@
 #include "heap/registry.hpp"
 #include "heap/walk.hpp"
 #include "os/os.hpp"
+#include "pool/reclaimer.hpp"
 #include "span/emptiness.hpp"
 #include "span/purge_span.hpp"
 #include "span/sharing.hpp"
@@ -23,7 +24,6 @@ Unsettled g_unsettled;
 constexpr u32 kLooks = 4;                 // heaps that one call looks at
 constexpr u32 kIdleLooks = 4;             // looks that find a heap's ticks unchanged before it counts as idle
 constexpr u32 kLooksAgain = 16;           // further ones before an idle heap is robbed again: others may have freed
-constexpr u32 kQuietSteps = 4;            // the same of the reclaimer, which looks four times a second
 constexpr u32 kRobbedOfRing = 64;         // of each class
 constexpr u32 kRobbedOfQuietRing = 4096;  // where nobody waits for it
 constexpr u32 kTicksBits = 24;

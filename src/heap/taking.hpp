@@ -13,9 +13,9 @@
 // bracket does not name it (bracket.hpp). Nobody waits for anybody: a span whose name is found stays unsettled, at most
 // one a heap.
 //
-// DESIGN.md's 3.4 has a span given to the pool unsettled, with an epoch of barriers. Here a settler takes all that
-// wait before it issues its barrier, which makes the epoch superfluous. Hoard (paper 1, section 3.2) moves superblocks
-// to the global heap at the free that makes a heap too empty; here that free may be another thread's.
+// A settler takes all spans that wait before it issues its barrier, so that no epoch has to say which barrier came
+// after which span. Hoard (paper 1, section 3.2) moves superblocks to the global heap at the free that makes a heap too
+// empty; here that free may be another thread's.
 //
 // Model: models/span_life.pml, models/mail.pml.
 #pragma once

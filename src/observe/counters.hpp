@@ -24,9 +24,9 @@ inline TurnCell& turn_cell(u32 chunk) { return g_turns[chunk & (g_turn_cells.get
 // What was added up from cells that changed between the looks.
 constexpr usize not_below_nothing(usize sum) { return static_cast<i64>(sum) < 0 ? 0 : sum; }
 
-// A figure: a cell of its own, and its part of what turned. The sum is exact when nobody is at work; else it may be
-// late by what turns meanwhile. Were that more than all there is (a slot came to be held, and turned free, between the
-// looks at both cells), the sum would be below nothing: then it is nothing.
+// A figure: a cell of its own, and its part of what turned. The sum is exact while no other thread changes a cell. Else
+// the cells are read at different times, and the sum may miss what turned in between. So it can even come out negative:
+// when a slot became held and free again between the two reads. Then it counts as 0.
 template <class Part>
 class TurnedFigure {
  public:

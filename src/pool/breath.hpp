@@ -16,11 +16,12 @@
 // again (the returns) of the last second may stay beside the breath, up to 1/8 of the recent peak.
 #pragma once
 
+#include "pool/reclaimer.hpp"
 #include "size_class/placement.hpp"
 
 namespace coffer {
 
-inline constexpr u64 kTickNs = 250'000'000;
+inline constexpr u64 kTickNs = kStepNs;  // so that the reclaimer wakes once in each tick
 // A little more than the limit may wait, so that small frees share a system call.
 inline constexpr usize kFreeBatch = 64 * kCarvePage;
 

@@ -29,9 +29,8 @@ constexpr u32 kGroupsPerVisit = 256;
 // From so much on that has to go at once, the owner of a large block gives its pages back with one call.
 constexpr usize kAtOnce = usize{16} << 20;
 
-// When nothing breathes and held did not change for so many steps of the reclaimer, as far as it could see, the program
-// is quiet, and only this share of the option stays.
-constexpr u32 kQuietSteps = 4;
+// When nothing breathes and held did not change for kQuietSteps, as far as the reclaimer could see, the program is
+// quiet, and only this share of the option stays.
 constexpr usize kQuietShare = 4;
 
 // Where the next purge starts, in groups counted over all arenas, if the last one did not get what it wanted from the

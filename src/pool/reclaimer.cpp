@@ -11,7 +11,6 @@ namespace {
 
 enum class State : u32 { none = 0, running = 1, wanted = 2 };
 
-constexpr u64 kStepNs = 250'000'000;
 // It stays for as many steps after its chores are done: a program that breathes has nothing over the floor now and
 // then.
 constexpr u32 kIdleSteps = 2;

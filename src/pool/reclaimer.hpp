@@ -18,6 +18,10 @@
 
 namespace coffer {
 
+inline constexpr u64 kStepNs = 250'000'000;  // it sleeps so long between its chores
+// What did not change for so many steps, a second, is quiet: a program, a heap, a mixed span.
+inline constexpr u32 kQuietSteps = 4;
+
 // Something to do at each waking. Returns whether the reclaimer shall stay for it. It may use all of Coffer as any
 // thread may; between two chores and during its sleep the reclaimer holds nothing.
 using Chore = bool (*)();

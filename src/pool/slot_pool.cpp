@@ -27,11 +27,11 @@ constexpr u32 kDirtyLooks = 16;
 constexpr u32 kManySlots = 4;
 constexpr u32 kDirtyLooksForMany = 64;
 
-// From where on a resident run of so many slots is looked for in a shard's chunks: 1 + the chunk's index in the first
-// arena, 0 from the first one on. That is where the last one was found, lowered by what is released below. Runs that
-// come and go by the dozen then cost a look each instead of a walk over all that lower chunks have no more. Hints, as
-// stale as they may be: the claim decides, and what turns up below by the joining of neighbours is found when nothing
-// is left above.
+// The chunk of a shard at which the search for a resident run of so many slots begins: 1 + its index in the first
+// arena; 0 begins at the first chunk. It is the chunk in which the last run was found, or a lower one in which a run
+// was released since. So a program that takes and releases dozens of runs looks at one chunk for each, and not again at
+// lower chunks that have none left. Hints, which may be stale: the claim decides. A run that came about in a lower
+// chunk by the joining of neighbours is found when no higher chunk has one.
 struct alignas(kCacheLine) Lowest {
   Atomic<u32> chunk[kMostSlots + 1];
 };

@@ -2,7 +2,7 @@
 // Giving back whole pages inside partly used spans. A span in the partial pool is nobody's: whoever takes it from there
 // under the pool's lock, as an adopter would, has it alone. It walks the span's lists, finds the pages that no live
 // block reaches, takes the free blocks that start in them off the list, marks the pages absent, gives them back, and
-// shares the span again. To the next owner they are pages never cut (DESIGN.md 3.2).
+// shares the span again. To the next owner they are pages never cut.
 #pragma once
 
 #include "span/span.hpp"
@@ -11,8 +11,9 @@ namespace coffer {
 
 // Puts a listed span into the partial pool. false: it became empty meanwhile, and the caller has to end it.
 bool insert_listed(Span* span);
-// After a span was listed: when the spans in the pool hold much that was not looked at, the oldest is. The cost is
-// bounded, and about that of the frees that listed a span. Nothing of Coffer may be in the caller's hands.
+// After a span was listed: when the spans in the pool hold much that was not looked at, looks at the oldest. The cost
+// is bounded, and about that of the frees that listed a span. The caller holds no lock of Coffer's, and no span that it
+// has claimed or taken: it may end here, or wait for a lock.
 void look_at_oldest();
 
 // Looks at the pages of spans that wait for it, the oldest first, in all shards and classes: those put in at least

@@ -30,6 +30,7 @@ enum class SpanState : u8 {
   returning = 7,
   mixed = 8,  // blocks of any size: pushes go to mixed/mixed.hpp
 };
+inline constexpr u32 kSpanStates = 9;
 
 constexpr bool is_private(SpanState state) { return state >= SpanState::hot && state <= SpanState::claimed; }
 constexpr bool can_be_claimed(SpanState state) { return state >= SpanState::hot && state <= SpanState::reusable; }
@@ -70,6 +71,7 @@ class RemoteWord {
   u64 bits_;
 };
 
+static_assert(kSpanStates == static_cast<u32>(SpanState::mixed) + 1 && kSpanStates <= 1u << RemoteWord::kStateBits);
 static_assert(kMaxSpanSlots * kSlotBytes / kQuantum < (1u << RemoteWord::kFirstBits));
 static_assert(kMaxSpanSlots * kSlotBytes / kQuantum <= RemoteWord::kMaxCount);
 static_assert(RemoteWord::make(7, SpanState::listed, 123, 456).with_state(SpanState::hot).bits() ==

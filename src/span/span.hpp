@@ -14,11 +14,13 @@
 //                                         a remote push that reaches claim_at, anyone in need of memory: -> claimed
 //   claimed    heap    owner's mailbox    the owner, taking its mail: -> reusable, or hot where it still is that
 //              none    unsettled spans    taken: whoever settles it: -> shared, listed or free (heap/taking.hpp)
+//              heap    -                  its claimant converts it: -> mixed (mixed/mixed.hpp)
 //   shared     none    its blocks         a push that reaches the threshold: -> listed, and lists it
 //                                         a push that frees the last block: -> returning, and gives it back
 //   listed     none    partial pool       an adopter, under the pool's lock: -> hot
 //                                         a push that frees the last block: -> returning, takes it off, gives it back
 //   returning  none    -                  whoever set it: -> free
+//   mixed      none    its blocks, holes  its last block is freed: -> free (mixed/mixed.hpp); made so, or converted
 //
 // Whoever makes a span claimed is its claimant, and alone moves it on, or hands that right on by a mailbox or the
 // unsettled spans. All other moves of a private span are its owner's, and lose to a claim.

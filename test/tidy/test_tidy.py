@@ -10,6 +10,7 @@ import pytest
 import cpp_text
 import tidy
 
+LAYER_LINE = ", ".join(f"`{layer}`" for layer in tidy.LAYERS)
 CLEAN = {
     "src/base/base.hpp": "#pragma once\n#define COFFER_LIKELY(x) __builtin_expect(!!(x), 1)\n",
     "src/os/os.hpp": '#pragma once\n\n#include "base/base.hpp"\n\nvoid name(const char* text);  // no printf(3)\n',
@@ -73,11 +74,24 @@ int walk(Pool& pool) {
 """,
     "src/api/malloc.cpp": '#include "coffer/coffer.h"\n#include "pool/pool.hpp"\n\nvoid f() { free(nullptr); }\n',
     "rt/src/tree.c": '#include "heap.h"\n\n#include <stdint.h>\n\nint tree(void) { return (int)sizeof(int32_t); }\n',
+    "README.md": """# A pool
+
+See [the layers](CONTRIBUTING.md#where-things-are-really), [its code](src/pool/pool.hpp "code"), [again](#a-pool-1) and
+[elsewhere](https://example.org/none.md#none). `[none](none.md)` is code, src/pool/pool.cpp a file.
+
+```sh
+make   # [none](none.md)
+```
+
+## A pool
+""",
+    "CONTRIBUTING.md": f"# Contributing\n\n## Where *things* are, `really`\n\n{LAYER_LINE}\n",
     "test/unit/test_pool.py": 'def test_pool() -> None:\n    assert len("pool") == 4\n',
 }
 
 LICENCE = "// SPDX-License-" "Identifier: MIT\n"
-CLEAN = {path: (LICENCE.replace("//", "#") if path.endswith(".py") else LICENCE) + text for path, text in CLEAN.items()}
+COMMENTS = {".py": LICENCE.replace("//", "#"), ".md": ""}
+CLEAN = {path: COMMENTS.get(Path(path).suffix, LICENCE) + text for path, text in CLEAN.items()}
 
 # rule -> path, text to replace there ("" appends), replacement
 LONG_FUNCTION = "void long_one() {\n" + "  step();\n" * 85 + "}\n"
@@ -117,6 +131,15 @@ SEEDS = [
     ("freestanding", "rt/src/tree.c", '"heap.h"', '"base/base.hpp"'),
     ("freestanding", "rt/src/tree.c", "return (int)", "abort();\n  return (int)"),
     ("licence", "src/pool/pool.cpp", "Identifier: MIT", "Identifier: none"),
+    ("dead-link", "README.md", "src/pool/pool.hpp", "src/pool/gone.hpp"),
+    ("dead-link", "README.md", "CONTRIBUTING.md#", "CONTRIBUTE" ".md#"),
+    ("dead-link", "README.md", "#where-things-are-really", "#where-things-were"),
+    ("dead-link", "README.md", "(#a-pool-1)", "(#a-pool-2)"),
+    ("dead-link", "README.md", "(#a-pool-1)", "(../above.md)"),
+    ("dead-link", "README.md", "src/pool/pool.cpp a file", "src/pool/gone.cpp a file"),
+    ("dead-link", "src/pool/pool.cpp", "figures for people", "src/pool/none" ".md"),
+    ("dead-link", "src/pool/pool.cpp", "figures for people", "DESIGN" ".md's 3.4"),
+    ("layer-list", "CONTRIBUTING.md", "`heap`, ", ""),
     ("dead-header", "src/pool/dead.hpp", "", LICENCE + "#pragma once\n"),
 ]
 
@@ -145,12 +168,12 @@ def test_seeded_violation_is_found(tmp_path: Path, seed: tuple[str, str, str, st
 
 
 def test_every_rule_has_a_seed() -> None:
-    assert set(tidy.RULES) | {"dead-header"} == {seed[0] for seed in SEEDS}
+    assert set(tidy.RULES) | {"dead-header", "dead-link"} == {seed[0] for seed in SEEDS}
 
 
 def test_empty_gate_fails(tmp_path: Path) -> None:
     violations = tidy.check_tree(tmp_path)[0]
-    assert {violation.rule for violation in violations} == set(tidy.RULES)
+    assert {violation.rule for violation in violations} == set(tidy.RULES) | {"dead-link"}
 
 
 def test_functions_are_found() -> None:

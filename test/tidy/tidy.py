@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import cpp_text
+import documents
 
 LAYERS = ["api", "papers", "latency", "heap", "mixed", "large", "span", "pool", "arena", "size_class", "observe",
           "harden", "config", "os", "cpu", "base"]
@@ -312,10 +313,30 @@ def dead_headers(files: list[File]) -> Iterator[Violation]:
             yield Violation(file.path, 1, "dead-header", "nothing includes it")
 
 
+def dead_links(root: Path, files: list[File]) -> Iterator[Violation]:
+    """Links of Markdown, and files that a text names, which are not there."""
+    pages = {file.path: file.text for file in files if file.suffix == ".md"}
+    for path, link, why in documents.dead(root, pages):
+        yield Violation(path, link.line, "dead-link", f"{link.target}: {why}")
+    folders = {file.path.split("/")[0] for file in files}
+    for file in files:
+        for name in documents.missing_files(root, file.path, file.text, folders):
+            yield Violation(file.path, name.line, "dead-link", f"{name.target}: there is no such file")
+
+
+@rule("layer-list", lambda file: file.path == "CONTRIBUTING.md")
+def check_layer_list(file: File) -> Iterator[Violation]:
+    line, named = documents.listed_layers(file.text)
+    if named != LAYERS:
+        yield Violation(file.path, line, "layer-list", f"the layers are {', '.join(LAYERS)}")
+
+
 def check_tree(root: Path) -> tuple[list[Violation], list[str]]:
     """All violations, and the files that grow too long."""
     files = read_tree(root)
-    violations = list(dead_headers(files))
+    violations = [*dead_headers(files), *dead_links(root, files)]
+    if not any(file.suffix == ".md" for file in files):
+        violations.append(Violation(".", 0, "dead-link", "looked at no file: the rule guards nothing"))
     for name, (applies, function) in RULES.items():
         chosen = [file for file in files if applies(file)]
         if not chosen:

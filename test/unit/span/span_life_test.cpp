@@ -20,8 +20,6 @@ using test::start_ground;
 
 constexpr ClassIndex kClass = 3;            // 64 bytes, 512 blocks
 constexpr ClassIndex kWide = kClasses - 1;  // 32 KiB, eight slots
-constexpr SpanState kAllStates[] = {SpanState::free,    SpanState::hot,    SpanState::floating, SpanState::reusable,
-                                    SpanState::claimed, SpanState::shared, SpanState::listed,   SpanState::returning};
 Heap g_heap;
 
 u32 claim_at_of(const Span* span) { return span->claim_at.load(relaxed); }
@@ -161,7 +159,8 @@ FRESH_TEST(SpanLife, NothingButReusableGetsHot) {
   start_ground();
   Span* span = make_filled(5);
   span->claim_at.store(64, relaxed);
-  for (const SpanState state : kAllStates) {
+  for (u32 number = 0; number < kSpanStates; ++number) {
+    const SpanState state = static_cast<SpanState>(number);
     if (state == SpanState::reusable) continue;
     set_word(span, state, 3, 9);
     const u64 before = span->remote.load(relaxed);
@@ -194,7 +193,8 @@ FRESH_TEST(SpanLife, IsClaimedFromTheStateThatWasNamed) {
   start_ground();
   Span* span = make_filled(5);
   for (const SpanState from : {SpanState::hot, SpanState::floating, SpanState::reusable}) {
-    for (const SpanState state : kAllStates) {
+    for (u32 number = 0; number < kSpanStates; ++number) {
+      const SpanState state = static_cast<SpanState>(number);
       set_word(span, state, 3, 9);
       const RemoteWord before = load_word(span, relaxed);
       EXPECT_EQ(claim(span, from), state == from);
@@ -278,7 +278,7 @@ FRESH_TEST(SpanLife, SharedIsListedEarlyOnlyIfABlockIsFree) {
   EXPECT_FALSE(list_early(full));
   EXPECT_EQ(state_of(full), SpanState::shared);
   for (const SpanState state : {SpanState::free, SpanState::hot, SpanState::floating, SpanState::reusable,
-                                SpanState::claimed, SpanState::returning}) {
+                                SpanState::claimed, SpanState::returning, SpanState::mixed}) {
     set_word(full, state, 5, 9);
     EXPECT_FALSE(list_early(full)) << static_cast<int>(state);
     EXPECT_EQ(state_of(full), state);
@@ -306,7 +306,8 @@ FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
   for (u32 i = 7; i-- > 0; list = list->next) EXPECT_EQ(list, block(span, i));
   EXPECT_EQ(list, nullptr);
   span->owner.store(nullptr, relaxed);
-  for (const SpanState state : kAllStates) {
+  for (u32 number = 0; number < kSpanStates; ++number) {
+    const SpanState state = static_cast<SpanState>(number);
     if (state == SpanState::listed) continue;
     set_word(span, state, 100, 9);
     EXPECT_FALSE(mark_adopted(span, &g_heap)) << static_cast<int>(state);
