@@ -43,6 +43,11 @@ test:  ## every test, then those marked tsan under ThreadSanitizer
 	@tools/setup.sh build test models hw
 	@tools/run_tests.sh $(JOBS)
 
+.PHONY: check
+check:  ## for a change in progress: units, promises, misuse, faults, text; under five minutes once it is built
+	@tools/setup.sh build test
+	@tools/run_tests.sh --check $(JOBS)
+
 test-rt:  ## the real-time heap's tests; RT_LONG=1: the long ones too
 	@tools/setup.sh build test
 	@tools/build.sh --tests release $(JOBS) coffer_rt_tests

@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# tools/run_tests.sh [JOBS]: builds and runs every test in the release build, then the tests labelled tsan in a build
-# with ThreadSanitizer. Both parts run even if the first fails. The last line sums up.
+# tools/run_tests.sh [--check] [JOBS]: builds and runs every test in the release build, then the tests labelled tsan in
+# a build with ThreadSanitizer. Both parts run even if the first fails. The last line sums up.
+# --check: for a change in progress, the libraries and the quick ones of the tests that link or preload them, in the
+# release build only (CONTRIBUTING.md says what that leaves out).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+check=false
+if [ "${1:-}" = --check ]; then
+  check=true
+  shift
+fi
 jobs=${1:-$(nproc)}
 
 # GCC 12's ThreadSanitizer does not know the address-space layouts of newer kernels' randomisation.
@@ -14,15 +21,26 @@ fi
 
 summary=""
 status=0
+options=()
 run() { # PRESET DIRECTORY [COMMAND that runs another]...
-  local preset=$1 log=$2/ctest.log
+  local preset=$1 directory=$2
   shift 2
-  tools/build.sh --tests "$preset" "$jobs" all
-  "$@" ctest --preset "$preset" --parallel "$jobs" --timeout 600 2>&1 | tee "$log" || status=1
-  summary+="${summary:+; }$preset: $(grep 'tests passed,' "$log" || echo 'ctest did not finish')"
+  python3 -B tools/test_times.py run "$directory" "$jobs" -- "$@" ctest --preset "$preset" --parallel "$jobs" \
+    --timeout 600 ${options[@]+"${options[@]}"} 2>&1 | tee "$directory/ctest.log" || status=1
+  summary+="${summary:+; }$preset: $(grep 'tests passed,' "$directory/ctest.log" || echo 'ctest did not finish')"
 }
 
-run release build
-run tsan build-tsan ${fixed_layout[@]+"${fixed_layout[@]}"}
+if [ "$check" = true ]; then
+  labels='unit|conformance|misuse|fault|tidy'
+  options=(-L "^($labels)\$" -E "$(python3 -B tools/test_times.py slow)")
+  tools/build.sh --tests release "$jobs" coffer_libraries test/{unit,conformance,misuse,fault}/all
+  run release build
+else
+  python3 -B tools/test_times.py plan "$jobs"
+  tools/build.sh --tests release "$jobs" all
+  run release build
+  tools/build.sh --tests tsan "$jobs" all
+  run tsan build-tsan ${fixed_layout[@]+"${fixed_layout[@]}"}
+fi
 echo "$summary"
 exit "$status"
