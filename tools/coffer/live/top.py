@@ -221,8 +221,8 @@ class Top(App[None]):
         self.show_memory()
 
     def bar(self, name: str, value: int, most: int, colour: str, beside: str = "") -> Text:
-        """Between its name and its figure, as wide as the terminal has room for."""
-        width = min(30, max(5, self.query_one("#bars", Static).content_size.width - 18 - len(beside)))
+        """Between its name and what is behind it, as wide as the terminal has room for; all bars are equally wide."""
+        width = min(30, max(5, self.query_one("#bars", Static).content_size.width - 31))
         filled = min(width, round(width * value / most)) if most else 0
         return Text.assemble(f"{name:>9} ", ("█" * filled, colour), ("░" * (width - filled), "dim"),
                              f" {size(value):>6}{beside}\n")
