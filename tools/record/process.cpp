@@ -30,7 +30,8 @@ using trace::Kind;
 using trace::Op;
 
 constexpr u64 kFlushNs = 200'000'000, kSampleNs = 50'000'000, kModulesNs = 250'000'000;
-constexpr std::size_t kFlushBytes = 1u << 20;
+// Behind it a chunk and the recorder's own records still fit a frame.
+constexpr std::size_t kFlushBytes = trace::kMaxRecords - 2 * kChunkBytes;
 
 [[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 

@@ -13,7 +13,9 @@ namespace coffer::trace {
 
 namespace {
 
-constexpr u64 kFrameBytes = 1u << 20;
+// With the largest record and its batch's head behind it, a batch still fits a frame.
+constexpr u64 kFrameBytes = kMaxRecords - 4096;
+static_assert(sizeof(BatchHead) + stack_bytes(kMaxFrames) < 4096);
 
 }  // namespace
 
@@ -143,7 +145,7 @@ void Writer::flush() {
   };
   for (auto& [thread, batch] : batches_) {
     if (batch.records == 0) continue;
-    if (!payload.empty() && payload.size() + sizeof(BatchHead) + batch.bytes.size() > kMaxPlain) write();
+    if (!payload.empty() && payload.size() + sizeof(BatchHead) + batch.bytes.size() > kMaxRecords) write();
     const BatchHead head{thread,           static_cast<u32>(batch.bytes.size()), batch.records, 0, batch.begin.time,
                          batch.begin.block};
     const auto* const from = reinterpret_cast<const u8*>(&head);

@@ -90,8 +90,8 @@ def show(console: Console, trace: Path, facts: dict[str, Any], results: list[Res
 
 def warnings(facts: dict[str, Any], touch: str) -> list[str]:
     texts = []
-    if not facts["complete"]:
-        texts.append("the recording was cut off; what came before is replayed")
+    if facts["shortfall"]:
+        texts.append(facts["shortfall"])
     if facts["lost"]:
         texts.append(f"the recorder lost {facts['lost']} records")
     if facts["unknown_frees"]:

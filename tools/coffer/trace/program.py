@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ def run(command: str, inputs: list[Path], **options: object) -> str:
     done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         raise CofferError(done.stderr.strip() or f"trace {command} ended with {describe_status(done.returncode)}")
+    if done.stderr:
+        sys.stderr.write(f"coffer: {done.stderr}")
     return done.stdout
 
 

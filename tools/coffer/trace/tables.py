@@ -50,8 +50,8 @@ def command_line(information: dict[str, str]) -> str:
 def notes(description: dict[str, Any]) -> list[str]:
     summary = description["summary"]
     texts = []
-    if not description["complete"]:
-        texts.append(f"the recording was cut off; {description['ignored_bytes']} bytes at its end cannot be read")
+    if description["shortfall"]:
+        texts.append(description["shortfall"])
     if summary["lost"]:
         texts.append(f"the recorder lost {summary['lost']} records")
     if summary["unknown_frees"]:
