@@ -20,15 +20,15 @@ static_assert(sizeof(BatchHead) + stack_bytes(kMaxFrames) < 4096);
 }  // namespace
 
 Writer::Writer(const std::string& path, const Information& information, Blocks blocks, int level)
-    : path_(path), temporary_(path + ".part"), level_(level) {
-  const int descriptor = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) throw Error(temporary_ + ": " + std::strerror(errno));
+    : path_(path), level_(level) {
+  const int descriptor = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) throw Error(path_ + ": " + std::strerror(errno));
   file_ = std::make_unique<FrameWriter>(descriptor);
   check(file_->write_head(information, blocks, {}, 0));
 }
 
 Writer::~Writer() {
-  if (!closed_) ::unlink(temporary_.c_str());
+  if (!closed_) ::unlink(path_.c_str());
 }
 
 void Writer::check(int failure) const {
@@ -168,7 +168,6 @@ void Writer::close(Information footer) {
   footer["threads"] = std::to_string(batches_.size());
   check(file_->write_footer(footer, {now_, now_}));
   file_.reset();
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) check(errno);
   closed_ = true;
 }
 
