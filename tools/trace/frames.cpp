@@ -304,7 +304,8 @@ std::string FrameFile::shortfall() const {
     add(std::to_string(missing_.bytes) + " of " + std::to_string(size()) + " bytes cannot be read");
   }
   if (missing_.records != 0) {
-    add(std::to_string(missing_.records) + " records in " + std::to_string(missing_.frames) + " frames are missing");
+    add(std::to_string(missing_.records) + " records in " + std::to_string(missing_.frames) +
+        (missing_.frames == 1 ? " frame are missing" : " frames are missing"));
   }
   if (missing_.is_head) add("the head is damaged: which program it was, and when, is not known");
   if (!complete_) add("the recording was cut off, and how much came after is not known");
