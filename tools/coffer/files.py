@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coffer.errors import CofferError
 
+_unfinished: set[Path] = set()
 LONGEST_NAME = 255  # bytes, in the file systems of Linux
 
 
@@ -42,6 +43,13 @@ def beside(target: Path) -> Path:
     return target.with_name(os.fsdecode(os.fsencode(target.name)[: LONGEST_NAME - len(ending)]) + ending)
 
 
+def put_away() -> None:
+    """At the command's end: a signal may have come between `with` and what it guards."""
+    while _unfinished:
+        with contextlib.suppress(OSError):
+            _unfinished.pop().unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def whole(target: Path, *inputs: Path) -> Iterator[Path]:
     """A name to write to: the file gets its own when it is whole, and the old one stays until then. A link stays one. A
@@ -55,6 +63,7 @@ def whole(target: Path, *inputs: Path) -> Iterator[Path]:
         return
     place = Path(os.path.realpath(target))
     unfinished = beside(place)
+    _unfinished.add(unfinished)
     try:
         os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         if place.exists():
@@ -70,3 +79,4 @@ def whole(target: Path, *inputs: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
+        _unfinished.discard(unfinished)

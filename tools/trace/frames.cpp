@@ -80,6 +80,10 @@ std::string hex(u64 value) {
   return text;
 }
 
+std::string count(u64 number, const char* what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::unique_ptr<Source> open_file(const std::string& path) { return std::make_unique<FileSource>(path); }
@@ -209,7 +213,7 @@ std::optional<Error> FrameFile::fault_of(const Frame& frame) const {
     return wrong(4, "no such kind of frame: " + std::to_string(head.kind));
   }
   if (head.codec > 1) return wrong(5, "no such codec: " + std::to_string(head.codec));
-  if (head.blocks != head_.blocks) return wrong(6, "other blocks than the head says");
+  if (head.blocks > 1 || head.blocks != head_.blocks) return wrong(6, "other blocks than the head says");
   if (head.zero != 0) return wrong(head_.major == 1 ? 6 : 7, "not zero");
   if (head.plain > kMaxPlain) return wrong(12, "a payload longer than 16 MiB");
   if (head_.major > 1 && kind == Kind::records && head.plain > kMaxRecords) {
@@ -304,8 +308,8 @@ std::string FrameFile::shortfall() const {
     add(std::to_string(missing_.bytes) + " of " + std::to_string(size()) + " bytes cannot be read");
   }
   if (missing_.records != 0) {
-    add(std::to_string(missing_.records) + " records in " + std::to_string(missing_.frames) +
-        (missing_.frames == 1 ? " frame are missing" : " frames are missing"));
+    add(count(missing_.records, "record") + " in " + count(missing_.frames, "frame") +
+        (missing_.records == 1 ? " is missing" : " are missing"));
   }
   if (missing_.is_head) add("the head is damaged: which program it was, and when, is not known");
   if (!complete_) add("the recording was cut off, and how much came after is not known");

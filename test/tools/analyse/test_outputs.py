@@ -108,3 +108,23 @@ def test_the_names_that_are_seen_are_those_that_were_given(traces: dict[str, Pat
     done = subprocess.run([COMMAND, "trace", "filter", traces["single"], "-o", "x.trace"], cwd=tmp_path,
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout.startswith("x.trace: 5000 records, ")
+
+
+def test_a_signal_between_a_file_and_what_guards_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was left then: the with statement had not begun, and so did not end."""
+    from coffer import cli
+
+    guards = []  # it would be ended with its last name
+
+    def app(**_: object) -> None:
+        guard = files.whole(tmp_path / "x")
+        guards.append(guard)
+        guard.__enter__()
+        assert len(list(tmp_path.iterdir())) == 1
+        raise SystemExit(3)
+
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(cli.signals, "put_away_first", lambda: None)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert list(tmp_path.iterdir()) == []

@@ -55,7 +55,7 @@ def frag(trace: Input, window: Window = 32768, top: Annotated[int, typer.Option(
 
 @app.command()
 def stack(trace: Input, numbers: Annotated[list[int], typer.Argument(
-        metavar="N...", min=1, help="Of the stacks, as info and frag show them.")]) -> None:
+        metavar="N", min=1, help="Of the stacks, as info and frag show them.")]) -> None:
     """Call stacks with their whole names, line by line, and what is inlined there."""
     description = tables.describe(trace)
     for number in numbers:
