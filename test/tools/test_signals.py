@@ -127,10 +127,11 @@ def test_nothing_is_left(tmp_path: Path, trace: Path, command: str, how: signal.
 
 
 @ENDING
-def test_no_file_is_left_half(tmp_path: Path, trace: Path, how: signal.Signals) -> None:
+@pytest.mark.parametrize("command", ["export -f csv", "anonymize"])
+def test_no_file_is_left_half(tmp_path: Path, trace: Path, command: str, how: signal.Signals) -> None:
     target = tmp_path / "out.csv"
-    begun = start(tmp_path, "trace", "export", "-f", "csv", trace, "-o", target)
-    until(lambda: list(tmp_path.glob("out.csv.part")) or begun.poll() is not None)
+    begun = start(tmp_path, "trace", *command.split(), trace, "-o", target)
+    until(lambda: list(tmp_path.glob("out.csv.*.part")) or begun.poll() is not None)
     begun.send_signal(how)
     _, errors = begun.communicate(timeout=60)
     assert begun.returncode == -how and errors == ""

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "analyse/shortfall.hpp"
 #include "replay/flat_map.hpp"
 
 namespace coffer::analyse {
@@ -119,6 +120,7 @@ u64 cut(const std::string& from, const std::string& to, const CutOptions& option
   }
   if (!is_inside) throw Error(from + ": nothing lies in the cut");
   copy_modules(reader, output.writer(), start);
+  say_shortfall(from, reader);
   return output.close({{"end", "unknown"}});
 }
 
@@ -140,6 +142,7 @@ u64 filter(const std::string& from, const std::string& to, const FilterOptions& 
     output.put(event, stack_of(reader, event.stack));
   }
   copy_modules(reader, output.writer(), 0);
+  say_shortfall(from, reader);
   return output.close(reader.file().footer());
 }
 
@@ -157,6 +160,8 @@ struct Input {
   replay::FlatMap<u64> blocks;
   std::map<u32, u32> threads, stacks;
 
+  // Since 1970. 0: it is not known, of a trace that a tool made, or one whose head is damaged.
+  u64 start() const { return reader.file().head().realtime_ns; }
   void advance() { has_event = reader.next(event); }
   u64 time() const { return event.time + shift; }
   u64 moved(u64 address) const { return (address & ((u64{1} << 56) - 1)) | number << 56; }
@@ -228,11 +233,11 @@ u64 merge(const std::vector<std::string>& from, const std::string& to, bool toge
   for (const std::string& path : from) {
     inputs.push_back(std::make_unique<Input>(path));
     inputs.back()->number = inputs.size() & 0xFF;
-    earliest = std::min(earliest, inputs.back()->reader.file().head().realtime_ns);
+    if (const u64 start = inputs.back()->start(); start != 0) earliest = std::min(earliest, start);
   }
   Merger merger(to, {{"made_by", made_by}});
   for (const auto& input : inputs) {
-    if (!together) input->shift = input->reader.file().head().realtime_ns - earliest;
+    if (!together && input->start() != 0) input->shift = input->start() - earliest;
     input->advance();
   }
   for (;;) {
@@ -244,6 +249,7 @@ u64 merge(const std::vector<std::string>& from, const std::string& to, bool toge
     merger.put(*first);
     first->advance();
   }
+  for (std::size_t i = 0; i < from.size(); ++i) say_shortfall(from[i], inputs[i]->reader);
   return merger.close(inputs);
 }
 
@@ -274,6 +280,7 @@ u64 anonymize(const std::string& from, const std::string& to, const AnonymizeOpt
     if (event.op == Op::take || event.op == Op::give) event.address = 0;
     output.put(event, stack == nullptr ? nullptr : &hidden);
   }
+  say_shortfall(from, reader);
   return output.close({});
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "analyse/json.hpp"
+#include "analyse/shortfall.hpp"
 #include "analyse/text_file.hpp"
 #include "replay/flat_map.hpp"
 
@@ -36,6 +37,7 @@ void export_csv(const std::string& from, const std::string& to) {
             event.time, event.thread, kNames[static_cast<u8>(event.op)], event.block, event.size, event.old_size,
             event.alignment, event.address, event.stack, event.instructions, event.detail, event.flags);
   }
+  say_shortfall(from, reader);
   out.close();
 }
 
@@ -153,6 +155,7 @@ void export_chrome(const std::string& from, const std::string& to, u64 least) {
   }
   for (const auto& [number, span] : threads) chrome.thread(number, span.first, span.last);
   chrome.end(last);
+  say_shortfall(from, reader);
   out.close();
 }
 

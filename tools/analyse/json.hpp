@@ -49,6 +49,11 @@ class Json {
     quote(value);
     return *this;
   }
+  Json& null(const char* name) {
+    key(name);
+    out_ += "null";
+    return *this;
+  }
   Json& number(const char* name, u64 value) { return key(name).number(value); }
 
  private:

@@ -4,6 +4,7 @@
 #include "analyse/export.hpp"
 #include "analyse/json.hpp"
 #include "analyse/rt_heap.h"
+#include "analyse/shortfall.hpp"
 #include "analyse/text_file.hpp"
 #include "replay/flat_map.hpp"
 
@@ -151,6 +152,7 @@ std::string export_rt(const std::string& from, const std::string& to, const RtOp
       vectors.allocate(event.block, event.size);
     }
   }
+  say_shortfall(from, reader);
   return vectors.finish(gaps);
 }
 

@@ -211,7 +211,11 @@ void Statistics::write_sites(Json& out) const {
   for (const auto& [stack, site] : sites_) {
     out.open('{').number("stack", stack).number("allocations", site.allocations.count);
     out.number("bytes", site.allocations.bytes).number("frees", site.frees.count);
-    out.number("mean_lifetime_ns", site.frees.count == 0 ? 0 : site.lifetimes / site.frees.count);
+    if (site.frees.count == 0) {
+      out.null("mean_lifetime_ns");
+    } else {
+      out.number("mean_lifetime_ns", site.lifetimes / site.frees.count);
+    }
     out.number("most_live", site.most_live).number("live_at_end", site.live).close('}');
   }
   out.close(']');

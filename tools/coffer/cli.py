@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from coffer import consoles, places, signals, streams
+from coffer import consoles, files, places, signals, streams
 from coffer.errors import CofferError
 from coffer.index.command import index
 from coffer.record.command import record
@@ -68,6 +68,8 @@ def main() -> None:
         except CofferError as error:
             status = error.status
             streams.complain(f"coffer: {error}")
+        finally:
+            files.put_away()
         sys.stdout.flush()
     except BrokenPipeError:
         streams.give_up(sys.stdout)  # nobody reads on: not worth a word

@@ -31,6 +31,8 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "record/options.hpp"
@@ -70,27 +72,17 @@ class Collector {
   }
 
  private:
-  // A trace may be renamed, and removed when nothing was recorded; so it is a regular file, under its own name.
-  static int open_output(const std::string& path) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-    if (file < 0) return -1;
-    struct stat status{};
-    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && ftruncate(file, 0) == 0) return file;
-    close(file);
-    errno = S_ISREG(status.st_mode) ? errno : ENOTSUP;
-    return -1;
+  // Before the program is started, which may take long and cannot be undone.
+  void open_first_output() {
+    try {
+      output_ = Output(options_.output);
+    } catch (const std::system_error& error) {
+      cleanup_and_give_up(options_.output + ": " + reason(error));
+    }
   }
 
-  void open_first_output() {
-    char* const target = realpath(options_.output.c_str(), nullptr);
-    struct stat status{};
-    if (target != nullptr && lstat(options_.output.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) {
-      options_.output = target;
-    }
-    std::free(target);
-    output_ = open_output(options_.output);
-    if (output_ >= 0) return;
-    cleanup_and_give_up(errno == ENOTSUP ? options_.output + ": no regular file" : with_reason(options_.output));
+  static std::string reason(const std::system_error& error) {
+    return error.code().value() == ENOTSUP ? "no regular file" : error.code().message();
   }
 
   void block_signals() {
@@ -141,6 +133,7 @@ class Collector {
   }
 
   [[noreturn]] void cleanup_and_give_up(const std::string& why) {
+    output_ = {};
     remove_folder();
     give_up(why);
   }
@@ -159,7 +152,7 @@ class Collector {
     if (got != static_cast<ssize_t>(sizeof error)) return;
     waitpid(main_, nullptr, 0);
     std::fprintf(stderr, "coffer record: %s: %s\n", options_.program[0], std::strerror(error));
-    unlink(options_.output.c_str());
+    output_ = {};
     remove_folder();
     std::exit(error == ENOENT ? 127 : 126);
   }
@@ -319,13 +312,11 @@ class Collector {
       processes_.erase(it);
       break;
     }
-    const std::string path = is_main ? options_.output : options_.output + "." + std::to_string(pid);
-    int file = -1;
-    if (is_main) std::swap(file, output_);
-    if (file < 0) file = open_output(path);
     try {
-      if (file < 0) throw std::runtime_error(with_reason(path));
-      processes_.push_back(std::make_unique<Process>(pid, hello, options_.settings, path, file));
+      Output output = is_main && output_
+                          ? std::move(output_)
+                          : Output(is_main ? options_.output : options_.output + "." + std::to_string(pid));
+      processes_.push_back(std::make_unique<Process>(pid, hello, options_.settings, std::move(output)));
     } catch (const std::exception& error) {
       std::fprintf(stderr, "coffer record: process %d is not recorded: %s\n", pid, error.what());
       return nullptr;
@@ -336,8 +327,7 @@ class Collector {
 
   // The process executes another program: what it was has its own trace.
   void set_aside(Process& process) {
-    const std::string path = process.path() + ".exec" + std::to_string(++executions_[process.pid()]);
-    if (rename(process.path().c_str(), path.c_str()) == 0) process.set_path(path);
+    process.set_path(process.path() + ".exec" + std::to_string(++executions_[process.pid()]));
     finish(process, "exec", -1);
   }
 
@@ -353,7 +343,6 @@ class Collector {
       std::fprintf(stderr,
                    "coffer record: nothing was recorded: %s did not load the recorder (a static or setuid program?)\n",
                    options_.program[0]);
-      unlink(options_.output.c_str());
     } else if (!unrecorded_.empty() && !options_.quiet) {
       std::fprintf(stderr, "coffer record: %zu other process%s started and not recorded (--children records them)\n",
                    unrecorded_.size(), unrecorded_.size() == 1 ? " was" : "es were");
@@ -364,7 +353,8 @@ class Collector {
   sigset_t old_mask_{};
   rlimit old_files_{};
   sighandler_t old_xfsz_ = SIG_DFL, old_pipe_ = SIG_DFL;
-  int signals_ = -1, listener_ = -1, output_ = -1;
+  int signals_ = -1, listener_ = -1;
+  Output output_;  // of the program itself, until it is there
   std::string directory_, token_;
   pid_t main_ = -1, ended_main_ = -1;
   std::string end_ = "unknown";

@@ -30,7 +30,8 @@ using trace::Kind;
 using trace::Op;
 
 constexpr u64 kFlushNs = 200'000'000, kSampleNs = 50'000'000, kModulesNs = 250'000'000;
-constexpr std::size_t kFlushBytes = 1u << 20;
+// Behind it a chunk and the recorder's own records still fit a frame.
+constexpr std::size_t kFlushBytes = trace::kMaxRecords - 2 * kChunkBytes;
 
 [[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -60,11 +61,15 @@ std::pair<u64, u64> program_file(pid_t pid) {
 
 }  // namespace
 
-Process::Process(pid_t pid, const Hello& hello, const Settings& settings, std::string path, int file)
-    : pid_(pid), settings_(settings), path_(std::move(path)), counts_(hello.counts != 0), writer_(file) {
+Process::Process(pid_t pid, const Hello& hello, const Settings& settings, Output output)
+    : pid_(pid),
+      settings_(settings),
+      output_(std::move(output)),
+      counts_(hello.counts != 0),
+      writer_(output_.take_file()) {
   const trace::Clock now = read_clock(settings_.use_tsc);
   const int failure = writer_.write_head(describe(hello), trace::Blocks::addresses, now, realtime_ns());
-  if (failure != 0) throw std::system_error(failure, std::generic_category(), path_);
+  if (failure != 0) throw std::system_error(failure, std::generic_category(), path());
   map(hello.room);
   file_ = program_file(pid);
   end_ = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -311,7 +316,7 @@ void Process::flush() {
       unsaid_lost_ += payload_records_;
       if (failure != failure_) {
         std::fprintf(stderr, "coffer record: %s: %s; the program goes on, what cannot be written is lost\n",
-                     path_.c_str(), std::strerror(failure));
+                     path().c_str(), std::strerror(failure));
       }
       failure_ = failure;
     }
@@ -348,8 +353,9 @@ void Process::close(const std::string& end, int status) {
   footer["threads"] = std::to_string(threads());
   const int failure = writer_.write_footer(footer, read_clock(settings_.use_tsc));
   if (failure != 0 && failure != failure_) {
-    std::fprintf(stderr, "coffer record: %s: %s; the trace has no footer\n", path_.c_str(), std::strerror(failure));
+    std::fprintf(stderr, "coffer record: %s: %s; the trace has no footer\n", path().c_str(), std::strerror(failure));
   }
+  output_.finish();
 }
 
 }  // namespace coffer::record

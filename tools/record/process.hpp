@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "record/output.hpp"
 #include "record/shared.hpp"
 #include "trace/frame_writer.hpp"
 #include "trace/record.hpp"
@@ -34,7 +35,7 @@ struct Settings {
 class Process {
  public:
   // Throws std::runtime_error.
-  Process(pid_t pid, const Hello& hello, const Settings& settings, std::string path, int file);
+  Process(pid_t pid, const Hello& hello, const Settings& settings, Output output);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -42,8 +43,8 @@ class Process {
   pid_t pid() const { return pid_; }
   int memory() const { return memory_; }  // to be sent to the program
   u32 capacity() const { return capacity_; }
-  const std::string& path() const { return path_; }
-  void set_path(std::string path) { path_ = std::move(path); }
+  const std::string& path() const { return output_.path; }
+  void set_path(std::string path) { output_.path = std::move(path); }
   bool has_ended() const;
   // The program that it has become without saying hello; empty: none that was seen.
   const std::string& other() const { return other_; }
@@ -52,7 +53,7 @@ class Process {
   // Copies out what threads have recorded; what was handed in always, the rest when it is time for a frame. Returns
   // whether there was something.
   bool drain();
-  // The process writes no more.
+  // The process writes no more. The trace gets its name.
   void close(const std::string& end, int status);
 
   u64 records() const { return records_; }
@@ -96,7 +97,8 @@ class Process {
   ChunkHead* heads_ = nullptr;
   u8* data_ = nullptr;
   Settings settings_;
-  std::string path_, program_, other_;
+  Output output_;
+  std::string program_, other_;
   std::pair<u64, u64> file_;  // the program's, by device and number
   bool counts_;               // instructions
   trace::FrameWriter writer_;

@@ -20,18 +20,23 @@ void run(const std::string& path, const std::string& plan_path, replay::Gaps gap
   for (const trace::Frame& frame : reader.file().frames()) options.operations += frame.head.records;
   replay::Compiler compiler(options);
   for (trace::Event event; reader.next(event);) compiler.add(event);
+  const std::string shortfall = reader.file().shortfall();
+  if (!shortfall.empty() && reader.summary().allocations == 0) {
+    throw trace::Error(path + ": there is nothing to replay in this trace; " + shortfall);
+  }
   const replay::Plan plan = compiler.finish();
   plan.write(plan_path);
   const trace::Summary& summary = reader.summary();
   std::printf(
       "{\"complete\":%s,\"operations\":%llu,\"threads\":%llu,\"peak_live\":%llu,\"end_live\":%llu,\"left_out\":%llu,"
-      "\"lost\":%llu,\"unknown_frees\":%llu,\"duration_ns\":%llu,\"instructions\":%llu,\"plan_bytes\":%llu}\n",
+      "\"lost\":%llu,\"unknown_frees\":%llu,\"duration_ns\":%llu,\"instructions\":%llu,\"plan_bytes\":%llu,"
+      "\"shortfall\":\"%s\"}\n",
       reader.file().complete() ? "true" : "false", static_cast<unsigned long long>(plan.head.all_operations),
       static_cast<unsigned long long>(plan.head.threads), static_cast<unsigned long long>(plan.head.peak_live),
       static_cast<unsigned long long>(plan.head.end_live), static_cast<unsigned long long>(plan.head.left_out),
       static_cast<unsigned long long>(summary.lost), static_cast<unsigned long long>(summary.unknown_frees),
       static_cast<unsigned long long>(plan.head.duration_ns), static_cast<unsigned long long>(plan.head.instructions),
-      static_cast<unsigned long long>(plan.head.bytes));
+      static_cast<unsigned long long>(plan.head.bytes), shortfall.c_str());
 }
 
 }  // namespace

@@ -16,12 +16,14 @@ using i64 = std::int64_t;
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structures are written as they lie in memory");
 
 inline constexpr u8 kMagic[8] = {0x89, 'C', 'O', 'F', 'T', 'R', '\r', '\n'};
-inline constexpr u32 kFrameMagic = 0x4D524643;  // "CFRM"
-inline constexpr u16 kMajor = 1;
+inline constexpr u32 kFrameMagic = 0x32524643;   // "CFR2"
+inline constexpr u32 kFrameMagic1 = 0x4D524643;  // "CFRM": of version 1
+inline constexpr u16 kMajor = 2;
 inline constexpr u16 kMinor = 0;
 inline constexpr u32 kMaxInformation = 1u << 20;
-inline constexpr u32 kMaxPlain = 16u << 20;
-inline constexpr u32 kMaxFrames = 256;  // of a stack
+inline constexpr u32 kMaxPlain = 16u << 20;   // of a frame's payload
+inline constexpr u32 kMaxRecords = 1u << 20;  // of one with records: what is lost where a byte is damaged
+inline constexpr u32 kMaxFrames = 256;        // of a stack
 
 enum class Blocks : u8 { addresses = 0, identities = 1 };
 enum class Kind : u8 { records = 1, modules = 2, footer = 255 };
@@ -61,7 +63,22 @@ struct Head {
 };
 static_assert(sizeof(Head) == 56);
 
+// All that is needed to read a frame alone: the head's blocks and start are here again.
 struct FrameHead {
+  u32 magic;
+  u8 kind, codec, blocks, zero;
+  u32 stored, plain;
+  u64 first, last;
+  u64 ticks, ns;
+  u32 records, index;  // index: of the frame, from 0
+  u64 before;          // records in the frames before it
+  u64 start_ticks, start_ns;
+  u32 payload_crc, crc;
+};
+static_assert(sizeof(FrameHead) == 88);
+
+// As version 1 had it.
+struct FrameHead1 {
   u32 magic;
   u8 kind, codec;
   u16 zero;
@@ -71,7 +88,7 @@ struct FrameHead {
   u32 records, zero2;
   u32 payload_crc, crc;
 };
-static_assert(sizeof(FrameHead) == 64);
+static_assert(sizeof(FrameHead1) == 64);
 
 struct BatchHead {
   u32 thread, bytes, records, zero;

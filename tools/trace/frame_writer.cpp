@@ -79,17 +79,19 @@ int FrameWriter::write_head(const Information& information, Blocks blocks, const
   head.realtime_ns = realtime_ns;
   head.blocks = static_cast<u8>(blocks);
   head.crc = crc32(crc32(0, &head, sizeof head), bytes.data(), bytes.size());
-  last_ = start;
+  start_ = last_ = start;
+  blocks_ = blocks;
   return write_all(&head, sizeof head, bytes.data(), bytes.size());
 }
 
 int FrameWriter::write_frame(Kind kind, const void* payload, std::size_t length, u64 first, u64 last, u32 records,
                              const Clock& now, int level) {
-  if (length > kMaxPlain) return E2BIG;
+  if (length > (kind == Kind::records ? kMaxRecords : kMaxPlain)) return E2BIG;
   FrameHead head{};
   head.magic = kFrameMagic;
   head.kind = static_cast<u8>(kind);
   head.codec = static_cast<u8>(Codec::stored);
+  head.blocks = static_cast<u8>(blocks_);
   head.stored = head.plain = static_cast<u32>(length);
   if (level != kStored) {
     compressed_.resize(ZSTD_compressBound(length));
@@ -106,9 +108,17 @@ int FrameWriter::write_frame(Kind kind, const void* payload, std::size_t length,
   last_.ticks = head.ticks = std::max(now.ticks, last_.ticks);
   last_.ns = head.ns = std::max(now.ns, last_.ns);
   head.records = records;
+  head.index = index_;
+  head.before = records_;
+  head.start_ticks = start_.ticks;
+  head.start_ns = start_.ns;
   head.payload_crc = crc32(0, payload, head.stored);
   head.crc = crc32(0, &head, sizeof head);
-  return write_all(&head, sizeof head, payload, head.stored);
+  const int failure = write_all(&head, sizeof head, payload, head.stored);
+  if (failure != 0) return failure;
+  ++index_;
+  records_ += records;
+  return 0;
 }
 
 int FrameWriter::write_footer(const Information& information, const Clock& now) {

@@ -24,7 +24,8 @@ class FrameWriter {
   FrameWriter(const FrameWriter&) = delete;
   FrameWriter& operator=(const FrameWriter&) = delete;
 
-  // All return 0 or an errno; then nothing was written. `level`: zstd's; kStored: not compressed at all.
+  // All return 0 or an errno; then nothing was written. A payload of records has at most kMaxRecords bytes, another one
+  // kMaxPlain. `level`: zstd's; kStored: not compressed at all.
   static constexpr int kStored = 1000;
   int write_head(const Information& information, Blocks blocks, const Clock& start, u64 realtime_ns);
   int write_frame(Kind kind, const void* payload, std::size_t length, u64 first, u64 last, u32 records,
@@ -38,7 +39,10 @@ class FrameWriter {
 
   int descriptor_;
   u64 offset_ = 0;
-  Clock last_;
+  Clock start_, last_;
+  Blocks blocks_ = Blocks::addresses;
+  u32 index_ = 0;    // of the next frame
+  u64 records_ = 0;  // in those before it
   Buffer compressed_;
   ZSTD_CCtx_s* context_;
 };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A trace file as head and frames: what is where, checked; and frames decompressed one by one.
+// A trace file as head and frames: what is where, checked; and frames decompressed one by one. Each frame stands for
+// itself: where the file is damaged or cut short, the frames that are whole are read, and what is missing is counted.
 #pragma once
 
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -41,8 +43,21 @@ using Information = std::map<std::string, std::string>;
 using Buffer = std::vector<u8>;
 
 struct Frame {
-  u64 offset;  // of its header in the file
-  FrameHead head;
+  u64 offset = 0;  // of its header in the file
+  FrameHead head{};
+
+  u64 head_bytes() const { return head.magic == kFrameMagic1 ? sizeof(FrameHead1) : sizeof(FrameHead); }
+  u64 payload() const { return offset + head_bytes(); }
+  u64 end() const { return payload() + head.stored; }
+};
+
+// What cannot be read, as far as it is known: a file that was cut short does not say how much came after.
+struct Missing {
+  u64 bytes = 0;   // of the file
+  u64 frames = 0;  // in version 1: those of which the header is left
+  u64 records = 0;
+  bool is_head = false;  // then nothing says which program it was, where and when
+  bool any() const { return bytes != 0 || frames != 0 || is_head; }
 };
 
 class FrameFile {
@@ -53,23 +68,31 @@ class FrameFile {
   const Information& information() const { return information_; }
   const std::vector<Frame>& frames() const { return frames_; }  // without the footer
   const Information& footer() const { return footer_; }
-  bool complete() const { return complete_; }
-  u64 ignored_bytes() const { return ignored_bytes_; }  // of an incomplete last frame
+  bool complete() const { return complete_; }  // the footer is there, whatever is missing before it
+  // Grows where load() finds a damaged payload.
+  const Missing& missing() const { return missing_; }
+  // The same in words, one line; empty: the file is whole.
+  std::string shortfall() const;
   u64 size() const { return source_->size(); }
 
   // Nanoseconds since the start.
   u64 nanoseconds(u64 ticks) const;
   u64 ticks(u64 nanoseconds) const;
 
-  std::shared_ptr<const Buffer> load(const Frame& frame) const;
+  // nullptr: it is damaged, and counted as missing.
+  std::shared_ptr<const Buffer> load(const Frame& frame);
   [[noreturn]] void fail(u64 byte, const std::string& what) const { throw Error(source_->name(), byte, what); }
   // For a fault within a frame, at this byte of its decompressed payload.
   [[noreturn]] void fail(const Frame& frame, u64 byte, const std::string& what) const;
 
  private:
-  void read_head();
-  void scan();
-  void check_frame(u64 offset, const FrameHead& head) const;
+  std::optional<Error> read_head();
+  void scan(u64 offset);
+  bool read_frame(u64 offset, Frame& frame) const;
+  std::optional<Error> fault_of(const Frame& frame) const;
+  bool search(u64 from, Frame& frame);
+  void add(const Frame& frame);
+  void give_up_last();
   Information parse_information(const u8* at, u64 length, u64 offset) const;
 
   std::unique_ptr<Source> source_;
@@ -77,7 +100,8 @@ class FrameFile {
   Information information_, footer_;
   std::vector<Frame> frames_;
   bool complete_ = false;
-  u64 ignored_bytes_ = 0;
+  Missing missing_;
+  u64 next_index_ = 0, next_record_ = 0;  // of the frame that comes next, if none is missing
   double ns_per_tick_ = 1;
 };
 

@@ -22,7 +22,7 @@ constexpr u64 kMaxBuffered = u64{1} << 30;
 Reader::Reader(std::unique_ptr<Source> source)
     : file_(std::move(source)),
       identities_(static_cast<Blocks>(file_.head().blocks) == Blocks::identities),
-      patience_(identities_ ? ~u64{0} : file_.ticks(kPatienceNs)) {
+      patience_(file_.ticks(kPatienceNs)) {
   const std::vector<Frame>& frames = file_.frames();
   watermarks_.assign(frames.size() + 1, ~u64{0});
   for (std::size_t i = frames.size(); i-- > 0;) {
@@ -36,6 +36,7 @@ Reader::~Reader() = default;
 void Reader::load(std::size_t index) {
   const Frame& frame = file_.frames()[index];
   const auto payload = file_.load(frame);
+  if (payload == nullptr) return;
   if (static_cast<Kind>(frame.head.kind) == Kind::modules) {
     load_modules(frame, *payload);
   } else {
@@ -154,7 +155,7 @@ Reader::Thread* Reader::pick() {
     const u64 oldest = parked_.begin()->first;
     u64 earliest = current_ != nullptr ? current_->time() : ~u64{0};
     if (!queue_.empty()) earliest = std::min(earliest, queue_.top().time);
-    if (!any || (earliest > oldest && earliest - oldest > patience_)) {
+    if (!any || (earliest > oldest && earliest - oldest > patience_ && !is_certain())) {
       if (current_ != nullptr) requeue(current_);
       current_ = nullptr;
       return force();

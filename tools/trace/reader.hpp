@@ -5,7 +5,10 @@
 //   for (Event event; reader.next(event);) …
 //
 // What the events promise: a block's identity is from 1 up, new at its allocation; reallocated and freed only while it
-// lives; times never go back. Every fault of the file is an Error with the byte, at the latest from next().
+// lives; times never go back. A malformed file is an Error with the byte, at the latest from next(). Of a damaged one,
+// or one cut short, what is whole is read: file().missing() and file().shortfall() tell the rest. A block of which the
+// beginning is missing is as one from before the recording; one of which the end is missing lives on, until its address
+// is given out again.
 #pragma once
 
 #include <deque>
@@ -117,10 +120,12 @@ class Reader {
   void imply_free(const Thread& thread, u64 key);
   Event& emit(const Thread& thread, Op op, u64 ticks);
   [[noreturn]] void fail(const Thread& thread, const std::string& what) const;
+  // Identities leave no doubt, unless something is missing.
+  bool is_certain() const { return identities_ && !file_.missing().any(); }
 
   FrameFile file_;
   const bool identities_;
-  const u64 patience_;           // ticks
+  const u64 patience_;           // ticks that clocks may differ by
   std::vector<u64> watermarks_;  // the lowest time in the frames from this one on
   std::size_t next_frame_ = 0;
   u64 buffered_ = 0;  // bytes of payloads that are in use

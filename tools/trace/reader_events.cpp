@@ -61,7 +61,7 @@ void Reader::imply_free(const Thread& thread, u64 key) {
   Event& event = emit(thread, Op::free, thread.time());
   event.block = block.identity;
   event.size = block.size;
-  event.address = key;
+  event.address = identities_ ? 0 : key;
   event.flags = kImplied;
   event.stack = 0;
   event.instructions = 0;
@@ -74,7 +74,7 @@ void Reader::imply_free(const Thread& thread, u64 key) {
 bool Reader::apply_allocation(Thread& thread) {
   const Record& record = thread.record;
   if (record.b != 0 && blocks_.find(record.b) != nullptr) {
-    if (identities_) fail(thread, "identity " + std::to_string(record.b) + " is given to a second block");
+    if (is_certain()) fail(thread, "identity " + std::to_string(record.b) + " is given to a second block");
     if (!thread.forced) {
       park(&thread, record.b);
       return false;
@@ -124,7 +124,7 @@ bool Reader::apply_realloc(Thread& thread) {
       park(&thread, record.old);
       return false;
     }
-    if (identities_) fail(thread, "a realloc of block " + std::to_string(record.old) + ", which is not live");
+    if (is_certain()) fail(thread, "a realloc of block " + std::to_string(record.old) + ", which is not live");
     thread.moving = {};
   } else {
     thread.moving = blocks_.take(record.old);
@@ -174,7 +174,7 @@ bool Reader::apply_free(Thread& thread) {
       park(&thread, record.b);
       return false;
     }
-    if (identities_) fail(thread, "a free of block " + std::to_string(record.b) + ", which is not live");
+    if (is_certain()) fail(thread, "a free of block " + std::to_string(record.b) + ", which is not live");
     ++summary_.unknown_frees;
     return true;
   }

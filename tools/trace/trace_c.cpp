@@ -112,6 +112,17 @@ void describe_stacks(Object& parent, const Reader& reader) {
   out += '}';
 }
 
+void describe_missing(Object& parent, const FrameFile& file) {
+  const Missing& missing = file.missing();
+  Object object(parent.key("missing"));
+  object.number("bytes", missing.bytes);
+  object.number("frames", missing.frames);
+  object.number("records", missing.records);
+  object.flag("head", missing.is_head);
+  object.end();
+  parent.text("shortfall", file.shortfall());
+}
+
 std::string describe(const Reader& reader) {
   const FrameFile& file = reader.file();
   const Summary& summary = reader.summary();
@@ -122,7 +133,7 @@ std::string describe(const Reader& reader) {
   object.number("realtime_ns", file.head().realtime_ns);
   object.number("bytes", file.size());
   object.flag("complete", file.complete());
-  object.number("ignored_bytes", file.ignored_bytes());
+  describe_missing(object, file);
   object.number("frames", file.frames().size());
   describe_information(object, "information", file.information());
   describe_information(object, "footer", file.footer());

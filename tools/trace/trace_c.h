@@ -21,7 +21,8 @@ const char* coffer_trace_error(void);
 int64_t coffer_trace_next(coffer_trace* trace, void* events, size_t count);
 
 /* What is not an event, as one JSON document: head, information, footer, summary of what was read so far, modules,
-   stacks, and whether the file is complete. Lives until the next call with this trace. */
+   stacks, whether the file is complete, and what is missing of it, as far as it was read, in figures and in words.
+   Lives until the next call with this trace. */
 const char* coffer_trace_describe(coffer_trace* trace);
 
 #ifdef __cplusplus

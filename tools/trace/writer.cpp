@@ -13,20 +13,22 @@ namespace coffer::trace {
 
 namespace {
 
-constexpr u64 kFrameBytes = 1u << 20;
+// With the largest record and its batch's head behind it, a batch still fits a frame.
+constexpr u64 kFrameBytes = kMaxRecords - 4096;
+static_assert(sizeof(BatchHead) + stack_bytes(kMaxFrames) < 4096);
 
 }  // namespace
 
 Writer::Writer(const std::string& path, const Information& information, Blocks blocks, int level)
-    : path_(path), temporary_(path + ".part"), level_(level) {
-  const int descriptor = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) throw Error(temporary_ + ": " + std::strerror(errno));
+    : path_(path), level_(level) {
+  const int descriptor = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) throw Error(path_ + ": " + std::strerror(errno));
   file_ = std::make_unique<FrameWriter>(descriptor);
   check(file_->write_head(information, blocks, {}, 0));
 }
 
 Writer::~Writer() {
-  if (!closed_) ::unlink(temporary_.c_str());
+  if (!closed_) ::unlink(path_.c_str());
 }
 
 void Writer::check(int failure) const {
@@ -143,7 +145,7 @@ void Writer::flush() {
   };
   for (auto& [thread, batch] : batches_) {
     if (batch.records == 0) continue;
-    if (!payload.empty() && payload.size() + sizeof(BatchHead) + batch.bytes.size() > kMaxPlain) write();
+    if (!payload.empty() && payload.size() + sizeof(BatchHead) + batch.bytes.size() > kMaxRecords) write();
     const BatchHead head{thread,           static_cast<u32>(batch.bytes.size()), batch.records, 0, batch.begin.time,
                          batch.begin.block};
     const auto* const from = reinterpret_cast<const u8*>(&head);
@@ -166,7 +168,6 @@ void Writer::close(Information footer) {
   footer["threads"] = std::to_string(batches_.size());
   check(file_->write_footer(footer, {now_, now_}));
   file_.reset();
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) check(errno);
   closed_ = true;
 }
 

@@ -5,7 +5,8 @@
 //   writer.append(event); …
 //   writer.close({});
 //
-// The file appears under its name when it is closed; a writer that is not closed leaves none behind.
+// A writer that is not closed leaves no file behind. Who wants the old one to stay until then gives another name (the
+// coffer command does).
 #pragma once
 
 #include <map>
@@ -48,7 +49,7 @@ class Writer {
   void added(Batch& batch, const u8* end, u64 first);
   void check(int failure) const;
 
-  std::string path_, temporary_;
+  std::string path_;
   std::unique_ptr<FrameWriter> file_;
   std::map<u32, Batch> batches_;
   int level_;

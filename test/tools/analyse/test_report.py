@@ -40,7 +40,7 @@ def test_faults(traces: dict[str, Path], tmp_path: Path) -> None:
     trace = traces["every"]
     assert "no such directory" in coffer("report", trace, "-o", "/no/such/page.html", status=1)
     assert "is a directory" in coffer("report", trace, "-o", tmp_path, status=1)
-    assert "is the trace itself" in coffer("report", trace, "-o", trace, status=1)
+    assert "the output must be another file" in coffer("report", trace, "-o", trace, status=1)
     assert "no such file" in coffer("report", tmp_path / "none.trace", status=1)
     assert "it does not begin with" in coffer("report", "/etc/passwd", "-o", tmp_path / "x.html", status=1)
     assert "no allocator is called fast" in coffer("report", trace, "-o", tmp_path / "x.html", "-a", "fast", status=1)

@@ -171,14 +171,13 @@ def test_a_trace_that_was_cut_off(traces: dict[str, Path], tmp_path: Path) -> No
     assert "cut off" in text and f"{COUNT} operations" in text
     # Of the first frame only a part: 139 bytes are head and information.
     short.write_bytes(whole[:1000])
-    assert "nothing to replay" in coffer("replay", short, "-a", "glibc", status=1)
+    said = coffer("replay", short, "-a", "glibc", status=1)
+    assert "nothing to replay" in said and "of 1000 bytes cannot be read" in said
 
 
 def test_what_is_no_trace(traces: dict[str, Path], tmp_path: Path) -> None:
-    bad = bytearray(traces["single"].read_bytes())
-    bad[len(bad) // 2] ^= 0x40
-    (tmp_path / "bad.trace").write_bytes(bad)
-    assert "bad.trace: byte" in coffer("replay", tmp_path / "bad.trace", status=1)
+    (tmp_path / "bad.trace").write_bytes(traces["single"].read_bytes()[:50])
+    assert "bad.trace: byte 50: the head is cut off" in coffer("replay", tmp_path / "bad.trace", status=1)
     assert "no such file" in coffer("replay", tmp_path / "none.trace", status=1)
     assert "it does not begin with" in coffer("replay", "/etc/passwd", status=1)
     assert "no regular file" in coffer("replay", tmp_path, status=1)

@@ -31,6 +31,15 @@ def frame(payload: bytes, kind: int = 1, **changes: object) -> bytes:
     return plain + struct.pack("<I", zlib.crc32(plain + bytes(4))) + payload
 
 
+def frame2(payload: bytes, kind: int = 1, **changes: object) -> bytes:
+    """Of version 2."""
+    fields = {"magic": b"CFR2", "kind": kind, "codec": 0, "blocks": 1, "zero": 0, "stored": len(payload),
+              "plain": len(payload), "first": 0, "last": 1000, "ticks": 1000, "ns": 1000, "records": 0, "index": 0,
+              "before": 0, "start": 0, "start_ns": 0, "payload_crc": zlib.crc32(payload), **changes}
+    plain = struct.pack("<4sBBBBIIQQQQIIQQQI", *fields.values())
+    return plain + struct.pack("<I", zlib.crc32(plain + bytes(4))) + payload
+
+
 def footer(pairs: list[tuple[bytes, bytes]] | None = None) -> bytes:
     return frame(information(pairs or [(b"end", b"exited")]), kind=255)
 
@@ -85,8 +94,6 @@ def bad_files() -> dict[str, tuple[bytes, str]]:
     """What is wrong with the file or a frame of it."""
     start = len(head())  # of the first frame
     good = of(ONE, FREED)
-    flipped = bytearray(good)
-    flipped[start + 64 + 33] ^= 1
     zstd = good[:start] + frame(batch([ONE]), records=1, codec=1) + footer()
 
     return {
@@ -95,7 +102,7 @@ def bad_files() -> dict[str, tuple[bytes, str]]:
         "sent as text": (good.replace(b"\r\n", b"\n"), "byte 0: no trace of Coffer"),
         "head cut off": (good[:40], "byte 40: the head is cut off"),
         "information cut off": (good[:58], "byte 58: the head is cut off"),
-        "version 2": (head(major=2), "byte 8: format version 2.0, and this reader knows 1.0"),
+        "version 3": (head(major=3), "byte 8: format version 3.0, and this reader knows 1.0 and 2.0"),
         "version 1.9": (head(minor=9), "byte 8: format version 1.9"),
         "long information": (head(length=1 << 21), "byte 12: the information is longer than 1 MiB"),
         "head's checksum": (head(crc=5), "byte 52: the head's checksum is wrong"),
@@ -105,23 +112,71 @@ def bad_files() -> dict[str, tuple[bytes, str]]:
         "key twice": (head(information([(b"a", b"1"), (b"a", b"2")])), "byte 64: a key is there twice: a"),
         "half a key": (head(b"\1\0\0"), "byte 56: the information ends within a key's length"),
         "value too long": (head(struct.pack("<HI", 1, 99) + b"k"), "byte 56: a key or value ends after"),
-        "no frame": (head() + b"rubbish" * 20, f"byte {start}: no frame begins here"),
-        "no frame, short": (head() + b"rub", f"byte {start}: no frame begins here"),
         "kind of frame": (head() + frame(b"", kind=7), f"byte {start + 4}: no such kind of frame: 7"),
         "codec": (head() + frame(b"", codec=2), f"byte {start + 5}: no such codec: 2"),
         "frame not zero": (head() + frame(b"", zero=1), f"byte {start + 6}: not zero"),
-        "frame not zero 2": (head() + frame(b"", zero2=1), f"byte {start + 52}: not zero"),
+        "frame not zero 2": (head() + frame(b"", zero2=1), f"byte {start + 6}: not zero"),
         "two lengths": (head() + frame(b"ab", plain=3), f"byte {start + 8}: a stored payload of two lengths"),
         "too long": (head() + frame(b"", plain=1 << 25, codec=1), f"byte {start + 12}: a payload longer than 16 MiB"),
         "backwards": (head() + frame(b"", first=9, last=8), f"byte {start + 16}: the frame ends before it begins"),
         "records of modules": (head() + frame(b"", kind=2, records=1), f"byte {start + 48}: records in a frame of"),
         "frame before start": (head(ticks=2000) + frame(b""), f"byte {start + 32}: the frame was written before"),
-        "frame header damaged": (good[:start + 20] + b"\7" + good[start + 21:],
-                                 f"byte {start + 60}: the frame header's"),
-        "payload damaged": (bytes(flipped), f"byte {start + 56}: the payload's checksum is wrong"),
-        "after the footer": (good + frame(b""), f"byte {len(good)}: something follows the footer"),
         "footer of rubbish": (head() + frame(b"\1", kind=255), f"byte {start + 64}: the information ends within"),
         "no zstd": (zstd, f"byte {start + 64}: no zstd frame of"),
+    }
+
+
+def bad_frames2() -> dict[str, tuple[bytes, str]]:
+    """What is wrong with a frame of version 2."""
+    begin, start = head(major=2), len(head())
+    second = start + len(frame2(b""))
+    return {
+        "other blocks": (begin + frame2(b"", blocks=0), f"byte {start + 6}: other blocks than the head says"),
+        "frame2 not zero": (begin + frame2(b"", zero=1), f"byte {start + 7}: not zero"),
+        "more than 1 MiB": (begin + frame2(b"", plain=(1 << 20) + 1, codec=1),
+                            f"byte {start + 12}: a payload of records longer than 1 MiB"),
+        "numbers": (begin + frame2(b"") + frame2(b""), f"byte {second + 52}: the frames' numbers do not rise"),
+        "too few before": (begin + frame2(b"", before=9) + frame2(b"", index=1),
+                           f"byte {second + 56}: the frames have more records than this one says"),
+        "another trace": (begin + frame2(b"", start=1), f"byte {start + 64}: a frame of another trace"),
+        "information after it": (begin + frame2(b"\1", kind=255), f"byte {start + 88}: the information ends within"),
+    }
+
+
+def damaged_traces() -> dict[str, tuple[bytes, dict[str, object], int]]:
+    """Traces of which a part is read: what is missing, and how many events are left."""
+    start, good = len(head()), of(ONE, FREED)
+    flipped = bytearray(good)
+    flipped[start + 64 + 33] ^= 1
+    begin, payload = head(major=2), batch([ONE, FREED])
+    later = batch([record("malloc", 10, 100, zigzag(5)), FREED], time=100)
+    parts = [begin, frame2(payload, records=2), frame2(later, index=1, records=2, before=2),
+             frame2(information([(b"end", b"exited")]), kind=255, index=2, before=4)]
+    hole = bytearray(parts[1])
+    hole[100] ^= 1
+    one = len(parts[1])
+
+    def missing(size: int, frames: int = 0, records: int = 0, is_head: bool = False) -> dict[str, object]:
+        return {"bytes": size, "frames": frames, "records": records, "head": is_head}
+
+    return {
+        "no frame": (head() + b"rubbish" * 20, missing(140), 0),
+        "no frame, short": (head() + b"rub", missing(3), 0),
+        "frame header damaged": (good[:start + 20] + b"\7" + good[start + 21:],
+                                 missing(len(good) - start - len(footer())), 0),
+        "payload damaged": (bytes(flipped), missing(len(good) - start - len(footer()), 1, 2), 0),
+        "after the footer": (good + frame(b""), missing(64), 2),
+        "one of two": (parts[0] + bytes(hole) + parts[2] + parts[3], missing(one, 1, 2), 2),
+        "the first is gone": (parts[0] + parts[2] + parts[3], missing(0, 1, 2), 2),
+        "the second is gone": (parts[0] + parts[1] + parts[3], missing(0, 1, 2), 2),
+        "the head is gone": (b"".join(parts[1:2] + parts[3:]), missing(0, 1, 2, True), 2),
+        "no magic": (b"nonsense" + b"".join(parts)[8:], missing(start, 0, 0, True), 4),
+        "bytes are gone": (parts[0] + parts[1][:-3] + parts[2] + parts[3], missing(one - 3, 1, 2), 2),
+        "bytes are there too many": (parts[0] + parts[1] + b"CFR2" + parts[2] + parts[3], missing(4), 4),
+        "cut within the second": (parts[0] + parts[1] + parts[2][:-1], missing(one - 1, 1, 2), 2),
+        "cut within a header": (parts[0] + parts[1] + parts[2][:50], missing(50), 2),
+        "another trace within": (parts[0] + parts[1] + b"x" + frame2(payload, index=1, records=2, before=2, start=9)
+                                 + parts[3], missing(one + 1, 1, 2), 2),
     }
 
 
@@ -177,4 +232,4 @@ def bad_records() -> dict[str, tuple[bytes, str]]:
 
 def bad_traces() -> dict[str, tuple[bytes, str]]:
     """Malformed traces, and what must be said of each."""
-    return bad_files() | bad_records()
+    return bad_files() | bad_frames2() | bad_records()

@@ -182,9 +182,13 @@ TEST(Reader, EventsWrittenAgainAreTheSame) {
   }
 }
 
+// Why it is not read, or what is missing.
 std::string message(const std::string& bytes) {
   try {
-    read(bytes);
+    Reader reader(from_memory(bytes.data(), bytes.size()));
+    for (Event event; reader.next(event);) {
+    }
+    return reader.file().shortfall();
   } catch (const Error& error) {
     return error.what();
   }
@@ -234,7 +238,7 @@ TEST(Reader, EveryFlippedBitIsSeen) {
   for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::string damaged = whole;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
-    EXPECT_NE(message(damaged).find("byte "), std::string::npos) << "bit " << bit;
+    EXPECT_NE(message(damaged), "") << "bit " << bit;
   }
 }
 

@@ -54,6 +54,22 @@ def test_a_malformed_trace_is_refused(refused: dict[str, dict | str], name: str)
     assert expected in answer and f"{name.replace(' ', '-')}: byte " in answer
 
 
+def test_of_a_damaged_trace_what_is_whole_is_read(tmp_path: Path) -> None:
+    """Issue 16: a trace that was cut short or damaged in a byte was refused whole."""
+    wanted = make.damaged_traces()
+    for name, (text, _, _) in wanted.items():
+        (tmp_path / name).write_bytes(text)
+    answers = {Path(path).name: answer for path, answer in read_all(sorted(tmp_path.iterdir())).items()}
+    for name, (text, missing, events) in wanted.items():
+        answer = answers[name]
+        assert isinstance(answer, dict), f"{name}: {answer}"
+        assert (answer["missing"], len(answer["events"])) == (missing, events), name
+        if missing["bytes"]:
+            assert answer["shortfall"].startswith(f"{missing['bytes']} of {len(text)} bytes cannot be read"), name
+        assert (f"{missing['records']} records in" in answer["shortfall"]) == (missing["records"] > 0), name
+        assert ("cut off" in answer["shortfall"]) != answer["complete"]
+
+
 def test_traces_by_the_book(tmp_path: Path) -> None:
     """Two threads, and the block goes from one to the other with equal stamps."""
     two = make.batch([make.ONE, make.record("thread_end", 90)]) + make.batch(
@@ -66,7 +82,8 @@ def test_traces_by_the_book(tmp_path: Path) -> None:
     events = [["MALLOC", 1, 1, 100, 10], ["FREE", 2, 1, 100, 10], ["THREAD_END", 1, 0, 0, 100]]
     assert [answers[name]["events"] for name in ("two", "open", "cut", "none")] == [events, events, events, []]
     assert [answers[name]["complete"] for name in ("two", "open", "cut", "none")] == [True, False, False, True]
-    assert answers["cut"]["ignored_bytes"] > 100 and answers["open"]["ignored_bytes"] == 0
+    assert answers["cut"]["missing"]["bytes"] > 100 and answers["open"]["missing"]["bytes"] == 0
+    assert answers["two"]["shortfall"] == ""
     assert answers["two"]["footer"] == {"end": "exited"} and answers["two"]["information"] == {"program": "made"}
 
 

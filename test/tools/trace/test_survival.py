@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -135,7 +136,9 @@ def test_killing_the_recorder_loses_the_last_moment_only(tmp_path: Path) -> None
     started.kill()
     rest = started.stdout.read()
     assert rest.endswith("done\n"), "the program goes on by itself"
-    trace = read(tmp_path / "t")
+    (unfinished,) = tmp_path.iterdir()
+    trace = read(unfinished)
+    assert "cut off" in trace["shortfall"]
     assert not trace["complete"] and trace["summary"]["lost"] == 0
     assert trace["sizes"][100] >= 1000 * said > 0
 
@@ -152,7 +155,7 @@ def test_a_job_that_is_stopped_goes_on(tmp_path: Path) -> None:
     while not (children := Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()):
         time.sleep(0.01)
     program = int(children[0])
-    while not (tmp_path / "t").exists() or (tmp_path / "t").stat().st_size < 10_000:
+    while not any(path.stat().st_size >= 10_000 for path in tmp_path.glob("t.*.part")):
         time.sleep(0.01)
     started.send_signal(signal.SIGSTOP)
     before = -1
@@ -175,7 +178,7 @@ def test_a_thread_that_others_are_quicker_than(tmp_path: Path) -> None:
     """The collector is slow, and for each chunk that it gives back a thousand threads wait: nobody gives up."""
     started = subprocess.Popen(command(tmp_path / "t", "--", SUBJECT, "crowd", 1000), stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "t").exists():
+    while not list(tmp_path.glob("t.*.part")):
         time.sleep(0.01)
     while started.poll() is None:
         before = cpu_time(started.pid)
@@ -222,6 +225,35 @@ def test_a_link_to_the_trace_stays_one(tmp_path: Path) -> None:
     record(tmp_path / "link", "--", SUBJECT, "exec", "200")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "t", "t.exec1"]
     assert (tmp_path / "link").is_symlink() and read(tmp_path / "link")["sizes"][100] == 500
+
+
+def test_the_old_trace_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    """Issue 16."""
+    (tmp_path / "t").write_text("old")
+    (tmp_path / "t").chmod(0o640)
+    record(tmp_path / "t", "--", "/nowhere/x", status=127)
+    assert [path.name for path in tmp_path.iterdir()] == ["t"] and (tmp_path / "t").read_text() == "old"
+    started = subprocess.Popen(command(tmp_path / "t", "--", "cat"), stdin=subprocess.PIPE)
+    while not list(tmp_path.glob("t.*.part")):
+        time.sleep(0.01)
+    assert (tmp_path / "t").read_text() == "old"
+    started.communicate()
+    assert [path.name for path in tmp_path.iterdir()] == ["t"] and (tmp_path / "t").stat().st_mode & 0o777 == 0o640
+    assert_whole(read(tmp_path / "t"))
+
+
+def test_the_output_is_not_what_the_program_is_or_reads(tmp_path: Path) -> None:
+    """Issue 16: it was cut to nothing before the program began."""
+    shutil.copy("/bin/cat", tmp_path / "cat")
+    (tmp_path / "data").write_text("data")
+    (tmp_path / "link").symlink_to("data")
+    os.link(tmp_path / "data", tmp_path / "hard")
+    for output, *program in (("cat", "cat", "/dev/null"), ("data", "cat", "data"), ("link", "cat", "data"),
+                             ("data", "cat", "hard"), ("hard", "cat", "link")):
+        words = [str(tmp_path / word) if not word.startswith("/") else word for word in program]
+        said = record(tmp_path / output, "--", *words, status=125).stderr
+        assert f"{tmp_path / output}: is read" in said
+    assert (tmp_path / "data").read_text() == "data" and (tmp_path / "cat").stat().st_size > 10_000
 
 
 def test_memory_that_is_locked_and_address_space_that_is_limited(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from coffer import consoles
 from coffer.errors import CofferError
-from coffer.files import whole
+from coffer.files import check_inputs, whole
 from coffer.index import figures, geometry, report
 from coffer.index.plot import check_plot, plot
 from coffer.index.survey import Allocator, Result, Sizes, read_list, survey
@@ -68,6 +68,7 @@ def index(
         check_plot(plot_file)
     for path in filter(None, (plot_file, json_file)):
         check_writable(path)
+        check_inputs(path, [*(addresses or []), *map(Path, allocators or [])])
     if low > high:
         raise CofferError(f"--low {low} is above --high {high}")
     shape = geometry.choose(machine, l1, l2)

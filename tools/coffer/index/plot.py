@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from coffer.errors import CofferError
+from coffer.files import whole
 from coffer.index.figures import cost, share
 from coffer.index.geometry import Machine
 from coffer.index.survey import Result
@@ -58,8 +59,8 @@ def plot(results: list[Result], machine: Machine, path: Path) -> None:
     loads.set(xlabel=f"L{machine.level} index", ylabel="blocks", title="Worst size of each")
     loads.legend(fontsize=8)
     try:
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    except OSError as error:
-        raise CofferError(f"{path}: {error.strerror}") from error
+        with whole(path) as unfinished:
+            figure.savefig(unfinished, format=path.suffix[1:],
+                           metadata={"Date": None} if path.suffix == ".svg" else None)
     finally:
         pyplot.close(figure)

@@ -14,11 +14,12 @@ from coffer.index.survey import Result
 TENTHS = [f"{low / 10:.1f}" for low in range(10)] + ["1"]
 
 
-def make_table(title: str, head: list[str], lines: list[list[str]]) -> Table:
+def make_table(title: str, head: list[str], lines: list[list[str]], names: int = 0) -> Table:
+    """`names`: the column that is text; the others are figures."""
     table = Table(title=title, title_justify="left", title_style="bold", header_style="", box=box.SIMPLE_HEAD,
                   pad_edge=False)
     for number, name in enumerate(head):
-        table.add_column(name, justify="left" if number == 0 else "right", no_wrap=number == 0)
+        table.add_column(name, justify="left" if number == names else "right", no_wrap=number == names)
     for line in lines:
         table.add_row(*line)
     return table

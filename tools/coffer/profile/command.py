@@ -15,7 +15,7 @@ import typer
 
 from coffer import loading, places, signals
 from coffer.errors import CofferError
-from coffer.files import whole
+from coffer.files import check_inputs, programs_files, whole
 from coffer.live.figures import number, size
 from coffer.profile import proto, symbols
 
@@ -146,6 +146,8 @@ def profile(
         return
     if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
         raise CofferError(f"{output}: {'is a directory' if output.is_dir() else 'no such directory'}")
+    if output is not None:
+        check_inputs(output, programs_files(target))
     if len(target) == 1 and target[0].isdecimal() and shutil.which(target[0]) is None:
         raise CofferError(f"{target[0]}: a program or a profile is wanted. A process that runs already writes one by "
                           "itself, at the signals that COFFER_CONF=profile_signal:N,dump_signal:M named at its start")

@@ -169,5 +169,6 @@ def with_functions(profile: Profile, names: dict[int, str]) -> bytes:
 
 def write(path: Path, content: bytes) -> None:
     """What is there stays until the new one is whole."""
-    with whole(path) as unfinished, gzip.open(unfinished, "wb") as file:
-        file.write(content)
+    with whole(path) as unfinished, unfinished.open("wb") as raw:
+        with gzip.GzipFile(path.name, "wb", fileobj=raw) as file:
+            file.write(content)

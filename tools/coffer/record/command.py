@@ -14,6 +14,7 @@ import typer
 from coffer import places
 from coffer.elf import defines
 from coffer.errors import CofferError
+from coffer.files import check_inputs, programs_files
 from coffer_bench.allocators import Allocator, find
 from coffer_bench.errors import BenchError
 
@@ -49,6 +50,7 @@ def record(
     Ends with the program's status. The format is in docs/reference/trace.md.
     """
     try:
+        check_inputs(output, programs_files(program))
         preload = libraries(allocator, "_count" if instructions else "")
         tool = counting_tool() if instructions else None
     except CofferError as error:

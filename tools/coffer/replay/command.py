@@ -13,7 +13,7 @@ from rich.console import Console
 
 from coffer import consoles
 from coffer.errors import CofferError
-from coffer.files import whole
+from coffer.files import check_inputs, whole
 from coffer.index.report import make_table
 from coffer.replay import play
 from coffer.replay.play import Options, Result
@@ -46,6 +46,8 @@ def replay(
 ) -> None:
     """Does again what a program did with its memory, under any allocator: time, latency, memory."""
     chosen = play.choose(allocator)
+    if json_file:
+        check_inputs(json_file, [trace, *play.files_of(chosen)])
     facts, results = play.replay(trace, chosen, Options(touch, between(gaps, instructions), lead, rounds, timeout))
     if json_file:
         whole = {"trace": str(trace), **facts, "touch": touch, "gaps": gaps, "instruction_gaps": instructions,
@@ -90,8 +92,8 @@ def show(console: Console, trace: Path, facts: dict[str, Any], results: list[Res
 
 def warnings(facts: dict[str, Any], touch: str) -> list[str]:
     texts = []
-    if not facts["complete"]:
-        texts.append("the recording was cut off; what came before is replayed")
+    if facts["shortfall"]:
+        texts.append(facts["shortfall"])
     if facts["lost"]:
         texts.append(f"the recorder lost {facts['lost']} records")
     if facts["unknown_frees"]:

@@ -70,6 +70,10 @@ def choose(names: str) -> list[Allocator]:
         raise CofferError(str(error)) from error
 
 
+def files_of(chosen: list[Allocator]) -> list[Path]:
+    return [allocator.library for allocator in chosen if allocator.library]
+
+
 @contextlib.contextmanager
 def compiled(trace: Path, gaps: str = "") -> Iterator[tuple[Path, dict[str, Any]]]:
     """The plan's file, which goes when it is no longer needed, and what the trace is."""

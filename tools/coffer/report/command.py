@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from coffer.errors import CofferError
+from coffer.files import check_inputs
 from coffer.replay import play
 
 
@@ -23,8 +24,7 @@ def report(
 ) -> None:
     """One HTML page: live and held over time, sizes, lifetimes, call sites, what pins memory, every allocator."""
     target = output or trace.with_suffix(".html")
-    if target == trace:
-        raise CofferError(f"{target}: is the trace itself; say where the page goes with -o")
+    check_inputs(target, [trace])
     if not target.parent.is_dir():
         raise CofferError(f"{target.parent}: no such directory")
     if target.is_dir():
@@ -32,5 +32,6 @@ def report(
     from coffer.report import page  # here, since plotly takes a second that no other command shall wait
 
     chosen = [] if allocator == "none" else play.choose(allocator)
+    check_inputs(target, play.files_of(chosen))
     page.write(trace, target, chosen, play.Options(rounds=rounds, timeout=timeout), window)
     print(target)

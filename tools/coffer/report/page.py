@@ -9,23 +9,28 @@ from typing import Any
 import jinja2
 import plotly.offline
 
+from coffer.errors import CofferError
 from coffer.files import whole
 from coffer.replay import command as replay_command
 from coffer.replay import play
 from coffer.report import charts
 from coffer.trace import program, tables
-from coffer.trace.symbols import Symbols
+from coffer.trace.symbols import Symbols, middle
 from coffer.trace.tables import duration, size
 from coffer_bench.allocators import Allocator
 
 HERE = Path(__file__).resolve().parent
 TOP = 20
 FRAMES = 12
+NAME = 80  # characters beside the figures; the frames have it whole
 
 
 def write(trace: Path, target: Path, chosen: list[Allocator], options: play.Options, window: int) -> None:
     found = program.survey(trace, window)
     description = tables.describe(trace)
+    if not tables.has_calls(found):
+        missing = f"; {description['shortfall']}" if description["shortfall"] else ""
+        raise CofferError(f"{trace}: nothing to report: the trace has no allocation and no free{missing}")
     facts: dict[str, Any] = {}
     results: list[play.Result] = []
     if chosen and found["peak_bytes"]:
@@ -34,7 +39,7 @@ def write(trace: Path, target: Path, chosen: list[Allocator], options: play.Opti
                                      undefined=jinja2.StrictUndefined)
     text = environment.get_template("page.html.j2").render(
         plotly=plotly.offline.get_plotlyjs(), **sections(trace, found, description, facts, results))
-    with whole(target) as unfinished:
+    with whole(target, trace) as unfinished:
         unfinished.write_text(text)
 
 
@@ -75,15 +80,16 @@ def frames(symbols: Symbols, number: int) -> list[str]:
 
 
 def site_line(symbols: Symbols, site: dict[str, Any]) -> dict[str, Any]:
-    return {"name": symbols.name(site["stack"]), "frames": frames(symbols, site["stack"]),
+    return {"name": middle(symbols.name(site["stack"]), NAME), "frames": frames(symbols, site["stack"]),
             "cells": [str(site["allocations"]), size(site["bytes"]), size(site["most_live"]),
-                      duration(site["mean_lifetime_ns"]), size(site["live_at_end"])]}
+                      tables.lifetime(site), size(site["live_at_end"])]}
 
 
 def pin_line(symbols: Symbols, one: dict[str, Any], worst: dict[str, Any]) -> dict[str, Any]:
     share = one["pinned"] / max(1, worst["pinned"])
-    return {"name": symbols.name(one["stack"]), "frames": frames(symbols, one["stack"]), "share": f"{share:.0%}",
-            "percent": f"{100 * share:.1f}", "cells": [size(one["pinned"]), str(one["pinning"]), size(one["live"])]}
+    return {"name": middle(symbols.name(one["stack"]), NAME), "frames": frames(symbols, one["stack"]),
+            "share": f"{share:.0%}", "percent": f"{100 * share:.1f}",
+            "cells": [size(one["pinned"]), str(one["pinning"]), size(one["live"])]}
 
 
 def moment_lines(worst: dict[str, Any]) -> str:

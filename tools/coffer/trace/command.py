@@ -53,9 +53,21 @@ def frag(trace: Input, window: Window = 32768, top: Annotated[int, typer.Option(
     tables.show_frag(console(), found, tables.describe(trace), top)
 
 
+@app.command()
+def stack(trace: Input, numbers: Annotated[list[int], typer.Argument(
+        metavar="N", min=1, help="Of the stacks, as info and frag show them.")]) -> None:
+    """Call stacks with their whole names, line by line, and what is inlined there."""
+    description = tables.describe(trace)
+    for number in numbers:
+        if str(number) not in description["stacks"]:
+            raise CofferError(f"{trace}: no stack {number}; it has {len(description['stacks'])}")
+    tables.show_stacks(console(), description, numbers)
+
+
 def make(command: str, traces: list[Path], output: Path, **options: object) -> None:
     program.check_output(output)
-    records = program.run(command, traces, out=output, **options)
+    with whole(output, *traces) as unfinished:
+        records = program.run(command, traces, out=unfinished, **options)
     print(f"{output}: {json.loads(records)['records']} records, {output.stat().st_size} bytes")
 
 
@@ -130,7 +142,7 @@ def export(trace: Input, output: Annotated[Path, typer.Option("--output", "-o", 
                                   "hw": {"policy": policy, "heap": heap, **rates}}.get(form, {"least": least})
     if form == "parquet" and str(output) == "-":
         raise CofferError("a parquet table goes to a file")
-    with whole(output) as target:
+    with whole(output, trace) as target:
         if form == "parquet":
             from coffer.trace import parquet  # here, since it takes long to load
 

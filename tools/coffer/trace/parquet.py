@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from coffer.errors import CofferError
@@ -24,5 +25,7 @@ def write(source: Path, target: Path) -> None:
                 columns = [pyarrow.DictionaryArray.from_arrays(pyarrow.array(events["op"].astype("i1")), operations)
                            if name == "op" else pyarrow.array(events[name]) for name in names]
                 writer.write_table(pyarrow.Table.from_arrays(columns, schema=schema))
+            if shortfall := trace.describe()["shortfall"]:
+                print(f"coffer: {source}: {shortfall}", file=sys.stderr)
     except OSError as error:
         raise CofferError(f"{target}: {error.strerror or error}") from error

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,13 +33,24 @@ def run(command: str, inputs: list[Path], **options: object) -> str:
     """Options that are None are left out; a list is given one by one."""
     for path in inputs:
         check_input(path)
-    words = [str(places.program("trace")), command, *(f"in={path}" for path in inputs)]
-    for key, value in options.items():
-        values = value if isinstance(value, list) else [] if value is None else [value]
-        words += [f"{key}={int(one) if isinstance(one, bool) else one}" for one in values]
-    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+    out = options.get("out")
+    with contextlib.ExitStack() as stack:
+        passed = []
+        if isinstance(out, Path) and out.is_file():
+            # As a descriptor: a program that a signal leaves behind cannot make the file anew.
+            passed.append(os.open(out, os.O_RDWR))
+            stack.callback(os.close, passed[0])
+            options["out"] = f"/dev/fd/{passed[0]}"
+        words = [str(places.program("trace")), command, *(f"in={path}" for path in inputs)]
+        for key, value in options.items():
+            values = value if isinstance(value, list) else [] if value is None else [value]
+            words += [f"{key}={int(one) if isinstance(one, bool) else one}" for one in values]
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, pass_fds=passed)
+    said = done.stderr.strip().replace(f"{options.get('out')}:", f"{out}:")
     if done.returncode != 0:
-        raise CofferError(done.stderr.strip() or f"trace {command} ended with {describe_status(done.returncode)}")
+        raise CofferError(said or f"trace {command} ended with {describe_status(done.returncode)}")
+    if said:
+        print(f"coffer: {said}", file=sys.stderr)
     return done.stdout
 
 

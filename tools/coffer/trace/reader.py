@@ -112,7 +112,8 @@ class Trace:
             yield events[:count]
 
     def describe(self) -> dict[str, Any]:
-        """Everything but the events; `summary`, `modules` and `stacks` speak of what was read so far."""
+        """Everything but the events; `summary`, `modules`, `stacks`, `missing` and `shortfall` (what is missing, in
+        words; empty: nothing) speak of what was read so far."""
         text = _library().coffer_trace_describe(self._open())
         if text is None:
             raise _fail()

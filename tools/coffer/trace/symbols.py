@@ -8,37 +8,40 @@ import shutil
 import subprocess
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 # Frames of these libraries say only that somebody allocates.
-ALLOCATOR_FILES = ("libcoffer", "libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc", "libhoard")
-ALLOCATING = ("malloc", "calloc", "realloc", "free", "operator new", "operator delete", "posix_memalign",
-              "aligned_alloc", "memalign", "strdup", "__libc_malloc")
+WRAPPER_FILES = ("libcoffer", "libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc", "libhoard", "libstdc++",
+                 "libc++")
+ALLOCATING = ("malloc", "calloc", "realloc", "free", "operator new", "operator new[]", "operator delete",
+              "operator delete[]", "posix_memalign", "aligned_alloc", "memalign", "strdup", "__libc_malloc")
+LIBRARY = ("std::", "__gnu_cxx::", "__gnu_debug::")
 SECONDS = 60
+OPERATOR = re.compile(r"\boperator\b")
 INLINED = 3  # functions shown of those inlined at one place
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One address: where it is, and the function, if it could be found."""
+    """One address: where it is, and the functions there, if they could be found."""
 
     module: str
     offset: int
-    function: str = ""
-    line: str = ""
+    places: tuple[tuple[str, str], ...] = ()  # function and line; before a function what was inlined into it
+    skipped: int = 0  # of the places
 
     @property
-    def is_allocator(self) -> bool:
-        return self.module.startswith(ALLOCATOR_FILES) or self.function in ALLOCATING
+    def place(self) -> str:
+        return f"{self.module}+{self.offset:#x}" if self.module else f"{self.offset:#x}"
 
     def __str__(self) -> str:
-        if self.line:
-            return f"{self.function} ({self.line})"
-        place = f"{self.module}+{self.offset:#x}" if self.module else f"{self.offset:#x}"
+        function, line = joined(list(self.places), self.skipped)
+        if line:
+            return f"{function} ({line})"
         # Without lines, the name is that of the last symbol before it: in a stripped file it may be another function's.
-        return f"{place} (after {self.function})" if self.function else place
+        return f"{self.place} (after {function})" if function else self.place
 
 
 class Symbols:
@@ -67,9 +70,8 @@ class Symbols:
                 # A return address is that of the next instruction, which may be another line's.
                 wanted[module["path"]].append((address, max(0, offset - 1)))
         for path, places in wanted.items():
-            for (address, _), (function, line) in zip(places, addr2line(path, [offset for _, offset in places])):
-                known = self.frames[address]
-                self.frames[address] = Frame(known.module, known.offset, function, line)
+            for (address, _), found in zip(places, addr2line(path, [offset for _, offset in places])):
+                self.frames[address] = replace(self.frames[address], places=tuple(found))
 
     def module_of(self, address: int) -> dict[str, Any] | None:
         for modules, starts in zip(self.sets, self.starts):
@@ -78,11 +80,20 @@ class Symbols:
                 return modules[at]
         return None
 
+    def whole(self, number: int) -> list[Frame]:
+        """Innermost first."""
+        return [self.frames.get(address, Frame("", address)) for address in self.stacks.get(number, [])]
+
     def stack(self, number: int) -> list[Frame]:
-        """Innermost first, from the first function that is not an allocator's."""
-        frames = [self.frames.get(address, Frame("", address)) for address in self.stacks.get(number, [])]
-        first = next((at for at, frame in enumerate(frames) if not frame.is_allocator), 0)
-        return frames[first:]
+        """Innermost first, from the first function of the program: what only passes the request on is left out."""
+        frames = self.whole(number)
+        steps = [(at, skipped, frame.module, bare(frame.places[skipped][0]) if frame.places else "")
+                 for at, frame in enumerate(frames) for skipped in range(max(1, len(frame.places)))]
+        for index, (at, skipped, module, name) in enumerate(steps):
+            outer = steps[index + 1][3] if index + 1 < len(steps) else ""
+            if not is_wrapper(module, name, outer):
+                return [replace(frames[at], skipped=skipped), *frames[at + 1 :]]
+        return frames
 
     def name(self, number: int) -> str:
         if number == 0:
@@ -91,9 +102,18 @@ class Symbols:
         return str(frames[0]) if frames else f"(stack {number} is not in the trace)"
 
 
-def addr2line(path: str, offsets: list[int]) -> list[tuple[str, str]]:
-    """Function and line of each place in the file; empty where that is not known."""
-    unknown = [("", "")] * len(offsets)
+def is_wrapper(module: str, name: str, outer: str) -> bool:
+    """Whether it allocates for whoever calls it: an allocator, the C++ library, or an allocator that a program has
+    given to one of that library's templates."""
+    if module.startswith(WRAPPER_FILES) or name in ALLOCATING or name.startswith(LIBRARY):
+        return True
+    return name.endswith("::allocate") and outer.startswith(LIBRARY)
+
+
+def addr2line(path: str, offsets: list[int]) -> list[list[tuple[str, str]]]:
+    """Function and line of each place in the file, before it what was inlined there, innermost first; empty where that
+    is not known."""
+    unknown: list[list[tuple[str, str]]] = [[] for _ in offsets]
     if not shutil.which("addr2line") or not Path(path).is_file():
         return unknown
     text = "".join(f"{offset:#x}\n" for offset in offsets)
@@ -102,7 +122,7 @@ def addr2line(path: str, offsets: list[int]) -> list[tuple[str, str]]:
                               text=True, errors="replace", timeout=SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return unknown
-    # Before each place its address; then function and line of what was inlined there, innermost first.
+    # Before each place its address; then function and line.
     found: list[list[tuple[str, str]]] = []
     lines = iter(done.stdout.splitlines())
     for text in lines:
@@ -110,24 +130,66 @@ def addr2line(path: str, offsets: list[int]) -> list[tuple[str, str]]:
             found.append([])
         elif found:
             found[-1].append((text, next(lines, "")))
-    return [joined(places) for places in found] if len(found) == len(offsets) else unknown
+    known = [[place for place in places if place[0] != "??"] for places in found]
+    return known if len(found) == len(offsets) else unknown
 
 
-def joined(places: list[tuple[str, str]]) -> tuple[str, str]:
-    """Inlined functions with whom they are in, as `allocate < serve`, and where the innermost is called."""
-    names = [bare(function) for function, _ in places if function != "??"]
+def joined(places: list[tuple[str, str]], skipped: int = 0) -> tuple[str, str]:
+    """Inlined functions with whom they are in, as `allocate < serve`, and where the innermost is called; or, where
+    inner ones are left out, where the first that is shown calls them."""
+    names = [bare(function) for function, _ in places[skipped:]]
     shown = names if len(names) <= INLINED else [names[0], *names[1 - INLINED :]]
-    return " < ".join(dict.fromkeys(shown)), short(places[min(1, len(places) - 1)][1]) if places else ""
+    return " < ".join(dict.fromkeys(shown)), short(places[skipped or min(1, len(places) - 1)][1]) if places else ""
 
 
 def bare(function: str) -> str:
-    """Without arguments: what differs in them only is told by the line."""
+    """Without arguments, and without what it returns, which templates have before their names: what differs in them
+    only is told by the line."""
     text, depth = "", 0
-    for part in re.split(r"([()])", function.replace("(anonymous namespace)::", "")):
+    for part in re.split(r"([()])", re.sub(r" \[clone [^]]*\]", "", function.replace("(anonymous namespace)::", ""))):
         depth += {"(": 1, ")": -1}.get(part, 0)
         if depth == 0 and part != ")":
             text += part
-    return text.removesuffix(" const") or function
+    return named(re.sub(r"( const| volatile| &&?)+$", "", text)) or function
+
+
+def named(text: str) -> str:
+    """The last word: a space within template arguments parts none, and an operator's name may have one."""
+    start = depth = 0
+    for at, character in enumerate(text):
+        if depth == 0 and OPERATOR.match(text, at):
+            break
+        if character == "<":
+            depth += 1
+        elif character == ">" and text[at - 1] != "-":
+            depth -= 1
+        elif character == " " and depth == 0:
+            start = at + 1
+    return text[start:]
+
+
+def middle(text: str, room: int) -> str:
+    """Of a name that is too long, template arguments go first, then what is in the middle."""
+    if len(text) > room:
+        text = without_arguments(text)
+    if len(text) <= room:
+        return text
+    tail = room // 2
+    return f"{text[: room - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def without_arguments(text: str) -> str:
+    """`Table<…>::find` of a name with template arguments. The sign between inlined functions has spaces around it."""
+    shown, depth = "", 0
+    for at, character in enumerate(text):
+        if character == "<" and text[at - 1 : at + 2] != " < " and not text[:at].endswith(("operator", "operator<")):
+            shown += "" if depth else "<…>"
+            depth += 1
+        elif character == ">" and depth and text[at - 1] != "-":
+            depth -= 1
+        elif not depth:
+            shown += character
+    return text if depth else shown
 
 
 def short(line: str) -> str:

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from coffer.index.report import make_table
-from coffer.trace.symbols import Symbols
+from coffer.trace.symbols import Symbols, middle
 
 TOP = 15
+SEPARATOR, EDGES = 3, 2  # characters between two columns, and around all
+LEAST_NAME = 48  # where less is left beside the figures, the name has a line of its own
+INDENT = 4  # of that line
 
 
 @lru_cache(maxsize=4)
@@ -41,6 +45,13 @@ def duration(ns: float) -> str:
     return f"{ns / 1e9:.2f} s"
 
 
+def lifetime(site: dict[str, Any]) -> str:
+    """Of the blocks of a call site. Those that a realloc elsewhere has taken over end there."""
+    if site["mean_lifetime_ns"] is None:
+        return "never freed" if site["live_at_end"] else "-"
+    return duration(site["mean_lifetime_ns"])
+
+
 def command_line(information: dict[str, str]) -> str:
     arguments = [part for part in information.get("arguments", "").split("\0") if part]
     text = " ".join(arguments) or information.get("program", "unknown")
@@ -50,8 +61,8 @@ def command_line(information: dict[str, str]) -> str:
 def notes(description: dict[str, Any]) -> list[str]:
     summary = description["summary"]
     texts = []
-    if not description["complete"]:
-        texts.append(f"the recording was cut off; {description['ignored_bytes']} bytes at its end cannot be read")
+    if description["shortfall"]:
+        texts.append(description["shortfall"])
     if summary["lost"]:
         texts.append(f"the recorder lost {summary['lost']} records")
     if summary["unknown_frees"]:
@@ -61,11 +72,18 @@ def notes(description: dict[str, Any]) -> list[str]:
     return texts
 
 
+CALLS = ("malloc", "calloc", "aligned", "realloc", "free")
+
+
+def has_calls(found: dict[str, Any]) -> bool:
+    return any(found["operations"].get(name) for name in CALLS)
+
+
 def facts(description: dict[str, Any], found: dict[str, Any]) -> list[tuple[str, str]]:
     """What there is to say of the whole, as name and text."""
     information, footer = description["information"], description["footer"]
     operations = found["operations"]
-    calls = sum(operations.get(name, 0) for name in ("malloc", "calloc", "aligned", "realloc", "free"))
+    calls = sum(operations.get(name, 0) for name in CALLS)
     lines = [
         ("program", command_line(information)),
         ("allocator", " ".join(filter(None, (information.get("allocator", ""),
@@ -76,7 +94,7 @@ def facts(description: dict[str, Any], found: dict[str, Any]) -> list[tuple[str,
         ("time", duration(found["duration_ns"])),
         ("threads", str(len(found["threads"]))),
         ("calls", f"{calls}: " + ", ".join(f"{count} {name}" for name, count in operations.items()
-                                           if name in ("malloc", "calloc", "aligned", "realloc", "free"))),
+                                           if name in CALLS)),
         ("most live", f"{size(found['peak_bytes'])} at {duration(found['peak_ns'])}"),
         ("live at end", f"{size(found['end_bytes'])} in {found['end_blocks']} blocks"),
     ]
@@ -96,6 +114,9 @@ def show_info(console: Console, path: Path, description: dict[str, Any], found: 
         console.print(f"  {name:12}{text}", markup=False)
     for text in notes(description):
         console.print(f"note: {text}", markup=False)
+    if not has_calls(found):
+        console.print("nothing was recorded: the trace has no allocation and no free", markup=False)
+        return
     if not found["sizes"]:
         return
     classes = sorted(found["sizes"], key=lambda one: -one["requested"])[:TOP]
@@ -107,15 +128,44 @@ def show_info(console: Console, path: Path, description: dict[str, Any], found: 
     console.print(make_table("Threads", ["thread", "calls", "asked for", "frees", "of other threads' blocks"],
                   [[str(one["thread"]), str(one["allocations"]), size(one["bytes"]), str(one["frees"]),
                     str(one["remote_frees"])] for one in found["threads"][:TOP]]))
-    lines = [[name, str(site["stack"]), str(site["allocations"]), size(site["bytes"]), size(site["most_live"]),
-              duration(site["mean_lifetime_ns"]), size(site["live_at_end"])]
+    lines = [[str(site["stack"]), str(site["allocations"]), size(site["bytes"]), size(site["most_live"]),
+              lifetime(site), size(site["live_at_end"]), name]
              for name, site in sites_of(found, description, "bytes", TOP)]
-    console.print(make_table("Call sites that asked for most", ["", "stack", "calls", "asked for", "most live",
-                                                                "mean lifetime", "live at end"], lines))
+    figures_first(console, "Call sites that asked for most", ["stack", "calls", "asked for", "most live",
+                                                              "mean lifetime", "live at end", "function"], lines)
+
+
+def figures_first(console: Console, title: str, head: list[str], lines: list[list[str]]) -> None:
+    """A table whose last column is names, which can be hundreds of characters long: what is too long is cut in the
+    middle, and no figure is."""
+    widths = [max(map(len, column)) for column in zip(head, *lines)][:-1]
+    room = console.width - sum(widths) - SEPARATOR * len(widths) - EDGES
+    if room >= LEAST_NAME:
+        cut = [[*map(escape, line[:-1]), escape(middle(line[-1], room))] for line in lines]
+        console.print(make_table(title, head, cut, names=len(head) - 1))
+        return
+    console.print(f"[bold]{escape(title)}[/bold]")
+    for line in (head, *lines):
+        console.print("  ".join(cell.rjust(width) for cell, width in zip(line, widths)), markup=False)
+        console.print(" " * INDENT + middle(line[-1], console.width - INDENT), markup=False)
+
+
+def show_stacks(console: Console, description: dict[str, Any], numbers: list[int]) -> None:
+    """Whole: nothing is left out, and nothing is cut."""
+    symbols = Symbols(description)
+    symbols.resolve(numbers)
+    for number in numbers:
+        console.print(f"stack {number}, innermost first", markup=False)
+        for frame in symbols.whole(number):
+            for function, line in frame.places or [("?", "")]:
+                where = "" if line.startswith("?") or not line else f" ({line.partition(' ')[0]})"
+                console.print(f"  {frame.place}  {function}{where}", markup=False)
 
 
 def show_frag(console: Console, found: dict[str, Any], description: dict[str, Any], top: int) -> None:
     moment = found.get("at_worst")
+    for text in notes(description):
+        console.print(f"note: {text}", markup=False)
     if not moment:
         console.print("nothing was ever live")
         return
@@ -130,13 +180,14 @@ def show_frag(console: Console, found: dict[str, Any], description: dict[str, An
     stacks = sorted(moment["by_stack"], key=lambda one: -one["pinned"])[:top]
     symbols.resolve([one["stack"] for one in stacks])
     pinned = max(1, moment["pinned"])
-    head = ["", "pinned", "share", "by blocks", "live there"]
+    head = ["pinned", "share", "by blocks", "live there"]
 
-    def line(name: str, one: dict) -> list[str]:
-        return [name, size(one["pinned"]), f"{one['pinned'] / pinned:.1%}", str(one["pinning"]), size(one["live"])]
+    def line(one: dict) -> list[str]:
+        return [size(one["pinned"]), f"{one['pinned'] / pinned:.1%}", str(one["pinning"]), size(one["live"])]
 
-    lines = [line(symbols.name(one["stack"]), one) for one in stacks]
-    console.print(make_table("Who pins it: call sites", head, lines))
+    figures_first(console, "Who pins it: call sites", [*head, "stack", "function"],
+                  [[*line(one), str(one["stack"]), symbols.name(one["stack"])] for one in stacks])
     for key, title in (("by_class", "class"), ("by_thread", "thread")):
         ordered = sorted(moment[key], key=lambda one: -one["pinned"])[:top]
-        console.print(make_table(f"By {title}", head, [line(f"{title} {one[title]}", one) for one in ordered]))
+        console.print(make_table(f"By {title}", ["", *head],
+                                 [[f"{title} {one[title]}", *line(one)] for one in ordered]))
