@@ -171,6 +171,7 @@ void Allocator::set_limit(usize bytes) {
 }
 usize Allocator::limit() { return get_limit(); }
 void Allocator::statistics(Statistics& statistics) { collect_statistics(statistics); }
+void Allocator::figures(Figures& figures) { collect_figures(figures); }
 bool Allocator::heap_statistics(u32 index, HeapStatistics& statistics) { return collect_heap(index, statistics); }
 usize Allocator::check() { return check_everything(); }
 // Cold, and what they call: code that every process runs at its start lies together, or small ones map more of it.

@@ -12,6 +12,7 @@
 
 #include "base/atomic.hpp"
 #include "base/bits.hpp"
+#include "os/linux/calls.hpp"
 #include "os/linux/namespace.hpp"
 #include "os/os.hpp"
 
@@ -71,11 +72,11 @@ bool may_lock_without_limit() {
 
 // Bytes of address space in use, from /proc/self/statm; 0 if unknown.
 usize address_space_in_use(usize page) {
-  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  const int file = calls::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
   char text[32] = {};
-  const ssize_t got = read(file, text, sizeof text - 1);
-  close(file);
+  const ssize_t got = calls::read(file, text, sizeof text - 1);
+  calls::close(file);
   usize pages = 0;
   for (ssize_t i = 0; i < got && text[i] >= '0' && text[i] <= '9'; ++i) {
     pages = pages * 10 + static_cast<usize>(text[i] - '0');
