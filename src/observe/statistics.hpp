@@ -12,7 +12,7 @@ struct ClassStatistics {
   usize spans;        // spans of the class in use
   usize held;         // bytes of those spans
   usize live;         // bytes of blocks in use (see coffer_stats::live)
-  usize bound;        // what `held` of the class cannot pass (see coffer_stats::bound)
+  usize bound;        // what `held` of the class stays within (see coffer_stats::bound)
 };
 
 struct HeapStatistics {
