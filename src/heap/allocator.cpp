@@ -72,6 +72,8 @@ void* Allocator::allocate_zeroed(usize size) {
     if (block != nullptr && !zero) zero_large(block, size);
     return block;
   }
+  // relaxed: as in allocate_fast.
+  if (COFFER_UNLIKELY(!g_arenas.arenas[0].fast_sizes.is_above(size))) settle_fork();
   const ClassIndex size_class = class_of(size);
   Heap* heap = t_heap;
   Block* block = heap->blocks[size_class].get();
