@@ -245,6 +245,7 @@ bool start_process() {
   Registry& registry = g_registry;
   // acquire: pairs with the release below.
   if (COFFER_LIKELY(registry.start.load(acquire) == kStarted)) return true;
+  open_fast_path();
   handle_forks();
   for (;;) {
     uptr seen = kNotStarted;
