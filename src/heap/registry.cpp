@@ -255,6 +255,7 @@ bool start_process() {
     os::yield();
   }
   config::load();
+  os::note_filter();
   os::prepare_barrier();
   // relaxed: before there is a span.
   if (!os::has_barrier()) g_bracket_flags.fetch_or(kFenceBrackets, relaxed);
