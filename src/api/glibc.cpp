@@ -11,6 +11,7 @@
 
 #include "api/report.hpp"
 #include "api/shim.hpp"
+#include "base/atomic.hpp"
 #include "base/text.hpp"
 #include "coffer/coffer.h"
 #include "observe/statistics.hpp"
@@ -130,9 +131,24 @@ void print_line(Text& text, const char* name, usize value) {
 template <class A>
 concept DescribesItself = requires(Text& text) { A::describe(text); };
 
+// The most that malloc_stats saw: glibc has such a line, and nothing else asks for the figure.
+class Most {
+ public:
+  usize with(usize now) {
+    usize seen = most_.load(relaxed);  // relaxed, all: a figure
+    while (now > seen && !most_.compare_exchange(seen, now, relaxed, relaxed)) {
+    }
+    return now > seen ? now : seen;
+  }
+
+ private:
+  Atomic<usize> most_;
+};
+Most g_most_large_blocks, g_most_large;
+
 // The text of malloc_stats.
 struct Report {
-  // 25 lines of 32 characters; a paper's own come on top.
+  // 27 lines of 32 characters; a paper's own come on top.
   TextBuffer<DescribesItself<Allocator> ? 4096 : 1024> text;
   Report();
 };
@@ -154,6 +170,8 @@ Report::Report() {
   print_line(text, "in use bytes", division.in_use + division.large);
   print_line(text, "mmap regions", now.large_blocks);
   print_line(text, "mmap bytes", division.large);
+  print_line(text, "max mmap regions", g_most_large_blocks.with(now.large_blocks));
+  print_line(text, "max mmap bytes", g_most_large.with(division.large));
   text.add("Coffer ").add(coffer_version()).add(":\n");
   print_line(text, "live bytes", now.live);
   print_line(text, "held bytes", now.held);
