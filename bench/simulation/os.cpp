@@ -128,6 +128,8 @@ void pause_ns(u64 nanoseconds) {
 }
 
 void note_process() {}
+void note_filter() {}
+bool filter_came() { return false; }
 bool is_noted_process() { return true; }
 // No thread but the program's: what the reclaimer would do later is left out.
 bool start_transient(void (*)()) { return false; }

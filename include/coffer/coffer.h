@@ -56,29 +56,30 @@ COFFER_EXPORT int coffer_mallopt(int parameter, int value) COFFER_NOEXCEPT;
 /* Figures of the whole process, in bytes unless said. Read without stopping other threads, so that figures taken
  * while others allocate may differ by what those do meanwhile. */
 struct coffer_stats {
-  size_t live;          /* usable bytes of blocks that the program holds, and what lies before large ones (see large);
-                           blocks on the free lists of other threads' hot spans count as live, since only their owner
-                           may read those lists */
-  size_t held;          /* bytes of the spans and large blocks that heaps hold, live or not */
-  size_t resident;      /* bytes of blocks' memory that may be backed by physical memory, an upper estimate; pages of
-                           spans that were never touched, or were given back, do not count */
-  size_t free_resident; /* the part of resident that belongs to no span and no large block */
-  size_t committed;     /* bytes of the arenas made writable, metadata not counted */
-  size_t reserved;      /* bytes of address space reserved, metadata counted */
-  size_t metadata;      /* bytes of metadata made writable */
-  size_t large;         /* bytes of live blocks over 32 KiB, with up to 32 KiB before each: its run starts there */
-  size_t heaps;         /* heaps that threads use now */
-  size_t heaps_ever;    /* heap records ever made; they are reused, never unmapped */
-  size_t spans;         /* spans now in use */
-  size_t chunks;        /* chunks ever committed */
-  size_t system_calls;  /* calls to the kernel for memory (map, protect, advise, remap) since the start */
-  size_t limit;         /* what coffer_get_limit gives */
-  size_t bound;         /* what held + free_resident + metadata cannot pass, whatever the threads do: computed from what
-                           was used at most and the options, without looking at what is held. docs/design/bound.md has
-                           the theorem, its proof and what it leaves out */
-  size_t page_tables;   /* bytes of the whole process's page tables, as the kernel counts them; 0 if it does not */
-  size_t mixed_held;    /* the part of held that is spans with blocks of any size, which belong to no class */
-  size_t mixed_live;    /* the part of live that lies in them; blocks on other threads' lists count as live, too */
+  size_t live;           /* usable bytes of blocks that the program holds, and what lies before large ones (see large);
+                            blocks on the free lists of other threads' hot spans count as live, since only their owner
+                            may read those lists */
+  size_t held;           /* bytes of the spans and large blocks that heaps hold, live or not */
+  size_t resident;       /* bytes of blocks' memory that may be backed by physical memory, an upper estimate; pages of
+                            spans that were never touched, or were given back, do not count */
+  size_t free_resident;  /* the part of resident that belongs to no span and no large block */
+  size_t committed;      /* bytes of the arenas made writable, metadata not counted */
+  size_t reserved;       /* bytes of address space reserved, metadata counted */
+  size_t metadata;       /* bytes of metadata made writable */
+  size_t large;          /* bytes of live blocks over 32 KiB, with up to 32 KiB before each: its run starts there */
+  size_t heaps;          /* heaps that threads use now */
+  size_t heaps_ever;     /* heap records ever made; they are reused, never unmapped */
+  size_t spans;          /* spans now in use */
+  size_t chunks;         /* chunks ever committed */
+  size_t system_calls;   /* calls to the kernel for memory (map, protect, advise, remap) since the start */
+  size_t limit;          /* what coffer_get_limit gives */
+  size_t bound;          /* what held + free_resident + metadata is expected to stay within: computed from what was in
+                            use at most (spans that heaps own count whole), the bytes of large blocks, the metadata and
+                            the options. Proven and checked for one shard (option shards); with more it may be passed
+                            when threads that make spans are held up. docs/design/bound.md says what it leaves out */
+  size_t page_tables;    /* bytes of the whole process's page tables, as the kernel counts them; 0 if it does not */
+  size_t mixed_held;     /* the part of held that is spans with blocks of any size, which belong to no class */
+  size_t mixed_live;     /* the part of live that lies in them; blocks on other threads' lists count as live, too */
   size_t mixed_resident; /* the part of resident that is theirs; what of it is not live is free for every size */
 };
 
@@ -88,7 +89,7 @@ struct coffer_class_stats {
   size_t spans;       /* spans in use */
   size_t held;        /* bytes of those spans */
   size_t live;        /* as coffer_stats.live */
-  size_t bound;       /* what held cannot pass; see coffer_stats.bound */
+  size_t bound;       /* what held stays within, with one shard; see coffer_stats.bound */
 };
 
 /* Figures of one heap; index from 0, coffer_stats.heaps_ever of them. Heap 0 serves threads that have none. Bytes. */
@@ -132,8 +133,9 @@ COFFER_EXPORT void coffer_profile_stop(void) COFFER_NOEXCEPT;
  * "coffer". Returns 0, or -1: the file cannot be written, and is not there. */
 COFFER_EXPORT int coffer_profile_dump(const char *path) COFFER_NOEXCEPT;
 
-/* Walks all metadata and verifies its invariants. For tests and debuggers: other threads must not be inside Coffer.
- * Returns 0, or the number of violations found, each reported as one line on stderr. */
+/* Walks all metadata and verifies its invariants, and with one shard the bound of each class. For tests and debuggers:
+ * other threads must not be inside Coffer. Returns 0, or the number of violations found, each reported as one line on
+ * stderr. */
 COFFER_EXPORT size_t coffer_check(void) COFFER_NOEXCEPT;
 
 /* Heaps for threads that must not wait (audio, control loops): blocks from a region that is in memory before the first

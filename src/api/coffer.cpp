@@ -40,8 +40,8 @@ extern "C" {
 
 COFFER_VISIBLE int coffer_stats(struct coffer_stats* stats, size_t size) noexcept {
   if (stats == nullptr || size == 0) return EINVAL;
-  Statistics now;
-  Allocator::statistics(now);
+  Figures now;
+  Allocator::figures(now);
   struct coffer_stats all = {};
   all.live = now.live;
   all.held = now.held;

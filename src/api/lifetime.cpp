@@ -3,8 +3,8 @@
 // allocation.)
 #include "api/lifetime.hpp"
 
+#include "api/report.hpp"
 #include "api/shim.hpp"
-#include "coffer/coffer.h"
 #include "config/config.hpp"
 
 namespace coffer::api {
@@ -33,7 +33,7 @@ __attribute__((constructor(kFirst))) void start() {
 
 __attribute__((destructor(kFirst))) void end() {
   ending<Allocator>();
-  if (config::options().stats) coffer_malloc_stats();
+  if (config::options().stats) report_statistics();
 }
 
 }  // namespace

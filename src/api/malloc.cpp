@@ -100,10 +100,11 @@ COFFER_VISIBLE void* coffer_aligned_alloc(size_t alignment, size_t size) noexcep
   return allocate_aligned_or_fail(alignment, size);
 }
 
-// Reports by its result alone: errno stays as it was, and so does *result on failure.
+// Reports by its result; *result stays as it was on failure. POSIX leaves open what becomes of errno. As glibc's: it is
+// ENOMEM where there is no memory, and stays as it was for a bad alignment.
 COFFER_VISIBLE int coffer_posix_memalign(void** result, size_t alignment, size_t size) noexcept {
   if (COFFER_UNLIKELY(!is_power_of_two(alignment) || alignment % sizeof(void*) != 0)) return EINVAL;
-  void* block = allocate_aligned(alignment, size);
+  void* block = allocate_aligned_or_fail(alignment, size);
   if (COFFER_UNLIKELY(block == nullptr)) return ENOMEM;
   *result = block;
   return 0;

@@ -72,6 +72,8 @@ void* Allocator::allocate_zeroed(usize size) {
     if (block != nullptr && !zero) zero_large(block, size);
     return block;
   }
+  // relaxed: as in allocate_fast.
+  if (COFFER_UNLIKELY(!g_arenas.arenas[0].fast_sizes.is_above(size))) settle_fork();
   const ClassIndex size_class = class_of(size);
   Heap* heap = t_heap;
   Block* block = heap->blocks[size_class].get();
@@ -171,6 +173,7 @@ void Allocator::set_limit(usize bytes) {
 }
 usize Allocator::limit() { return get_limit(); }
 void Allocator::statistics(Statistics& statistics) { collect_statistics(statistics); }
+void Allocator::figures(Figures& figures) { collect_figures(figures); }
 bool Allocator::heap_statistics(u32 index, HeapStatistics& statistics) { return collect_heap(index, statistics); }
 usize Allocator::check() { return check_everything(); }
 // Cold, and what they call: code that every process runs at its start lies together, or small ones map more of it.

@@ -6,6 +6,7 @@
 
 namespace coffer {
 
+struct Figures;
 struct Statistics;
 struct HeapStatistics;
 
@@ -23,6 +24,7 @@ struct Allocator {
   static void set_limit(usize bytes);
   static usize limit();
   static void statistics(Statistics& statistics);
+  static void figures(Figures& figures);
   static bool heap_statistics(u32 index, HeapStatistics& statistics);
   static usize check();
   static void profile_start(usize mean);

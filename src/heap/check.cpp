@@ -10,6 +10,7 @@
 #include "os/os.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
+#include "pool/slot_pool.hpp"
 #include "span/choices.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
@@ -228,7 +229,9 @@ void Checker::check_classes() {
   sum_classes(sums);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     expect(sums.used[c] == class_used(c), "what a class uses is not what was counted");
-    expect(sums.held[c] <= bound_of_class(class_high(c)) + makers_bound(c),
+    // With several shards the bound is a figure: a maker may miss spans that are listed behind its look
+    // (docs/design/bound.md, "What is proven").
+    expect(shard_count() > 1 || sums.held[c] <= bound_of_class(class_high(c)) + makers_bound(c),
            "the spans of a class hold more than their bound");
   }
 }

@@ -107,7 +107,9 @@ void refuse_size(void* block, usize size);
 
 // malloc's own: nullptr when the slow path has to serve.
 COFFER_INLINE void* allocate_fast(usize size) {
-  if (COFFER_UNLIKELY(size > kLargestSmall)) return nullptr;
+  // relaxed: it goes from 0 to its value once (open_fast_path in registry.cpp), and a thread that sees 0 late takes the
+  // slow path once more.
+  if (COFFER_UNLIKELY(!g_arenas.arenas[0].fast_sizes.is_above(size))) return nullptr;
   Heap* heap = t_heap;
   usize size_class = class_of(size);
   COFFER_KEEP_IN_RDX(size_class);  // so that the block can be in the register in which it is returned

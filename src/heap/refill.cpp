@@ -335,7 +335,8 @@ COFFER_NOINLINE void* allocate_unusually(usize size) {
 }  // namespace
 
 void* allocate_any(usize size) {
-  if (COFFER_UNLIKELY(size > kLargestSmall)) return allocate_slowly(size);
+  // relaxed: as in allocate_fast. Before the fast path is open there may be no heap, not even the null heap.
+  if (COFFER_UNLIKELY(!g_arenas.arenas[0].fast_sizes.is_above(size))) return allocate_slowly(size);
   const ClassIndex size_class = class_of(size);
   // By far the commonest reason to be here, and for large blocks every second call: the heap's list ran out, and what
   // was freed meanwhile waits in the hot span. (The null heap has no hot span.)

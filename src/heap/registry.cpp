@@ -27,7 +27,7 @@ namespace coffer {
 Heap g_null_heap;
 __thread Heap* t_heap = &g_null_heap;
 __thread char t_lock_identity;
-Atomic<u32> g_pending;
+constinit Atomic<u32> g_pending{kFastPathClosed};
 Atomic<u32> g_heapless_at_work;
 Atomic<u8> g_bracket_flags;
 Atomic<u32> g_attached_heaps;  // heaps that threads use
@@ -194,6 +194,30 @@ Heap* attach() {
 
 namespace {
 
+// While the dynamic linker relocates a program it calls the resolvers of indirect functions (IFUNC), which may
+// allocate. The thread-local variables of the main thread are there then, but all zero: their initial values are copied
+// when everything is relocated. So malloc's fast path is closed at first, at no cost: what it compares a size with is
+// 0. Who opens it gives the variables of such a thread values for the meantime: those of a thread past its end, which
+// has no heap and never gets one. (A heap that it had would be forgotten by the copy.)
+COFFER_COLD void open_fast_path() {
+  if (t_heap == nullptr) {
+    t_heap = &g_null_heap;
+    t_ended = true;
+  }
+  g_arenas.arenas[0].fast_sizes.store(kLargestSmall + 1, relaxed);  // relaxed, both: see allocate_fast
+  g_pending.fetch_and(~u32{kFastPathClosed}, relaxed);
+}
+
+}  // namespace
+
+COFFER_NOINLINE void settle_all() {
+  // relaxed: settle_fork acquired it.
+  if ((g_pending.load(relaxed) & kFastPathClosed) != 0) open_fast_path();
+  settle_pending();
+}
+
+namespace {
+
 // At the first allocation and not in a constructor: a process that allocates nothing pays nothing, and the C library
 // may allocate here: then that allocation makes the start, and this function is passed over. Before the start, so that
 // the child of a fork meanwhile learns that it has to start by itself. Handlers registered earlier than these run while
@@ -221,6 +245,7 @@ bool start_process() {
   Registry& registry = g_registry;
   // acquire: pairs with the release below.
   if (COFFER_LIKELY(registry.start.load(acquire) == kStarted)) return true;
+  open_fast_path();
   handle_forks();
   for (;;) {
     uptr seen = kNotStarted;
@@ -230,6 +255,7 @@ bool start_process() {
     os::yield();
   }
   config::load();
+  os::note_filter();
   os::prepare_barrier();
   // relaxed: before there is a span.
   if (!os::has_barrier()) g_bracket_flags.fetch_or(kFenceBrackets, relaxed);

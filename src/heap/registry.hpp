@@ -45,15 +45,16 @@ class FallbackHeap {
   bool locked_;
 };
 
-// Called first in every slow path: in a fork child, resolves what the threads that it does not have left behind; and
-// shows what the process holds to those who watch it (heap/watching.hpp).
-enum Pending : u32 { kVanished = 1, kWatching = 2 };
+// Called first in every slow path: at the very first, opens the fast one; in a fork child, resolves what the threads
+// that it does not have left behind; and shows what the process holds to those who watch it (heap/watching.hpp).
+enum Pending : u32 { kVanished = 1, kWatching = 2, kFastPathClosed = 4 };
 extern Atomic<u32> g_pending __attribute__((visibility("hidden")));
 void resolve_vanished();
 void settle_pending();
+void settle_all();
 COFFER_INLINE void settle_fork() {
   // acquire: pairs with the release in resolve_vanished; relaxed would do for the thread that forked.
-  if (COFFER_UNLIKELY(g_pending.load(acquire) != 0)) settle_pending();
+  if (COFFER_UNLIKELY(g_pending.load(acquire) != 0)) settle_all();
 }
 
 // A thread without a heap is about to change what the pools or large blocks have: the child of another thread's fork

@@ -35,20 +35,23 @@ u32 kept_by(const Heap* heap, const Span* span) {
   return count;
 }
 
-void count_span(Statistics& statistics, const Span* span, const Heap* fallback, usize& unbacked) {
-  ClassStatistics& entry = statistics.by_class[span->size_class.get()];
+void count_span(Figures& figures, ClassStatistics* classes, const Span* span, const Heap* fallback, usize& unbacked) {
   const u32 capacity = span->capacity.get();
   const u32 free = known_free_blocks(span) + kept_by(t_heap, span) + kept_by(fallback, span);
   const usize live = usize{free < capacity ? capacity - free : 0} * span->block_bytes.get();
-  entry.spans += 1;
-  entry.held += span_bytes(span);
-  entry.live += live;
-  statistics.spans += 1;
-  statistics.live += live;
+  if (classes != nullptr) {
+    ClassStatistics& entry = classes[span->size_class.get()];
+    entry.spans += 1;
+    entry.held += span_bytes(span);
+    entry.live += live;
+  }
+  figures.spans += 1;
+  figures.live += live;
+  figures.free_blocks += free < capacity ? free : capacity;
   unbacked += unbacked_bytes(span);
 }
 
-void count_mixed(Statistics& statistics, const Span* span, usize& unbacked) {
+void count_mixed(Figures& statistics, const Span* span, usize& unbacked) {
   statistics.mixed_spans += 1;
   statistics.mixed_held += span_bytes(span);
   statistics.mixed_live += MixedPool::live_bytes(span);
@@ -60,7 +63,7 @@ void count_mixed(Statistics& statistics, const Span* span, usize& unbacked) {
 }
 
 // Blocks from holes on a heap's lists are free, and those of a hot span that was taken and has become a mixed one.
-void discount_hole_lists(Statistics& statistics, const Heap* heap) {
+void discount_hole_lists(Figures& statistics, const Heap* heap) {
   for (ClassIndex c = 0; c < kClasses; ++c) {
     const Span* hot = heap->hot[c].get();
     if (hot != nullptr && !is_mixed(hot)) continue;
@@ -142,8 +145,8 @@ bool collect_heap(u32 index, HeapStatistics& statistics) {
 
 namespace {
 
-// shared_heap: the fallback heap, locked.
-void gather(Statistics& statistics, const Heap* shared_heap) {
+// classes: an entry for each class, or nullptr. shared_heap: the fallback heap, locked.
+void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_heap) {
   statistics = {};
   const Counters& counts = counters();
   // relaxed, all: figures, each right for itself.
@@ -159,14 +162,12 @@ void gather(Statistics& statistics, const Heap* shared_heap) {
   statistics.system_calls = os::call_count();
   statistics.heaps = attached_heaps();
   statistics.heaps_ever = heaps_ever();
-  statistics.classes = kClasses;
   // Each of the makers was at work on one span; the largest counts.
   statistics.bound = statistics.metadata + statistics.large + free_bound() + makers_bound(kClasses - 1);
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    statistics.by_class[c].block_bytes = class_layout(c).block_bytes;
-    statistics.by_class[c].bound = bound_of_class(class_high(c));
-    statistics.bound += statistics.by_class[c].bound;
-    statistics.by_class[c].bound += makers_bound(c);
+    const usize bound = bound_of_class(class_high(c));
+    statistics.bound += bound;
+    if (classes != nullptr) classes[c] = {class_layout(c).block_bytes, 0, 0, 0, bound + makers_bound(c)};
   }
   statistics.live = statistics.large;
   usize unbacked = 0;
@@ -174,7 +175,7 @@ void gather(Statistics& statistics, const Heap* shared_heap) {
     if (use == ChunkUse::large) statistics.resident += arena->chunks[index].large_tail.get() * kCarvePage;
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::span) count_span(statistics, span, shared_heap, unbacked);
+      if (slot_use == SlotUse::span) count_span(statistics, classes, span, shared_heap, unbacked);
       if (slot_use == SlotUse::mixed) count_mixed(statistics, span, unbacked);
     });
   });
@@ -188,19 +189,35 @@ void gather(Statistics& statistics, const Heap* shared_heap) {
 
 }  // namespace
 
-void collect_statistics(Statistics& statistics) {
-  statistics = {};
-  if (!start_process()) return;
+namespace {
+
+void collect(Figures& figures, ClassStatistics* classes) {
   settle_fork();
   const FallbackHeap fallback;  // locked: its lists may be read, too
-  gather(statistics, fallback.get() != nullptr ? fallback.get() : &g_null_heap);
-  statistics.page_tables = os::page_table_bytes();
+  gather(figures, classes, fallback.get() != nullptr ? fallback.get() : &g_null_heap);
+  figures.page_tables = os::page_table_bytes();
+}
+
+}  // namespace
+
+void collect_figures(Figures& figures) {
+  figures = {};
+  if (start_process()) collect(figures, nullptr);
+}
+
+void collect_statistics(Statistics& statistics) {
+  static_cast<Figures&>(statistics) = {};
+  statistics.classes = 0;
+  if (!start_process()) return;
+  statistics.classes = kClasses;
+  collect(statistics, statistics.by_class);
 }
 
 bool try_statistics(Statistics& statistics) {
   const FallbackHeap fallback(FallbackHeap::Wait::not_at_all);
   if (!fallback.has_lock()) return false;
-  gather(statistics, fallback.get() != nullptr ? fallback.get() : &g_null_heap);
+  statistics.classes = kClasses;
+  gather(statistics, statistics.by_class, fallback.get() != nullptr ? fallback.get() : &g_null_heap);
   return true;
 }
 

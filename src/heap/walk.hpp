@@ -6,6 +6,7 @@
 
 namespace coffer {
 
+struct Figures;
 struct Statistics;
 struct HeapStatistics;
 
@@ -74,6 +75,8 @@ void sum_classes(ClassSums& sums);
 usize makers_bound(ClassIndex size_class);
 
 void collect_statistics(Statistics& statistics);
+// The same without classes.
+void collect_figures(Figures& figures);
 // The same without what takes a file or a wait, so that it may be called anywhere, also from a signal handler; false:
 // not just now.
 bool try_statistics(Statistics& statistics);

@@ -12,7 +12,7 @@ struct ClassStatistics {
   usize spans;        // spans of the class in use
   usize held;         // bytes of those spans
   usize live;         // bytes of blocks in use (see coffer_stats::live)
-  usize bound;        // what `held` of the class cannot pass (see coffer_stats::bound)
+  usize bound;        // what `held` of the class stays within (see coffer_stats::bound)
 };
 
 struct HeapStatistics {
@@ -22,7 +22,8 @@ struct HeapStatistics {
   usize mailed;    // bytes of the spans in its mailbox
 };
 
-struct Statistics {
+// Without classes: little enough for the stack of any thread, beside all that a call of malloc needs.
+struct Figures {
   usize live = 0;
   usize held = 0;
   usize resident = 0;
@@ -39,13 +40,18 @@ struct Statistics {
   usize limit = 0;
   usize bound = 0;
   usize page_tables = 0;
-  usize large_blocks = 0;         // number of live blocks over 32 KiB
-  usize peak_held = 0;            // highest sum of held + free_resident seen
-  usize mixed_spans = 0;          // spans that hold blocks of any size; they belong to no class
-  usize mixed_held = 0;           // bytes of those spans
-  usize mixed_live = 0;           // bytes of blocks in use in them, and of free ones on other threads' lists
-  usize mixed_resident = 0;       // bytes of their pages that may be backed
-  usize mixed_bound = 0;          // what mixed_held cannot pass (see coffer_stats::bound)
+  usize free_blocks = 0;     // number of free blocks in spans of a class
+  usize large_blocks = 0;    // number of live blocks over 32 KiB
+  usize peak_held = 0;       // highest sum of held + free_resident seen
+  usize mixed_spans = 0;     // spans that hold blocks of any size; they belong to no class
+  usize mixed_held = 0;      // bytes of those spans
+  usize mixed_live = 0;      // bytes of blocks in use in them, and of free ones on other threads' lists
+  usize mixed_resident = 0;  // bytes of their pages that may be backed
+  usize mixed_bound = 0;     // what mixed_held cannot pass (see coffer_stats::bound)
+};
+
+// With classes: 5 KiB. A thread's whole stack may have 16 (PTHREAD_STACK_MIN).
+struct Statistics : Figures {
   usize classes = 0;              // entries used in by_class
   ClassStatistics by_class[128];  // one a size class
 };

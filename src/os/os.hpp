@@ -20,11 +20,13 @@ u32 current_processor();
 
 // Largest reservation the process's limits allow now: what is left of RLIMIT_AS / 4 if that is finite; less than
 // RLIMIT_MEMLOCK if that is finite, at least 64 MiB (smaller ones are distributions' defaults, not a wish to lock
-// everything) and the process lacks the privilege; else `wanted`. Never more than `wanted`.
+// everything) and the process lacks the privilege; else `wanted`, and also when a filter came: the kernel may then
+// refuse. Never more than `wanted`.
 usize reservation_limit(usize wanted);
 
 // Whether RLIMIT_AS, which the program may have lowered since, leaves room for `more` bytes to be committed, if
-// `unused_reservation` bytes of what the kernel counts are only reserved.
+// `unused_reservation` bytes of what the kernel counts are only reserved. The limit is read only where the kernel
+// refuses a mapping.
 bool limit_allows(usize more, usize unused_reservation);
 
 // The lowest memory limit, in bytes, of the process's control group and those above it (version 2: memory.max and
@@ -90,8 +92,8 @@ void write_error(const char* text, usize length);
 // Random bytes for seeds; falls back to address and time entropy when the kernel has none to give.
 u64 random_seed();
 
-// Bytes of the process's page tables; 0 where the kernel does not say. Reads a file: for figures that a person asks
-// for.
+// Bytes of the process's page tables; 0 where the kernel does not say, or a filter came. Reads a file: for figures that
+// a person asks for.
 usize page_table_bytes();
 
 // Nanoseconds of a clock that never steps back; coarse_ns: of one that goes in steps of a few milliseconds and costs
@@ -111,6 +113,12 @@ void prepare_barrier();
 bool has_barrier();
 bool barrier_everywhere();
 
+// Filters of system calls (seccomp). note_filter: at the start. filter_came: the process came under one since then. It
+// may kill whoever calls what the program did not expect, so nothing is read or asked any more that can be done
+// without; this question itself is one call, prctl(PR_GET_SECCOMP), until the answer is yes.
+void note_filter();
+bool filter_came();
+
 // Lets another thread run (spin locks).
 void yield();
 
@@ -126,7 +134,8 @@ bool is_noted_process();
 // the C library is taken, and nobody waits for it. All its signals are blocked. `body` may use Coffer and what of the
 // C library needs no thread descriptor (system calls, clocks, errno). One at a time: the caller sees to it that `body`
 // of the last one was about to return. false: the kernel refuses; or such a thread is not to be had here (a child of
-// vfork, a sandboxed process with one thread, variables too far from the thread pointer, a build with sanitizers).
+// vfork, a process that came under a filter, one with a single thread that always was under one, variables too far from
+// the thread pointer, a build with sanitizers).
 bool start_transient(void (*body)());
 // Whether a thread-local variable, given by its address in the calling thread, is on transient threads, too. What
 // `body` uses must be; start_transient itself looks at those of the C library and of this folder only.

@@ -34,6 +34,10 @@ void read_group_limit(usize used) {
   // relaxed, all: one of those who come reads, the others go by what is there.
   usize next = g_next_reading.load(relaxed);
   if (used < next || !g_next_reading.compare_exchange(next, 2 * used, relaxed, relaxed)) return;
+  if (os::filter_came()) {
+    g_next_reading.store(~usize{0}, relaxed);  // what was read before stands
+    return;
+  }
   const usize limit = os::cgroup_memory_limit("");
   g_group_limit.store(limit != 0 ? limit : 1, relaxed);
 }

@@ -89,7 +89,12 @@ void want_reclaimer() {
   if (seen == State::wanted || g_chore_count == 0 || !config::options().reclaimer) return;
   const u64 now = os::coarse_ns();
   // relaxed: a time that may be late.
-  if (now < g_retry.load(relaxed) || !os::is_noted_process()) return;
+  if (now < g_retry.load(relaxed)) return;
+  if (os::filter_came()) {
+    g_retry.store(~u64{0}, relaxed);  // relaxed: as above. Never again
+    return;
+  }
+  if (!os::is_noted_process()) return;
   // acquire: pairs with the release of the one before. Who fails here was overtaken by another who starts it.
   if (!g_state.compare_exchange(seen, State::running, acquire, relaxed)) return;
   if (os::start_transient(&run)) return;

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 # Which cases the papers' allocators are asked.
 
-# Left out for all of them, for they do not have it: give-back (reclaimer, malloc_trim), the limit, COFFER_CONF's arena.
+# Left out for all of them, for they do not have it: give-back (reclaimer, malloc_trim), the limit, COFFER_CONF's arena,
+# a list of the system calls that they make.
 set(papers_lack
   "reclaimer[.].*"
+  "sandbox[.].*"
   "contract[.]malloc_trim_gives_memory_back"
   "limits[.](exhausted_resident_limit|resident_limit|limit_lowered_at_run_time|exhausted_small_arena)")
 # Left out unless COFFER_PAPERS_ALL_TESTS, for their time: they look for rare meetings of threads in places that these

@@ -43,6 +43,8 @@ u64 coarse_ns();
 void yield();
 void pause_ns(u64 nanoseconds);
 void note_process();
+void note_filter();
+bool filter_came();
 bool is_noted_process();
 bool start_transient(void (*body)());
 bool transient_reaches(const volatile void* variable);
@@ -270,6 +272,8 @@ bool barrier_everywhere() { return !refuse(fake::kBarrier) && later(os_linux::ba
 void yield() { os_linux::yield(); }
 void pause_ns(u64 nanoseconds) { os_linux::pause_ns(nanoseconds); }
 void note_process() { os_linux::note_process(); }
+void note_filter() { os_linux::note_filter(); }
+bool filter_came() { return os_linux::filter_came(); }
 bool is_noted_process() { return os_linux::is_noted_process(); }
 bool has_process_rights() { return os_linux::has_process_rights(); }
 bool transient_reaches(const volatile void* variable) { return os_linux::transient_reaches(variable); }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "os/linux/calls.hpp"
 #include "os/linux/namespace.hpp"
 #include "os/os.hpp"
 
@@ -21,9 +22,9 @@ constexpr u64 kBeyondAnyMachine = u64{1} << 60;  // version 1 writes "none" as a
 // A file, character by character.
 class Reader {
  public:
-  explicit Reader(const char* path) : file_(open(path, O_RDONLY | O_CLOEXEC)) {}
+  explicit Reader(const char* path) : file_(calls::open(path, O_RDONLY | O_CLOEXEC)) {}
   ~Reader() {
-    if (file_ >= 0) close(file_);
+    if (file_ >= 0) calls::close(file_);
   }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
@@ -35,7 +36,7 @@ class Reader {
       if (file_ < 0) return kEnd;
       ssize_t got = 0;
       do {
-        got = read(file_, buffer_, sizeof buffer_);
+        got = calls::read(file_, buffer_, sizeof buffer_);
       } while (got < 0 && errno == EINTR);
       if (got <= 0) return kEnd;
       at_ = 0;

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/linux/calls.hpp"
 #include "os/linux/namespace.hpp"
 #include "os/os.hpp"
 
@@ -54,16 +55,16 @@ void program_name(char (&name)[os::kProgramNameBytes]) {
 
 void* share_file(const char* path, usize length) {
   const KeepErrno keep;
-  const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int file = calls::open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return nullptr;
   void* mapped = MAP_FAILED;
   // A file system that is full says so here, and not by a signal when the mapping is written to.
   int full = 0;
   do {
-    full = fallocate(file, 0, 0, static_cast<off_t>(length)) == 0 ? 0 : errno;
+    full = calls::allocate(file, length) == 0 ? 0 : errno;
   } while (full == EINTR);
   if (full == 0) mapped = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
+  calls::close(file);
   if (mapped != MAP_FAILED) return mapped;
   unlink(path);
   return nullptr;
@@ -82,14 +83,14 @@ bool remove_file(const char* path) {
 int create_file(const char* path, os::Existing existing) {
   const KeepErrno keep;
   const int how = existing == os::Existing::refuse ? O_EXCL : O_TRUNC;
-  return open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | how, 0600);
+  return calls::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | how, 0600);
 }
 
 bool write_file(int file, const void* from, usize length) {
   const KeepErrno keep;
   const char* at = static_cast<const char*>(from);
   while (length > 0) {
-    const ssize_t written = write(file, at, length);
+    const ssize_t written = calls::write(file, at, length);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
     at += written;
@@ -100,7 +101,7 @@ bool write_file(int file, const void* from, usize length) {
 
 bool close_file(int file) {
   const KeepErrno keep;
-  return close(file) == 0;
+  return calls::close(file) == 0;
 }
 
 void for_each_name(const char* directory, u32 most, void (*visit)(const char* name, void* context), void* context) {
@@ -113,7 +114,7 @@ void for_each_name(const char* directory, u32 most, void (*visit)(const char* na
     u8 type;
     char name[];
   };
-  const int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int file = calls::open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return;
   alignas(u64) char buffer[2048];
   for (;;) {
@@ -126,7 +127,7 @@ void for_each_name(const char* directory, u32 most, void (*visit)(const char* na
     }
     if (most == 0) break;
   }
-  close(file);
+  calls::close(file);
 }
 
 bool is_process_gone(u32 process) {

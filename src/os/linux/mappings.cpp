@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "os/linux/calls.hpp"
 #include "os/linux/namespace.hpp"
 #include "os/os.hpp"
 
@@ -67,9 +68,9 @@ u32 read_build_id(uptr base, u8 (&id)[os::kMostBuildId]) {
 
 class Lines {
  public:
-  explicit Lines(const char* path) : file_(open(path, O_RDONLY | O_CLOEXEC)) {}
+  explicit Lines(const char* path) : file_(calls::open(path, O_RDONLY | O_CLOEXEC)) {}
   ~Lines() {
-    if (file_ >= 0) close(file_);
+    if (file_ >= 0) calls::close(file_);
   }
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
@@ -92,7 +93,7 @@ class Lines {
     if (at_ == length_) {
       ssize_t got = -1;
       do {
-        got = file_ < 0 ? 0 : read(file_, buffer_, sizeof buffer_);
+        got = file_ < 0 ? 0 : calls::read(file_, buffer_, sizeof buffer_);
       } while (got < 0 && errno == EINTR);
       if (got <= 0) return -1;
       at_ = 0;

@@ -12,6 +12,7 @@
 
 #include "base/atomic.hpp"
 #include "base/bits.hpp"
+#include "os/linux/calls.hpp"
 #include "os/linux/namespace.hpp"
 #include "os/os.hpp"
 
@@ -71,11 +72,11 @@ bool may_lock_without_limit() {
 
 // Bytes of address space in use, from /proc/self/statm; 0 if unknown.
 usize address_space_in_use(usize page) {
-  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  const int file = calls::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
   char text[32] = {};
-  const ssize_t got = read(file, text, sizeof text - 1);
-  close(file);
+  const ssize_t got = calls::read(file, text, sizeof text - 1);
+  calls::close(file);
   usize pages = 0;
   for (ssize_t i = 0; i < got && text[i] >= '0' && text[i] <= '9'; ++i) {
     pages = pages * 10 + static_cast<usize>(text[i] - '0');
@@ -113,6 +114,7 @@ usize page_size() {
 }
 
 usize reservation_limit(usize wanted) {
+  if (os::filter_came()) return wanted;
   KeepErrno keep;
   usize limit = wanted;
   struct rlimit space;
@@ -132,9 +134,16 @@ usize reservation_limit(usize wanted) {
 }
 
 bool limit_allows(usize more, usize unused_reservation) {
-  struct rlimit space;
   KeepErrno keep;
-  if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return true;
+  // What is committed was counted when it was reserved. So there is room, unless the limit was lowered below what the
+  // kernel counts now: then it refuses every mapping. (So it does where there are too many; mprotect will tell.)
+  void* probe = mmap(nullptr, page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (probe != MAP_FAILED) {
+    munmap(probe, page_size());
+    return true;
+  }
+  struct rlimit space;
+  if (os::filter_came() || getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return true;
   const usize used = address_space_in_use(page_size());
   const usize counted = used > unused_reservation ? used - unused_reservation : 0;
   return counted <= space.rlim_cur && more <= space.rlim_cur - counted;

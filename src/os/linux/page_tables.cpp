@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "os/linux/calls.hpp"
 #include "os/linux/namespace.hpp"
 #include "os/os.hpp"
 
@@ -12,40 +13,48 @@ namespace COFFER_OS_NAMESPACE {
 
 namespace {
 
-// The number that follows `name` in a text of lines "Name:\t  123 kB".
-usize number_after(const char* text, usize length, const char* name) {
-  for (usize i = 0; i < length; ++i) {
-    if (i != 0 && text[i - 1] != '\n') continue;
-    usize k = 0;
-    while (name[k] != 0 && i + k < length && text[i + k] == name[k]) ++k;
-    if (name[k] != 0) continue;
-    usize number = 0;
-    for (usize at = i + k; at < length && text[at] != '\n'; ++at) {
-      if (text[at] >= '0' && text[at] <= '9') number = number * 10 + static_cast<usize>(text[at] - '0');
+// Finds the number in a line "NAME  123 kB" of a text that comes character by character.
+class LineNumber {
+ public:
+  explicit LineNumber(const char* name) : name_(name) {}
+  void take(char character) {
+    if (character == '\n') {
+      seen_ = 0;
+      matches_ = true;
+    } else if (matches_ && name_[seen_] != 0) {
+      matches_ = character == name_[seen_++];
+    } else if (matches_ && character >= '0' && character <= '9') {
+      number_ = number_ * 10 + static_cast<usize>(character - '0');
     }
-    return number;
   }
-  return 0;
-}
+  usize number() const { return number_; }
+
+ private:
+  const char* name_;
+  usize seen_ = 0;
+  bool matches_ = true;
+  usize number_ = 0;
+};
 
 }  // namespace
 
 usize page_table_bytes() {
+  if (os::filter_came()) return 0;
   const int saved = errno;
-  char text[4096];
-  usize length = 0;
-  const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  LineNumber tables("VmPTE:");
+  const int file = calls::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
   if (file >= 0) {
+    char text[256];  // small: the caller may have the smallest stack there is
     for (;;) {
-      const ssize_t got = read(file, text + length, sizeof text - length);
+      const ssize_t got = calls::read(file, text, sizeof text);
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) break;
-      length += static_cast<usize>(got);
+      for (ssize_t i = 0; i < got; ++i) tables.take(text[i]);
     }
-    close(file);
+    calls::close(file);
   }
   errno = saved;
-  return number_after(text, length, "VmPTE:") * 1024;
+  return tables.number() * 1024;
 }
 
 }  // namespace COFFER_OS_NAMESPACE

@@ -12,6 +12,7 @@
 
 #include "base/atomic.hpp"
 #include "base/bits.hpp"
+#include "os/linux/calls.hpp"
 #include "os/linux/namespace.hpp"
 #include "os/os.hpp"
 
@@ -44,7 +45,7 @@ u32 current_processor() {
 void write_error(const char* text, usize length) {
   const int saved = errno;
   while (length > 0) {
-    const ssize_t written = ::write(STDERR_FILENO, text, length);
+    const ssize_t written = calls::write(STDERR_FILENO, text, length);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) break;
     text += written;
@@ -56,7 +57,7 @@ void write_error(const char* text, usize length) {
 u64 random_seed() {
   const int saved = errno;
   u64 seed = 0;
-  if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof seed)) {
+  if (calls::random(&seed, sizeof seed, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof seed)) {
     // Early boot: the address of a local and the clock still differ from process to process.
     seed = reinterpret_cast<uptr>(&seed) ^ (os::monotonic_ns() * 0x9e3779b97f4a7c15u);
   }

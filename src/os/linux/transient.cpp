@@ -12,12 +12,12 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.hpp"
+#include "os/linux/filter.hpp"
 #include "os/linux/namespace.hpp"
 #include "os/os.hpp"
 
@@ -103,10 +103,12 @@ int enter(void*) {
   return 0;
 }
 
-// A filter for system calls may kill a process that makes a thread, but hardly one that has made some already.
+// A filter for system calls may kill a process that makes a thread. One that was there from the start hardly kills one
+// that has made some already.
 bool sandbox_forbids() {
+  const Filter filter = filter_now();
   const bool alone = &__libc_single_threaded == nullptr || __libc_single_threaded != 0;
-  return alone && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0;
+  return filter == Filter::since || (alone && filter != Filter::none);
 }
 
 // clone with every signal blocked, which the thread inherits: a handler of the program must not run on it.
@@ -153,7 +155,7 @@ bool start_transient(void (*body)()) {
   // acquire: pairs with the kernel's clearing, after which nothing uses the stack any more.
   const usize place = g_threads.number[0].load(acquire) == 0 ? 0 : 1;
   Atomic<i32>* const number = &g_threads.number[place];
-  if (number->load(acquire) == 0 && is_noted_process() && !sandbox_forbids()) {
+  if (number->load(acquire) == 0 && !sandbox_forbids() && is_noted_process()) {
     g_start.body = body;
     started = clone_quietly(&g_areas[place], number);
     if (!started) number->store(0, relaxed);  // relaxed: the caller is the only one who starts

@@ -72,6 +72,16 @@ struct Adapter {
     if (statistics.resident == 0) statistics.resident = all.held.now();
     statistics.system_calls = os::call_count();
   }
+  static void figures(Figures& figures) {
+    Statistics all;
+    statistics(all);
+    figures = all;
+    for (usize c = 0; c < all.classes; ++c) {
+      const ClassStatistics& entry = all.by_class[c];
+      const usize free = entry.held > entry.live ? entry.held - entry.live : 0;
+      if (entry.block_bytes != 0) figures.free_blocks += free / entry.block_bytes;
+    }
+  }
   static bool heap_statistics(u32, HeapStatistics&) { return false; }
   static void describe(Text& text) {
     if (is_started()) P::describe(text);

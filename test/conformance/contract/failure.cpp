@@ -49,7 +49,9 @@ CASE(impossible_sizes_give_enomem) {
   }
 }
 
-CASE(posix_memalign_failure_leaves_result_and_errno) {
+// It reports by its result. glibc sets errno, too, where there is no memory, and its test suite asks for that (issue
+// 16).
+CASE(posix_memalign_failure_leaves_result) {
   for (const std::size_t size : kImpossible) {
     for (std::size_t alignment = 8; alignment <= std::size_t{1} << 30; alignment *= 2) {
       void* result = &result;
@@ -57,14 +59,14 @@ CASE(posix_memalign_failure_leaves_result_and_errno) {
       const int status = posix_memalign(&result, alignment, hide(size));
       CHECK(status == ENOMEM, "posix_memalign(%zu, %zu) = %d", alignment, size, status);
       CHECK(result == &result, "posix_memalign(%zu, %zu) wrote its result", alignment, size);
-      CHECK(errno == 4321, "posix_memalign(%zu, %zu) set errno", alignment, size);
+      CHECK(errno == ENOMEM, "posix_memalign(%zu, %zu): errno %d", alignment, size, errno);
     }
   }
   for (const std::size_t alignment : {0, 1, 2, 3, 4, 7, 9, 12, 24, 48, 100, 4095, 4097, 12288}) {
     void* result = &result;
     errno = 4321;
     CHECK(posix_memalign(&result, hide(alignment), 100) == EINVAL, "alignment %zu", alignment);
-    CHECK(result == &result && errno == 4321, "alignment %zu", alignment);
+    CHECK(result == &result && errno == 4321, "alignment %zu: errno %d", alignment, errno);
   }
   void* result = nullptr;
   errno = 4321;
@@ -106,8 +108,10 @@ CASE(impossible_alignments_fail) {
     CHECK(block == nullptr, "memalign(1 << %d)", shift);
     CHECK(errno == ENOMEM || errno == EINVAL, "memalign(1 << %d): errno %d", shift, errno);
     void* result = &result;
+    errno = 0;
     const int status = posix_memalign(&result, hide(alignment), 64);
     CHECK(status == ENOMEM || status == EINVAL, "posix_memalign(1 << %d) = %d", shift, status);
+    CHECK(status == EINVAL || errno == ENOMEM, "posix_memalign(1 << %d): errno %d", shift, errno);
     CHECK(result == &result);
   }
 }

@@ -136,6 +136,21 @@ CASE(malloc_stats_writes_to_stderr) {
   CHECK(text[length - 1] == '\n' || length == sizeof text);
 }
 
+// A program may put another stream in the place of `stderr` (issue 16).
+CASE(malloc_stats_writes_to_a_replaced_stderr) {
+  char* text = nullptr;
+  std::size_t length = 0;
+  FILE* const own = open_memstream(&text, &length);
+  CHECK(own != nullptr);
+  FILE* const saved = stderr;
+  stderr = own;
+  malloc_stats();
+  stderr = saved;
+  CHECK(fclose(own) == 0);
+  CHECK(length > 10 && strncmp(text, "Arena 0:", 8) == 0, "%zu bytes", length);
+  free(text);
+}
+
 CASE(malloc_trim_gives_memory_back) {
   const std::size_t before = resident_kib();
   void** blocks = allocate_many(100'000, 1000);

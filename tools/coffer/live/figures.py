@@ -102,7 +102,7 @@ METRICS = [
     ("held_bytes", "held", "gauge", "Bytes of spans and large blocks."),
     ("resident_bytes", "resident", "gauge", "Bytes of blocks' memory that may be backed by physical memory."),
     ("free_resident_bytes", "free_resident", "gauge", "The part of resident that belongs to no span and no block."),
-    ("bound_bytes", "bound", "gauge", "What held, free and metadata together cannot pass."),
+    ("bound_bytes", "bound", "gauge", "What held, free and metadata together are expected to stay within."),
     ("limit_bytes", "limit", "gauge", "The limit on what may be resident; 0: none."),
     ("committed_bytes", "committed", "gauge", "Bytes of the arenas made writable."),
     ("metadata_bytes", "metadata", "gauge", "Bytes of metadata made writable."),

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: MIT
+/* See ifunc.h. */
+#define NAME library
+#include "ifunc.h"
