@@ -132,7 +132,7 @@ void* Allocator::reallocate(void* block, usize size) {
   }
   void* moved = move_block(block, have, size);
   // What the heap gave up for the second block may let the first one grow.
-  if (moved == nullptr && size > have) {
+  if (moved == nullptr && size > have && may_fit_later(size)) {
     moved = resize_large(block, span, size);
     if (moved != nullptr) sample_resized(block, moved, size);
     return moved;

@@ -79,12 +79,16 @@ void describe_chunks(const ChunkRun& run, usize offset, usize size, usize moved_
   note_peak();
 }
 
+// Whether a run could come from chunks that others give up: those that are committed are as many.
+bool may_be_joined(usize bytes) { return bytes <= counters().committed.load(relaxed); }  // relaxed: grows only
+
 // Chunks that hold only free slots are joined to runs here, when a request wants one and finds none (delayed
 // recombination); a further arena is the last resort.
 bool take_run(u32 chunks, u32 alignment_chunks, ChunkRun* run) {
   if (take_chunks(chunks, alignment_chunks, false, run)) return true;
-  return_empty_chunks();
-  return take_chunks(chunks, alignment_chunks, true, run) ||
+  const bool joinable = may_be_joined(chunks * kChunkBytes);
+  if (joinable) return_empty_chunks();
+  return ((joinable || !run->refused) && take_chunks(chunks, alignment_chunks, true, run)) ||
          // Under a limit, the run's records may be what is too much.
          (make_room() && take_chunks(chunks, alignment_chunks, true, run));
 }
@@ -248,8 +252,10 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
 
 }  // namespace
 
+bool may_fit_later(usize size) { return limit_could_allow(size) && (is_limited() || may_be_joined(size)); }
+
 void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
-  if (size > ~u32{0} * kChunkBytes) return nullptr;
+  if (size > ~u32{0} * kChunkBytes || !limit_could_allow(size)) return nullptr;
   const usize alignment_chunks = alignment > kChunkBytes ? alignment / kChunkBytes : 1;
   if (alignment_chunks > ~u32{0} / 2) return nullptr;
   ChunkRun run;
@@ -282,6 +288,7 @@ void free_chunk_run(Arena* arena, Span* span) {
 
 uptr resize_chunk_run(uptr start, Span* span, usize size) {
   if (size - large_offset(span) <= largest_slot_run(kQuantum) || size > ~u32{0} * kChunkBytes) return 0;
+  if (size > large_bytes(span) && !limit_could_allow(size)) return 0;
   Arena* arena = arena_of_span(span);
   const u32 index = chunk_of(arena, span);
   const usize before = large_bytes(span);

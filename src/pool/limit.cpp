@@ -59,6 +59,13 @@ usize get_limit() {
   return limit == kLimitUnset ? config::options().limit : limit - 1;
 }
 
+bool limit_could_allow(usize bytes) {
+  const usize limit = budget().limit.load(relaxed);  // relaxed, both: see charge; records only grow
+  if (limit <= kLimitNone) return true;
+  const usize records = counters().metadata.load(relaxed);
+  return limit - 1 >= records && bytes <= limit - 1 - records;
+}
+
 bool make_room() {
   if (!is_limited() || dirty() == 0) return false;
   if (purge_free(kEverything) != 0) return true;
