@@ -120,19 +120,30 @@ bool commit_chunks(Arena* arena, u32 index, u32 count, Prepared* prepared) {
   return true;
 }
 
+bool is_committed(const Arena* arena, u32 chunk) {
+  // acquire: pairs with the release in advance_frontier; the group's record can be read.
+  if (usize{chunk} * kChunkBytes >= arena->frontier.load(acquire)) return false;
+  return (arena->groups[chunk / kChunksPerGroup].committed.get() >> (chunk % kChunksPerGroup) & 1) != 0;
+}
+
 // Chunks are committed together with their neighbours in an aligned window that grows with the arena, up to half of it
 // and to a group: fewer calls, each of which stops the page faults of all threads, and fewer mappings. Neighbours that
-// are backed before they are one mapping stay separate for ever, and the kernel allows 65,530. Committing what is
-// committed, or another's, does no harm.
+// are backed before they are one mapping stay separate for ever, and the kernel allows 65,530. The window ends where
+// chunks are committed already: a program may have advised the kernel about its blocks there, and committing takes
+// MADV_DONTDUMP away.
 bool commit_window(Arena* arena, u32 index, u32 count, Prepared* prepared) {
   // relaxed: a rule of thumb.
   const usize committed = counters().committed.load(relaxed) / kChunkBytes;
   usize window = committed / kCommitShare;
   if (committed < kLeastForWindows || window < count || os::locks_memory()) return false;
   window = window > kChunksPerGroup ? kChunksPerGroup : usize{1} << highest_bit(window);
-  const u32 from = static_cast<u32>(round_down(index, window));
-  const u32 end = static_cast<u32>(round_up(index + count, window));
-  return commit_chunks(arena, from, (end < arena->chunk_count ? end : arena->chunk_count) - from, prepared);
+  const u32 least = static_cast<u32>(round_down(index, window));
+  const u32 most = static_cast<u32>(round_up(index + count, window));
+  u32 from = index;
+  while (from > least && !is_committed(arena, from - 1)) --from;
+  u32 end = index + count;
+  while (end < most && end < arena->chunk_count && !is_committed(arena, end)) ++end;
+  return commit_chunks(arena, from, end - from, prepared);
 }
 
 bool prepare_chunks(Arena* arena, u32 index, u32 count, Prepared* prepared) {
