@@ -17,6 +17,7 @@
 #include "observe/counters.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
+#include "pool/tails.hpp"
 #include "span/purge_span.hpp"
 
 namespace coffer {
@@ -158,6 +159,7 @@ bool Allocator::trim(usize keep) {
   rob_heaps(Idle::pages);
   settle_unsettled();
   usize back = purge_all_spans() + purge_mixed_spans();
+  back += purge_tails(~usize{0} / 2, TailAge::any);
   // relaxed: a figure.
   const usize dirty = counters().dirty.load(relaxed);
   if (dirty > keep) back += purge_free(dirty - keep);

@@ -30,7 +30,13 @@ def write_core(gcore: str, process: int, prefix: Path) -> Path:
 
     command = [gcore, "-o", str(prefix), str(process)]
     shown = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT, check=False, preexec_fn=limit
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+        preexec_fn=limit,
     )
     core = prefix.with_name(f"{prefix.name}.{process}")
     if "ptrace" in shown.stderr and not core.exists():
