@@ -7,6 +7,7 @@
 #include "ground.hpp"
 #include "interleavings/scheduler.hpp"
 #include "large/large.hpp"
+#include "support/build.hpp"
 
 namespace coffer {
 namespace {
@@ -35,6 +36,7 @@ u64 looks_of_refusal(usize size, usize alignment) {
 }
 
 void expect_few_looks() {
+  if (kSanitizer) GTEST_SKIP() << "the limit would hold for the sanitizer's own memory";
   limit_data();
   for (u32 power = 36; power <= 46; ++power) {
     const usize size = usize{1} << power;
@@ -63,6 +65,7 @@ FRESH_TEST(RefusalSteps, AreFewAmongTenThousandBlocks) {
 }
 
 FRESH_TEST(RefusalSteps, OfGrowthAreFew) {
+  if (kSanitizer) GTEST_SKIP() << "as above";
   start_ground(usize{1} << 44);
   void* const block = try_to_allocate(3 * kMiB, kQuantum);
   ASSERT_NE(block, nullptr);

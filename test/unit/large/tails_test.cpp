@@ -16,6 +16,7 @@
 #include "os/probe.hpp"
 #include "pool/breath.hpp"
 #include "pool/limit.hpp"
+#include "support/build.hpp"
 #include "worker.hpp"
 
 namespace coffer {
@@ -258,7 +259,7 @@ FRESH_TEST(Tails, HoldTheirBlockWhileTheyGo) {
 // Threads replace, shrink and grow blocks, and write all of them; one purges. No block loses anything.
 FRESH_TEST(Tails, AmongThreads) {
   constexpr u32 kThreads = 3;
-  constexpr u32 kRounds = 400;
+  constexpr u32 kRounds = kThreadSanitizer ? 20 : 200;
   start_ground(usize{1} << 30);
   std::atomic<u32> working{kThreads};
   run_together(kThreads + 1, [&](u32 self) {
