@@ -57,8 +57,15 @@ void raise_lowest_group(Arena* arena) {
   }
 }
 
-bool claim_range(Arena* arena, u32 index, u32 count, bool* committed) {
+// Chunks that were made writable before they are claimed.
+struct Prepared {
+  u32 from = 0, end = 0;
+  bool covers(u32 index, u32 count) const { return from <= index && index + count <= end; }
+};
+
+bool claim_range(Arena* arena, u32 index, u32 count, const Prepared& prepared, bool* committed) {
   if (!advance_frontier(arena, index + count)) return false;
+  if (prepared.covers(index, count)) mark_committed(arena, prepared.from, prepared.end - prepared.from);
   *committed = mark_range(arena, index, count, true);
   raise_lowest_group(arena);
   // relaxed: written under the lock; walks read it without and may miss the newest chunk.
@@ -103,41 +110,57 @@ void describe_free(Arena* arena, u32 chunk, u64 dirty) {
   counters().dirty.fetch_add(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: see absorb_dirty
 }
 
-bool commit_chunks(Arena* arena, u32 index, u32 count) {
+bool commit_chunks(Arena* arena, u32 index, u32 count, Prepared* prepared) {
   // relaxed: statistics, read to judge a limit of the whole process.
   const usize used = counters().committed.load(relaxed) + counters().metadata.load(relaxed);
   const usize reserved = counters().reserved.load(relaxed);
   if (!os::limit_allows(usize{count} * kChunkBytes, reserved > used ? reserved - used : 0)) return false;
   if (!os::commit(reinterpret_cast<void*>(chunk_address(arena, index)), usize{count} * kChunkBytes)) return false;
-  LockGuard guard(arena->lock);
-  mark_committed(arena, index, count);
+  *prepared = {index, index + count};
   return true;
+}
+
+bool is_committed(const Arena* arena, u32 chunk) {
+  // acquire: pairs with the release in advance_frontier; the group's record can be read.
+  if (usize{chunk} * kChunkBytes >= arena->frontier.load(acquire)) return false;
+  return (arena->groups[chunk / kChunksPerGroup].committed.get() >> (chunk % kChunksPerGroup) & 1) != 0;
 }
 
 // Chunks are committed together with their neighbours in an aligned window that grows with the arena, up to half of it
 // and to a group: fewer calls, each of which stops the page faults of all threads, and fewer mappings. Neighbours that
-// are backed before they are one mapping stay separate for ever, and the kernel allows 65,530. Committing what is
-// committed, or another's, does no harm.
-bool commit_window(Arena* arena, u32 index, u32 count) {
+// are backed before they are one mapping stay separate for ever, and the kernel allows 65,530. The window ends where
+// chunks are committed already: a program may have advised the kernel about its blocks there, and committing takes
+// MADV_DONTDUMP away.
+bool commit_window(Arena* arena, u32 index, u32 count, Prepared* prepared) {
   // relaxed: a rule of thumb.
   const usize committed = counters().committed.load(relaxed) / kChunkBytes;
   usize window = committed / kCommitShare;
   if (committed < kLeastForWindows || window < count || os::locks_memory()) return false;
   window = window > kChunksPerGroup ? kChunksPerGroup : usize{1} << highest_bit(window);
-  const u32 from = static_cast<u32>(round_down(index, window));
-  const u32 end = static_cast<u32>(round_up(index + count, window));
-  return commit_chunks(arena, from, (end < arena->chunk_count ? end : arena->chunk_count) - from);
+  const u32 least = static_cast<u32>(round_down(index, window));
+  const u32 most = static_cast<u32>(round_up(index + count, window));
+  u32 from = index;
+  while (from > least && !is_committed(arena, from - 1)) --from;
+  u32 end = index + count;
+  while (end < most && end < arena->chunk_count && !is_committed(arena, end)) ++end;
+  return commit_chunks(arena, from, end - from, prepared);
+}
+
+bool prepare_chunks(Arena* arena, u32 index, u32 count, Prepared* prepared) {
+  return commit_window(arena, index, count, prepared) || commit_chunks(arena, index, count, prepared);
 }
 
 // The claimed range is made writable outside the lock: no other thread can have it.
 bool commit_range(ChunkRun* run, bool committed) {
   Arena* arena = run->arena;
-  const u32 index = run->index;
-  const u32 count = run->count;
-  const bool done = committed || commit_window(arena, index, count) || commit_chunks(arena, index, count);
-  if (!done) {
-    unclaim_range(arena, index, count);
-    return false;
+  if (!committed) {
+    Prepared prepared;
+    if (!prepare_chunks(arena, run->index, run->count, &prepared)) {
+      unclaim_range(arena, run->index, run->count);
+      return false;
+    }
+    LockGuard guard(arena->lock);
+    mark_committed(arena, prepared.from, prepared.end - prepared.from);
   }
   absorb_dirty(run);
   return true;
@@ -146,31 +169,43 @@ bool commit_range(ChunkRun* run, bool committed) {
 // no_memory: the address space was there, the kernel gave no memory; another arena would not help.
 enum class Taken : u8 { got, no_space, no_memory };
 
+// Behind the frontier chunks are made writable before they are claimed, for the claim makes their records writable,
+// too, and raises what walks go up to, for ever: a request that the kernel refuses leaves nothing behind. Ends: a round
+// more is one in which another thread took the place that was found.
 Taken take_in_arena(Arena* arena, const ChunkWish& wish, ChunkRun* run) {
   const u32 count = wish.count;
-  u32 index = 0;
-  bool committed = false;
-  {
-    LockGuard guard(arena->lock);
-    index = find_free(arena, wish);
-    if (index >= arena->chunk_count) return Taken::no_space;
-    index += wish.room;
-    if (!claim_range(arena, index, count, &committed)) return Taken::no_memory;
+  Prepared prepared;
+  for (;;) {
+    u32 index = 0;
+    bool claimed = false;
+    bool committed = false;
+    {
+      LockGuard guard(arena->lock);
+      index = find_free(arena, wish);
+      if (index >= arena->chunk_count) return Taken::no_space;
+      index += wish.room;
+      const usize end = usize{index + count} * kChunkBytes;
+      // relaxed: under the lock.
+      claimed = end <= arena->frontier.load(relaxed) || prepared.covers(index, count);
+      if (claimed && !claim_range(arena, index, count, prepared, &committed)) return Taken::no_memory;
+    }
+    *run = {arena, index, count, true};
+    if (claimed) return commit_range(run, committed) ? Taken::got : Taken::no_memory;
+    if (!prepare_chunks(arena, index, count, &prepared)) return Taken::no_memory;
   }
-  *run = {arena, index, count, true};
-  return commit_range(run, committed) ? Taken::got : Taken::no_memory;
 }
 
 }  // namespace
 
 bool arenas_start(usize wanted) {
   LockGuard guard(g_arenas.growth);
-  return make_arena(wanted, kSmallestArena);
+  return make_arena(wanted, kSmallestArena, 0, 1);
 }
 
 namespace {
 
 bool take(const ChunkWish& wish, ChunkRun* run) {
+  run->refused = false;
   // Ends: every round either returns or has found one arena more than the last, and their number is limited.
   u32 tried = 0;
   for (;;) {
@@ -178,7 +213,11 @@ bool take(const ChunkWish& wish, ChunkRun* run) {
     const u32 arenas = g_arenas.count.load(acquire);
     for (u32 i = tried; i < arenas; ++i) {
       const Taken taken = take_in_arena(&g_arenas.arenas[i], wish, run);
-      if (taken != Taken::no_space) return taken == Taken::got;
+      if (taken == Taken::got) return true;
+      if (taken == Taken::no_memory) {
+        run->refused = true;
+        return false;
+      }
     }
     tried = arenas;
     if (!wish.may_grow) return false;
@@ -188,7 +227,8 @@ bool take(const ChunkWish& wish, ChunkRun* run) {
     usize least = 0;
     if (!checked_multiply(u64{wish.count} + wish.alignment, kChunkBytes, &least)) return false;
     const usize like_first = arenas > 0 ? g_arenas.arenas[0].bytes : kSmallestArena;
-    if (!make_arena(like_first > least ? like_first : least, least > kSmallestArena ? least : kSmallestArena)) {
+    if (!make_arena(like_first > least ? like_first : least, least > kSmallestArena ? least : kSmallestArena,
+                    wish.count, wish.alignment)) {
       return false;
     }
   }
@@ -205,14 +245,7 @@ bool take_chunks_with_room(u32 count, u32 room, ChunkRun* run) { return take({co
 bool take_chunk(u32 residue, u32 modulus, ChunkRun* run) { return take({1, 1, residue, modulus, true}, run); }
 
 bool take_chunks_at(Arena* arena, u32 index, u32 count, ChunkRun* run) {
-  bool committed = false;
-  if (u64{index} + count > arena->chunk_count) return false;
-  {
-    LockGuard guard(arena->lock);
-    if (!range_is_free(arena, index, count) || !claim_range(arena, index, count, &committed)) return false;
-  }
-  *run = {arena, index, count, true};
-  return commit_range(run, committed);
+  return take_in_arena(arena, {count, 1, 0, 0, false, 0, index + 1}, run) == Taken::got;
 }
 
 void return_chunks_partly(Arena* arena, u32 index, u32 count, usize bytes) {

@@ -60,6 +60,7 @@ struct ChunkRun {
   usize dirty = 0;          // bytes of it that hold old data: they were charged as free memory (budget.hpp)
   u64 dirty_slots = 0;      // the same of its first chunk, by slots
   bool last_dirty = false;  // the last chunk holds some
+  bool refused = false;     // none was taken: the kernel or the limit gave no memory, wherever it were
 };
 // `may_grow`: a further arena may be made for it.
 bool take_chunks(u32 count, u32 alignment_chunks, bool may_grow, ChunkRun* run);

@@ -93,7 +93,8 @@ struct alignas(kCacheLine) Chunk {
   Owned<u8> huge;           // huge pages are allowed here
   Owned<u8> moved;          // its mapping was moved here and does not merge with its neighbours
   Owned<u32> large_chunks;  // large: chunks of the block, this one first
-  Owned<u32> large_tail;    // large: pages (kCarvePage) behind the block that may be resident and are charged
+  Atomic<u32> large_tail;   // large: pages (kCarvePage) behind the block that may be resident and are charged; and the
+                            // bits of pool/tails.hpp
 };
 static_assert(sizeof(Chunk) == kCacheLine);
 
@@ -101,12 +102,13 @@ inline constexpr u32 kOrders = 6;  // runs of 1, 2, 4 ... 32 slots
 inline constexpr u32 kChunksPerGroup = 64;
 
 // For 64 chunks: which have room (a hint, kept by pool/room_map), which are taken, which are writable, which may have
-// dirty slots.
+// dirty slots, which begin a large block with a tail.
 struct alignas(kCacheLine) Group {
   Atomic<u64> room[kOrders];  // bit i: chunk i may have an aligned free run of 1 << order slots
   Owned<u64> taken;           // under the arena's lock
   Owned<u64> committed;       // under the arena's lock
   Atomic<u64> dirty;          // bit i: chunk i may have dirty slots; see note_dirty
+  Atomic<u64> tails;          // bit i: chunk i may have a large_tail; see pool/tails.hpp
 };
 static_assert(sizeof(Group) == 2 * kCacheLine);
 

@@ -110,6 +110,11 @@ u32 find_chunk(const Arena* arena, u32 residue, u32 modulus) {
 }  // namespace
 
 u32 find_free(const Arena* arena, const ChunkWish& wish) {
+  if (wish.place != 0) {
+    const u32 at = wish.place - 1;
+    const bool fits = u64{at} + wish.count <= arena->chunk_count && range_is_free(arena, at, wish.count);
+    return fits ? at : arena->chunk_count;
+  }
   if (wish.modulus != 0) return find_chunk(arena, wish.residue, wish.modulus);
   if (wish.alignment == 1 && wish.room == 0) {
     const u32 resident = find_resident_range(arena, wish.count);

@@ -28,17 +28,27 @@ MetadataSizes metadata_sizes(u32 chunk_count) {
           round_up(usize{chunk_count} * kSlotsPerChunk * kUnitMapBytes, kMetadataAlignment)};
 }
 
-// Commits the part of a metadata array that belongs to bytes [from, to) of it, rounded out to pages.
-bool commit_part(const void* array, usize from, usize to) {
+// The part of a metadata array that belongs to bytes [from, to) of it, rounded out to pages.
+struct Part {
+  uptr start, end;
+};
+Part part(const void* array, usize from, usize to) {
   const usize page = os::page_size();
-  const uptr start = round_down(reinterpret_cast<uptr>(array) + from, page);
-  const uptr end = round_up(reinterpret_cast<uptr>(array) + to, page);
-  if (!charge(end - start)) return false;
-  if (!os::commit(reinterpret_cast<void*>(start), end - start)) {
-    uncharge(end - start);
+  const uptr start = reinterpret_cast<uptr>(array);
+  return {round_down(start + from, page), round_up(start + to, page)};
+}
+
+bool commit(const Part& part) { return os::commit(reinterpret_cast<void*>(part.start), part.end - part.start); }
+
+bool commit_part(const void* array, usize from, usize to) {
+  const Part wanted = part(array, from, to);
+  const usize bytes = wanted.end - wanted.start;
+  if (!charge(bytes)) return false;
+  if (!commit(wanted)) {
+    uncharge(bytes);
     return false;
   }
-  counters().metadata.fetch_add(end - start, relaxed);  // relaxed: a statistic
+  counters().metadata.fetch_add(bytes, relaxed);  // relaxed: a statistic
   return true;
 }
 
@@ -72,7 +82,7 @@ bool set_up_arena(Arena* arena, void* memory, usize bytes) {
 
 }  // namespace
 
-bool make_arena(usize wanted, usize least) {
+bool make_arena(usize wanted, usize least, u32 chunks, u32 alignment_chunks) {
   // relaxed: under the growth lock, or before any second thread.
   const u32 index = g_arenas.count.load(relaxed);
   if (index >= kMaxArenas) return false;
@@ -91,9 +101,11 @@ bool make_arena(usize wanted, usize least) {
     const usize total = bytes + metadata_sizes(static_cast<u32>(bytes / kChunkBytes)).total();
     void* memory = os::reserve(total, kChunkBytes);
     if (memory == nullptr) continue;
+    const uptr first = round_up(reinterpret_cast<uptr>(memory), alignment_chunks * kChunkBytes);
     Arena* arena = &g_arenas.arenas[index];
     arena->first_slot_number = first_slot_number;
-    if (!set_up_arena(arena, memory, bytes)) {
+    if ((chunks != 0 && !os::commit(reinterpret_cast<void*>(first), chunks * kChunkBytes)) ||
+        !set_up_arena(arena, memory, bytes)) {
       os::release(memory, total);
       return false;
     }
@@ -109,13 +121,19 @@ bool advance_frontier(Arena* arena, u32 end) {
   if (end <= from) return true;
   const u32 to = static_cast<u32>(round_up(end, kChunksPerGroup));
   const u32 to_chunk = to < arena->chunk_count ? to : arena->chunk_count;
-  const usize first_slot = usize{from} * kSlotsPerChunk;
-  const usize last_slot = usize{to_chunk} * kSlotsPerChunk;
-  if (!commit_part(arena->spans, first_slot * sizeof(Span), last_slot * sizeof(Span)) ||
-      !commit_part(arena->chunks, from * sizeof(Chunk), to_chunk * sizeof(Chunk)) ||
-      !commit_part(arena->groups, from / kChunksPerGroup * sizeof(Group), group_count(to_chunk) * sizeof(Group))) {
+  const Part parts[] = {
+      part(arena->spans, usize{from} * kSlotsPerChunk * sizeof(Span), usize{to_chunk} * kSlotsPerChunk * sizeof(Span)),
+      part(arena->chunks, from * sizeof(Chunk), to_chunk * sizeof(Chunk)),
+      part(arena->groups, from / kChunksPerGroup * sizeof(Group), group_count(to_chunk) * sizeof(Group))};
+  usize bytes = 0;
+  for (const Part& each : parts) bytes += each.end - each.start;
+  if (!charge(bytes)) return false;
+  for (const Part& each : parts) {
+    if (commit(each)) continue;
+    uncharge(bytes);
     return false;
   }
+  counters().metadata.fetch_add(bytes, relaxed);  // relaxed: a statistic
   // release: pairs with the load in arena_of_slow; whoever sees the new frontier can read the records behind it.
   arena->frontier.store(usize{to_chunk} * kChunkBytes, release);
   // relaxed: see arena_of. Without a barrier to issue on other processors each free needs a fence (heap/bracket.hpp),

@@ -12,8 +12,9 @@ namespace coffer {
 inline constexpr usize kSmallestArena = 2 * kChunkBytes;
 
 // Reserves and describes one arena of at most `wanted` bytes, halving until the kernel agrees, but not below `least`.
-// Under the growth lock.
-bool make_arena(usize wanted, usize least);
+// `chunks`, from the first multiple of so many on, are what it is made for: where the kernel has no memory for them
+// there is none, or it would stay for nothing. Under the growth lock.
+bool make_arena(usize wanted, usize least, u32 chunks, u32 alignment_chunks);
 
 // Makes the metadata of all chunks before `end` usable. Under the arena's lock. A system call under a lock, but once
 // in 128 MiB, and the frontier must not be passed by anyone before the records behind it can be read.

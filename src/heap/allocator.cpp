@@ -17,6 +17,7 @@
 #include "observe/counters.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
+#include "pool/tails.hpp"
 #include "span/purge_span.hpp"
 
 namespace coffer {
@@ -134,7 +135,7 @@ void* Allocator::reallocate(void* block, usize size) {
   }
   void* moved = move_block(block, have, size);
   // What the heap gave up for the second block may let the first one grow.
-  if (moved == nullptr && size > have) {
+  if (moved == nullptr && size > have && may_fit_later(size)) {
     moved = resize_large(block, span, size);
     if (moved != nullptr) sample_resized(block, moved, size);
     return moved;
@@ -160,6 +161,7 @@ bool Allocator::trim(usize keep) {
   rob_heaps(Idle::pages);
   settle_unsettled();
   usize back = purge_all_spans() + purge_mixed_spans();
+  back += purge_tails(~usize{0} / 2, TailAge::any);
   // relaxed: a figure.
   const usize dirty = counters().dirty.load(relaxed);
   if (dirty > keep) back += purge_free(dirty - keep);

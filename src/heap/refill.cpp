@@ -258,7 +258,7 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
   if (heap == nullptr && !start_process()) return nullptr;
   note_if_heapless(t_heap);
   void* block = allocate_large(size, alignment, zero);
-  if (COFFER_UNLIKELY(block == nullptr) && heap != nullptr) {
+  if (COFFER_UNLIKELY(block == nullptr) && heap != nullptr && may_fit_later(size)) {
     // As in scavenge: what this heap keeps for speed is given up.
     release_idle(heap);
     block = allocate_large(size, alignment, zero);

@@ -17,6 +17,7 @@
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
+#include "pool/tails.hpp"
 #include "span/choices.hpp"
 #include "span/colour.hpp"
 #include "span/emptiness.hpp"
@@ -239,7 +240,8 @@ void enter_reclaimer() {
   settle_fork();
 }
 
-constexpr Chore kChores[] = {&take_from_quiet_heaps, &purge_spans_that_wait, &purge_mixed_that_wait, &purge_what_waits};
+constexpr Chore kChores[] = {&take_from_quiet_heaps, &purge_spans_that_wait, &purge_mixed_that_wait,
+                             &purge_tails_that_wait, &purge_what_waits};
 
 bool start_process() {
   Registry& registry = g_registry;

@@ -6,6 +6,7 @@
 // of the vanished threads, each thread's a prefix of its program order. No thread of the child is inside the pool while
 // the walk runs: slow paths start by waiting for it. Therefore:
 //   a large block that is free already ...... its freer vanished before its chunks went back: give them back
+//   the tail of a large block, held ......... its purger vanished, or who resized the block: it is as long as it was
 //   a slot neither free nor described ....... its holder vanished between claim and use (or use and release): free it
 //   a span owned by a vanished heap ......... count its lists anew and make it nobody's
 //   a listed span that is not linked ........ its inserter vanished: link it
@@ -23,9 +24,11 @@
 #include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
 #include "observe/counters.hpp"
+#include "pool/breath.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"
+#include "pool/tails.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 #include "span/purge_span.hpp"
@@ -218,10 +221,11 @@ void resolve_vanished() {
     if (use == ChunkUse::spans) resolve_chunk(arena, index);
     // Chunks that were taken but not yet described, or whose large block was on its way back.
     if (use == ChunkUse::none) return_chunks(arena, index, 1, true);
+    if (use != ChunkUse::large) return;
     // relaxed: the writers are gone.
-    if (use == ChunkUse::large && arena->spans[usize{index} * kSlotsPerChunk].use.load(relaxed) != SlotUse::large) {
-      return_chunks(arena, index, arena->chunks[index].large_chunks.get(), true);
-    }
+    const bool live = arena->spans[usize{index} * kSlotsPerChunk].use.load(relaxed) == SlotUse::large;
+    settle_tail(arena, index, live);
+    if (!live) return_chunks(arena, index, arena->chunks[index].large_chunks.get(), true);
   });
   reclaim_vanished_records();
   // A thread may have vanished between a change and its count. relaxed, all: the child's other threads wait.
@@ -231,6 +235,7 @@ void resolve_vanished() {
   for (ClassIndex c = 0; c < kClasses; ++c) set_class_used(c, classes.used[c], classes.spans[c]);
   counters().held.store(sums.held, relaxed);
   counters().dirty.store(sums.dirty, relaxed);
+  count_tails_anew(sums.tails);
   g_mixed_pool.count_anew();
   budget().charged.store(sums.held + sums.tails + sums.dirty + counters().metadata.load(relaxed), relaxed);
   counters().large.store(sums.large, relaxed);

@@ -10,6 +10,7 @@
 #include "pool/breath.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
+#include "pool/tails.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 #include "span/purge_span.hpp"
@@ -101,7 +102,7 @@ Sums sum_chunks() {
     } else if (use == ChunkUse::large) {
       const usize bytes = large_bytes(&arena->spans[usize{index} * kSlotsPerChunk]);
       sums.held += bytes;
-      sums.tails += chunk.large_tail.get() * kCarvePage;
+      sums.tails += tail_bytes(chunk);
       sums.add_large(bytes);
     }
   });
@@ -172,7 +173,7 @@ void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_he
   statistics.live = statistics.large;
   usize unbacked = 0;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
-    if (use == ChunkUse::large) statistics.resident += arena->chunks[index].large_tail.get() * kCarvePage;
+    if (use == ChunkUse::large) statistics.resident += tail_bytes(arena->chunks[index]);
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
       if (slot_use == SlotUse::span) count_span(statistics, classes, span, shared_heap, unbacked);

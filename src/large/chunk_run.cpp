@@ -10,6 +10,7 @@
 #include "pool/breath.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
+#include "pool/tails.hpp"
 
 namespace coffer {
 
@@ -44,14 +45,12 @@ usize charge_of(usize size, usize dirty_end) {
   const usize bytes = round_up(size, kCarvePage);
   return dirty_end > bytes ? dirty_end : bytes;
 }
-usize tail_bytes(const Chunk& chunk) { return chunk.large_tail.get() * kCarvePage; }
-void set_tail(Chunk& chunk, usize charged, usize bytes) {
-  tail_changes(tail_bytes(chunk), charged - bytes);
-  chunk.large_tail.set(static_cast<u32>((charged - bytes) / kCarvePage));
-}
 
 // The block gives its chunks up: before held falls, so that the breath sees one change.
-void forget_tail(Chunk& chunk) { set_tail(chunk, 0, 0); }
+void forget_tail(Arena* arena, u32 index) {
+  tail_changes(tail_bytes(arena->chunks[index]), 0);
+  set_tail(arena, index, 0);
+}
 
 // Gives chunks back of which `dirty` bytes, it is not known which, are charged as resident; clean, if counting all of
 // them so would pass the limit.
@@ -70,21 +69,27 @@ void return_charged(const ChunkRun& run, usize dirty) {
 void describe_chunks(const ChunkRun& run, usize offset, usize size, usize moved_from) {
   Chunk& chunk = run.arena->chunks[run.index];
   chunk.large_chunks.set(run.count);
-  set_tail(chunk, charge_of(size, dirty_end(run)), round_up(size, kCarvePage));
+  const usize bytes = round_up(size, kCarvePage);
+  const usize tail = charge_of(size, dirty_end(run)) - bytes;
+  tail_changes(0, tail);
   chunk.use.store(ChunkUse::large, release);  // release: pairs with the acquire of walks
   Span* span = run.arena->spans + usize{run.index} * kSlotsPerChunk;
-  const usize bytes = round_up(size, kCarvePage);
   describe_large(span, run.index, chunk_address(run.arena, run.index), offset, bytes, 1, run.count);
   change_held(moved_from, bytes);
   note_peak();
+  if (tail != 0) set_tail(run.arena, run.index, tail);
 }
+
+// Whether a run could come from chunks that others give up: those that are committed are as many.
+bool may_be_joined(usize bytes) { return bytes <= counters().committed.load(relaxed); }  // relaxed: grows only
 
 // Chunks that hold only free slots are joined to runs here, when a request wants one and finds none (delayed
 // recombination); a further arena is the last resort.
 bool take_run(u32 chunks, u32 alignment_chunks, ChunkRun* run) {
   if (take_chunks(chunks, alignment_chunks, false, run)) return true;
-  return_empty_chunks();
-  return take_chunks(chunks, alignment_chunks, true, run) ||
+  const bool joinable = may_be_joined(chunks * kChunkBytes);
+  if (joinable) return_empty_chunks();
+  return ((joinable || !run->refused) && take_chunks(chunks, alignment_chunks, true, run)) ||
          // Under a limit, the run's records may be what is too much.
          (make_room() && take_chunks(chunks, alignment_chunks, true, run));
 }
@@ -95,10 +100,10 @@ bool take_run_to_grow(u32 chunks, ChunkRun* run) {
   return take_chunks_with_room(chunks, chunks < kMostRoom ? chunks : kMostRoom, run) || take_run(chunks, 1, run);
 }
 
-// Under a limit, what is resident behind a block of `size` bytes, at the end of the chunk that ends it, goes back: it
-// would count, and serve nobody.
+// Where memory is short, what is resident behind a block of `size` bytes, at the end of the chunk that ends it, goes
+// back at once: it would count, and serve nobody.
 void clear_tail(ChunkRun* run, uptr start, usize size) {
-  if (!run->last_dirty || !is_limited()) return;
+  if (!run->last_dirty || !(is_limited() || limit_pressure())) return;
   const uptr end = chunk_address(run->arena, run->index) + dirty_end(*run);
   const uptr from = start + round_up(size, os::page_size());
   run->last_dirty = from < end && !os::purge(reinterpret_cast<void*>(from), end - from);
@@ -141,15 +146,18 @@ void return_run(Arena* arena, u32 index, u32 count, usize charged) {
   purge_after_free(charged);
 }
 
-// `charged`: what the block counts for from now on.
-void set_chunk_run_size(Span* span, Chunk& chunk, usize size, u32 chunks, usize charged) {
+// `charged`: what the block counts for from now on. The caller holds its tail, and no longer afterwards.
+void set_chunk_run_size(Span* span, usize size, u32 chunks, usize charged) {
+  Arena* arena = arena_of_span(span);
+  const u32 index = chunk_of(arena, span);
   const usize bytes = round_up(size, kCarvePage);
-  set_tail(chunk, charged, bytes);
+  tail_changes(tail_bytes(arena->chunks[index]), charged - bytes);
   change_held(large_bytes(span), bytes);
-  count_large(chunk_of(arena_of_span(span), span), bytes - large_bytes(span), 0);
+  count_large(index, bytes - large_bytes(span), 0);
   set_large_bytes(span, bytes);
   span->large_chunks.set(chunks);
-  chunk.large_chunks.set(chunks);
+  arena->chunks[index].large_chunks.set(chunks);
+  set_tail(arena, index, charged - bytes);
 }
 
 uptr shrink_chunk_run(uptr start, Span* span, Arena* arena, u32 index, usize size) {
@@ -163,12 +171,12 @@ uptr shrink_chunk_run(uptr start, Span* span, Arena* arena, u32 index, usize siz
   Chunk& chunk = arena->chunks[index];
   const usize before = large_bytes(span) + tail_bytes(chunk);
   if (purged) {
-    set_chunk_run_size(span, chunk, size, want, round_up(size, kCarvePage));
+    set_chunk_run_size(span, size, want, round_up(size, kCarvePage));
     uncharge(before - round_up(size, kCarvePage));
   } else if (want == have) {
-    set_chunk_run_size(span, chunk, size, want, before);
+    set_chunk_run_size(span, size, want, before);
   } else {
-    set_chunk_run_size(span, chunk, size, want, usize{want} * kChunkBytes);
+    set_chunk_run_size(span, size, want, usize{want} * kChunkBytes);
     uncharge(before - usize{want} * kChunkBytes);
     charge_anyway(usize{have - want} * kChunkBytes);
   }
@@ -186,7 +194,7 @@ bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   if (want == have) {
     const usize bytes = round_up(size, kCarvePage);
     if (bytes > before && !charge_or_purge(bytes - before)) return false;
-    set_chunk_run_size(span, chunk, size, want, bytes > before ? bytes : before);
+    set_chunk_run_size(span, size, want, bytes > before ? bytes : before);
     return true;
   }
   ChunkRun more;
@@ -197,7 +205,7 @@ bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   usize paid = 0;
   if (!pay_for(more, dirty, before, need, &paid)) return false;
   uncharge(before + dirty + paid - need);
-  set_chunk_run_size(span, chunk, size, want, need);
+  set_chunk_run_size(span, size, want, need);
   return true;
 }
 
@@ -233,7 +241,7 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   uncharge((moved ? charged : 0) + dirty + paid - need);
   span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
   count_large(index, usize{0} - bytes, ~usize{0});
-  forget_tail(arena->chunks[index]);
+  forget_tail(arena, index);
   describe_chunks(run, offset, size, bytes);
   if (moved) {
     mark_moved(run.arena, run.index, have);
@@ -248,8 +256,10 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
 
 }  // namespace
 
+bool may_fit_later(usize size) { return limit_could_allow(size) && (is_limited() || may_be_joined(size)); }
+
 void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
-  if (size > ~u32{0} * kChunkBytes) return nullptr;
+  if (size > ~u32{0} * kChunkBytes || !limit_could_allow(size)) return nullptr;
   const usize alignment_chunks = alignment > kChunkBytes ? alignment / kChunkBytes : 1;
   if (alignment_chunks > ~u32{0} / 2) return nullptr;
   ChunkRun run;
@@ -274,20 +284,27 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
 void free_chunk_run(Arena* arena, Span* span) {
   const u32 index = chunk_of(arena, span);
   const usize bytes = large_bytes(span);
+  hold_tail(arena, index);
   const usize charged = bytes + tail_bytes(arena->chunks[index]);
-  forget_tail(arena->chunks[index]);
+  forget_tail(arena, index);
   held_falls(bytes);
   return_run(arena, index, span->large_chunks.get(), charged);
 }
 
 uptr resize_chunk_run(uptr start, Span* span, usize size) {
   if (size - large_offset(span) <= largest_slot_run(kQuantum) || size > ~u32{0} * kChunkBytes) return 0;
+  if (size > large_bytes(span) && !limit_could_allow(size)) return 0;
   Arena* arena = arena_of_span(span);
   const u32 index = chunk_of(arena, span);
   const usize before = large_bytes(span);
+  hold_tail(arena, index);
   if (size <= before) return shrink_chunk_run(start, span, arena, index, size);
   if (!grow_chunk_run(span, arena, index, size)) start = move_chunk_run(span, arena, index, size);
-  if (start != 0) keep_growth_locked(start, before, size);
+  if (start == 0) {
+    set_tail(arena, index, tail_bytes(arena->chunks[index]));
+  } else {
+    keep_growth_locked(start, before, size);
+  }
   return start;
 }
 

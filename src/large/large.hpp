@@ -19,6 +19,8 @@ bool free_large(void* block, Span* span);
 // Grows or shrinks in place, or moves the pages; the block's new address, or nullptr: neither can be done (the block is
 // as it was; copying may still work). `size` is over 32 KiB.
 void* resize_large(void* block, Span* span, usize size);
+// Whether a request for more that failed could be served from what others hold now. false: asking again is no use.
+bool may_fit_later(usize size);
 // Zeroes what of a large block just allocated may hold old data.
 void zero_large(void* block, usize size);
 

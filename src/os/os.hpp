@@ -36,7 +36,7 @@ inline constexpr usize kNoMemoryLimit = ~usize{0};
 usize cgroup_memory_limit(const char* root);
 
 // Reserves `length` bytes of address space at an address that is a multiple of `alignment` (a power of two), without
-// access and without memory. nullptr when the kernel refuses.
+// access and without memory. Core files leave it out until it is committed. nullptr when the kernel refuses.
 void* reserve(usize length, usize alignment);
 // Gives a reservation (or part of it) back.
 void release(void* address, usize length);

@@ -44,8 +44,6 @@ usize difference(usize a, usize b) { return a > b ? a - b : 0; }
 
 // relaxed, in this file: figures for a limit that may be late. Nothing is published by them.
 
-usize tails() { return g_breath.tails.load(relaxed); }
-
 void note_rise(usize held) {
   Breath& breath = g_breath;
   const usize peak = breath.peak.load(relaxed);
@@ -116,21 +114,25 @@ usize fresh_fall(usize held) {
 
 }  // namespace
 
-void held_rises(usize bytes) { note_rise(counters().held.fetch_add(bytes, relaxed) + bytes + tails()); }
+void held_rises(usize bytes) { note_rise(counters().held.fetch_add(bytes, relaxed) + bytes + resident_tails()); }
 
-void held_falls(usize bytes) { note_fall(counters().held.fetch_sub(bytes, relaxed) - bytes + tails()); }
+void held_falls(usize bytes) { note_fall(counters().held.fetch_sub(bytes, relaxed) - bytes + resident_tails()); }
 
 void slots_rise(u32 chunk, usize bytes, usize resident) {
   const bool passed = turn(chunk, resident);
   if (bytes != resident) return held_rises(bytes - resident);
-  if (passed) note_rise(counters().held.load(relaxed) + tails());
+  if (passed) note_rise(counters().held.load(relaxed) + resident_tails());
 }
 
 void slots_fall(u32 chunk, usize bytes, usize resident) {
   const bool passed = turn(chunk, usize{0} - resident);
   if (bytes != resident) return held_falls(bytes - resident);
-  if (passed) note_fall(counters().held.load(relaxed) + tails());
+  if (passed) note_fall(counters().held.load(relaxed) + resident_tails());
 }
+
+usize resident_tails() { return g_breath.tails.load(relaxed); }
+
+void count_tails_anew(usize bytes) { g_breath.tails.store(bytes, relaxed); }
 
 void tail_changes(usize before, usize after) {
   if (after != before) g_breath.tails.fetch_add(after - before, relaxed);
@@ -177,7 +179,7 @@ usize free_bound() {
 }
 
 usize free_limit() {
-  const usize held = counters().held.load(relaxed) + tails();
+  const usize held = counters().held.load(relaxed) + resident_tails();
   pass_time(held);
   if (limit_pressure()) return least_free_limit();
   Breath& breath = g_breath;

@@ -33,8 +33,12 @@ void held_falls(usize bytes);
 void slots_rise(u32 chunk, usize bytes, usize resident);
 void slots_fall(u32 chunk, usize bytes, usize resident);
 // What is resident behind a large block (Chunk::large_tail) was `before` bytes and is `after` now: in use as what is
-// held, for it serves nobody else and is free again with the block. Followed by held_rises or held_falls.
+// held, for it serves nobody else and is free again with the block. Followed by held_rises or held_falls, where the
+// block changes.
 void tail_changes(usize before, usize after);
+// The sum of all tails; and what a fork child found it to be.
+usize resident_tails();
+void count_tails_anew(usize bytes);
 
 // A free had to purge so many bytes; so many were taken that are not resident.
 void note_purged(usize bytes);

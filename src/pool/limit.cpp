@@ -4,7 +4,9 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "pool/breath.hpp"
 #include "pool/slot_pool.hpp"
+#include "pool/tails.hpp"
 
 namespace coffer {
 
@@ -19,9 +21,17 @@ Atomic<usize> g_stuck;
 
 constexpr usize kEverything = ~usize{0} / 2;  // half, so that rounding up does not wrap
 
-constexpr usize encode(usize bytes) { return bytes == 0 ? kLimitNone : bytes < ~usize{0} ? bytes + 1 : bytes; }
-
+// What could be given back: free memory, and what is resident behind large blocks.
 usize dirty() { return counters().dirty.load(relaxed); }  // relaxed: a limit that may be late
+usize purgeable() { return dirty() + resident_tails(); }
+
+// Tails first: free memory may be used again.
+usize purge_all(usize bytes) {
+  const usize tails = purge_tails(bytes, TailAge::any);
+  return tails < bytes ? tails + purge_free(bytes - tails) : tails;
+}
+
+constexpr usize encode(usize bytes) { return bytes == 0 ? kLimitNone : bytes < ~usize{0} ? bytes + 1 : bytes; }
 
 // Below this, what could be given back is not worth a look at the cgroup: most processes stay below.
 constexpr usize kWorthReading = usize{8} << 20;
@@ -55,7 +65,7 @@ void limit_start() {
 void set_limit(usize bytes) {
   // relaxed, both: see charge.
   budget().limit.store(encode(bytes), relaxed);
-  if (bytes != 0 && budget().charged.load(relaxed) > bytes) purge_free(kEverything);
+  if (bytes != 0 && budget().charged.load(relaxed) > bytes) purge_all(kEverything);
 }
 
 usize get_limit() {
@@ -63,9 +73,16 @@ usize get_limit() {
   return limit == kLimitUnset ? config::options().limit : limit - 1;
 }
 
+bool limit_could_allow(usize bytes) {
+  const usize limit = budget().limit.load(relaxed);  // relaxed, both: see charge; records only grow
+  if (limit <= kLimitNone) return true;
+  const usize records = counters().metadata.load(relaxed);
+  return limit - 1 >= records && bytes <= limit - 1 - records;
+}
+
 bool make_room() {
-  if (!is_limited() || dirty() == 0) return false;
-  if (purge_free(kEverything) != 0) return true;
+  if (!is_limited() || purgeable() == 0) return false;
+  if (purge_all(kEverything) != 0) return true;
   // Whoever purges holds the slots meanwhile and counts them clean afterwards: others find nothing, and their NULL
   // would be false.
   usize left = dirty();
@@ -73,7 +90,7 @@ bool make_room() {
   const u64 start = os::monotonic_ns();
   while (left != 0 && os::monotonic_ns() - start < kWaitNs) {
     os::yield();
-    if (purge_free(kEverything) != 0) return true;
+    if (purge_all(kEverything) != 0) return true;
     const usize now = dirty();
     if (now < left) return true;
     left = now;
@@ -84,7 +101,7 @@ bool make_room() {
 
 bool limit_pressure() {
   // relaxed, all: limits that may be late.
-  const usize used = held_and_dirty();
+  const usize used = held_and_dirty() + resident_tails();
   if (used < kWorthReading || !config::options().cgroup) return false;
   read_group_limit(used);
   const usize limit = g_group_limit.load(relaxed);
@@ -92,10 +109,10 @@ bool limit_pressure() {
 }
 
 void relieve_pressure(usize taken) {
-  const usize free = dirty();
+  const usize free = purgeable();
   if (free <= kPressureFloor || !limit_pressure()) return;
   const usize most = 2 * taken;
-  purge_free(free - kPressureFloor < most ? free - kPressureFloor : most);
+  purge_all(free - kPressureFloor < most ? free - kPressureFloor : most);
 }
 
 bool charge_or_purge(usize bytes) {

@@ -16,6 +16,8 @@ usize get_limit();
 // After a charge or a request failed under a limit: gives back all free memory that is resident. true: something was
 // given back, or another thread just did, so that trying again is worth it.
 bool make_room();
+// Whether the limit leaves so many bytes beside the records, which never go back. false: no purge can help.
+bool limit_could_allow(usize bytes);
 // Charges `bytes`, making room if need be.
 bool charge_or_purge(usize bytes);
 

@@ -298,32 +298,31 @@ bool pay_for(SlotRun* run, u32 alignment) {
 }  // namespace
 
 void return_empty_chunks() {
-  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
-  for (u32 i = 0; i < arenas; ++i) {
-    Arena* arena = &g_arenas.arenas[i];
+  // The order of half a chunk, the largest of the map.
+  for_each_roomy(kOrders - 1, ~u64{0}, [&](Arena* arena, u32 index) {
+    Chunk& chunk = arena->chunks[index];
+    u64 free = ~u64{0};
     // relaxed, here and below: a chunk that is missed is no loss, and the claim decides.
-    for (u32 index = 0; index < arena->highest_chunk.load(relaxed); ++index) {
-      Chunk& chunk = arena->chunks[index];
-      u64 free = ~u64{0};
-      // acquire: pairs with the release in put_back; from here on nobody else can use the chunk.
-      if (chunk.use.load(relaxed) != ChunkUse::spans || !chunk.free.compare_exchange(free, 0, acquire, relaxed))
-        continue;
-      u64 dirty = take_dirty(chunk, ~u64{0});
-      counters().dirty.fetch_sub(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
-      const usize clean = clean_bytes(kSlotsPerChunk, dirty);
-      // A huge page may have brought in what nobody used. What that adds must be free to add, or the chunk goes back
-      // clean.
-      if (chunk.huge.get() != 0 && charge(clean)) {
-        dirty = ~u64{0};
-      } else if (chunk.huge.get() != 0) {
-        const bool purged = os::purge(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes);
-        if (purged) uncharge(count_bits(dirty) * kSlotBytes);
-        if (!purged) charge_anyway(clean);
-        dirty = purged ? 0 : ~u64{0};
-      }
-      return_dirty_chunk(arena, index, dirty);
+    // acquire: pairs with the release in put_back; from here on nobody else can use the chunk.
+    if (chunk.use.load(relaxed) != ChunkUse::spans || !chunk.free.compare_exchange(free, 0, acquire, relaxed)) {
+      return false;
     }
-  }
+    u64 dirty = take_dirty(chunk, ~u64{0});
+    counters().dirty.fetch_sub(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
+    const usize clean = clean_bytes(kSlotsPerChunk, dirty);
+    // A huge page may have brought in what nobody used. What that adds must be free to add, or the chunk goes back
+    // clean.
+    if (chunk.huge.get() != 0 && charge(clean)) {
+      dirty = ~u64{0};
+    } else if (chunk.huge.get() != 0) {
+      const bool purged = os::purge(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes);
+      if (purged) uncharge(count_bits(dirty) * kSlotBytes);
+      if (!purged) charge_anyway(clean);
+      dirty = purged ? 0 : ~u64{0};
+    }
+    return_dirty_chunk(arena, index, dirty);
+    return false;
+  });
 }
 
 void slot_pool_start(u32 shards) {

@@ -38,7 +38,8 @@ bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty);
 // Gives slots back; bit i of `dirty` tells that slot i of the run may be resident.
 void release_slots(Arena* arena, u32 slot, u32 count, u64 dirty);
 
-// Gives chunks whose slots are all free back to their arenas, for large blocks. A rare, full walk.
+// Gives chunks whose slots are all free back to their arenas, for large blocks. Rare: it looks at all chunks in
+// which half of the slots may be free.
 void return_empty_chunks();
 
 // Gives back the physical memory of free slots and chunks, about `bytes` of it at most, the highest addresses first:

@@ -170,9 +170,13 @@ void* map_aligned(usize length, usize alignment, int protection) {
 
 }  // namespace
 
+// What is only reserved does not belong into a core file: gcore would write all of it. The flag stands on what cannot
+// be touched, and on nothing else, so it parts no mappings that would merge without it. Advice: failure is ignored.
 void* reserve(usize length, usize alignment) {
   KeepErrno keep;
-  return map_aligned(length, alignment, PROT_NONE);
+  void* const got = map_aligned(length, alignment, PROT_NONE);
+  if (got != nullptr) madvise(got, length, MADV_DONTDUMP);
+  return got;
 }
 
 // Under mlockall(MCL_FUTURE) the kernel locks it by itself, unlike what becomes writable later.
@@ -189,6 +193,7 @@ void release(void* address, usize length) {
 bool commit(void* address, usize length) {
   KeepErrno keep;
   if (mprotect(address, length, PROT_READ | PROT_WRITE) != 0) return false;
+  madvise(address, length, MADV_DODUMP);
   // Memory that becomes writable is locked by the kernel only if its mapping was locked already (MCL_CURRENT); under
   // MCL_FUTURE alone a new mapping would be, so what is new to the program is locked here.
   const Locking locking = new_memory_locking(page_size());
@@ -283,6 +288,7 @@ bool decommit(void* address, usize length) {
   KeepErrno keep;
   if (mmap(address, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) return false;
   madvise(address, length, MADV_NOHUGEPAGE);
+  madvise(address, length, MADV_DONTDUMP);
   return true;
 }
 

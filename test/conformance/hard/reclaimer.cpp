@@ -118,6 +118,32 @@ CASE(a_first_fall_of_small_blocks_goes_back_in_quiet) { check_goes_back(1, 1000)
 CASE(a_first_fall_of_large_blocks_goes_back_in_quiet) { check_goes_back(1, 100'000); }
 CASE(a_first_fall_of_vast_blocks_goes_back_in_quiet) { check_goes_back(1, 20'000'000); }
 
+// What longer blocks left resident behind shorter ones, which live on.
+CASE(tails_of_large_blocks_go_back_in_quiet) {
+  require_coffer();
+  constexpr std::size_t kBlocks = 100;
+  constexpr std::size_t kLong = 4 << 20;
+  constexpr std::size_t kShort = (2 << 20) + 4096;
+  const std::size_t before = resident_kib();
+  for (const std::size_t size : {kLong, kShort}) {
+    for (std::size_t i = 0; i < kBlocks; ++i) {
+      g_blocks[i] = malloc(size);
+      CHECK(g_blocks[i] != nullptr);
+      memset(g_blocks[i], 1, size);
+    }
+    for (std::size_t i = 0; size == kLong && i < kBlocks; ++i) free(g_blocks[i]);
+  }
+  constexpr std::size_t kMostKib = 230 * kMega / 1024;
+  const double start = now();
+  std::size_t left = 0;
+  do {
+    usleep(50'000);
+    left = resident_kib() - before;
+  } while (left > kMostKib && now() - start < 8);
+  note("%zu KiB left after %.2f s", left, now() - start);
+  CHECK(left <= kMostKib, "%zu KiB are left of %zu that live", left, kBlocks * kShort / 1024);
+}
+
 // Nearly all of each span is free, and one thread alone has them all.
 CASE(pages_inside_spans_go_back_in_quiet) {
   require_coffer();

@@ -11,6 +11,7 @@
 #include "heap/sleeper.hpp"
 #include "large/large.hpp"
 #include "os/probe.hpp"
+#include "pool/breath.hpp"
 
 namespace coffer {
 namespace {
@@ -306,6 +307,19 @@ void check_lines(config::MixedPolicy mixed) {
 FRESH_TEST(AlignAll, BlocksOfClassesStartOnLines) { check_lines(config::MixedPolicy::never); }
 FRESH_TEST(AlignAll, BlocksOfASmallProcessStartOnLines) { check_lines(config::MixedPolicy::automatic); }
 FRESH_TEST(AlignAll, BlocksFromHolesStartOnLines) { check_lines(config::MixedPolicy::always); }
+
+FRESH_TEST(Trim, GivesTailsOfLargeBlocksBack) {
+  start_heaps();
+  void* const longer = Allocator::allocate(2 * kChunkBytes);
+  std::memset(longer, 1, 2 * kChunkBytes);
+  Allocator::deallocate(longer);
+  void* const block = Allocator::allocate(kChunkBytes + 1);
+  EXPECT_EQ(block, longer);
+  EXPECT_GT(resident_tails(), 0u);
+  EXPECT_TRUE(Allocator::trim(0));
+  EXPECT_EQ(resident_tails(), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+}
 
 }  // namespace
 }  // namespace coffer

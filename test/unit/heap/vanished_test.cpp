@@ -7,6 +7,8 @@
 #include "heap/refill.hpp"
 #include "large/large.hpp"
 #include "os/probe.hpp"
+#include "pool/breath.hpp"
+#include "pool/tails.hpp"
 
 namespace coffer {
 namespace {
@@ -15,6 +17,10 @@ using namespace test;
 
 Chunk& chunk_of(const Span* span) {
   return g_arenas.arenas[0].chunks[static_cast<usize>(span - g_arenas.arenas[0].spans) / kSlotsPerChunk];
+}
+
+u32 chunk_index(const void* block) {
+  return static_cast<u32>((reinterpret_cast<uptr>(block) - g_arenas.arenas[0].base) / kChunkBytes);
 }
 
 FRESH_TEST(Fork, OfASingleThreadLeavesNothingToDo) {
@@ -172,6 +178,43 @@ FRESH_TEST(Fork, ChunksThatALargeBlockWasGrowingInto) {
     EXPECT_EQ(g_arenas.arenas[0].groups[0].taken.get(), 7u);
     give(block);
     EXPECT_EQ(g_arenas.arenas[0].groups[0].taken.get(), 0u);
+  });
+}
+
+// While a tail is on its way to the kernel, or its block is resized.
+FRESH_TEST(Fork, ATailThatSomebodyHeld) {
+  Two two;
+  void* const longer = take(2 * kChunkBytes);
+  std::memset(longer, 1, 2 * kChunkBytes);
+  give(longer);
+  void* const block = take(kChunkBytes + 1);
+  EXPECT_EQ(block, longer);
+  Arena* const arena = &g_arenas.arenas[0];
+  const u32 index = chunk_index(block);
+  const usize tail = tail_bytes(arena->chunks[index]);
+  EXPECT_GT(tail, 0u);
+  hold_tail(arena, index);
+  in_fork_child([&] {
+    EXPECT_EQ(tail_bytes(arena->chunks[index]), tail);
+    EXPECT_EQ(purge_tails(kChunkBytes, TailAge::any), tail);
+    give(block);
+  });
+  in_fork_child([&] { give(block); });
+}
+
+FRESH_TEST(Fork, ATailOfABlockThatWasHalfFree) {
+  Two two;
+  void* const longer = take(2 * kChunkBytes);
+  std::memset(longer, 1, 2 * kChunkBytes);
+  give(longer);
+  void* const block = take(kChunkBytes + 1);
+  Arena* const arena = &g_arenas.arenas[0];
+  slot_record(arena, reinterpret_cast<uptr>(block))->use.store(SlotUse::none, relaxed);
+  hold_tail(arena, chunk_index(block));
+  in_fork_child([&] {
+    EXPECT_EQ(resident_tails(), 0u);
+    EXPECT_EQ(purge_tails(kChunkBytes, TailAge::any), 0u);
+    EXPECT_EQ(held_bytes(), 0u);
   });
 }
 

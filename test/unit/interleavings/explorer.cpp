@@ -259,6 +259,13 @@ void watch(const void* from, usize bytes) {
 
 namespace coffer::schedule {
 
+namespace {
+u64 g_counted;  // plain: one thread runs at a time
+}  // namespace
+
+void count() { ++g_counted; }
+u64 counted() { return g_counted; }
+
 void step(const void* cell) {
   if (test::t_scheduled && test::is_watched(cell)) test::g_explorer->step();
 }

@@ -11,6 +11,7 @@
 namespace coffer::recorded {
 
 COFFER_INLINE void access(const void* cell, usize, Kind kind, const Place&) {
+  schedule::count();
   if (kind == Kind::load || kind == Kind::store || kind == Kind::change) schedule::step(cell);
 }
 COFFER_INLINE void failed(const void*, const Place&) {}

@@ -11,6 +11,7 @@
 #include "large/blocks.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
+#include "pool/tails.hpp"
 
 namespace coffer {
 namespace {
@@ -315,7 +316,7 @@ FRESH_TEST(LargeColour, AMebibyteIsChargedOnce) {
     EXPECT_TRUE(free_block(block));
     EXPECT_LE(dirty(), kMiB + kSlotBytes);
     ASSERT_EQ(allocate(kMiB), block);
-    EXPECT_LE(coffer::large_bytes(record(block)) + chunk_of(block).large_tail.get() * kCarvePage, kMiB + kSlotBytes);
+    EXPECT_LE(coffer::large_bytes(record(block)) + tail_bytes(chunk_of(block)), kMiB + kSlotBytes);
     EXPECT_EQ(dirty(), 0u);
   }
 }

@@ -130,6 +130,28 @@ TEST_F(Memory, CommittedNeighboursMerge) {
   EXPECT_EQ(ask([&] { return mappings_of(memory_, kLength).size(); }), 1u);
 }
 
+// Core files leave out what is only reserved, and nothing else; and the flag parts no mappings.
+TEST_F(Memory, ReservedIsLeftOutOfCoreFiles) {
+  const auto flags = [&] { return ask([&] { return dump_flags_of(memory_, kLength); }); };
+  ASSERT_EQ(flags().size(), 1u);
+  EXPECT_TRUE(flags()[0].left_out);
+  ASSERT_TRUE(os::commit(memory_, 2 * kMiB));
+  ASSERT_TRUE(os::commit(memory_ + kMiB, 3 * kMiB));  // in part once more
+  ASSERT_EQ(flags().size(), 2u);
+  EXPECT_FALSE(flags()[0].left_out);
+  EXPECT_EQ(flags()[0].end, reinterpret_cast<uptr>(memory_ + 4 * kMiB));
+  EXPECT_TRUE(flags()[1].left_out);
+  ASSERT_TRUE(os::purge(memory_, kMiB));
+  ASSERT_TRUE(os::remap(memory_ + kMiB, kMiB));
+  os::advise_huge_pages(memory_ + kMiB, kMiB, os::HugePages::forbid);  // a new mapping has no advice yet
+  ASSERT_EQ(flags().size(), 2u);
+  EXPECT_FALSE(flags()[0].left_out);
+  ASSERT_TRUE(os::decommit(memory_ + 2 * kMiB, 2 * kMiB));
+  ASSERT_EQ(flags().size(), 2u);
+  EXPECT_EQ(flags()[0].end, reinterpret_cast<uptr>(memory_ + 2 * kMiB));
+  EXPECT_TRUE(flags()[1].left_out);
+}
+
 TEST_F(Memory, CommitOfForeignMemoryFails) {
   os::release(memory_ + kMiB, kMiB);
   EXPECT_FALSE(os::commit(memory_ + kMiB, kMiB));

@@ -55,6 +55,31 @@ inline bool has_access(const void* address, usize length, const char* access) {
   return at == reinterpret_cast<uptr>(address) + length;
 }
 
+// The mappings of /proc/self/smaps that touch a range, whole: whether they can be accessed, and whether core files
+// leave them out.
+struct DumpFlags {
+  uptr start, end;
+  bool accessible;
+  bool left_out;
+};
+inline std::vector<DumpFlags> dump_flags_of(const void* address, usize length) {
+  std::vector<DumpFlags> found;
+  const uptr from = reinterpret_cast<uptr>(address), to = from + length;
+  std::ifstream maps("/proc/self/smaps");
+  DumpFlags now = {};
+  for (std::string line; std::getline(maps, line);) {
+    uptr start = 0, end = 0;
+    char access[8] = {};
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %7s", &start, &end, access) == 3) {
+      now = {start, end, access[0] == 'r', false};
+    } else if (line.rfind("VmFlags:", 0) == 0 && now.start < to && now.end > from) {
+      now.left_out = line.find(" dd") != std::string::npos;
+      found.push_back(now);
+    }
+  }
+  return found;
+}
+
 inline usize resident_pages(void* address, usize length) {
   const usize page = static_cast<usize>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> in_core(length / page);
