@@ -109,12 +109,26 @@ usize PartialPool::listed_bytes() const {
   return bytes;
 }
 
-void PartialPool::lock_for_fork() {
-  for (Shard& shard : shards_) shard.lock.lock_for_fork();
+bool PartialPool::forget_others() {
+  bool any = false;
+  for (Shard& shard : shards_) any = shard.lock.forget_others() || any;
+  torn_ = torn_ || any;
+  return any;
 }
 
-void PartialPool::unlock_after_fork() {
-  for (Shard& shard : shards_) shard.lock.unlock_after_fork();
+void PartialPool::drop_lists() {
+  for (Shard& shard : shards_) {
+    for (Atomic<SpanNumber>& head : shard.heads) head.store(0, relaxed);
+    for (Atomic<SpanNumber>& last : shard.waiting) last.store(0, relaxed);
+    shard.bytes.set(0);
+  }
+  waiting_bytes_.store(0, relaxed);
+}
+
+void PartialPool::forget(Span* span) {
+  span->next.set(0);
+  span->previous.set(0);
+  span->listed.set(kNobody);
 }
 
 }  // namespace coffer

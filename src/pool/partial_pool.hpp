@@ -46,8 +46,14 @@ class PartialPool {
   // Free bytes, not counting absent pages, of spans that wait for a look, as of when they were put in.
   usize waiting_bytes() const { return waiting_bytes_.load(relaxed); }  // relaxed: a figure
 
-  void lock_for_fork();
-  void unlock_after_fork();
+  // In a fork child: lets go of locks that vanished threads had. True if there were any; then lists may be half
+  // changed, and is_torn() holds until they are made anew: drop_lists(), forget(span) for every span there is, insert()
+  // for those that are listed, and mark_whole().
+  bool forget_others();
+  bool is_torn() const { return torn_; }
+  void drop_lists();
+  static void forget(Span* span);
+  void mark_whole() { torn_ = false; }
 
   // Whether a listed span is linked; for walks, while no other thread is inside.
   static bool is_linked(const Span* span) { return span->listed.get() == kLinked; }
@@ -82,6 +88,7 @@ class PartialPool {
 
   Shard shards_[kMaxShards];
   Atomic<usize> waiting_bytes_;
+  bool torn_ = false;
 };
 
 extern PartialPool g_partial_pool __attribute__((visibility("hidden")));

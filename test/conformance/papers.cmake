@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Which cases the papers' allocators are asked.
 
-# Left out for all of them, for they do not have it: give-back (reclaimer, malloc_trim), the limit, COFFER_CONF's arena.
+# Left out for all of them, for they do not have it: give-back (reclaimer, malloc_trim), the limit, COFFER_CONF's arena;
+# and their locks are held by a thread that forks, for which others wait then.
 set(papers_lack
+  "fork[.]fork_while_streams_are_used.*"
   "reclaimer[.].*"
   "contract[.]malloc_trim_gives_memory_back"
   "limits[.](exhausted_resident_limit|resident_limit|limit_lowered_at_run_time|exhausted_small_arena)")
