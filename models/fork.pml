@@ -4,12 +4,16 @@
  * The threads of span_life.pml run; heap 2's thread, or one without a heap, forks when it is outside of every call.
  * From then on the others have vanished, each between two stores (the steps that span_life.pml takes as one are split
  * here). The child walks once (src/heap/vanished.cpp): the lists of vanished heaps go back to their spans, then the
- * span is resolved by what its record says. Locks are held by the fork, so sections under them are whole.
+ * span is resolved by what its record says. A vanished thread may have had the partial pool's lock: then the lists are
+ * dropped, and made anew of the spans that are listed.
  *
  * Lost is what vanished threads had in registers (docs/design/fork.md): blocks in a free, a list on its way. Nothing
  * else.
  */
 #define FORK
+#ifdef FAULT_UNLINK_LATE
+#define UNLINK_LATE
+#endif
 #include "span_life.pml"
 
 /* mark_shared and what follows, by the walk. */
@@ -35,6 +39,14 @@ proctype Child() {
     lost = flight + transit;
     unsettled = 0;
     mailed = 0; /* empty_mailboxes */
+    /* drop_torn_lists: this span's adopter vanished in the middle, or somebody at work on another. */
+    if
+    :: linked = 0; awaited = 0
+    :: !pool_lock
+    fi;
+#ifndef FAULT_NAME_STAYS
+    if :: st >= SHARED && owner != 0 -> owner = 0 :: else fi; /* its adopter's name, before its CAS */
+#endif
     /* The lists of the vanished heap: joined to its own span, or pushed to one that is not its own any more. */
     if
     :: blocks[at(1, cls)] > 0 && described && st != FREE ->

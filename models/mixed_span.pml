@@ -6,9 +6,10 @@
  * under the shard's lock is one step, for nobody looks at it without the lock; but for the conversion, whose CAS meets
  * pushes, which take no lock.
  *
- * A fork waits for the lock. In the child the other threads have vanished at any step; with BY_PURGER it is a signal
- * handler of the purger that forked, and the purger goes on there. `flight` is what threads have in a free, a chain
- * included: lost with them (docs/design/fork.md), and nothing else.
+ * In the child of a fork the other threads have vanished at any step, also with the lock: there, sections under it are
+ * the steps that it may find apart (`THEN`). With BY_PURGER it is a signal handler of the purger that forked, and the
+ * purger goes on there. `flight` is what threads have in a free, a chain included, or on its way to a list: lost with
+ * them (docs/design/fork.md), and nothing else.
  *
  * Code: src/mixed/life.cpp, MixedPool::release and take in src/mixed/mixed.cpp, push_remote in src/span/span.cpp,
  * free_mixed in src/heap/mixing.cpp, resolve_vanished in src/heap/vanished.cpp.
@@ -47,6 +48,16 @@ bit forked = 0;    /* the purger has not: its signal handler forked */
 #define size(set) (((set)&1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
 #define lowest(set) ((set) & (0 - (set)))
 
+/* Under the lock: where a fork may find a thread between two stores. */
+#ifdef FORK
+#define TAKE_LOCK lock == 0; lock = 1 + _pid
+#define THEN }; atomic { true;
+#else
+#define TAKE_LOCK lock == 0
+#define THEN
+#endif
+#define LEAVE_LOCK lock = 0
+
 /* MixedPool::retire, under the lock: of two who find the last block gone, one ends the span. */
 #ifdef FAULT_RETIRE_LATE
 #define RETIRE skip
@@ -67,12 +78,13 @@ inline end_span() {
 /* MixedPool::release. The program's free: refused if the table has no such block, which must not happen here. */
 inline release_block(b) {
   atomic {
-    lock == 0;
+    TAKE_LOCK;
     assert(use == MIXED && (table & (b)) == (b) && (purged & (b)) == 0);
-    table = table & (ALL - (b));
+    table = table & (ALL - (b)); THEN
     flight = flight & (ALL - (b));
-    cut--;
-    if :: cut == 0 -> RETIRE; last = 1 :: else fi
+    cut--; THEN
+    if :: cut == 0 -> RETIRE; last = 1 :: else fi;
+    LEAVE_LOCK
   }
   if :: last -> end_span() :: else fi
 }
@@ -89,11 +101,13 @@ proctype Converter() provided(!frozen) {
 mark_mixed:
 #ifndef FAULT_NO_EMPTYING
   if
-  :: atomic { remote != 0 -> taken = remote; remote = 0 }; /* take_remote */
+  :: atomic { remote != 0 -> taken = remote; remote = 0; flight = flight | taken }; /* take_remote */
      atomic {
        assert((table & taken) == taken);
        table = table & (ALL - taken);
+       THEN
        local_list = local_list | taken;
+       flight = flight & (ALL - taken);
        taken = 0
      }
      goto mark_mixed
@@ -114,10 +128,10 @@ mark_mixed:
   atomic { lock == 0 -> lock = 1 + _pid }
 #endif
   atomic { /* add, and the lock is left; `use` is looked at without it */
-    local_list = 0;
-    cut = size(table);
-    if :: cut != 0 -> use = MIXED :: else -> use = NONE; last = 1 fi;
-    lock = 0
+    local_list = 0; THEN
+    cut = size(table); THEN
+    if :: cut != 0 -> use = MIXED :: else -> use = NONE; last = 1 fi; THEN
+    LEAVE_LOCK
   }
   if :: last -> end_span() :: else fi;
   busy--
@@ -180,15 +194,18 @@ proctype Taker() provided(!frozen) {
   byte b = 0;
   bit last = 0;
   atomic {
-    lock == 0;
+    TAKE_LOCK;
     if
     :: use == MIXED && table != ALL ->
        b = lowest(ALL - table);
        assert((live & b) == 0 && (flight & b) == 0 && (purged & b) == 0 && !slots_free);
-       table = table | b; live = live | b; cut++
-    :: use != MIXED || table == ALL -> goto out
-    fi
+       table = table | b; flight = flight | b
+    :: use != MIXED || table == ALL -> LEAVE_LOCK; goto out
+    fi; THEN
+    cut++;
+    LEAVE_LOCK
   }
+  atomic { live = live | b; flight = flight - b }
   atomic { live = live - b; flight = flight | b }
   release_block(b);
 out:
@@ -200,45 +217,52 @@ proctype Purger() provided(!frozen || forked) {
   byte pages = 0;
   bit last = 0;
   atomic { /* begin_purge */
-    lock == 0;
+    TAKE_LOCK;
     if
 #ifdef FAULT_TWO_PURGES
     :: use == MIXED && table != ALL ->
 #else
     :: use == MIXED && table != ALL && purged == 0 ->
 #endif
-       pages = ALL - table;
-       purged = pages;
-       table = table | pages;
-#ifndef FAULT_UNCOUNTED
-       cut = cut + size(pages);
+       pages = ALL - table
+    :: else -> LEAVE_LOCK; goto out
+    fi;
+#ifdef FAULT_PURGE_UNNAMED
+    table = table | pages; THEN
+    purged = pages;
+#else
+    purged = pages; THEN
+    table = table | pages;
 #endif
-       purgers++
-    :: else -> goto out
-    fi
+#ifndef FAULT_UNCOUNTED
+    cut = cut + size(pages);
+#endif
+    purgers++;
+    LEAVE_LOCK
   }
   /* The kernel takes the pages. */
   atomic { assert(forked || ((live | flight) & pages) == 0) }
   atomic { /* end_purge */
-    lock == 0;
+    TAKE_LOCK;
     purgers--;
     if
 #ifndef FAULT_NO_SECOND_LOOK
-    :: purged == 0 -> goto out /* a fork child has put them back */
+    :: purged == 0 -> LEAVE_LOCK; goto out /* a fork child has put them back */
 #endif
-    :: else ->
-       assert((table & pages) == pages);
-       table = table - pages;
-       purged = 0;
+    :: else -> assert((table & pages) == pages)
+    fi;
+    table = table - pages; THEN
+    purged = 0; THEN
 #ifndef FAULT_UNCOUNTED
-       cut = cut - size(pages);
+    cut = cut - size(pages);
 #endif
-       if :: cut == 0 -> RETIRE; last = 1 :: else fi
-    fi
+    if :: cut == 0 -> RETIRE; last = 1 :: else fi;
+    LEAVE_LOCK
   }
   if :: last -> end_span() :: else fi;
 out:
-  atomic { pages = 0; busy--; assert(!forked || table == (live | flight)) }
+  atomic { pages = 0; busy--;
+    assert(!forked || ((live & table) == live && (table & (live | flight)) == table)) }
 }
 
 /* MixedPool::make, once the slots are free, and the free of its block. */
@@ -272,10 +296,26 @@ inline end_it() { assert(!slots_free); st = FREE; use = NONE; slots_free = 1 }
 proctype Child() {
   d_step {
 #ifdef BY_PURGER
-    lock == 0 && purgers > 0 -> frozen = 1; forked = 1;
+    purgers > 0 -> frozen = 1; forked = 1;
 #else
-    lock == 0 -> frozen = 1;
+    true -> frozen = 1;
 #endif
+    /* restore_mixed, where the lock was held: what the table says is so. */
+    if
+#ifdef FAULT_TORN
+    :: false ->
+#else
+    :: lock != 0 ->
+#endif
+       table = table & (ALL - purged); purged = 0;
+       if :: !slots_free && use == SPAN && st == MIXED -> local_list = 0; use = MIXED :: else fi;
+       if
+       :: !slots_free && use == MIXED -> cut = size(table); if :: cut == 0 -> end_it() :: else fi
+       :: else
+       fi
+    :: else
+    fi;
+    lock = 0;
     /* finish_purges */
     if
 #ifdef FAULT_PAGES_STAY
@@ -294,11 +334,13 @@ proctype Child() {
        assert(st == CLAIMED);
        local_list = local_list | remote; remote = 0;
        assert(local_list == (ALL & (ALL - (live | flight))));
+       table = 0;
        st = SHARED
     :: !slots_free && use == MIXED ->
        assert(st == MIXED && remote == 0);
-       assert(table == (live | flight) && cut == size(table) && cut != 0)
-    :: else -> assert(live == 0 && flight == 0)
+       /* Of a block in a free, whether it came as far as the table. */
+       assert((live & table) == live && (table & (live | flight)) == table && cut == size(table) && cut != 0)
+    :: else -> assert(live == 0)
     fi
   }
 }

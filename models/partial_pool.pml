@@ -94,12 +94,13 @@ proctype Adopter() {
   take_lock();
   if
   :: on_list ->
+     on_list = 0; listed = NOBODY;
 #ifdef FAULT_UNLINK_FIRST
-     on_list = 0; listed = NOBODY; leave_lock();
+     leave_lock();
 #endif
      atomic { if :: st == LISTED -> st = HOT; owner = 1 :: else fi }; /* mark_adopted */
 #ifndef FAULT_UNLINK_FIRST
-     if :: owner == 1 -> on_list = 0; listed = NOBODY :: else fi;
+     if :: owner != 1 -> on_list = 1; listed = LINKED :: else fi;
      leave_lock()
 #endif
   :: else -> leave_lock()

@@ -38,6 +38,7 @@ class Model(NamedTuple):
 IDLE = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
 RING = "REUSE A=1,0,0,0 B=2,1,0,0 NEED=0,0,0,1"
 FORKER = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
+ADOPTER = "FULL A=2,1,1,0 F1=0,2,0,0"
 MIXED = "TAKE PURGE MAKE"
 SIGNAL = "TAKE PURGE FORK BY_PURGER"
 # A: lives, mallocs and frees of the owner's threads, B: of another LAB's, G: frees of one without a LAB.
@@ -99,11 +100,14 @@ MODELS = {
         faults={name: "" for name in ["NO_SUMMARY", "NOTE_FIRST", "LOOK_FIRST", "NO_SECOND_LOOK", "NO_LOOK"]}),
     "fork": Model(
         plain={
-            "thread end": "FULL A=2,1,1,0 F1=0,2,0,0",
+            "thread end": ADOPTER,
             "a forker with a heap": FORKER,
             "memory in need": "FULL A=1,1,0,0 F1=0,2,0,0 NEED=0,0,0,1",
         },
-        faults={name: FORKER for name in ["TWIN", "LIST_DROPPED", "NOT_MEASURED", "SLOTS_STAY", "NOT_MAILED"]},
+        faults={
+            **{name: FORKER for name in ["TWIN", "LIST_DROPPED", "NOT_MEASURED", "SLOTS_STAY", "NOT_MAILED"]},
+            **{name: ADOPTER for name in ["NAME_STAYS", "UNLINK_LATE"]},
+        },
         stops=True),
     "mixed_span": Model(
         plain={"cut from, purged, made anew": MIXED, "two purges": "CHAIN=1 PURGE PURGE_TWICE"},
@@ -117,7 +121,10 @@ MODELS = {
             "in another life": "CHAIN=1 PURGE MAKE FORK",
             "the purger's signal handler forks": SIGNAL,
         },
-        faults={"PAGES_STAY": "TAKE PURGE FORK", "NO_SECOND_LOOK": SIGNAL},
+        faults={
+            **{name: "TAKE PURGE FORK" for name in ["PAGES_STAY", "TORN", "PURGE_UNNAMED"]},
+            "NO_SECOND_LOOK": SIGNAL,
+        },
         stops=True),
     "hoard": Model(
         plain={

@@ -116,9 +116,14 @@ inline enter(s) {
 #ifdef FORK
 #define BETWEEN(x) x }; atomic { true
 #define AND_THEN(x) x }; atomic { true
+bit pool_lock = 0; /* the partial pool's: an adopter may vanish with it */
+#define POOL_LOCK(x) pool_lock = x
+#define POOL_FREE (!pool_lock)
 #else
 #define BETWEEN(x) true
 #define AND_THEN(x) x
+#define POOL_LOCK(x) skip
+#define POOL_FREE true
 #endif
 bit twin = 0;      /* local list and heap's list are one */
 byte transit = 0;  /* a list in a register */
@@ -181,6 +186,7 @@ inline end_span() {
 /* partial_pool.cpp: insert. If its last block was freed meanwhile, the inserter ends it. partial_pool.pml has more. */
 inline insert() {
   atomic {
+    POOL_FREE;
     assert(inserter == me && !linked);
     inserter = 0;
     if
@@ -295,16 +301,28 @@ adopt:
   /* PartialPool::adopt, mark_adopted: under the lock. The owner's line is ready before the CAS. */
   atomic {
     if
-    :: linked && st == LISTED && cls == c ->
+    :: POOL_FREE && linked && st == LISTED && cls == c ->
        assert(!inside[1] && !inside[2] && inserter == 0 && holder == 0);
-       linked = 0;
-#ifndef FAULT_OWNER_LATE
-       owner = h;
+       POOL_LOCK(1);
+#ifndef UNLINK_LATE
+       linked = 0
 #endif
+    :: POOL_FREE && !(linked && st == LISTED && cls == c) -> goto settle_first
+    fi;
+#ifndef FAULT_OWNER_LATE
+    AND_THEN(owner = h);
+#endif
+    if
+    :: st == LISTED ->
        countdown = NEVER; claim_at = HOT_AT(count - base);
        count = count - base; base = 0; ADOPT; hot[at(h, c)] = 1; flush(h)
-    :: else -> goto settle_first
-    fi
+    :: else -> owner = 0; linked = 1; POOL_LOCK(0); goto settle_first /* its last block was freed meanwhile */
+    fi;
+    AND_THEN(true);
+#ifdef UNLINK_LATE
+    linked = 0;
+#endif
+    POOL_LOCK(0)
   }
 #ifdef FAULT_OWNER_LATE
   owner = h;
@@ -466,6 +484,7 @@ do_duty:
   :: duty == D_LIST -> insert(); goto do_duty
   :: duty == D_TAKE_OFF ->
      atomic {
+       POOL_FREE;
        if
        :: linked -> linked = 0; duty = D_END
        :: else -> assert(!awaited); awaited = 1; holder = 0; duty = D_NONE

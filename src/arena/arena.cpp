@@ -65,11 +65,12 @@ struct Prepared {
 
 bool claim_range(Arena* arena, u32 index, u32 count, const Prepared& prepared, bool* committed) {
   if (!advance_frontier(arena, index + count)) return false;
+  // relaxed: written under the lock; walks read it without and may miss the newest chunk.
+  if (index + count > arena->highest_chunk.load(relaxed)) arena->highest_chunk.store(index + count, relaxed);
+  compiler_fence();  // the walk of a fork child comes by every chunk that is taken
   if (prepared.covers(index, count)) mark_committed(arena, prepared.from, prepared.end - prepared.from);
   *committed = mark_range(arena, index, count, true);
   raise_lowest_group(arena);
-  // relaxed: written under the lock; walks read it without and may miss the newest chunk.
-  if (index + count > arena->highest_chunk.load(relaxed)) arena->highest_chunk.store(index + count, relaxed);
   return true;
 }
 
@@ -313,6 +314,28 @@ bool unmark_moved(Arena* arena, u32 index, u32 count) {
     chunk += length;
   }
   return done;
+}
+
+bool arenas_forget_others() {
+  bool any = g_arenas.growth.forget_others();
+  // relaxed: the child has one thread.
+  for (u32 a = 0; a < g_arenas.count.load(relaxed); ++a) any = g_arenas.arenas[a].lock.forget_others() || any;
+  return any;
+}
+
+void restore_arenas() {
+  usize committed = 0;
+  // relaxed, all here: the child's other threads wait.
+  for (u32 a = 0; a < g_arenas.count.load(relaxed); ++a) {
+    Arena& arena = g_arenas.arenas[a];
+    const usize frontier = arena.frontier.load(relaxed);
+    if (os::has_barrier()) arena.fast_frontier.store(frontier, relaxed);  // as advance_frontier does
+    arena.lowest_free_group = 0;                                          // the next who takes chunks raises it
+    const usize groups = divide_up(frontier, kChunkBytes * kChunksPerGroup);
+    for (usize i = 0; i < groups; ++i) committed += count_bits(arena.groups[i].committed.get());
+  }
+  counters().committed.store(committed * kChunkBytes, relaxed);
+  counters().chunks.store(committed, relaxed);
 }
 
 bool many_moved() { return g_moved.load(relaxed) > kMostMoved; }  // relaxed: as above

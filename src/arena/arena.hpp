@@ -90,6 +90,11 @@ bool unmark_moved(Arena* arena, u32 index, u32 count);
 // Whether there are so many that no more should wait for their next use.
 bool many_moved();
 
+// In a fork child: lets go of locks that vanished threads had; true if there were any. And, while all other threads
+// wait, makes whole what such a thread may have left half changed: hints and counts that follow from the groups' words.
+bool arenas_forget_others();
+void restore_arenas();
+
 // Group::dirty tells purges where to look. Why no dirty slot is forgotten: whoever makes slots dirty first sets their
 // bits, then calls this, which reads the chunk's bit in the group; whoever clears that bit first clears it, then reads
 // the slots' bits again (forget_dirty). All four are sequentially consistent, so one of the two sees the other.

@@ -51,6 +51,7 @@ void* move_block(void* block, usize have, usize want) {
 }
 
 usize mixed_size(const char* call, void* block, Span* span) {
+  settle_fork();
   const usize size = g_mixed_pool.size_of(span, block);
   if (COFFER_UNLIKELY(size == 0)) report_bad_pointer(call, block);
   return size;

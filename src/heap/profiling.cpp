@@ -339,9 +339,12 @@ COFFER_COLD void profiling_end() {
   if (options.leaks) print_leaks();
 }
 
-void profiling_lock_for_fork() { g_profiling.samples.lock.lock_for_fork(); }
-
-void profiling_unlock_after_fork() { g_profiling.samples.lock.unlock_after_fork(); }
+void profiling_after_fork() {
+  Profiling& p = g_profiling;
+  if (!p.samples.lock.forget_others()) return;
+  p.samples.forget();
+  g_live_samples.store(0, relaxed);  // relaxed: the child has one thread
+}
 
 const Samples& profile_samples() { return g_profiling.samples; }
 

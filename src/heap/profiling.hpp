@@ -67,8 +67,7 @@ void print_leaks();
 void profiling_prepare();
 void profiling_start();
 void profiling_end();
-void profiling_lock_for_fork();
-void profiling_unlock_after_fork();
+void profiling_after_fork();  // in the child
 
 class Samples;
 const Samples& profile_samples();

@@ -45,6 +45,11 @@ void set_attached(u32 attached) {
 // thread-specific data that allocates would otherwise attach a heap that no later destructor gives back.
 __thread bool t_ended;
 
+// Forks that the thread is at (more than one: a signal handler forks between the handlers of another), and in which
+// process it began the last one.
+__thread u8 t_forks;
+__thread u32 t_fork_process;
+
 constexpr usize kCommitStep = 64 * 1024;
 constexpr u32 kMostHeaps = 1u << 20;
 constexpr u32 kFewestHeaps = 1024;
@@ -69,7 +74,8 @@ struct Registry {
   Atomic<u32> generation;  // grows in each fork child: heaps of an older one lost their thread
   pthread_key_t key = 0;
   bool has_key = false;
-  SpinLock fallback;  // outermost of all locks: the fallback heap is used under it
+  SpinLock fallback;         // outermost of all locks: the fallback heap is used under it
+  bool child_began = false;  // a fork child whose handler comes later has begun by itself
 };
 
 Registry g_registry;
@@ -221,8 +227,8 @@ namespace {
 
 // At the first allocation and not in a constructor: a process that allocates nothing pays nothing, and the C library
 // may allocate here: then that allocation makes the start, and this function is passed over. Before the start, so that
-// the child of a fork meanwhile learns that it has to start by itself. Handlers registered earlier than these run while
-// these hold the locks; they may allocate nonetheless, for a lock that its holder takes again during fork lets it in.
+// the child of a fork meanwhile learns that it has to start by itself. Of handlers registered earlier than these, those
+// in the child run before this one: begin_child_if_forked.
 void handle_forks() {
   u32 seen = 0;
   if (!g_registry.handlers.compare_exchange(seen, 1, relaxed, relaxed)) return;  // relaxed: nothing else is published
@@ -271,8 +277,9 @@ bool start_process() {
   const bool ready = (registry.heaps != nullptr || start_registry()) &&
                      (g_arenas.count.load(relaxed) != 0 || arenas_start(config::options().arena));
   os::note_process();
-  // In a static program these two may lie on different sides of the program's own thread-local variables.
-  const bool reclaimable = os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended);
+  // In a static program these may lie on different sides of the program's own thread-local variables.
+  const bool reclaimable =
+      os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended) && os::transient_reaches(&t_forks);
   set_chores(&enter_reclaimer, kChores, reclaimable ? sizeof kChores / sizeof kChores[0] : 0, &answer_readers);
   registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
   if (ready) watching_start();
@@ -313,28 +320,35 @@ FallbackHeap::~FallbackHeap() {
 
 // --- fork. ---
 
+// No lock is held across a fork: the C library and others take theirs after Coffer's handler, and who has one of those
+// may be waiting for one of Coffer's. The child lets go of what vanished threads had, and resolve_vanished makes whole
+// what they left half changed.
+
 void fork_prepare() {
-  // From the outermost lock to the innermost.
-  g_registry.fallback.lock_for_fork();
-  g_registry.lock.lock_for_fork();
-  g_mixed_pool.lock_for_fork();
-  g_partial_pool.lock_for_fork();
-  g_arenas.growth.lock_for_fork();
-  for (Arena& arena : g_arenas.arenas) arena.lock.lock_for_fork();
-  watching_lock_for_fork();
+  // What an earlier fork left is resolved first, so that no thread vanishes in the middle of that. Not where a signal
+  // handler forks that interrupted it: this thread goes on with it in the child. relaxed: made sure of under the lock.
+  if ((g_pending.load(relaxed) & kVanished) != 0 && !g_registry.lock.is_mine()) resolve_vanished();
+  t_fork_process = os::process_number();
+  ++t_forks;
+  g_pending.fetch_add(kForking, relaxed);  // relaxed: this thread's own business
 }
 
 void fork_parent() {
-  watching_unlock_after_fork();
-  for (Arena& arena : g_arenas.arenas) arena.lock.unlock_after_fork();
-  g_arenas.growth.unlock_after_fork();
-  g_partial_pool.unlock_after_fork();
-  g_mixed_pool.unlock_after_fork();
-  g_registry.lock.unlock_after_fork();
-  g_registry.fallback.unlock_after_fork();
+  --t_forks;
+  g_pending.fetch_sub(kForking, relaxed);  // relaxed: as in fork_prepare
 }
 
-void fork_child() {
+namespace {
+
+// Lets go of all locks that other threads had; true if there were any.
+bool forget_locks() {
+  bool any = g_registry.lock.forget_others();
+  any = g_mixed_pool.forget_others() || any;
+  any = g_partial_pool.forget_others() || any;
+  return arenas_forget_others() || any;
+}
+
+void begin_child() {
   Registry& registry = g_registry;
   // relaxed, all here: the child has one thread.
   const u32 generation = registry.generation.load(relaxed) + 1;
@@ -342,22 +356,44 @@ void fork_child() {
   const u32 own = t_heap != &g_null_heap ? 1 : 0;
   if (own != 0) t_heap->generation.set(generation);
   os::note_process();
+  t_fork_process = os::process_number();
   colours_after_fork();
+  // Of those that fork, this thread alone is here.
+  u32 pending = (g_pending.load(relaxed) & (kForking - 1)) + t_forks * kForking;
   // It may have had slots, a chunk or a span in hand.
-  if (forget_reclaimer()) g_pending.fetch_or(kVanished, relaxed);
-  watching_after_fork();
+  if (forget_reclaimer()) pending |= kVanished;
+  // Who had the fallback heap vanished inside it: it is a heap without a thread, as all others.
+  const bool fallback_lost = registry.fallback.forget_others();
+  if (forget_locks() || fallback_lost) pending |= kVanished;
   if (registry.start.load(relaxed) == kStarted) {
-    if (registry.committed != 0) record(0)->generation.set(generation);
+    if (registry.committed != 0 && !fallback_lost) record(0)->generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, those that had given theirs back and
     // were ending, and those that never had one. Resolved at the first slow call, for most children exec before that.
     const bool others = g_attached_heaps.load(relaxed) > own || registry.made.load(relaxed) > 2;
-    if (others || g_heapless_at_work.load(relaxed) != 0) g_pending.fetch_or(kVanished, relaxed);
+    if (others || g_heapless_at_work.load(relaxed) != 0) pending |= kVanished;
     os::forget_locking();
   } else if (registry.start.load(relaxed) != this_thread()) {
     // Whoever was starting is not here. What it had made whole is used, the rest is made anew.
     registry.start.store(kNotStarted, relaxed);
     config::forget_reading();
   }
+  g_pending.store(pending, relaxed);
+  watching_after_fork();  // last: it may start the child's reclaimer
+}
+
+}  // namespace
+
+void begin_child_if_forked() {
+  // relaxed: a child knows what this thread did as its parent. A child of vfork, which is another process in the same
+  // memory, stops here: its thread is not between the handlers of a fork.
+  if (t_forks == 0 || g_registry.start.load(relaxed) != kStarted || os::process_number() == t_fork_process) return;
+  begin_child();
+  g_registry.child_began = true;
+}
+
+void fork_child() {
+  if (!g_registry.child_began) begin_child();
+  g_registry.child_began = false;
   fork_parent();
 }
 
@@ -371,33 +407,49 @@ void empty_mailboxes() {
   }
 }
 
+namespace {
+
+void empty_record(Heap* heap) {
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    heap->blocks[c].set(nullptr);
+    heap->hot[c].set(nullptr);
+    heap->reusable[c].set(0);
+    heap->zero[c].set(0);
+    heap->relaxed_class[c].set(0);
+    heap->patience[c].set(0);
+    heap->comeback[c].set(0);
+  }
+  heap->relaxed_bytes.set(0);
+  heap->slack.set(0);
+  heap->held.store(0, relaxed);  // relaxed, all: its thread is gone
+  heap->chain_count.set(0);
+  heap->chain_span.set(nullptr);
+  heap->bracket.store(nullptr, relaxed);
+  heap->mailbox.store(kMailboxClosed, relaxed);
+  heap->attached.set(0);
+}
+
+}  // namespace
+
+// The list of those that wait is made anew, and the heaps in use are counted: who vanished under the lock may have been
+// at any of its steps. The fallback heap is no heap of a thread's: it is opened again when it is wanted.
 void reclaim_vanished_records() {
   Registry& registry = g_registry;
-  const u32 generation = registry.generation.load(relaxed);  // relaxed: grows in fork only
-  for (u32 i = 1; i < registry.made.load(relaxed); ++i) {
+  if (fallback_heap_used() && has_vanished(record(0))) empty_record(record(0));
+  registry.unused = 0;
+  u32 attached = 0;
+  for (u32 i = 1; i < registry.made.load(relaxed); ++i) {  // relaxed: the child's other threads wait
     Heap* heap = record(i);
-    if (heap->attached.get() == 0 || heap->generation.get() == generation) continue;
-    for (ClassIndex c = 0; c < kClasses; ++c) {
-      heap->blocks[c].set(nullptr);
-      heap->hot[c].set(nullptr);
-      heap->reusable[c].set(0);
-      heap->zero[c].set(0);
-      heap->relaxed_class[c].set(0);
-      heap->patience[c].set(0);
-      heap->comeback[c].set(0);
+    if (has_vanished(heap)) empty_record(heap);
+    if (heap->attached.get() != 0) {
+      ++attached;
+      continue;
     }
-    heap->relaxed_bytes.set(0);
-    heap->slack.set(0);
-    heap->held.store(0, relaxed);
-    heap->chain_count.set(0);
-    heap->chain_span.set(nullptr);
-    heap->bracket.store(nullptr, relaxed);  // relaxed, both: their thread is gone
-    heap->mailbox.store(kMailboxClosed, relaxed);
-    heap->attached.set(0);
+    heap->index.set(i);
     heap->next_unused.set(registry.unused);
     registry.unused = i;
-    set_attached(attached_heaps() - 1);
   }
+  set_attached(attached);
 }
 
 bool has_vanished(const Heap* heap) {

@@ -47,11 +47,14 @@ class FallbackHeap {
 
 // Called first in every slow path: at the very first, opens the fast one; in a fork child, resolves what the threads
 // that it does not have left behind; and shows what the process holds to those who watch it (heap/watching.hpp).
-enum Pending : u32 { kVanished = 1, kWatching = 2, kFastPathClosed = 4 };
+// kForking, the highest: for each thread that forks, from before the fork until after it (fork_prepare).
+enum Pending : u32 { kVanished = 1, kWatching = 2, kFastPathClosed = 4, kForking = 8 };
 extern Atomic<u32> g_pending __attribute__((visibility("hidden")));
 void resolve_vanished();
 void settle_pending();
 void settle_all();
+// Between a fork and Coffer's handler in the child, handlers of others may allocate: then this does the handler's work.
+void begin_child_if_forked();
 COFFER_INLINE void settle_fork() {
   // acquire: pairs with the release in resolve_vanished; relaxed would do for the thread that forked.
   if (COFFER_UNLIKELY(g_pending.load(acquire) != 0)) settle_all();
@@ -69,7 +72,7 @@ inline void note_if_heapless(const Heap* heap) {
 SpinLock& registry_lock();
 bool has_vanished(const Heap* heap);  // its thread was not taken along by fork
 void empty_mailboxes();               // of the heaps that live on
-void reclaim_vanished_records();      // makes such heaps empty and ready for new threads
+void reclaim_vanished_records();      // makes such heaps empty, and what waits ready for new threads
 
 void fork_prepare();
 void fork_parent();

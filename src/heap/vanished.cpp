@@ -2,9 +2,11 @@
 // A fork child has one thread. The others vanished wherever they were, some in the middle of a call. What they held is
 // made whole here, by one walk over the arena, at the child's first slow call (most children exec and never come here).
 //
-// Why a walk can do it. fork holds every lock, so locked structures are whole. What remains are single stores and CASes
-// of the vanished threads, each thread's a prefix of its program order. No thread of the child is inside the pool while
-// the walk runs: slow paths start by waiting for it. Therefore:
+// Why a walk can do it. What the child finds of each vanished thread is a prefix of its program order. No thread of the
+// child is inside the pool while the walk runs: slow paths start by waiting for it. Fork waits for no lock, so what a
+// thread had locked may be half changed: the list of unused heaps, the lists of the partial pool, lists and tables of
+// mixed spans. All of these follow from what records say, and are made anew where a lock was held. Records themselves
+// change by single stores and CASes. Therefore:
 //   a large block that is free already ...... its freer vanished before its chunks went back: give them back
 //   the tail of a large block, held ......... its purger vanished, or who resized the block: it is as long as it was
 //   a slot neither free nor described ....... its holder vanished between claim and use (or use and release): free it
@@ -102,7 +104,7 @@ void forget_rings() {
 
 // The list of a hot span that was taken from its heap belongs to the heap's thread, and nobody else would free it.
 void return_lists() {
-  for (u32 i = 1; i < heaps_ever(); ++i) {
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) {
     Heap* heap = heap_by_index(i);
     if (!has_vanished(heap)) continue;
     for (ClassIndex c = 0; c < kClasses; ++c) {
@@ -126,9 +128,33 @@ void return_lists() {
   }
 }
 
+// The partial pool's lists are made anew from the spans that are listed, which the walk finds.
+void drop_torn_lists() {
+  if (g_partial_pool.is_torn()) g_partial_pool.drop_lists();
+}
+
+// Mixed spans come first: what else the walk does may free blocks of them.
+void restore_mixed() {
+  if (!g_mixed_pool.is_torn()) return;
+  g_mixed_pool.drop_lists();
+  for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans) return;
+    for_each_record(arena, index, [](Span* span, SlotUse slot_use) {
+      if (slot_use != SlotUse::large) g_mixed_pool.restore(span);
+    });
+  });
+  g_mixed_pool.mark_whole();
+}
+
 void resolve_span(Span* span) {
+  if (g_partial_pool.is_torn()) PartialPool::forget(span);
   Heap* owner = span->owner.load(relaxed);  // relaxed, all here: the writers are gone
   const SpanState state = load_word(span, relaxed).state();
+  if (owner != nullptr && is_shared(state)) {
+    // Who was adopting it wrote its name first, and vanished before the span was its own.
+    span->owner.store(nullptr, relaxed);
+    owner = nullptr;
+  }
   if (owner != nullptr && has_vanished(owner)) return adopt_orphan(span, owner);
   if (owner != nullptr) {
     if (state != SpanState::claimed) return;
@@ -194,7 +220,7 @@ void resolve_chunk(Arena* arena, u32 index) {
         break;
       }
       case SlotUse::large:
-      case SlotUse::mixed:  // whole: its changes are made under a lock
+      case SlotUse::mixed:  // restore_mixed has seen to it
         i += record->slots.get() - 1;
         break;
       case SlotUse::span_rest:
@@ -215,6 +241,9 @@ void resolve_vanished() {
   forget_held();
   forget_unsettled();
   forget_rings();
+  restore_arenas();
+  drop_torn_lists();
+  restore_mixed();
   g_mixed_pool.finish_purges();
   return_lists();
   for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
@@ -227,6 +256,7 @@ void resolve_vanished() {
     settle_tail(arena, index, live);
     if (!live) return_chunks(arena, index, arena->chunks[index].large_chunks.get(), true);
   });
+  g_partial_pool.mark_whole();
   reclaim_vanished_records();
   // A thread may have vanished between a change and its count. relaxed, all: the child's other threads wait.
   const Sums sums = sum_chunks();

@@ -28,7 +28,7 @@ constexpr usize kCommitStep = 64 * 1024;
 constexpr usize kTableBytes = (kWatchedHeaps * sizeof(Watch) + kCommitStep - 1) / kCommitStep * kCommitStep;
 
 struct Watching {
-  SpinLock writer;  // the page, and what follows; nobody waits for it but a fork
+  SpinLock writer;  // the page, and what follows; nobody waits for it
   SharedPage page;
   Statistics statistics = {};  // here and not on the stack: a handler may run on a small one
   Allocated allocated;
@@ -187,7 +187,8 @@ Watch* watch_of(const Heap* heap) {
 }
 
 void settle_pending() {
-  // relaxed: settle_fork acquired it.
+  // relaxed, both: settle_fork acquired it.
+  if (g_pending.load(relaxed) >= kForking) begin_child_if_forked();
   const u32 pending = g_pending.load(relaxed);
   if ((pending & kVanished) != 0) resolve_vanished();
   if ((pending & kWatching) == 0) return;
@@ -249,20 +250,12 @@ void watching_start() {
   profiling_start();
 }
 
-void watching_lock_for_fork() {
-  g_watching.writer.lock_for_fork();
-  profiling_lock_for_fork();
-  g_watching.table_lock.lock_for_fork();
-}
-
-void watching_unlock_after_fork() {
-  g_watching.table_lock.unlock_after_fork();
-  profiling_unlock_after_fork();
-  g_watching.writer.unlock_after_fork();
-}
-
 void watching_after_fork() {
   Watching& w = g_watching;
+  // The page is the parent's. The table is made and grows by one store each, the last of those that do it.
+  w.writer.forget_others();
+  w.table_lock.forget_others();
+  profiling_after_fork();
   w.page.forget();
   if (w.process != 0) w.process = os::process_number();
   w.next_copy.set(0);

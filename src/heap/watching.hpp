@@ -46,8 +46,6 @@ void watching_start();
 void watching_prepare();
 // In a fork child: the parent's page is not ours; if there was one, the child makes its own when it comes by.
 void watching_after_fork();
-void watching_lock_for_fork();
-void watching_unlock_after_fork();
 // The process ends: nothing is left behind.
 void watching_end();
 

@@ -244,11 +244,12 @@ bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   while (from < pages && !idle(from)) from += step;
   while (from + count < pages && idle(from + count) && count * kCarvePage < bytes) count += step;
   if (count == 0) return false;
-  map.add(from * kUnitsPerPage, count * kUnitsPerPage);
-  span->cut.set(span->cut.get() + count * kUnitsPerPage);  // in use, and not live
   shard.purged_from.set(from);
   shard.purged_pages.set(count);
   shard.purged.set(span_number(span));
+  compiler_fence();  // a fork child that finds them taken finds who took them (restore)
+  map.add(from * kUnitsPerPage, count * kUnitsPerPage);
+  span->cut.set(span->cut.get() + count * kUnitsPerPage);  // in use, and not live
   return true;
 }
 
@@ -257,9 +258,10 @@ bool MixedPool::end_purge(Shard& shard, bool purged) {
   Span* span = span_at(shard.purged.get());
   const u32 pages = shard.purged_pages.get();
   const u32 unit = shard.purged_from.get() * kUnitsPerPage;
-  shard.purged.set(0);
   UnitMap map = map_of(span);
   map.remove(unit, pages * kUnitsPerPage);
+  compiler_fence();  // as in begin_purge
+  shard.purged.set(0);
   span->cut.set(span->cut.get() - pages * kUnitsPerPage);
   if (unit < search_start(span)) set_search_start(span, unit);
   if (purged) span->absent.set(span->absent.get() | (low_mask(pages) << (unit / kUnitsPerPage)));
@@ -319,20 +321,6 @@ usize MixedPool::purge_if_quiet(Span* span, u32 calls, usize* waits) {
     }
   }
   return purge(span, ~usize{0});
-}
-
-void MixedPool::finish_purges() {
-  for (Shard& shard : shards_) {
-    Span* span = nullptr;
-    {
-      LockGuard guard(shard.lock);
-      if (shard.purged.get() == 0) continue;
-      span = span_at(shard.purged.get());
-      // What the kernel took is not known: it counts as resident.
-      if (!end_purge(shard, false)) continue;
-    }
-    end(span);
-  }
 }
 
 }  // namespace coffer

@@ -176,23 +176,7 @@ bool MixedPool::resize(Span* span, void* block, usize bytes) {
   return true;
 }
 
-// --- Fork and checks. ---
-
-void MixedPool::lock_for_fork() {
-  growth_.lock_for_fork();
-  for (Shard& shard : shards_) shard.lock.lock_for_fork();
-}
-
-void MixedPool::unlock_after_fork() {
-  for (Shard& shard : shards_) shard.lock.unlock_after_fork();
-  growth_.unlock_after_fork();
-}
-
-void MixedPool::count_anew() const {
-  usize held = 0;
-  for (const Shard& shard : shards_) held += shard.held.get();
-  counters().mixed.store(held, relaxed);
-}
+// --- Checks. ---
 
 MixedPool::Fault MixedPool::check(Span* span) {
   LockGuard guard(shard_of(span).lock);

@@ -69,9 +69,15 @@ class MixedPool {
   usize limit() const { return limit_.get(); }
   bool may_grow(usize bytes) const;  // a guess: whether the limit allows one more
 
-  void lock_for_fork();
-  void unlock_after_fork();
-  // In a fork child, when other threads wait: finishes what vanished ones had begun.
+  // In a fork child: lets go of locks that vanished threads had. True if there were any; then what these protect may be
+  // half changed, and is_torn() holds until it is made anew: drop_lists(), restore(span) for every span there is, mixed
+  // or not, and mark_whole(). Meanwhile all other threads wait.
+  bool forget_others();
+  bool is_torn() const;
+  void drop_lists();
+  void restore(Span* span);
+  void mark_whole();
+  // As well there: finishes what vanished threads had begun.
   void finish_purges();
   void count_anew() const;  // counters().mixed
 
@@ -93,6 +99,7 @@ class MixedPool {
     // Pages that are being given back now. Meanwhile they are taken, as a block is; one run a shard at a time.
     Owned<SpanNumber> purged;
     Owned<u32> purged_from, purged_pages;
+    bool torn = false;  // in a fork child
   };
 
   Shard& shard_of(const Span* span) { return shards_[(span_number(span) / kMaxSpanSlots) % kShards]; }

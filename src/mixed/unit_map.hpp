@@ -98,6 +98,21 @@ class UnitMap {
     }
     return false;
   }
+  // After add, remove or set_used stopped in the middle: a start whose unit is free is none, and used units that follow
+  // no start are free.
+  void restore() {
+    u64 carry = 0;
+    for (u32 i = 0; i < units_ / 64; ++i) {
+      const u64 used = used_word(i);
+      const u64 starts = start_word(i) & used;
+      const u64 firsts = starts | (carry & used);
+      // From each first on, the addition's carry runs through the used units that follow.
+      const u64 kept = used & (~(used + firsts) | firsts);
+      start_word(i) = starts;
+      used_word(i) = kept;
+      carry = kept >> 63;
+    }
+  }
   // Every start is used, and every used run begins with a start.
   bool is_whole() const {
     bool before = false;

@@ -135,6 +135,13 @@ bool Samples::remove(const void* block, double* weight) {
   return true;
 }
 
+void Samples::forget() {
+  table_ = nullptr;
+  stacks_ = addresses_ = frames_ = 0;
+  lives_ = nullptr;
+  capacity_ = live_ = 0;
+}
+
 const StackSums& Samples::sums(u32 stack) const { return table_->stacks[stack].sums; }
 
 uptr Samples::address(u32 index) const { return table_->addresses[index]; }

@@ -32,6 +32,10 @@ class Samples {
   // The block is freed. false: it is no sample.
   bool remove(const void* block, double* weight = nullptr);
 
+  // In a fork child, where a vanished thread had the lock and the tables may be half changed: begins anew, without
+  // them. Their memory is lost.
+  void forget();
+
   u32 live() const { return live_; }
   u64 dropped() const { return dropped_; }  // for which there was no memory
   u32 stacks() const { return stacks_; }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A lock for short critical sections that make no system call. It lies in os/ because a waiter that spins in vain
-// gives its processor away. fork_prepare takes every lock, so that a child never inherits one that is held by a thread
-// it does not have.
+// gives its processor away.
+//
+// A fork child may inherit a lock that a thread holds which it does not have. Coffer lets go of it there
+// (forget_others) and makes whole what it protects (docs/design/fork.md). The papers' allocators hold all of theirs
+// from before a fork until after it instead (lock_for_fork).
 #pragma once
 
 #include "base/atomic.hpp"
@@ -23,8 +26,8 @@ class SpinLock {
       // acquire: pairs with the release in unlock.
       if (holder_.compare_exchange(holder, self, acquire, relaxed)) return;
       if (holder == self) {
-        // Between fork's handlers: those of others, which run while Coffer's hold the locks, may allocate. Anywhere
-        // else a signal handler allocates that interrupted an allocation, which no C library allows.
+        // Between fork's handlers, if these hold the lock: those of others may allocate meanwhile. Anywhere else a
+        // signal handler allocates that interrupted an allocation, which no C library allows.
         COFFER_ASSERT(forks_ != 0);
         ++nested_;
         return;
@@ -71,13 +74,18 @@ class SpinLock {
     }
     ++forks_;
   }
-  // In a fork child, for a lock that fork does not take: whoever else held it is not here.
-  void forget_others() {
-    // relaxed, both: the child has one thread.
-    if (holder_.load(relaxed) == identity()) return;
+  // In a fork child, for a lock that fork does not take: whoever else held it is not here. True if somebody did: what
+  // the lock protects may be half changed. A lock that the thread itself holds, which a signal interrupted, it keeps.
+  bool forget_others() {
+    // relaxed, all: the child has one thread.
+    const uptr holder = holder_.load(relaxed);
+    if (holder == identity() || holder == 0) return false;
     holder_.store(0, relaxed);
     nested_ = 0;
+    return true;
   }
+  // Whether the calling thread has it: a signal handler asks what it interrupted.
+  bool is_mine() const { return holder_.load(relaxed) == identity(); }  // relaxed: equal only if it wrote it itself
   void unlock_after_fork() {
     if (--forks_ != 0) return;
     if (interrupted_) {

@@ -68,11 +68,11 @@ bool PartialPool::remove(Span* span) {
     span->listed.set(kAwaited);
     return false;
   }
-  unlink(shard, span, note_of(span));
+  unlink(shard, span);
   return true;
 }
 
-void PartialPool::unlink(Shard& shard, Span* span, u32 note) {
+void PartialPool::unlink(Shard& shard, Span* span) {
   const ClassIndex size_class = span->size_class.get();
   const SpanNumber next = span->next.get();
   const SpanNumber previous = span->previous.get();
@@ -83,7 +83,7 @@ void PartialPool::unlink(Shard& shard, Span* span, u32 note) {
     shard.heads[size_class].store(next, relaxed);
   }
   if (shard.waiting[size_class].load(relaxed) == span_number(span)) shard.waiting[size_class].store(previous, relaxed);
-  waiting_bytes_.fetch_sub(note_bytes(note), relaxed);
+  waiting_bytes_.fetch_sub(note_bytes(note_of(span)), relaxed);
   span->next.set(0);
   span->previous.set(0);
   span->listed.set(kNobody);
@@ -109,12 +109,26 @@ usize PartialPool::listed_bytes() const {
   return bytes;
 }
 
-void PartialPool::lock_for_fork() {
-  for (Shard& shard : shards_) shard.lock.lock_for_fork();
+bool PartialPool::forget_others() {
+  bool any = false;
+  for (Shard& shard : shards_) any = shard.lock.forget_others() || any;
+  torn_ = torn_ || any;
+  return any;
 }
 
-void PartialPool::unlock_after_fork() {
-  for (Shard& shard : shards_) shard.lock.unlock_after_fork();
+void PartialPool::drop_lists() {
+  for (Shard& shard : shards_) {
+    for (Atomic<SpanNumber>& head : shard.heads) head.store(0, relaxed);
+    for (Atomic<SpanNumber>& last : shard.waiting) last.store(0, relaxed);
+    shard.bytes.set(0);
+  }
+  waiting_bytes_.store(0, relaxed);
+}
+
+void PartialPool::forget(Span* span) {
+  span->next.set(0);
+  span->previous.set(0);
+  span->listed.set(kNobody);
 }
 
 }  // namespace coffer

@@ -46,8 +46,14 @@ class PartialPool {
   // Free bytes, not counting absent pages, of spans that wait for a look, as of when they were put in.
   usize waiting_bytes() const { return waiting_bytes_.load(relaxed); }  // relaxed: a figure
 
-  void lock_for_fork();
-  void unlock_after_fork();
+  // In a fork child: lets go of locks that vanished threads had. True if there were any; then lists may be half
+  // changed, and is_torn() holds until they are made anew: drop_lists(), forget(span) for every span there is, insert()
+  // for those that are listed, and mark_whole().
+  bool forget_others();
+  bool is_torn() const { return torn_; }
+  void drop_lists();
+  static void forget(Span* span);
+  void mark_whole() { torn_ = false; }
 
   // Whether a listed span is linked; for walks, while no other thread is inside.
   static bool is_linked(const Span* span) { return span->listed.get() == kLinked; }
@@ -66,7 +72,7 @@ class PartialPool {
   };
 
   // What a linked span's mail_next holds, for it is in no mailbox: when it was put in, and what waiting_bytes_ counts
-  // for it. Whoever changes the state reads it before.
+  // for it.
   static constexpr u32 kNoteShift = 14;
   static constexpr u32 kTickMask = ~u32{0} >> kNoteShift;
   static u32 note_of(const Span* span) { return span->mail_next.load(relaxed); }  // relaxed: under the lock
@@ -76,13 +82,31 @@ class PartialPool {
 
   void link(Shard& shard, Span* span, SpanNumber previous, SpanNumber next);
   void link_waiting(Shard& shard, Span* span, usize free_bytes);
-  void unlink(Shard& shard, Span* span, u32 note);
+  void unlink(Shard& shard, Span* span);
+  template <class Claim>
+  bool take_off_if(Shard& shard, Span* span, Claim&& claim);
 
   Shard shards_[kMaxShards];
   Atomic<usize> waiting_bytes_;
+  bool torn_ = false;
 };
 
 extern PartialPool g_partial_pool __attribute__((visibility("hidden")));
+
+// Off the list first: as soon as the claim is made the span may go on to a next life, where the record's links are
+// another list's (model: UNLINK_LATE). Where the claim fails it goes back to its place.
+template <class Claim>
+bool PartialPool::take_off_if(Shard& shard, Span* span, Claim&& claim) {
+  const ClassIndex size_class = span->size_class.get();
+  const SpanNumber previous = span->previous.get(), next = span->next.get();
+  const SpanNumber waiting = shard.waiting[size_class].load(relaxed);  // relaxed, here and below: under the lock
+  unlink(shard, span);
+  if (claim(span)) return true;
+  link(shard, span, previous, next);
+  shard.waiting[size_class].store(waiting, relaxed);
+  waiting_bytes_.fetch_add(note_bytes(note_of(span)), relaxed);
+  return false;
+}
 
 template <class Claim>
 Span* PartialPool::adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 looks) {
@@ -95,11 +119,7 @@ Span* PartialPool::adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 lo
     for (SpanNumber number = from.heads[size_class].load(relaxed); number != 0 && left > 0; --left) {
       Span* span = span_at(number);
       number = span->next.get();
-      const u32 note = note_of(span);
-      if (claim(span)) {
-        unlink(from, span, note);
-        return span;
-      }
+      if (take_off_if(from, span, claim)) return span;
     }
   }
   return nullptr;
@@ -115,12 +135,9 @@ Span* PartialPool::take_waiting(ClassIndex size_class, u32 shard, u32 least_age,
   for (SpanNumber number = from.waiting[size_class].load(relaxed); number != 0;) {
     Span* span = span_at(number);
     number = span->previous.get();
-    const u32 note = note_of(span);
-    if (((now - note_tick(note)) & kTickMask) < least_age) return nullptr;  // and those before it are younger
-    if (claim(span)) {
-      unlink(from, span, note);
-      return span;
-    }
+    // Those before it are younger.
+    if (((now - note_tick(note_of(span))) & kTickMask) < least_age) return nullptr;
+    if (take_off_if(from, span, claim)) return span;
   }
   return nullptr;
 }

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -153,6 +155,69 @@ CASE(fork_handlers_that_allocate) {
   CHECK(pthread_atfork(before, after, after) == 0);
   Hammer hammer(3, 100'000);
   for (int round = 0; round < 200; ++round) in_child(round, [] { free(kept); });
+}
+
+namespace {
+
+std::atomic<bool> streams_stop{false};
+
+template <class Step>
+void* repeat(void*) {
+  while (!streams_stop.load(std::memory_order_relaxed)) Step()();
+  return nullptr;
+}
+
+struct FlushAll {
+  void operator()() const { CHECK(fflush(nullptr) == 0); }
+};
+struct WriteStream {
+  void operator()() const {
+    FILE* stream = fopen("/dev/null", "w");
+    CHECK(stream != nullptr);
+    for (int i = 0; i < 50; ++i) fprintf(stream, "line %d of a stream\n", i);
+    fclose(stream);
+  }
+};
+struct ReadInAThread {
+  static void* read(void*) {
+    FILE* stream = fopen("/proc/self/status", "r");
+    CHECK(stream != nullptr);
+    char* line = nullptr;
+    std::size_t size = 0;
+    while (getline(&line, &size, stream) >= 0) {
+    }
+    free(line);
+    fclose(stream);
+    return nullptr;
+  }
+  void operator()() const { CHECK(pthread_join(start_thread(read, nullptr), nullptr) == 0); }
+};
+
+}  // namespace
+
+// issue 16: the C library's fork takes the lock of its list of streams after the handlers. Whoever holds that one
+// (fflush of all) waits for a stream, and whoever has that stream may be inside malloc (getline): it must not wait for
+// the thread that forks.
+CASE(fork_while_streams_are_used) {
+  const int forks = argument_number(0) == 0 ? 500 : static_cast<int>(argument_number(0));
+  held.allocate(3);
+  pthread_t threads[8];
+  for (int i = 0; i < 8; ++i) {
+    threads[i] = start_thread(i < 2 ? repeat<FlushAll> : i < 5 ? repeat<WriteStream> : repeat<ReadInAThread>, nullptr);
+  }
+  for (int round = 0; round < forks; ++round) {
+    in_child(round, [round] {
+      exercise(60, static_cast<unsigned long>(round), 50'000);
+      held.free_some(1 + round % 7);
+      if (round % 10 == 0) start_threads(static_cast<unsigned long>(round));
+      check_metadata();
+    });
+    exercise(10, static_cast<unsigned long>(round), 50'000);
+  }
+  streams_stop.store(true, std::memory_order_relaxed);
+  for (pthread_t thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
+  held.free_some(1);
+  check_metadata();
 }
 
 CASE(spawn_while_threads_allocate) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A thread vanishes at any instruction. An operation runs one machine instruction at a time (the processor's trap
-// flag); after each that changed something and where it holds no lock, for fork waits for locks, two fork children are
-// made that have no such thread. One has a thread without a heap; in the other the heap that the operation works upon,
+// flag); after each that changed something two fork children are made that have no such thread, also while it holds
+// locks, for fork waits for none. One has a thread without a heap; in the other the heap that the operation works upon,
 // if it is another thread's, lives on. They must come to terms with what they find: nothing wrong in the metadata, and
 // memory that can be used.
 #if defined(__x86_64__)
@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstring>
+#include <new>
 
 #include "heap/heaps.hpp"
 #include "large/large.hpp"
@@ -32,47 +33,73 @@ Taken g_taken;
 usize g_size;                      // of the blocks that the operation works on
 Heap* g_survivor;                  // the other thread's heap; the second child has that thread
 u32 g_steps, g_forks, g_failures;  // counted in the handler
+u32 g_locked;                      // forks while it held a lock
 
 // What children find, but for the blocks themselves: a child is made where this has changed.
 struct Seen {
   Span records[4 * kSlotsPerChunk];
   Chunk chunks[4];
+  Group group;
+  char arena[sizeof(Arena)];
+  char tables[kSlotsPerChunk * kUnitMapBytes];
   Heap heaps[4];
+  char registry[sizeof(SpinLock)];
+  u32 heap_counts[2], heap_uses[16];
   char pool[sizeof(PartialPool)];
   char mixed[sizeof(MixedPool)];
   char counters[sizeof(Counters)];
   usize unsettled;
 };
-Seen g_seen, g_now;
+Seen g_seen;
 
-bool has_changed() {
-  const Arena& arena = g_arenas.arenas[0];
-  std::memcpy(static_cast<void*>(g_now.records), arena.spans, sizeof g_now.records);
-  std::memcpy(static_cast<void*>(g_now.chunks), arena.chunks, sizeof g_now.chunks);
-  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever() && i < 4; ++i) {
-    std::memcpy(static_cast<void*>(&g_now.heaps[i]), heap_by_index(i), sizeof(Heap));
-  }
-  std::memcpy(g_now.pool, &g_partial_pool, sizeof g_now.pool);
-  std::memcpy(g_now.mixed, &g_mixed_pool, sizeof g_now.mixed);
-  std::memcpy(g_now.counters, &counters(), sizeof g_now.counters);
-  g_now.unsettled = unsettled_bytes();
-  if (std::memcmp(&g_now, &g_seen, sizeof g_now) == 0) return false;
-  std::memcpy(static_cast<void*>(&g_seen), &g_now, sizeof g_now);
+bool differs(void* seen, const void* now, usize bytes) {
+  if (std::memcmp(seen, now, bytes) == 0) return false;
+  std::memcpy(seen, now, bytes);
   return true;
 }
 
-bool holds_lock(const void* object, usize bytes) {
-  const uptr mine = reinterpret_cast<uptr>(&t_lock_identity);
-  for (usize i = 0; i + sizeof mine <= bytes; i += sizeof mine) {
-    uptr word;
-    std::memcpy(&word, static_cast<const char*>(object) + i, sizeof word);
-    if (word == mine) return true;
+bool has_changed() {
+  const Arena& arena = g_arenas.arenas[0];
+  bool changed = differs(g_seen.records, arena.spans, sizeof g_seen.records);
+  changed |= differs(g_seen.chunks, arena.chunks, sizeof g_seen.chunks);
+  changed |= differs(&g_seen.group, arena.groups, sizeof g_seen.group);
+  changed |= differs(g_seen.arena, &arena, sizeof g_seen.arena);
+  if (arena.unit_maps_end != 0) changed |= differs(g_seen.tables, arena.unit_maps, sizeof g_seen.tables);
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever() && i < 4; ++i) {
+    changed |= differs(&g_seen.heaps[i], heap_by_index(i), sizeof(Heap));
   }
-  return false;
+  changed |= differs(g_seen.registry, &registry_lock(), sizeof g_seen.registry);
+  for (u32 i = 1; i < heaps_ever() && i < 16; ++i) {
+    const u32 use = heap_by_index(i)->attached.get();
+    changed |= differs(&g_seen.heap_uses[i], &use, sizeof use);
+  }
+  changed |= differs(g_seen.pool, &g_partial_pool, sizeof g_seen.pool);
+  changed |= differs(g_seen.mixed, &g_mixed_pool, sizeof g_seen.mixed);
+  changed |= differs(g_seen.counters, &counters(), sizeof g_seen.counters);
+  const u32 heaps[] = {heaps_ever(), attached_heaps()};
+  const usize unsettled = unsettled_bytes();
+  changed |= differs(g_seen.heap_counts, heaps, sizeof heaps);
+  return differs(&g_seen.unsettled, &unsettled, sizeof unsettled) || changed;
 }
-bool holds_a_lock() {
-  return holds_lock(&registry_lock(), sizeof(SpinLock)) || holds_lock(&g_partial_pool, sizeof g_partial_pool) ||
-         holds_lock(&g_mixed_pool, sizeof g_mixed_pool) || holds_lock(&g_arenas, sizeof g_arenas);
+
+// The thread that forks is the one that vanishes, and what it has locked it would go on with in the child: so the locks
+// get another holder while it forks.
+template <class Object>
+u32 change_holder(Object& object, uptr from, uptr to) {
+  u32 changed = 0;
+  char* const bytes = reinterpret_cast<char*>(&object);
+  for (usize i = 0; i + sizeof from <= sizeof object; i += sizeof from) {
+    uptr word;
+    std::memcpy(&word, bytes + i, sizeof word);
+    if (word != from) continue;
+    std::memcpy(bytes + i, &to, sizeof to);
+    ++changed;
+  }
+  return changed;
+}
+u32 change_holders(uptr from, uptr to) {
+  return change_holder(registry_lock(), from, to) + change_holder(g_partial_pool, from, to) +
+         change_holder(g_mixed_pool, from, to) + change_holder(g_arenas, from, to);
 }
 
 // Blocks that overlap would lose their mark.
@@ -102,10 +129,16 @@ bool can_work(usize size) {
 
 void on_step(int, siginfo_t*, void* context) {
   ++g_steps;
-  if (g_failures > 3 || holds_a_lock() || !has_changed()) return;
+  if (g_failures > 3 || !has_changed()) return;
   const int saved = errno;
   Heap* const own = t_heap;
+  static char other;
+  const uptr self = reinterpret_cast<uptr>(&t_lock_identity), vanished = reinterpret_cast<uptr>(&other);
+  const u32 locks = change_holders(self, vanished);
+  if (locks != 0) ++g_locked;
   for (Heap* heap : {&g_null_heap, g_survivor}) {
+    // Under locks, where places are many and each is one store: by turns.
+    if (locks != 0 && (heap == g_survivor) == (g_locked % 2 == 0)) continue;
     t_heap = heap;  // the child's only thread is not the one that had the heap
     const pid_t child = fork();
     if (child == 0) live_without();
@@ -114,18 +147,19 @@ void on_step(int, siginfo_t*, void* context) {
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
       ++g_failures;
       const auto* registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
-      std::fprintf(stderr, "step %u at %#llx, %s: status %#x\n", g_steps, registers[REG_RIP],
-                   heap == g_survivor ? "the other heap lives on" : "no heap", static_cast<unsigned>(status));
+      std::fprintf(stderr, "step %u at %#llx, %s, %u locks: status %#x\n", g_steps, registers[REG_RIP],
+                   heap == g_survivor ? "the other heap lives on" : "no heap", locks, static_cast<unsigned>(status));
     }
   }
   t_heap = own;
+  change_holders(vanished, self);
   errno = saved;
 }
 
 // `operation` must not call the C library's malloc.
 template <class Operation>
 void vanish_in(Operation&& operation) {
-  g_steps = g_forks = g_failures = 0;
+  g_steps = g_forks = g_failures = g_locked = 0;
   struct sigaction action = {};
   action.sa_sigaction = &on_step;
   action.sa_flags = SA_SIGINFO;
@@ -135,7 +169,7 @@ void vanish_in(Operation&& operation) {
   __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~kTrapFlag);
   EXPECT_EQ(g_failures, 0u);
   EXPECT_GT(g_forks, 10u) << g_steps << " steps";
-  std::printf("%u instructions, %u children\n", g_steps, g_forks);
+  std::printf("%u instructions, %u children, %u places under a lock\n", g_steps, g_forks, g_locked);
   EXPECT_EQ(check_everything(), 0u) << "the parent goes on";
 }
 
@@ -323,7 +357,7 @@ FRESH_TEST(VanishAnywhere, WhileSpansBecomeMixed) {
   changeable_options().mixed = config::MixedPolicy::always;
   Span* const own = span_of(g_taken[0]);
   Span* const listed = span_of(g_taken[60]);
-  constexpr u32 kHoles = 50;
+  constexpr u32 kHoles = 36;
   static Taken holes;
   vanish_in([] {
     for (u32 i = 0; i < kHoles; ++i) holes[i] = take(5000);
@@ -332,6 +366,53 @@ FRESH_TEST(VanishAnywhere, WhileSpansBecomeMixed) {
   });
   EXPECT_FALSE(is_mixed(own)) << "its last block was freed";
   EXPECT_TRUE(is_mixed(listed));
+}
+
+// Heaps for threads, with a record that waits and with new ones, whose memory is made writable.
+FRESH_TEST(VanishAnywhere, WhileHeapsAreAttached) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kSize);
+  {
+    Worker third;
+    third.run([] { give(take()); });
+  }
+  Heap* const own = t_heap;
+  vanish_in([] {
+    for (u32 i = 0; i < 12; ++i) {
+      t_heap = &g_null_heap;
+      own_heap();
+    }
+  });
+  t_heap = own;
+}
+
+// Its user vanishes inside it, which its lock says.
+FRESH_TEST(VanishAnywhere, WhileTheFallbackHeapServes) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize);
+  alignas(FallbackHeap) static char memory[sizeof(FallbackHeap)];
+  Heap* fallback = nullptr;
+  world.other.run([&] { fallback = (new (memory) FallbackHeap)->get(); });
+  Heap* const own = t_heap;
+  t_heap = fallback;
+  vanish_in([] {
+    take_all(0, 30);
+    give_all(0, 30);
+  });
+  t_heap = own;
+  world.other.run([] { reinterpret_cast<FallbackHeap*>(memory)->~FallbackHeap(); });
+}
+
+// A chunk of another group, for which records are made writable, and one in the middle of two.
+FRESH_TEST(VanishAnywhere, WhileTheFrontierMoves) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kSize);
+  vanish_in([] {
+    void* block = Allocator::allocate(60 * kChunkBytes);
+    void* over = Allocator::allocate(10 * kChunkBytes);
+    give(block);
+    give(over);
+  });
 }
 
 FRESH_TEST(VanishAnywhere, WhileAThreadGivesItsSpansAway) {

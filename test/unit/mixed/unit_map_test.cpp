@@ -5,10 +5,48 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace coffer {
 namespace {
+
+// What is left when a thread stops between two words of a change: some of the words are of before it, some of after it.
+TEST(UnitMap, IsRestoredFromTheMiddleOfAChange) {
+  constexpr u32 kSlots = 2, kWords = kSlots * kMapBytes / sizeof(u64);
+  std::mt19937 random(16);
+  const auto below = [&](u32 limit) { return static_cast<u32>(random() % limit); };
+  for (u32 round = 0; round < 2000; ++round) {
+    std::vector<u64> before(kWords, 0);
+    UnitMap map(before.data(), kSlots);
+    std::vector<std::pair<u32, u32>> blocks;
+    for (u32 unit = below(100); unit < map.units();) {
+      const u32 count = 1 + below(below(5) == 0 ? 500 : 20);
+      if (unit + count > map.units()) break;
+      map.add(unit, count);
+      blocks.emplace_back(unit, count);
+      unit += count + (below(2) == 0 ? 0 : below(200));
+    }
+    const auto [unit, count] = blocks[below(static_cast<u32>(blocks.size()))];
+    std::vector<u64> after = before;
+    UnitMap(after.data(), kSlots).remove(unit, count);
+    for (u32 i = 0; i < kWords; ++i) {
+      if (below(2) == 0) before[i] = after[i];
+    }
+    map.restore();
+    ASSERT_TRUE(map.is_whole());
+    for (const auto& [start, length] : blocks) {
+      if (start == unit) continue;
+      ASSERT_TRUE(map.is_start(start));
+      // What is left of the changed block may count for the one right before it, which then ends where that one did.
+      const u32 now = map.block_units(start);
+      ASSERT_TRUE(now == length || (start + length == unit && now > length && now <= length + count)) << now;
+    }
+    const std::vector<u64> restored = before;
+    map.restore();
+    ASSERT_EQ(before, restored);
+  }
+}
 
 struct Model {
   std::vector<u32> block;  // of each unit: 1 + first unit of its block, 0 where it is free

@@ -104,6 +104,43 @@ FRESH_TEST(PartialPool, SkipsWhatCannotBeClaimed) {
 }
 
 // From the front, the middle and the end: every order in which four spans can leave.
+// From the claim on others may end the span, and its record's next life begins: it is on no list any more by then.
+// Where the claim fails it is as it was.
+FRESH_TEST(PartialPool, IsLeftBeforeTheClaim) {
+  const Records records(1);
+  const auto pool = make_pool();
+  for (u32 i = 0; i < 4; ++i) EXPECT_TRUE(pool->insert(records.make(i, 0), 1024));
+  const std::vector<Span*> before = content(*pool);
+  const usize waiting = pool->waiting_bytes(), listed = pool->listed_bytes();
+  u32 asked = 0;
+  const auto refuse = [&](Span* span) {
+    EXPECT_FALSE(PartialPool::is_linked(span));
+    ++asked;
+    return false;
+  };
+  EXPECT_EQ(pool->adopt(kClass, 0, refuse), nullptr);
+  EXPECT_EQ(pool->take_waiting(kClass, 0, 0, refuse), nullptr);
+  EXPECT_EQ(asked, 8u);
+  EXPECT_EQ(content(*pool), before);
+  EXPECT_EQ(pool->waiting_bytes(), waiting);
+  EXPECT_EQ(pool->listed_bytes(), listed);
+  // The next life of the record, made by others while the claim goes on: its links are another list's.
+  Span* next_life = nullptr;
+  EXPECT_EQ(pool->adopt(kClass, 0,
+                        [&](Span* span) {
+                          span->size_class.set(kClass + 1);
+                          span->next.set(77);
+                          next_life = span;
+                          return true;
+                        }),
+            before[0]);
+  EXPECT_EQ(next_life->next.get(), 77u);
+  EXPECT_EQ(pool->adopt(kClass + 1, 0, any), nullptr);
+  for (u32 i = 1; i < 4; ++i) EXPECT_EQ(pool->take_waiting(kClass, 0, 0, any), before[4 - i]);
+  EXPECT_TRUE(content(*pool).empty());
+  EXPECT_EQ(pool->waiting_bytes(), 0u);
+}
+
 FRESH_TEST(PartialPool, AnySpanMayLeave) {
   const Records records(1);
   std::vector<u32> order = {0, 1, 2, 3};

@@ -21,6 +21,8 @@ class SpinLock {
   void unlock() { held_ = false; }
   void lock_for_fork() { lock(); }
   void unlock_after_fork() { unlock(); }
+  bool forget_others() { return false; }
+  bool is_mine() const { return held_; }
 
  private:
   bool held_ = false;
