@@ -185,6 +185,7 @@ SHORT = {
     "idle_owners": {"bytes": 4 << 20},
     "idle_threads": {"threads": 20, "bytes": 100_000, "quiet_ms": 1},
     "phases": {"bytes": 1_000_000},
+    "drift": {"bytes": 300_000},
     "give_back": {"bytes": 5_000_000, "quiet_ms": 1},
     "breathing": {"bytes": 2_000_000, "breaths": 5, "period_ms": 1, "quiet_ms": 1},
     "barnes_hut": {"particles": 2000, "rounds": 2},

@@ -54,6 +54,7 @@ STOPPED = Run("idle_owners", {"stopped": 1})
 THREADS = Run("idle_threads", wide=True)
 CHURN = Run("idle_threads", {"churn": 1})
 PHASES = Run("phases")
+DRIFT = Run("drift")
 GIVE_BACK = Run("give_back")
 BREATHING = Run("breathing")
 SMALL = Run("small")
@@ -71,6 +72,8 @@ ROWS = [
     Row("1,000 idle threads", "KiB a thread", THREADS, "kib_a_thread", 16),
     Row("10,000 threads come and go", "KiB grown", CHURN, "growth_kib", 64),
     Row("ten phases", "peak/live", PHASES, "ratio", 1.85),
+    Row("drifting phases, 4 threads", "peak/live", DRIFT, "ratio"),
+    Row("drifting phases, 4 threads", "ns CPU a block", DRIFT, "cpu_ns_a_block"),
     Row("500 MB freed, 2 s later", "MB", GIVE_BACK, "end_mb", 10),
     Row("breathing", "faults a breath", BREATHING, "faults_a_breath"),
     Row("breathing", "ms CPU a breath", BREATHING, "cpu_ms_a_breath"),
