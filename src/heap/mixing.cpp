@@ -26,9 +26,9 @@ using config::MixedPolicy;
 // --- The figures of the policy. All were chosen by the ten phases and the small program of bench/patterns;
 // docs/design/mixed-spans.md has what each is worth. ---
 
-// Blocks of this size on are cut one by one, to what was asked for; smaller ones by classes, a list at a time.
+// Blocks of this size on are cut to what was asked for; smaller ones by classes.
 constexpr u32 kCutExactly = 128;
-constexpr u32 kListBytes = 8 * 1024;  // of such a list
+constexpr u32 kListBytes = 2 * 1024;  // of a list; with 8 KiB phases of 128 to 256 bytes hold 5 % more
 // Where an eighth of what is held are mixed spans, memory is full of holes, and blocks of this size on get new memory
 // in mixed spans, too: survivors then lie closer together, and no class is rounded up to.
 constexpr u32 kGrowMixed = 128;
@@ -177,26 +177,53 @@ u32 exact_bytes(usize size) {
   return several_heaps() ? static_cast<u32>(round_up(bytes, kCacheLine)) : bytes;
 }
 
+// A heap among others looks for holes in a shard of its own first, so that threads do not all meet at one lock.
+u32 home_of(const Heap* heap) { return several_heaps() ? heap->index.get() : kAnyHome; }
+
 // One block of the size that is asked for, from a hole or from a new mixed span of so many slots.
 bool take_exactly(Heap* heap, ClassIndex size_class, usize size, u32 slots) {
   const u32 bytes = exact_bytes(size);
-  Block* block = g_mixed_pool.take(bytes, 1);
+  Block* block = g_mixed_pool.take(bytes, 1, Lines::shared, home_of(heap));
   return give(heap, size_class, block != nullptr ? block : g_mixed_pool.make(bytes, slots));
 }
 
-bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
+// What an idle heap has on a list keeps whole mixed spans, and nobody can take it from there: where there are many
+// heaps, each has few such lists.
+void keep_few_lists(Heap* heap, ClassIndex size_class) {
+  for (const Owned<u8>& listed : heap->hole_lists) {
+    if (listed.get() == size_class) return;
+  }
+  const u32 turn = heap->hole_turn.get();
+  Owned<u8>& oldest = heap->hole_lists[turn];
+  heap->hole_turn.set(static_cast<u8>((turn + 1) % kFewHoleLists));
+  if (heap->hot[oldest.get()].get() == nullptr) return_list(heap, oldest.get());
+  oldest.set(static_cast<u8>(size_class));
+}
+
+// What is cut at once: so many blocks of so many bytes.
+struct Portion {
+  u32 bytes, most;
+  Lines lines;
+};
+
+Portion portion_of(ClassIndex size_class, usize size) {
   const u32 bytes = class_layout(size_class).block_bytes;
-  if (size != 0 && bytes >= kCutExactly) return give(heap, size_class, g_mixed_pool.take(exact_bytes(size), 1));
-  // What an idle heap has on its list keeps whole mixed spans, and nobody can take it from there: where there are many
-  // heaps, none has such a list.
-  if (is_crowded() && !always()) return false;
-  const Lines lines = several_heaps() ? Lines::whole : Lines::shared;
-  u32 most = bytes >= kListBytes ? 1 : kListBytes / bytes;
+  const u32 most = bytes >= kListBytes ? 1 : kListBytes / bytes;
+  if (size == 0 || bytes < kCutExactly) return {bytes, most, several_heaps() ? Lines::whole : Lines::shared};
+  // All blocks of a list have one size: whole lines where those are the same for every size of the class.
+  const u32 exact = exact_bytes(size);
+  return {exact, exact == round_up(bytes, kCacheLine) && several_heaps() ? most : 1, Lines::shared};
+}
+
+bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
+  Portion portion = portion_of(size_class, size);
   if (COFFER_UNLIKELY(watches_lists())) {
     const u32 limit = unwatched_blocks(heap, size_class);
-    if (most > limit) most = limit;
+    if (portion.most > limit) portion.most = limit;
   }
-  return give(heap, size_class, g_mixed_pool.take(bytes, most, lines));
+  Block* list = g_mixed_pool.take(portion.bytes, portion.most, portion.lines, home_of(heap));
+  if (list != nullptr && list->next != nullptr && is_crowded()) keep_few_lists(heap, size_class);
+  return give(heap, size_class, list);
 }
 
 // Whether this is one of the first blocks of its class in a small process. Frees are counted for the class of what was

@@ -140,9 +140,11 @@ struct Found {
 
 Found next_hot(Heap* heap, ClassIndex size_class, bool holes, usize size) {
   if (Span* span = next_reusable(heap, size_class)) return {span, false};
-  const Maker maker;
   if (Span* span = adopt(heap, size_class)) return {span, false};
   if (holes && take_holes(heap, size_class, size)) return {nullptr, true};
+  // Counted only from here on, for all threads write the count; and looks once more (docs/design/bound.md).
+  const Maker maker;
+  if (Span* span = adopt(heap, size_class)) return {span, false};
   // relaxed: a threshold. A small process has no idle heap whose spans are worth a search.
   if (counters().held.load(relaxed) > kWorthSearching && look_is_due()) rob_idle_heaps(heap);
   if (settle_unsettled()) {

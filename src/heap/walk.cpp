@@ -68,7 +68,11 @@ void discount_hole_lists(Figures& statistics, const Heap* heap) {
   for (ClassIndex c = 0; c < kClasses; ++c) {
     const Span* hot = heap->hot[c].get();
     if (hot != nullptr && !is_mixed(hot)) continue;
-    const usize bytes = usize{list_length(heap->blocks[c].get(), ~0u)} * class_layout(c).block_bytes;
+    usize bytes = 0;
+    for (const Block* block = heap->blocks[c].get(); block != nullptr; block = block->next) {
+      const uptr address = reinterpret_cast<uptr>(block);
+      bytes += g_mixed_pool.size_of(first_record(slot_record(arena_of(address), address)), block);
+    }
     statistics.mixed_live -= bytes;
     statistics.live -= bytes;
   }

@@ -121,7 +121,9 @@ bool MixedPool::convert(Span* span) {
       span->local_free.set(nullptr);
       set_countdown(span, 0, kNever);
       span->absent.set(untouched);
-      live = add(shard, span, map.count_used(), map.largest_hole(), 0);  // where it is, the first cut finds
+      span->cut.set(0);
+      set_live(shard, span, map.count_used());
+      live = add(shard, span);
     }
   }
   if (!whole) {
@@ -132,19 +134,19 @@ bool MixedPool::convert(Span* span) {
   return whole;
 }
 
-// Under the lock: a span of the shard's from now on, with so much in use. false: nothing is, and the caller ends it.
-bool MixedPool::add(Shard& shard, Span* span, u32 used, u32 hole, u32 at) {
-  span->next.set(0);
-  span->previous.set(0);
-  span->listed.set(0);
-  span->cut.set(0);
-  set_live(shard, span, used);
-  set_search_start(span, 0);
+// Under the lock: a span of the shard's from now on. false: nothing is live in it, and the caller ends it.
+bool MixedPool::add(Shard& shard, Span* span) {
+  const bool live = span->cut.get() != 0;
   // relaxed, both: who still sees a span of a class gets here by the remote word; others by the lock, or with a block.
-  span->use.store(used != 0 ? SlotUse::mixed : SlotUse::none, relaxed);
-  if (used == 0) return false;
+  span->use.store(live ? SlotUse::mixed : SlotUse::none, relaxed);
+  if (!live) return false;
+  for (u32 i = 0; i < span->slots.get(); ++i) {
+    span[i].next.set(0);
+    span[i].previous.set(0);
+    span[i].listed.set(0);
+  }
   shard.held.set(shard.held.get() + span_bytes(span));
-  place(shard, span, hole, at);
+  count_holes(shard, span, 0, span->slots.get() * kUnitsPerSlot);
   return true;
 }
 
@@ -201,7 +203,9 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
       span[i].first_distance.set(static_cast<u8>(i));
       span[i].use.store(SlotUse::span_rest, relaxed);
     }
-    add(shard, span, units, map.units() - units - start, start + units);
+    span->cut.set(0);
+    set_live(shard, span, units);
+    add(shard, span);
   }
   Block* block = reinterpret_cast<Block*>(span->first_block + usize{start} * kQuantum);
   block->next = nullptr;
@@ -244,12 +248,14 @@ bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   while (from < pages && !idle(from)) from += step;
   while (from + count < pages && idle(from + count) && count * kCarvePage < bytes) count += step;
   if (count == 0) return false;
+  const u32 start = map.hole_start(from * kUnitsPerPage);
   shard.purged_from.set(from);
   shard.purged_pages.set(count);
   shard.purged.set(span_number(span));
   compiler_fence();  // a fork child that finds them taken finds who took them (restore)
   map.add(from * kUnitsPerPage, count * kUnitsPerPage);
   span->cut.set(span->cut.get() + count * kUnitsPerPage);  // in use, and not live
+  count_holes(shard, span, start, (from + count) * kUnitsPerPage);
   return true;
 }
 
@@ -263,15 +269,12 @@ bool MixedPool::end_purge(Shard& shard, bool purged) {
   compiler_fence();  // as in begin_purge
   shard.purged.set(0);
   span->cut.set(span->cut.get() - pages * kUnitsPerPage);
-  if (unit < search_start(span)) set_search_start(span, unit);
   if (purged) span->absent.set(span->absent.get() | (low_mask(pages) << (unit / kUnitsPerPage)));
   if (span->cut.get() == 0) {
     retire(shard, span);
     return true;
   }
-  const u32 from = map.hole_start(unit);
-  const u32 hole = map.next_used(unit) - from;
-  if (hole > hole_of(span)) place(shard, span, hole, from);
+  hole_grew(shard, span, map.hole_start(unit), map.next_used(unit));
   return false;
 }
 

@@ -28,7 +28,7 @@ inline u8 quiet_of(const Span* span) { return span->shard.get(); }
 inline void set_quiet(Span* span, u8 calls) { span->shard.set(calls); }
 inline constexpr u8 kPurged = 255;
 
-inline u32 search_start(const Span* span) { return span->taken_from.get(); }
-inline void set_search_start(Span* span, u32 unit) { span->taken_from.set(unit); }
+// The slot of its span that a unit lies in.
+inline u32 slot_of(u32 unit) { return unit / kUnitsPerSlot; }
 
 }  // namespace coffer

@@ -53,45 +53,68 @@ void MixedPool::set_live(Shard& shard, Span* span, u32 units) {
   set_quiet(span, 0);
 }
 
-// --- Lists by largest hole. Under the shard's lock. ---
+// --- Holes. Under the shard's lock. ---
 
-void MixedPool::unlink(Shard& shard, Span* span) {
-  if (span->listed.get() == 0) return;
-  const SpanNumber next = span->next.get();
-  const SpanNumber previous = span->previous.get();
+void MixedPool::unlist(Shard& shard, Span* slot) {
+  if (slot->listed.get() == 0) return;
+  const SpanNumber next = slot->next.get();
+  const SpanNumber previous = slot->previous.get();
   if (next != 0) span_at(next)->previous.set(previous);
   if (previous != 0) {
     span_at(previous)->next.set(next);
   } else {
-    const u32 list = span->listed.get() - 1u;
+    const u32 list = slot->listed.get() - 1u;
     shard.heads[list].set(next);
     if (next == 0) shard.filled.set(list, false);
   }
-  span->next.set(0);
-  span->previous.set(0);
-  span->listed.set(0);
+  slot->next.set(0);
+  slot->previous.set(0);
+  slot->listed.set(0);
 }
 
-void MixedPool::place(Shard& shard, Span* span, u32 hole, u32 at) {
-  set_hole(span, hole, at);
+// The largest hole that starts in the slot is this one.
+void MixedPool::list_hole(Shard& shard, Span* slot, u32 hole, u32 at) {
+  set_hole(slot, hole, at);
   const u32 list = hole == 0 ? 0 : hole_list(hole) + 1;
-  if (span->listed.get() == list) return;
-  unlink(shard, span);
+  if (slot->listed.get() == list) return;
+  unlist(shard, slot);
   if (list == 0) return;
   Owned<SpanNumber>& head = shard.heads[list - 1];
   const SpanNumber first = head.get();
-  const SpanNumber number = span_number(span);
-  span->next.set(first);
+  const SpanNumber number = span_number(slot);
+  slot->next.set(first);
   if (first != 0) span_at(first)->previous.set(number);
   head.set(number);
   if (first == 0) shard.filled.set(list - 1, true);
-  span->listed.set(static_cast<u8>(list));
+  slot->listed.set(static_cast<u8>(list));
 }
 
-// Nothing is live in it any more: off its list. Whoever does this calls end() without the lock; nobody else does, as
+// Reads the table of the slots from unit `first` to unit `end`, both included: something was cut there.
+void MixedPool::count_holes(Shard& shard, Span* span, u32 first, u32 end) {
+  const UnitMap map = map_of(span);
+  const u32 last = end < map.units() ? slot_of(end) : span->slots.get() - 1u;
+  for (u32 slot = slot_of(first); slot <= last; ++slot) {
+    const UnitMap::Hole hole = map.largest_hole(slot);
+    list_hole(shard, span + slot, hole.units, hole.at);
+  }
+  shard.scans.set(shard.scans.get() + last - slot_of(first) + 1);
+}
+
+// Units [from, to) are a whole hole, of which a part was free before.
+void MixedPool::hole_grew(Shard& shard, Span* span, u32 from, u32 to) {
+  Span* slot = span + slot_of(from);
+  if (to - from > hole_of(slot)) list_hole(shard, slot, to - from, from);
+  // One that started in a later slot starts here now.
+  for (u32 i = slot_of(from) + 1; i <= slot_of(to - 1); ++i) {
+    const u32 at = hole_at(span + i);
+    if (hole_of(span + i) != 0 && at > from && at < to) count_holes(shard, span, i * kUnitsPerSlot, i * kUnitsPerSlot);
+  }
+}
+
+// Nothing is live in it any more: off its lists. Whoever does this calls end() without the lock; nobody else does, as
 // the record tells that it is free from now on (model: RETIRE_LATE).
 void MixedPool::retire(Shard& shard, Span* span) {
-  unlink(shard, span);
+  for (u32 i = 0; i < span->slots.get(); ++i) unlist(shard, span + i);
   shard.held.set(shard.held.get() - span_bytes(span));
   // relaxed: published by the release of the slots. Under the lock, so that of two wrong frees the second is seen.
   span->use.store(SlotUse::none, relaxed);
@@ -122,12 +145,10 @@ usize MixedPool::release(Span* span, void* block, usize least) {
     map.remove(unit, units);
     const u32 used = span->cut.get() - units;
     set_live(shard, span, used);
-    if (unit < search_start(span)) set_search_start(span, unit);
     if (used != 0) {
-      const u32 from = map.hole_start(unit);
-      const u32 hole = map.next_used(unit) - from;
-      if (hole > hole_of(span)) place(shard, span, hole, from);
-      much = hole >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
+      const u32 from = map.hole_start(unit), to = map.next_used(unit);
+      hole_grew(shard, span, from, to);
+      much = to - from >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
     } else {
       retire(shard, span);
       last = true;
@@ -164,19 +185,36 @@ bool MixedPool::resize(Span* span, void* block, usize bytes) {
   if (want <= have) {
     map.set_used(unit + want, have - want, false);
     set_live(shard, span, span->cut.get() - (have - want));
-    if (unit + want < search_start(span)) set_search_start(span, unit + want);
-    const u32 hole = want < have ? map.next_used(unit + want) - (unit + want) : 0;
-    if (hole > hole_of(span)) place(shard, span, hole, unit + want);
+    if (want < have) hole_grew(shard, span, unit + want, map.next_used(unit + want));
     return true;
   }
   if (unit + want > map.units() || map.next_used(unit + have) < unit + want) return false;
   map.set_used(unit + have, want - have, true);
   set_live(shard, span, span->cut.get() + (want - have));
   span->absent.set(span->absent.get() & ~pages_of(unit + have, unit + want));
+  count_holes(shard, span, unit + have, unit + want);
   return true;
 }
 
 // --- Checks. ---
+
+TakeSteps MixedPool::steps() const {
+  TakeSteps sum;
+  for (const Shard& shard : shards_) {
+    sum.takes += shard.takes.get();
+    sum.looks += shard.looks.get();
+    sum.scans += shard.scans.get();
+  }
+  return sum;
+}
+
+namespace {
+
+bool starts_hole(const UnitMap& map, u32 at, u32 units) {
+  return !map.is_used(at) && map.hole_start(at) == at && map.next_used(at) == at + units;
+}
+
+}  // namespace
 
 MixedPool::Fault MixedPool::check(Span* span) {
   LockGuard guard(shard_of(span).lock);
@@ -187,9 +225,12 @@ MixedPool::Fault MixedPool::check(Span* span) {
   if (span->owner.load(relaxed) != nullptr) return Fault::state;
   if (!map.is_whole()) return Fault::table;
   if (map.count_used() != span->cut.get() || span->cut.get() == 0) return Fault::count;
-  const u32 hole = hole_of(span);
-  if (hole < map.largest_hole() || hole > map.units()) return Fault::hole;
-  if (span->listed.get() != (hole == 0 ? 0 : hole_list(hole) + 1)) return Fault::list;
+  for (u32 i = 0; i < span->slots.get(); ++i) {
+    const UnitMap::Hole hole = map.largest_hole(i);
+    if (hole_of(span + i) != hole.units || (hole.units != 0 && !starts_hole(map, hole_at(span + i), hole.units)))
+      return Fault::hole;
+    if (span[i].listed.get() != (hole.units == 0 ? 0 : hole_list(hole.units) + 1)) return Fault::list;
+  }
   return Fault::none;
 }
 

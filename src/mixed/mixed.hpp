@@ -12,13 +12,15 @@
 //   remote    SpanState::mixed, first and count 0: a push that comes late from a thread that saw the span before its
 //             conversion meets it in its CAS loop, pushes nothing, and frees the blocks here (PushDuty::mixed)
 //   cut       units in use
-//   hole      (large_chunks) units of the largest hole; never too few, perhaps too many: a hole was taken since. And a
-//             unit of it, if it is still there
-//   next, previous, listed   the shard's list of spans whose largest hole is about the same
 //   absent    bit i: page i is not resident, as far as is known
 //   quiet     (shard) looks of the reclaimer since something was cut or freed; kPurged: its idle pages were given back
-//   from      (taken_from) units before this one are in use, or perhaps free if they lie before a freed block
 //   limit, multiplier, capacity, block_bytes   of the class it was, untouched: that thread may still read them
+//
+// And of each of its slots the record has:
+//
+//   hole      (large_chunks) units of the largest hole that starts in the slot, and where in the span it does. Exact:
+//             who asks for a hole finds in constant time one that fits, and looks into no table to see whether it does
+//   next, previous, listed   the shard's list of slots whose largest hole is about the same
 #pragma once
 
 #include "arena/arena.hpp"
@@ -33,6 +35,14 @@ inline constexpr usize kMixedFloor = usize{4} << 20;
 inline constexpr u32 kMixedPerLive = 2;
 
 enum class Lines : bool { shared, whole };
+inline constexpr u32 kAnyHome = ~u32{0};  // the smallest hole of all that fit
+
+// What MixedPool::take did so far, for tests: its cost is bounded by counts, on every machine.
+struct TakeSteps {
+  u64 takes = 0;  // shards that were locked
+  u64 looks = 0;  // slots of which the record was looked at
+  u64 scans = 0;  // slots of which the table was read
+};
 
 class MixedPool {
  public:
@@ -43,11 +53,12 @@ class MixedPool {
   // A block of a new mixed span of 1, 2, 4 or 8 slots. nullptr: no memory, or mixed spans hold enough (limit).
   Block* make(u32 bytes, u32 slots);
 
-  // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one span, linked; nullptr: no hole fits. Multiples
+  // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one slot, linked; nullptr: no hole fits. Multiples
   // of 32 are aligned to 32, of 64 (align:all: all from there on) to a cache line, as in spans of their class. Whole
   // lines: no other block is on the cache lines that these are on, so that they may go to another thread than their
   // neighbours (Hoard, section 2.3).
-  Block* take(u32 bytes, u32 most, Lines lines = Lines::shared);
+  // home: where to look first; threads that give different ones do not wait for each other.
+  Block* take(u32 bytes, u32 most, Lines lines = Lines::shared, u32 home = kAnyHome);
   // Frees a block and returns its bytes. 0: no block starts there, or one of less than `least` bytes.
   usize release(Span* span, void* block, usize least = 0);
   // Usable bytes of a block; 0: no block starts there.
@@ -85,6 +96,7 @@ class MixedPool {
   enum class Fault : u8 { none, state, table, count, hole, list };
   Fault check(Span* span);
   usize counted_live() const;                     // over all shards
+  TakeSteps steps() const;                        // over all shards; exact while no other thread is inside
   static usize unbacked_bytes(const Span* span);  // of pages that are not resident
   static usize live_bytes(const Span* span) { return usize{span->cut.get()} * kQuantum; }
 
@@ -100,6 +112,7 @@ class MixedPool {
     Owned<SpanNumber> purged;
     Owned<u32> purged_from, purged_pages;
     bool torn = false;  // in a fork child
+    Owned<u64> takes, looks, scans;  // see TakeSteps
   };
 
   Shard& shard_of(const Span* span) { return shards_[(span_number(span) / kMaxSpanSlots) % kShards]; }
@@ -109,12 +122,15 @@ class MixedPool {
   void set_live(Shard& shard, Span* span, u32 units);
   bool begin_purge(Shard& shard, Span* span, usize bytes);
   bool end_purge(Shard& shard, bool purged);
-  bool add(Shard& shard, Span* span, u32 used, u32 hole, u32 at);
+  bool add(Shard& shard, Span* span);
   void retire(Shard& shard, Span* span);
-  void place(Shard& shard, Span* span, u32 hole, u32 at);
-  void unlink(Shard& shard, Span* span);
-  Shard* choose(u32 units, u32 tried);
-  Span* find(Shard& shard, u32 units, u32 align);
+  void list_hole(Shard& shard, Span* slot, u32 hole, u32 at);
+  void unlist(Shard& shard, Span* slot);
+  void count_holes(Shard& shard, Span* span, u32 first, u32 end);
+  void hole_grew(Shard& shard, Span* span, u32 from, u32 to);
+  Shard* choose(u32 units, u32 tried, u32 home);
+  template <class Fits>
+  static Span* find(Shard& shard, u32 units, u32 align, Fits&& fits);
   void end(Span* span);
 
   Shard shards_[kShards];
@@ -133,9 +149,9 @@ extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));
 u32 indexed_start(const Span* span, u32 from, u32 units) __attribute__((visibility("hidden")));
 
 static_assert(kMaxSpanSlots * kUnitsPerSlot <= 0xffff);
-inline u32 hole_of(const Span* span) { return span->large_chunks.get() & 0xffff; }
-inline u32 hole_at(const Span* span) { return span->large_chunks.get() >> 16; }
-inline void set_hole(Span* span, u32 units, u32 at) { span->large_chunks.set(at << 16 | units); }
+inline u32 hole_of(const Span* slot) { return slot->large_chunks.get() & 0xffff; }
+inline u32 hole_at(const Span* slot) { return slot->large_chunks.get() >> 16; }
+inline void set_hole(Span* slot, u32 units, u32 at) { slot->large_chunks.set(at << 16 | units); }
 inline bool is_mixed(const Span* span) { return span->use.load(relaxed) == SlotUse::mixed; }  // relaxed: as is_large
 
 }  // namespace coffer

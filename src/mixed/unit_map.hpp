@@ -80,23 +80,42 @@ class UnitMap {
     for (u32 i = 0; i < units_ / 64; ++i) count += count_bits(used_word(i));
     return count;
   }
-  u32 largest_hole() const {
-    u32 largest = 0;
-    for (u32 from = next_free(0); from < units_;) {
-      const u32 to = next_used(from);
-      if (to - from > largest) largest = to - from;
-      from = to < units_ ? next_free(to) : to;
+  struct Hole {
+    u32 units = 0, at = 0;
+  };
+  // The largest hole that starts in the slot; it may end in a later one. The first of several.
+  Hole largest_hole(u32 slot) const {
+    Hole best;
+    const u32 first = slot * kUnitsPerSlot;
+    // A hole that reaches into the slot from the one before is that one's.
+    bool inside = slot != 0 && !is_used(first - 1), foreign = inside;
+    u32 from = first;
+    const auto end_hole = [&](u32 to) {
+      if (inside && !foreign && to - from > best.units) best = {to - from, from};
+      inside = foreign = false;
+    };
+    const u64* words = &used_word(slot * kMapWords);
+    for (u32 i = 0; i < kMapWords; ++i) {
+      const u32 unit = first + i * 64;
+      const u64 used = words[i];
+      if (used == 0) {
+        if (!inside) from = unit;
+        inside = true;
+        continue;
+      }
+      if (!inside) from = unit;
+      inside = true;
+      end_hole(unit + lowest_bit(used));
+      const u32 last = highest_bit(used);
+      // Between its first and its last used unit a word has holes of less than 63.
+      u64 holes = ~used & low_mask(last) & ~low_mask(lowest_bit(used));
+      holes = best.units < 63 ? run_starts(holes, best.units + 1) : 0;
+      for (; holes != 0; holes &= holes >> 1) best = {best.units + 1, unit + lowest_bit(holes)};
+      from = unit + last + 1;
+      inside = last != 63;
     }
-    return largest;
-  }
-  // Whether `count` free units follow each other from a multiple of `align` (a power of two) on, at `start` or later.
-  bool has_hole(u32 start, u32 count, u32 align) const {
-    for (u32 from = next_free(start); from < units_;) {
-      const u32 to = next_used(from);
-      if (round_up(from, align) + count <= to) return true;
-      from = to < units_ ? next_free(to) : to;
-    }
-    return false;
+    if (inside) end_hole(next_used(first + kUnitsPerSlot));
+    return best;
   }
   // After add, remove or set_used stopped in the middle: a start whose unit is free is none, and used units that follow
   // no start are free.

@@ -55,9 +55,14 @@ void MixedPool::restore(Span* span) {
   }
   UnitMap map = map_of(span);
   map.restore();
-  const u32 used = map.count_used();
-  span->cut.set(used);
-  if (!add(shard, span, used, map.largest_hole(), 0)) end(span);  // where it is, the first cut finds
+  // The lists lead to every slot.
+  for (u32 i = 1; i < span->slots.get(); ++i) {
+    span[i].first_distance.set(static_cast<u8>(i));
+    span[i].use.store(SlotUse::span_rest, relaxed);  // relaxed: as above
+  }
+  span->cut.set(0);
+  set_live(shard, span, map.count_used());
+  if (!add(shard, span)) end(span);
 }
 
 void MixedPool::mark_whole() {

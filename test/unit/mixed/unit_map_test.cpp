@@ -68,7 +68,7 @@ struct Model {
   }
   void expect_same() const {
     u32 used = 0;
-    u32 largest = 0;
+    std::vector<UnitMap::Hole> largest(size() / kUnitsPerSlot);
     for (u32 unit = 0; unit < size(); ++unit) {
       const bool free = block[unit] == 0;
       used += free ? 0 : 1;
@@ -78,15 +78,17 @@ struct Model {
       ASSERT_EQ(map.next_used(unit), free ? run_end(unit) : unit);
       if (free && (unit == 0 || block[unit - 1] != 0)) {
         const u32 end = run_end(unit);
-        largest = end - unit > largest ? end - unit : largest;
+        UnitMap::Hole& in_slot = largest[unit / kUnitsPerSlot];
+        if (end - unit > in_slot.units) in_slot = {end - unit, unit};
         ASSERT_EQ(map.hole_start(unit), unit);
         ASSERT_EQ(map.hole_start(end - 1), unit);
       }
     }
     ASSERT_EQ(map.count_used(), used);
-    ASSERT_EQ(map.largest_hole(), largest);
-    ASSERT_EQ(map.has_hole(0, largest == 0 ? 1 : largest, 1), largest != 0);
-    ASSERT_FALSE(map.has_hole(0, largest + 1, 1));
+    for (u32 slot = 0; slot < largest.size(); ++slot) {
+      ASSERT_EQ(map.largest_hole(slot).units, largest[slot].units);
+      ASSERT_EQ(map.largest_hole(slot).at, largest[slot].at);
+    }
     ASSERT_TRUE(map.is_whole());
   }
 };
@@ -127,7 +129,11 @@ TEST(UnitMap, KnowsABlockThatFillsIt) {
   model.map.add(0, model.size());
   EXPECT_EQ(model.map.block_units(0), model.size());
   EXPECT_EQ(model.map.next_free(0), model.size());
-  EXPECT_EQ(model.map.largest_hole(), 0u);
+  EXPECT_EQ(model.map.largest_hole(0).units, 0u);
+  model.map.remove(0, model.size());
+  EXPECT_EQ(model.map.largest_hole(0).units, model.size());
+  EXPECT_EQ(model.map.largest_hole(1).units, 0u) << "it starts before";
+  model.map.add(0, model.size());
   EXPECT_FALSE(model.map.is_start(model.size()));
 }
 
