@@ -152,14 +152,12 @@ bool MixedPool::add(Shard& shard, Span* span) {
 
 namespace {
 
-// Where the first block of a new mixed span goes: some lines in, others in each slot and process, so that blocks of one
-// size do not start at the same cache indices in all of them. No more than the block has: what lies before it is a hole
-// for others, and not for one like it, which would start where it starts in every span.
+// Where the first block of a new mixed span goes: some lines in, others in each slot and process, so that what
+// processes allocate first does not start at the same cache index in all of them. It lies in the first two pages. What
+// is before it is a hole for others, which is used when the larger one behind it is.
 u32 first_unit(const Span* span, u32 slot, u32 slots, u32 units) {
-  const u32 lines = units / kUnitsPerLine;
-  u32 colours = lines < kCacheSets ? lines : static_cast<u32>(kCacheSets);
-  if (g_span_choices.coloured.get() == 0) colours = 0;
-  const u32 colour = static_cast<u32>(u64{fraction_of_place(slot)} * colours >> 32);
+  if (g_span_choices.coloured.get() == 0) return indexed_start(span, 0, units);
+  const u32 colour = static_cast<u32>(u64{fraction_of_place(slot)} * kCacheSets >> 32);
   const u32 start = indexed_start(span, colour * kUnitsPerLine, units);
   return 2 * start + units <= slots * kUnitsPerSlot ? start : 0;  // the rest is the largest hole
 }

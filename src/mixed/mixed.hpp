@@ -144,8 +144,8 @@ extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));
 // Where in a wide hole, from unit `from` on, a block of so many units starts. Blocks of whole pairs of lines go where
 // their like reach all cache indices: page p of the memory has them at lines q, q + g, q + 2g ... modulo its lines, g
 // the greatest step that all of them have in common, q = p + p/2 (with q = p those of six or fourteen lines would meet
-// again). One after the other they then lie about as in a punctuated span (CIF, section 3), and what is left over
-// serves others. All others start at `from`.
+// again) and the colour of the process. One after the other they then lie about as in a punctuated span (CIF, section
+// 3), and what is left over serves others. All others start at `from`.
 u32 indexed_start(const Span* span, u32 from, u32 units) __attribute__((visibility("hidden")));
 
 static_assert(kMaxSpanSlots * kUnitsPerSlot <= 0xffff);

@@ -3,6 +3,7 @@
 #include "mixed/map_of.hpp"
 #include "mixed/mixed.hpp"
 #include "span/choices.hpp"
+#include "span/colour.hpp"
 
 namespace coffer {
 
@@ -79,7 +80,8 @@ u32 indexed_start(const Span* span, u32 from, u32 units) {
   const u32 natural = lines & (0 - lines);
   const u32 step = natural < kCacheSets ? natural : kCacheSets;
   const u32 first_page = static_cast<u32>(span_start(span) / kCachePage);
-  const auto line_in = [&](u32 page) { return (first_page + page + (first_page + page) / 2) & (step - 1); };
+  const u32 process = index_of_place(0);
+  const auto line_in = [&](u32 page) { return (first_page + page + (first_page + page) / 2 + process) & (step - 1); };
   const u32 line = static_cast<u32>(divide_up(from, kUnitsPerLine));
   const u32 page = line / kCacheSets;
   const u32 start = line + ((line_in(page) - line) & (step - 1));
