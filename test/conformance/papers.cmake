@@ -2,12 +2,13 @@
 # Which cases the papers' allocators are asked.
 
 # Left out for all of them, for they do not have it: give-back (reclaimer, malloc_trim), the limit, COFFER_CONF's arena,
-# a list of the system calls that they make; and their locks are held by a thread that forks, for which others wait.
+# a list of the system calls that they make, a report of wrong frees; and their locks are held by a thread that forks,
+# for which others wait.
 set(papers_lack
   "fork[.]fork_while_streams_are_used.*"
   "reclaimer[.].*"
   "sandbox[.].*"
-  "contract[.]malloc_trim_gives_memory_back"
+  "contract[.](malloc_trim_gives_memory_back|a_wrong_free_on_the_smallest_stack)"
   "limits[.](exhausted_resident_limit|resident_limit|limit_lowered_at_run_time|exhausted_small_arena)")
 # Left out unless COFFER_PAPERS_ALL_TESTS, for their time: they look for rare meetings of threads in places that these
 # allocators share with Coffer, or run the same again under one more setting, or take hundreds of thousands of blocks
