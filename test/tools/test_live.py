@@ -193,6 +193,16 @@ def test_a_file_that_takes_no_figures(tmp_path: Path) -> None:
     assert done.stderr == "coffer: /dev/full: No space left on device: figures are lost\n"
 
 
+def test_a_program_that_does_not_start_takes_no_file(tmp_path: Path) -> None:
+    """Of issue 16: what was in the file of figures was lost before."""
+    output = tmp_path / "figures"
+    output.write_text("old")
+    run("stat", "--output", output, "--", tmp_path / "nothing", status=127)
+    assert output.read_text() == "old"
+    run("stat", "--output", output, "--", "sleep", "0.3")
+    assert output.read_text().startswith("   live ")
+
+
 def test_exec_is_followed(shared: Program) -> None:
     with processes.Watched(shared.pid) as watched:
         shared.do("aaaa")

@@ -28,6 +28,7 @@ COMMANDS = {
     "index": "index --addresses {} --json {o}",
     "plot": "index --addresses {} --plot {o}",
     "profile": "profile -o {o} -- wc -c {}",
+    "stat": "stat --output {o} -- wc -c {}",
     "record": "record -q -o {o} -- wc -c {}",
 }
 
