@@ -113,6 +113,20 @@ def test_what_is_not_fresh_says_so(shared: Program) -> None:
         assert not watched.read().is_stale
 
 
+def test_who_does_not_answer_makes_no_others_figures_old(shared: Program) -> None:
+    """In the list of all: they were as old as the wait for it, a second."""
+    other = Program("share:true")
+    try:
+        time.sleep(0.5)
+        os.kill(shared.pid, signal.SIGSTOP)
+        time.sleep(1.2)
+        ages = {one["pid"]: one["age_seconds"] for one in map(json.loads, run("stat", "--json").stdout.splitlines())}
+        assert ages[shared.pid] > 1 and ages[other.pid] < 0.5, ages
+    finally:
+        os.kill(shared.pid, signal.SIGCONT)
+        other.end()
+
+
 def test_a_page_that_may_only_be_read_is_read(shared: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     shared.do("a")
     with processes.Watched(shared.pid) as watched:

@@ -114,18 +114,11 @@ def list_processes(form: Form) -> None:
         raise CofferError("no process shows a page: start one with COFFER_CONF=share:true")
     if form is Form.lines:
         print("    pid" + figures.HEADING + "  program")
-    processes.ask_all(pages)
-    for shown in pages:
-        with shown:
-            pid = processes.number_in(shown)
-            try:
-                reading = processes.with_rss(shown.read(), pid)
-            except page.PageError:
-                continue  # it ended just now, or shows nothing yet
-            if form is Form.lines:
-                print(f"{pid:7d}" + figures.line(reading, figures.Rates()) + f"  {reading.program}")
-            else:
-                Show(form, pid, print_now).show(reading)
+    for pid, reading in processes.read_all(pages):
+        if form is Form.lines:
+            print(f"{pid:7d}" + figures.line(reading, figures.Rates()) + f"  {reading.program}")
+        else:
+            Show(form, pid, print_now).show(reading)
 
 
 def run_program(program: list[str], form: Form, interval: float, count: int | None, output: Path | None) -> int:
