@@ -113,6 +113,20 @@ def test_what_is_not_fresh_says_so(shared: Program) -> None:
         assert not watched.read().is_stale
 
 
+def test_who_does_not_answer_makes_no_others_figures_old(shared: Program) -> None:
+    """In the list of all: they were as old as the wait for it, a second."""
+    other = Program("share:true")
+    try:
+        time.sleep(0.5)
+        os.kill(shared.pid, signal.SIGSTOP)
+        time.sleep(1.2)
+        ages = {one["pid"]: one["age_seconds"] for one in map(json.loads, run("stat", "--json").stdout.splitlines())}
+        assert ages[shared.pid] > 1 and ages[other.pid] < 0.5, ages
+    finally:
+        os.kill(shared.pid, signal.SIGCONT)
+        other.end()
+
+
 def test_a_page_that_may_only_be_read_is_read(shared: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     shared.do("a")
     with processes.Watched(shared.pid) as watched:
@@ -191,6 +205,16 @@ def test_a_file_that_takes_no_figures(tmp_path: Path) -> None:
         assert run("stat", "--output", place, "--", "true", status=1).stderr.startswith(f"coffer: {place}: ")
     done = run("stat", "--output", "/dev/full", "--", "sh", "-c", "sleep 0.3; exit 7", status=7)
     assert done.stderr == "coffer: /dev/full: No space left on device: figures are lost\n"
+
+
+def test_a_program_that_does_not_start_takes_no_file(tmp_path: Path) -> None:
+    """Of issue 16: what was in the file of figures was lost before."""
+    output = tmp_path / "figures"
+    output.write_text("old")
+    run("stat", "--output", output, "--", tmp_path / "nothing", status=127)
+    assert output.read_text() == "old"
+    run("stat", "--output", output, "--", "sleep", "0.3")
+    assert output.read_text().startswith("   live ")
 
 
 def test_exec_is_followed(shared: Program) -> None:

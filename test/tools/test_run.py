@@ -56,6 +56,10 @@ def test_a_dynamic_program_says_nothing(tmp_path: Path) -> None:
     assert "libcoffer.so" in done.stdout and done.stderr == ""
 
 
+def test_a_program_without_a_name() -> None:
+    assert run("run", "--", "", status=127).stderr == "coffer run: : No such file or directory\n"
+
+
 def test_a_static_program(tmp_path: Path) -> None:
     program = compiled(tmp_path, "-static")
     said = f"{program} is linked statically, and LD_PRELOAD has no effect on such a program: it runs without Coffer\n"

@@ -98,6 +98,8 @@ def become(path: str, arguments: list[str]) -> None:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     signals.by_default()
+    if not path:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)  # Python has another word for it
     try:
         os.execvp(path, arguments)
     except OSError as error:

@@ -131,6 +131,10 @@ def test_names() -> None:
     assert bare("app::X<(app::Kind)3>::operator std::string() const &") == "app::X<3>::operator std::string"
     assert bare("void app::run<int>(int) [clone .cold]") == "app::run<int>"
     assert bare("operator new[](unsigned long)") == "operator new[]"
+    assert bare("operator()<int>") == "operator()<int>"
+    assert bare("app::X<int>::operator()(int) const") == "app::X<int>::operator()"
+    assert bare("main::{lambda(auto:1)#1}::operator()<int>(int) const") == "main::{lambda#1}::operator()<int>"
+    assert without_arguments("a<b>::operator()<c>") == "a<…>::operator()<…>"
     assert without_arguments("a::b<c<d>, e>::f<g> < h<i> (x.cpp:1)") == "a::b<…>::f<…> < h<…> (x.cpp:1)"
     assert without_arguments("a<b>::operator<<") == "a<…>::operator<<" and without_arguments("a->b<c") == "a->b<c"
     for room in range(20, 60):

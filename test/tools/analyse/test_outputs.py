@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from coffer import files
+from coffer import files, places
 from coffer.errors import CofferError
 from conftest import COMMAND, coffer
 
@@ -28,6 +28,7 @@ COMMANDS = {
     "index": "index --addresses {} --json {o}",
     "plot": "index --addresses {} --plot {o}",
     "profile": "profile -o {o} -- wc -c {}",
+    "stat": "stat --output {o} -- wc -c {}",
     "record": "record -q -o {o} -- wc -c {}",
 }
 
@@ -51,6 +52,19 @@ def test_an_output_is_no_input(traces: dict[str, Path], tmp_path: Path, name: st
         said = coffer(*words, status=125 if name == "record" else 1)
         assert f"{output}: is read" in said and "the output must be another file" in said
         assert read.read_bytes() == before and sorted(tmp_path.iterdir()) == names
+
+
+@pytest.mark.parametrize("command", ["record -q -o {o} --allocator {} -- true",
+                                     "index mine={} --low 64 --high 64 --json {o}"])
+def test_an_output_is_no_allocator(tmp_path: Path, command: str) -> None:
+    library, link = tmp_path / "mine.so", tmp_path / "link.so"
+    shutil.copy(places.library(), library)
+    link.symlink_to(library)
+    before = library.read_bytes()
+    for output in (library, link):
+        words = [word.format(library, o=output) for word in command.split()]
+        assert f"{output}: is read" in coffer(*words, status=125 if words[0] == "record" else 1)
+        assert library.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -42,6 +42,7 @@ def test_faults(traces: dict[str, Path], tmp_path: Path) -> None:
     assert "is a directory" in coffer("report", trace, "-o", tmp_path, status=1)
     assert "the output must be another file" in coffer("report", trace, "-o", trace, status=1)
     assert "no such file" in coffer("report", tmp_path / "none.trace", status=1)
+    assert ".: no regular file" in coffer("report", ".", status=1)
     assert "it does not begin with" in coffer("report", "/etc/passwd", "-o", tmp_path / "x.html", status=1)
     assert "no allocator is called fast" in coffer("report", trace, "-o", tmp_path / "x.html", "-a", "fast", status=1)
     assert not (tmp_path / "x.html").exists()

@@ -66,9 +66,10 @@ def index(
     """How evenly an allocator's blocks fall on the cache: the survey of paper 3."""
     if plot_file:
         check_plot(plot_file)
+    chosen = [Allocator.parse(text) for text in allocators or ([] if addresses else ["coffer"])]
     for path in filter(None, (plot_file, json_file)):
         check_writable(path)
-        check_inputs(path, [*(addresses or []), *map(Path, allocators or [])])
+        check_inputs(path, [*(addresses or []), *(Path(one.library) for one in chosen if one.library)])
     if low > high:
         raise CofferError(f"--low {low} is above --high {high}")
     shape = geometry.choose(machine, l1, l2)
@@ -79,7 +80,6 @@ def index(
     console = consoles.console()
     console.print(shape.describe())
     results = [read_list(path, shape) for path in addresses or []]
-    chosen = [Allocator.parse(text) for text in allocators or ([] if results else ["coffer"])]
     sizes = Sizes(low, high, step, count, together)
     for allocator in chosen:
         with console.status(f"{allocator.name}: {(high - low) // step + 1} sizes"):

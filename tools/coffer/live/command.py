@@ -18,6 +18,7 @@ import typer
 
 from coffer import loading, places, signals
 from coffer.errors import CofferError
+from coffer.files import check_inputs, programs_files
 from coffer.live import figures, page, processes
 
 TARGET = "The number of a process; or a program and its arguments, after --. None: all processes that show a page."
@@ -36,10 +37,15 @@ class Out:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         try:
-            self.stream = path.open("w") if path else sys.stderr
+            self.stream = path.open("a") if path else sys.stderr
         except OSError as error:
             raise CofferError(f"{path}: {error.strerror}") from error
         self.lost = False
+
+    def begin(self) -> None:
+        """The program has started: what was in the file gives way only now."""
+        if self.path and self.path.is_file():
+            self.stream.truncate(0)
 
     def write(self, text: str) -> None:
         if self.lost:
@@ -108,26 +114,22 @@ def list_processes(form: Form) -> None:
         raise CofferError("no process shows a page: start one with COFFER_CONF=share:true")
     if form is Form.lines:
         print("    pid" + figures.HEADING + "  program")
-    processes.ask_all(pages)
-    for shown in pages:
-        with shown:
-            pid = processes.number_in(shown)
-            try:
-                reading = processes.with_rss(shown.read(), pid)
-            except page.PageError:
-                continue  # it ended just now, or shows nothing yet
-            if form is Form.lines:
-                print(f"{pid:7d}" + figures.line(reading, figures.Rates()) + f"  {reading.program}")
-            else:
-                Show(form, pid, print_now).show(reading)
+    for pid, reading in processes.read_all(pages):
+        if form is Form.lines:
+            print(f"{pid:7d}" + figures.line(reading, figures.Rates()) + f"  {reading.program}")
+        else:
+            Show(form, pid, print_now).show(reading)
 
 
 def run_program(program: list[str], form: Form, interval: float, count: int | None, output: Path | None) -> int:
     """The program keeps its streams; the figures go to stderr, or to a file."""
+    if output is not None:
+        check_inputs(output, programs_files(program))
     loading.tell("stat", program[0])
     out = Out(output)
     try:
         with signals.started(program, places.environment(last="share:true")) as process:
+            out.begin()
             show_until_it_ends(process, Show(form, process.pid, out.write), interval, count)
             return signals.status_of(process)
     finally:

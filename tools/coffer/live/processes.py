@@ -238,12 +238,24 @@ def number_in(page: Page) -> int:
     return int(page.path.name.rpartition("-")[2])
 
 
-def ask_all(pages: list[Page]) -> None:
-    """As Watched.ask, of many at once."""
+def read_all(pages: list[Page]) -> list[tuple[int, Reading]]:
+    """As Watched.read, of many at once, with their numbers. Each is read when it has answered: one that does not makes
+    no others' figures old."""
     deadline = time.monotonic() + ANSWER_SECONDS
-    for page, asked in [(page, page.ask()) for page in pages]:
-        with contextlib.suppress(PageError):  # what reads it says so
-            wait_for_answer(page, asked, deadline, number_in(page))
+    waiting = [(page, page.ask()) for page in pages]
+    found: dict[int, Reading] = {}
+    while waiting:
+        is_over = time.monotonic() >= deadline
+        for page, asked in list(waiting):
+            number = number_in(page)
+            with contextlib.suppress(PageError):  # it ended just now, or shows nothing yet
+                if not is_over and asked is not None and page.taken_ns() < asked and is_running(number):
+                    continue
+                found[number] = with_rss(page.read(), number)
+            waiting.remove((page, asked))
+            page.close()
+        time.sleep(0.005)
+    return [(number, found[number]) for number in map(number_in, pages) if number in found]
 
 
 def wait_for_page(number: int, patience: float,

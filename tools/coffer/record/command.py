@@ -50,8 +50,8 @@ def record(
     Ends with the program's status. The format is in docs/reference/trace.md.
     """
     try:
-        check_inputs(output, programs_files(program))
         preload = libraries(allocator, "_count" if instructions else "")
+        check_inputs(output, [*programs_files(program), *map(Path, preload.split(":"))])
         tool = counting_tool() if instructions else None
     except CofferError as error:
         error.status = COULD_NOT_BEGIN

@@ -11,6 +11,7 @@ import typer
 from coffer.errors import CofferError
 from coffer.files import check_inputs
 from coffer.replay import play
+from coffer.trace import program
 
 
 def report(
@@ -23,6 +24,7 @@ def report(
     timeout: Annotated[float, typer.Option(min=0.1, max=1e6, help="Seconds that one replay may take.")] = 600.0,
 ) -> None:
     """One HTML page: live and held over time, sizes, lifetimes, call sites, what pins memory, every allocator."""
+    program.check_input(trace)
     target = output or trace.with_suffix(".html")
     check_inputs(target, [trace])
     if not target.parent.is_dir():

@@ -20,6 +20,7 @@ ALLOCATING = ("malloc", "calloc", "realloc", "free", "operator new", "operator n
 LIBRARY = ("std::", "__gnu_cxx::", "__gnu_debug::")
 SECONDS = 60
 OPERATOR = re.compile(r"\boperator\b")
+CALL, CALLED = re.compile(r"\boperator\(\)"), "operator\0"  # whose name is no list of arguments
 INLINED = 3  # functions shown of those inlined at one place
 
 
@@ -146,11 +147,12 @@ def bare(function: str) -> str:
     """Without arguments, and without what it returns, which templates have before their names: what differs in them
     only is told by the line."""
     text, depth = "", 0
-    for part in re.split(r"([()])", re.sub(r" \[clone [^]]*\]", "", function.replace("(anonymous namespace)::", ""))):
+    whole = CALL.sub(CALLED, re.sub(r" \[clone [^]]*\]", "", function.replace("(anonymous namespace)::", "")))
+    for part in re.split(r"([()])", whole):
         depth += {"(": 1, ")": -1}.get(part, 0)
         if depth == 0 and part != ")":
             text += part
-    return named(re.sub(r"( const| volatile| &&?)+$", "", text)) or function
+    return named(re.sub(r"( const| volatile| &&?)+$", "", text)).replace(CALLED, "operator()") or function
 
 
 def named(text: str) -> str:
