@@ -81,6 +81,14 @@ FRESH_TEST(Refused, InAVastArena) {
   expect_quick_refusals();
 }
 
+// A block that far up would have every later search walk up to it.
+FRESH_TEST(Refused, AlignedFarUp) {
+  start_ground(usize{1} << 44);
+  const usize before = g_arenas.arenas[0].frontier.load(relaxed);
+  for (u32 power = 37; power < 64; ++power) EXPECT_EQ(try_to_allocate(1, usize{1} << power), nullptr) << power;
+  EXPECT_EQ(g_arenas.arenas[0].frontier.load(relaxed), before);
+}
+
 FRESH_TEST(Refused, InASmallArena) {
   start_ground(64 * kMiB);
   expect_quick_refusals();
