@@ -111,7 +111,7 @@ class MixedPool {
     // Pages that are being given back now. Meanwhile they are taken, as a block is; one run a shard at a time.
     Owned<SpanNumber> purged;
     Owned<u32> purged_from, purged_pages;
-    bool torn = false;  // in a fork child
+    bool torn = false;               // in a fork child
     Owned<u64> takes, looks, scans;  // see TakeSteps
   };
 

@@ -14,7 +14,8 @@ namespace {
 using namespace coffer;
 
 constexpr const char* kHead =
-    "// SPDX-License-" "Identifier: MIT\n"
+    "// SPDX-License-"
+    "Identifier: MIT\n"
     "// Made by tools/placement_table; what the columns are: placement_table.hpp.\n"
     "// bytes        row slots step  request way        slots blocks colours   waste indices "
     "even  without\n";
