@@ -275,7 +275,7 @@ def test_a_new_trace_takes_no_device_s_place(traces: dict[str, Path], tmp_path: 
 
 def test_names_without_arguments() -> None:
     assert [bare(text) for text in ("f(int)", "a::(anonymous namespace)::g(void (*)(int)) const", "operator()(int)",
-                                    "main")] == ["f", "a::g", "operator", "main"]
+                                    "main")] == ["f", "a::g", "operator()", "main"]
     assert joined([("allocate(int)", "/a/x.hpp:3"), ("keep()", "/a/x.cpp:8"), ("serve(int)", "/b/y.cpp:70")]) == (
         "allocate < keep < serve", "x.cpp:8")
     assert joined([]) == ("", "")
