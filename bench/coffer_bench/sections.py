@@ -44,7 +44,7 @@ def warnings(found: Summary) -> list[str]:
         result.append(f"SCALE={plan['scale']:g}: experiments are shrunk by this.")
     if not found.finished:
         result.append("The run is not finished: what it has so far.")
-    if single := sum(1 for row in [*found.time, *found.memory] if row.verdict == "undecided"):
+    if single := sum(1 for row in [*found.time, *found.calls, *found.memory] if row.verdict == "undecided"):
         where = "One round" if found.rounds == 1 else f"{single} rows have one round"
         result.append(f"{where}: no interval, any difference may be chance, and they count as even.")
     if found.cut:
@@ -93,7 +93,13 @@ def top_lines(found: Summary) -> list[dict]:
 
 def loss_lists(found: Summary) -> list[dict]:
     result = []
-    for title, rows in (("Time: where Coffer loses", found.time), ("Memory: where Coffer loses", found.memory)):
+    for title, rows in (
+        ("Time: where Coffer loses", found.time),
+        ("Single calls: where Coffer loses", found.calls),
+        ("Memory: where Coffer loses", found.memory),
+    ):
+        if rows is found.calls and not rows:
+            continue
         lost, undecided = sums.losses(rows), sums.undecided(rows)
         result.append(
             {
@@ -135,6 +141,7 @@ def row_tables(found: Summary) -> list[dict]:
     result = []
     for title, rows in (
         ("Time", found.time),
+        ("Single calls", found.calls),
         ("Peak memory", found.memory),
         ("Memory when all is freed", found.end),
         ("Page faults", found.faults),

@@ -48,6 +48,7 @@ def describe_workload(workload: Workload) -> Record:
         "group": workload.group,
         "unit": workload.unit,
         "timed": workload.timed,
+        "single": workload.single,
         "memory": workload.memory,
         "threads": workload.threads,
         "paper": workload.paper,

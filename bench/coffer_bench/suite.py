@@ -118,7 +118,8 @@ def suite_workload(entry: dict, threads: int, settings: Settings) -> Workload:
         group=PAPERS if paper and not is_pattern else PATTERNS if is_pattern else PLAIN,
         run=run,
         unit=entry.get("unit", "ns"),
-        timed=not is_pattern,
+        timed=not is_pattern and not entry.get("single"),
+        single=bool(entry.get("single")),
         most_rounds=PATTERN_ROUNDS if is_pattern else 1000,
         memory=bool(entry.get("memory", True)),
         threads=max(1, threads),
@@ -126,6 +127,7 @@ def suite_workload(entry: dict, threads: int, settings: Settings) -> Workload:
         figure=entry.get("figure", ""),
         latency=(lambda allocator, path: text(allocator, f"latency={path}")) if entry.get("latency") else None,
         traced=traced_command(entry, settings),
+        without=tuple(entry.get("without", ())),
         baseline="compact" in entry.get("arguments", {}),
         what=" ".join([entry["program"], *pairs(arguments)]),
     )

@@ -82,6 +82,7 @@ class Summary:
     header: dict
     allocators: list[str]
     time: list[Row]
+    calls: list[Row]  # of single calls
     memory: list[Row]
     end: list[Row]  # memory when all is freed
     faults: list[Row]
@@ -110,7 +111,7 @@ class Summary:
 
     @property
     def workloads(self) -> int:
-        return len({row.name for row in [*self.time, *self.memory]})
+        return len({row.name for row in [*self.time, *self.calls, *self.memory]})
 
 
 def wall_of_an_operation(figures: samples.Record) -> float | None:
@@ -146,14 +147,14 @@ def make_rows(
     taken = by_round(results.of("sample"), figure)
     rows = []
     for workload in results.header["workloads"]:
-        if not workload[wanted] or workload.get("baseline", False) != baseline:
+        if not workload.get(wanted) or workload.get("baseline", False) != baseline:
             continue
         name = workload["name"]
         own_failures = failed.get(name, {})
         row = Row(
             name,
             workload["group"],
-            unit or (workload["unit"] if wanted == "timed" else UNITS[figure]),
+            unit or (workload["unit"] if wanted in ("timed", "single") else UNITS[figure]),
             figure if isinstance(figure, str) else TIME,
             workload.get("paper", ""),
             workload.get("figure", ""),
@@ -209,6 +210,7 @@ def summarise(results: samples.Results, clock: str = "wall") -> Summary:
         header=results.header,
         allocators=list(plan["allocators"]),
         time=make_rows(results, CPU if clock == "cpu" else TIME, "timed"),
+        calls=make_rows(results, TIME, "single"),
         memory=make_rows(results, MEMORY, "memory"),
         end=[row for row in make_rows(results, END, "memory") if row.measured],
         faults=faults,

@@ -32,7 +32,7 @@ PAPERS, FAST, PATTERNS, INDEX, PLAIN, REAL = (
 GROUPS = {
     PAPERS: "the papers' experiments",
     REAL: "programs that people use, from Debian's packages",
-    PLAIN: "asymmetric frees, realloc growth, large blocks, calloc, start-up, a server",
+    PLAIN: "asymmetric frees, realloc growth, large blocks, calloc, groups, limits, start-up, servers",
     FAST: "one malloc and free after the other",
     PATTERNS: "what makes many allocators hold more than is live",
     INDEX: "programs whose time depends on where blocks lie in the cache",
@@ -62,8 +62,15 @@ class Workload:
     most_rounds: int = 1000  # more would say little for the time that they take
     # Shows what an idea of the papers is worth: run under their own allocators, too, though nobody named them.
     with_papers: bool = False
+    # Its figure is that of single calls, which differ by powers of ten: it stands in a table of its own, and in no mean
+    # of times.
+    single: bool = False
+    # Allocators that cannot run it.
+    without: tuple[str, ...] = ()
 
     def takes(self, allocator: Allocator) -> bool:
+        if allocator.name in self.without:
+            return False
         return self.with_papers or allocator.name not in PAPER_ALLOCATORS
 
 

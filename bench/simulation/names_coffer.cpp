@@ -26,7 +26,7 @@ u64 offset_in(uptr address, const T* table) {
 std::string name_in_heap(uptr address, const Heap& heap) {
   const auto from = [&](const auto& field) { return reinterpret_cast<uptr>(&field) / kLineBytes * kLineBytes; };
   if (address >= from(heap.mailbox)) return "heap: mailbox, held, watched";
-  if (address >= from(heap.bracket)) return "heap: bracket, chain, slow paths";
+  if (address >= from(heap.self)) return "heap: self, inside, chain, slow paths";
   return "heap: lists of hot spans";
 }
 

@@ -64,6 +64,9 @@ class Ticks {
   }
 
   static double to_ns(uint64_t ticks) { return static_cast<double>(ticks) * ns_per_tick_; }
+  // What one reading costs, and how many ticks a time has; after stop().
+  static uint64_t overhead() { return overhead_ / kReadings; }
+  static uint64_t of_ns(double ns) { return static_cast<uint64_t>(ns / ns_per_tick_); }
   static double overhead_ns() { return to_ns(overhead_) / kReadings; }
   static double resolution_ns() { return to_ns(resolution_); }
   static const char* name() { return counter_ ? "tsc" : "monotonic"; }

@@ -193,7 +193,8 @@ class Run : public Arguments {
       const char* name = kKindNames[kind];
       out.put("latency.%s.count=%zu\nlatency.%s.p50_ns=%.0f\nlatency.%s.p99_ns=%.0f\n", name,
               static_cast<size_t>(all.total()), name, all.quantile_ns(0.5), name, all.quantile_ns(0.99));
-      out.put("latency.%s.p999_ns=%.0f\nlatency.%s.max_ns=%.0f\n", name, all.quantile_ns(0.999), name, all.most_ns());
+      out.put("latency.%s.p999_ns=%.0f\nlatency.%s.p9999_ns=%.0f\nlatency.%s.max_ns=%.0f\n", name,
+              all.quantile_ns(0.999), name, all.quantile_ns(0.9999), name, all.most_ns());
       if (file_ >= 0) all.write_to(file_, name);
     }
     if (!out.empty()) {

@@ -148,6 +148,16 @@ def test_figures_of_the_suite() -> None:
         suite.suite_figures(ENTRY, {"operations": "1"})
 
 
+def test_a_row_says_who_cannot_run_it() -> None:
+    others = [Allocator(name, Path("x")) for name in ("snmalloc", "rpmalloc")]
+    for entry, taken in ((ENTRY, others), ({**ENTRY, "without": ["snmalloc"]}, others[1:])):
+        one = suite.suite_workload(entry, 0, QUICK)
+        assert [allocator for allocator in others if one.takes(allocator)] == taken
+    assert suite.suite_workload(ENTRY, 0, QUICK).timed
+    one = suite.suite_workload({**ENTRY, "single": True}, 0, QUICK)
+    assert one.single and not one.timed
+
+
 def test_a_catalogue_that_is_wrong_is_said(tmp_path: Path) -> None:
     path = tmp_path / "suite.json"
     assert suite.read_suite(path) == []

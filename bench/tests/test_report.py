@@ -88,6 +88,23 @@ def test_a_run_without_a_peer_still_has_a_last_line() -> None:
     assert sums.last_line(found) == "bench: 1 workloads, 1 allocators, time vs best -, memory vs best -"
 
 
+def test_single_calls_have_a_table_of_their_own_and_no_part_in_the_mean() -> None:
+    results = results_of(
+        {
+            "a": {"coffer": rounds(2.0), "glibc": rounds(2.0)},
+            "slowest": {"coffer": rounds(9000.0), "glibc": rounds(1.0)},
+        }
+    )
+    results.header["workloads"][1].update(timed=False, single=True, memory=False)
+    found = sums.summarise(results)
+    assert sums.last_line(found).startswith("bench: 2 workloads, 2 allocators, time vs best 1.00")
+    titles = {table["title"]: [row["name"] for row in table["rows"]] for table in sections.row_tables(found)}
+    assert titles["Time"] == ["a"] and titles["Single calls"] == ["slowest"]
+    lost = {part["title"]: [row["name"] for row in part["lost"]] for part in sections.loss_lists(found)}
+    assert lost["Time: where Coffer loses (0 of 1 rows)"] == []
+    assert lost["Single calls: where Coffer loses (1 of 1 rows)"] == ["slowest"]
+
+
 def test_the_papers_allocators_are_no_best_other() -> None:
     """They stand in the tables, and decide nothing: T and M are against allocators that people use. Nor do other builds
     of Coffer."""
