@@ -3,16 +3,18 @@
  *
  * The threads of span_life.pml run; heap 2's thread, or one without a heap, forks when it is outside of every call.
  * From then on the others have vanished, each between two stores (the steps that span_life.pml takes as one are split
- * here). The child walks once (src/heap/vanished.cpp): the lists of vanished heaps go back to their spans, then the
- * span is resolved by what its record says. A vanished thread may have had the partial pool's lock: then the lists are
- * dropped, and made anew of the spans that are listed.
+ * here). The child walks once (src/heap/vanished.cpp). A heap is gone if its thread has vanished, or if somebody had
+ * seized it at that moment, be it the child's own: whatever is in it may be half moved. Its spans are counted anew with
+ * the heap's lists, and made nobody's; the child's own heap is then empty and goes on. A heap that waits for a thread,
+ * and that nobody had seized, is whole and stays so. A vanished thread may have had the partial pool's lock: then the
+ * lists are dropped, and made anew of the spans that are listed.
  *
  * Lost is what vanished threads had in registers (docs/design/fork.md): blocks in a free, a list on its way. Nothing
  * else.
  */
 #define FORK
-#ifdef FAULT_UNLINK_LATE
-#define UNLINK_LATE
+#ifdef FAULT_HOT_FIRST
+#define HOT_FIRST
 #endif
 #include "span_life.pml"
 
@@ -34,10 +36,14 @@ inline end_it() {
 
 proctype Child() {
   byte lost = 0;
+  bit gone[3];
   atomic {
     forker_ready -> frozen = 1;
     lost = flight + transit;
-    unsettled = 0;
+    gone[1] = attached[1] || !self[1];
+#ifndef FAULT_OWN_KEPT
+    gone[2] = !self[2];
+#endif
     mailed = 0; /* empty_mailboxes */
     /* drop_torn_lists: this span's adopter vanished in the middle, or somebody at work on another. */
     if
@@ -47,44 +53,45 @@ proctype Child() {
 #ifndef FAULT_NAME_STAYS
     if :: st >= SHARED && owner != 0 -> owner = 0 :: else fi; /* its adopter's name, before its CAS */
 #endif
-    /* The lists of the vanished heap: joined to its own span, or pushed to one that is not its own any more. */
-    if
-    :: blocks[at(1, cls)] > 0 && described && st != FREE ->
-       if
-#ifdef FAULT_TWIN
-       :: twin && owner == 1 -> local_list = local_list + blocks[at(1, cls)]
-#else
-       :: twin /* one list with two names: it is the span's */
-#endif
-       :: !twin && owner == 1 -> local_list = local_list + blocks[at(1, cls)]
-       :: !twin && owner != 1 ->
-#ifndef FAULT_LIST_DROPPED
-          count = count + blocks[at(1, cls)]; /* as push_remote */
-          if
-          :: st >= SHARED && st != RETURNING && count == K -> st = RETURNING
-          :: st == SHARED && count >= T && count < K -> st = LISTED
-          :: else
-          fi
-#endif
-       fi
-    :: else
-    fi;
-    blocks[2] = 0; blocks[3] = 0; hot[2] = 0; hot[3] = 0; entry[2] = 0; entry[3] = 0;
-    /* A taken span whose owner vanished between list and countdown: counted anew. */
-#ifdef FAULT_NOT_MEASURED
-    if :: uncounted && owner != 1 && private(st) -> local_list = local_list - 1 :: else fi;
-#endif
     /* resolve_chunk, resolve_span. */
     if
     :: !slots_free && !described ->
 #ifndef FAULT_SLOTS_STAY
-       st = FREE; slots_free = 1
+       st = FREE; slots_free = 1; owner = 0
 #endif
-    :: described && owner == 1 -> share_it()
-    :: described && owner == 2 ->
+    :: described && owner != 0 && gone[owner] ->
+       /* adopt_orphan: the list of the heap's hot span is joined to the span's own. */
+       if
+#ifdef FAULT_TWIN
+       :: hot[owner] -> local_list = local_list + blocks[owner]
+#else
+       :: hot[owner] -> local_list = local_list + (twin -> 0 : blocks[owner]) /* twin: one list with two names */
+#endif
+       :: else
+       fi;
+#ifdef FAULT_NOT_MEASURED
+       if :: uncounted -> local_list = local_list - 1 :: else fi;
+#endif
+       share_it()
+    :: described && owner != 0 && !gone[owner] ->
+       /* Whether a claimant got as far as the box is not known. */
+       if
+       :: st == CLAIMED && attached[owner] ->
 #ifndef FAULT_NOT_MAILED
-       if :: st == CLAIMED -> mailed = 2 :: else fi
+          mailed = owner
 #endif
+       :: st == CLAIMED && !attached[owner] ->
+          /* Who put it there would have taken it out again, or told the heap's next thread. */
+#ifdef FAULT_MAIL_WAITS
+          mailed = owner
+#else
+          if
+          :: hot[owner] -> st = OWNED; claim_at = HOT_AT(count) /* take_mail */
+          :: !hot[owner] -> ring[owner] = 0; share_it()
+          fi
+#endif
+       :: else
+       fi
     :: described && owner == 0 ->
        if
        :: st == LISTED -> if :: awaited -> assert(false) :: else -> linked = 1 fi
@@ -94,18 +101,21 @@ proctype Child() {
        fi
     :: slots_free
     fi;
-    closed[1] = 1;
+    /* reclaim_vanished_records */
+    if :: gone[1] -> blocks[1] = 0; hot[1] = 0; ring[1] = 0; self[1] = 1; attached[1] = 0 :: else fi;
+    if :: gone[2] -> blocks[2] = 0; hot[2] = 0; ring[2] = 0; self[2] = 1 :: else fi;
 
-    /* The child's own heap is as it was; all else is resolved. */
-    assert((st == FREE) == slots_free);
+    /* Heaps that are not gone are as they were; all else is resolved. */
+    assert((st == FREE) == slots_free && self[1] && self[2]);
     if
-    :: st == FREE -> assert(live == 0 && lost == 0)
+    :: st == FREE -> assert(live == 0 && lost == 0 && !hot[1] && !hot[2] && !ring[1] && !ring[2])
     :: st != FREE ->
-       assert((private(st) -> own_free : count) + blocks[4] + blocks[5] + live + lost == K);
-       assert(!private(st) || owner == 2);
+       assert((private(st) -> own_free : count) + all_blocks + live + lost == K);
+       assert(!private(st) || (owner != 0 && !gone[owner]));
+       assert(private(st) || (owner == 0 && !hot[1] && !hot[2] && !ring[1] && !ring[2]));
        assert(st != RETURNING && (st == LISTED) == linked);
        assert(st < SHARED || count < K);
-       assert(st != CLAIMED || mailed == 2)
+       assert(st != CLAIMED || (mailed == owner && attached[owner]))
     fi
   }
 }

@@ -1,184 +1,195 @@
 /* SPDX-License-Identifier: MIT */
-/* The mailbox and the unsettled stack as linked lists: each claimed span is in one place, and none is lost.
+/* The mailbox of a heap as a linked list: each claimed span is in one place, none is lost, and none waits unseen in a
+ * heap without a thread.
  *
- * A mailbox is one word: the top span and how much is in it (the limit is checked by the CAS that puts a span in). It
- * is pushed to and taken whole, never popped, so a top that came back is a top whose link is right. A thread's end
- * closes it by one exchange and hands on what was in it; the record's next thread opens it. Robbers leave a closed box
- * closed. The unsettled stack is pushed to and taken whole, too; what cannot be settled yet is pushed back. Both use
- * mail_next: the claim is what gives the right to write it. Code: mail, take_mail, rob and the unsettled stack in
- * src/heap/.
+ * A mailbox is one word, the top span. It is pushed to and taken whole, never popped, so a top that came back is a top
+ * whose link is right. It never closes. Its owner takes it in a slow path; a pusher who fills it, or who finds the heap
+ * without a thread once its mail is in, seizes the heap and takes it; so does a thread that ended, once it is gone
+ * (`attached`). Whoever is refused the heap, because another has it, leaves the mail to that one: hence the second look
+ * after a heap was given back. A span that the owner frees into just now is put back into the box.
+ *
+ * mail_next is written by the claimant of a span alone: the push that claims it, and then who took it out of the box.
+ * The owner's two flags are one step here; seize.pml has them apart. Code: src/heap/mail.cpp; seize in seizing.cpp;
+ * thread_ended in registry.cpp.
  */
 #define SPANS 3
 #define NONE 15
-#define CLOSED 14
-#ifndef LIMIT
-#define LIMIT 2
+#ifndef CALLS
+#define CALLS 2
+#endif
+#ifndef THREADS
+#define THREADS 2
 #endif
 
-byte top = NONE, size = 0;  /* the mailbox of the heap: one word */
-byte stack_top = NONE;      /* the unsettled stack */
-byte next[SPANS];           /* mail_next */
-byte where[SPANS];          /* for the checker: 0 to be claimed, 1 + _pid in that thread's hand, PLACE_... */
+byte top = NONE;           /* the mailbox: one word */
+byte next[SPANS];          /* mail_next */
+bit self = 1, attached = 1;
+#define OUTSIDE 0
+#define SLOW 1
+#define FREEING(s) (2 + (s))
+byte inside = OUTSIDE;
+
+/* For the checker. */
+byte where[SPANS];         /* 0 to be claimed, 1 + _pid in that thread's hand, BOX, PLACED */
 #define BOX 20
-#define STACK 21
-#define SETTLED 22
-#define OWNED 23
-byte held_up = NONE;        /* the span that the old owner's bracket names for a while */
-byte done = 0;
+#define PLACED 21
+bit asleep = 0;            /* the owner's thread sleeps for ever */
+byte busy = 0;
 
 #define hand (1 + _pid)
 inline move(s, from, to) { assert(where[s] == from); where[s] = to }
 
-/* Pushes a span of this thread's hand on the unsettled stack. */
-inline push_unsettled(s) {
+/* Puts a span of this thread's hand into the box. */
+inline put(s) {
   do
-  :: atomic { seen = stack_top; assert(where[s] == hand); next[s] = seen };
-     atomic { if :: stack_top == seen -> stack_top = s; move(s, hand, STACK); seen = 0; break :: else fi }
+  :: atomic {
+       seen = top; assert(where[s] == hand);
+#ifndef FAULT_LINK_LATE
+       next[s] = seen
+#endif
+     };
+     atomic { if :: top == seen -> top = s; move(s, hand, BOX); break :: else fi }
+  od;
+#ifdef FAULT_LINK_LATE
+  next[s] = seen;
+#endif
+  seen = 0
+}
+
+/* take_mail: all but one span. */
+inline take_mail(but) {
+  atomic {
+    list = top; top = NONE;
+    s = list;
+    do :: s != NONE -> move(s, BOX, hand); s = next[s] :: else -> s = 0; break od
+  }
+  do
+  :: list != NONE ->
+#ifdef FAULT_NEXT_AFTER
+     s = list;
+     if
+     :: s == but -> put(s)
+     :: else -> atomic { move(s, hand, PLACED) }
+     fi;
+     list = next[s];
+#else
+     atomic { s = list; list = next[s] };
+     if
+     :: s == but -> put(s)
+     :: else -> atomic { move(s, hand, PLACED) }
+     fi;
+#endif
+     s = 0
+  :: else -> break
   od
 }
 
-/* A claimant: a push claimed span s. Mails it, or takes it if the box is closed or full. */
-proctype Claimant(byte s) {
-  byte seen, seen_size;
-  bit mailed;
-  move(s, 0, hand);
+/* seize, for one heap and its mail. */
+inline collect_mail() {
   do
-  :: atomic {
-       seen = top; seen_size = size;
-       if
-       :: seen == CLOSED || seen_size >= LIMIT -> break
-       :: else
-       fi;
-#ifndef FAULT_LINK_LATE
-       assert(where[s] == hand); next[s] = seen
-#endif
-     }
-#ifdef FAULT_LIMIT_APART
-     atomic { seen = top; if :: seen == CLOSED -> break :: else -> next[s] = seen fi }
-#endif
+  :: atomic { if :: self -> self = 0 :: else -> break fi };
      atomic {
-       if
-#ifdef FAULT_LIMIT_APART
-       :: top == seen -> size++;
-#else
-       :: top == seen && size == seen_size -> size = seen_size + 1;
-#endif
-          top = s; assert(size <= LIMIT); move(s, hand, BOX); mailed = 1
-       :: else
-       fi
+       in = NONE;
+       if :: attached -> in = inside :: else -> in = OUTSIDE fi
      }
      if
-     :: mailed ->
-#ifdef FAULT_LINK_LATE
-        next[s] = seen;
+     :: in == OUTSIDE -> take_mail(NONE)
+     :: in >= FREEING(0) -> take_mail(in - FREEING(0))
+     :: in == SLOW
+     fi;
+     atomic { self = 1; in = 0 };
+#ifdef FAULT_NO_SECOND_LOOK
+     break
+#else
+     if :: attached -> break :: else fi;
+     if :: top == NONE -> break :: else fi
 #endif
-        break
-     :: else
-     fi
-  od;
-  if
-  :: mailed
-  :: else -> push_unsettled(s)
-  fi;
-  done++
+  od
 }
 
-/* Takes the box whole: the owner (OWNED) or a robber (to the unsettled stack). Not a closed one. */
-proctype Taker(bit is_owner; byte rounds) {
-  byte list = NONE, s, seen;
-  do
-  :: rounds > 0 ->
-     rounds--;
-     atomic {
-#ifdef FAULT_REOPENED
-       list = (top == CLOSED -> NONE : top); top = NONE; size = 0;
-#else
-       if :: top == CLOSED -> list = NONE :: else -> list = top; top = NONE; size = 0 fi;
+/* A push claimed span s. */
+proctype Pusher(byte s0) {
+  byte seen = 0, s = 0, list = NONE, in = 0;
+  bit thread = 0;
+#ifdef FAULT_ATTACHED_FIRST
+  thread = attached;
 #endif
-       s = list;
-       do :: s != NONE -> move(s, BOX, hand); s = next[s] :: else -> s = 0; break od
-     }
-     do
-     :: list != NONE ->
-        atomic { s = list; list = next[s] };
-        if
-        :: is_owner -> atomic { move(s, hand, OWNED) }
-        :: else -> push_unsettled(s)
-        fi
-     :: else -> break
-     od
-  :: rounds == 0 -> break
-  od;
+  atomic { move(s0, 0, hand) };
+  put(s0);
+#ifndef FAULT_ATTACHED_FIRST
+  thread = attached;
+#endif
   if
-  :: is_owner ->
-     /* Thread end: closed for good here; what is in it is taken on. */
-     atomic {
-       list = top; top = CLOSED; size = 0;
-       s = list;
-       do :: s != NONE -> move(s, BOX, hand); s = next[s] :: else -> s = 0; break od
-     }
-     do
-     :: atomic { list != NONE -> s = list; list = next[s]; move(s, hand, SETTLED); s = 0 }
-     :: else -> break
-     od
-  :: else
+  :: !thread -> collect_mail()
+  :: thread -> if :: collect_mail() /* the box has grown by what it may hold */ :: true fi
   fi;
-  done++
+  busy--
 }
 
-/* Takes the unsettled stack whole; settles all but what the bracket names. */
-proctype Settler(byte rounds) {
-  byte list = NONE, s, seen;
+inline enter(x) { atomic { inside = x; got = self } }
+
+/* The owner's thread, and the one that gets its heap when it has ended. */
+proctype Owner(byte threads; byte calls) {
+  byte seen = 0, s = 0, list = NONE, in = 0;
+  bit got = 0, look = 0;
+next_call:
   do
-  :: rounds > 0 ->
-     rounds--;
-     atomic {
-       list = stack_top; stack_top = NONE;
-       s = list;
-       do :: s != NONE -> move(s, STACK, hand); s = next[s] :: else -> s = 0; break od
-     }
-     do
-     :: list != NONE ->
-#ifdef FAULT_NEXT_AFTER
-        s = list;
-        if
-        :: held_up == s -> push_unsettled(s); list = next[s]
-        :: else -> list = next[s]; atomic { move(s, hand, SETTLED) }
-        fi;
-#else
-        atomic { s = list; list = next[s] };
-        if
-        :: held_up == s -> push_unsettled(s)
-        :: else -> atomic { move(s, hand, SETTLED) }
-        fi;
-#endif
-        s = 0
-     :: else -> break
-     od
-  :: rounds == 0 -> break
+  :: calls > 0 ->
+     calls--;
+     if
+     :: enter(SLOW);
+        if :: got -> take_mail(NONE) :: else fi
+     :: enter(FREEING(0))
+     fi;
+     if :: goto sleep :: true fi;
+     atomic { inside = OUTSIDE; got = 0 }
+  :: goto end_of_thread
+  :: goto sleep
   od;
-  done++
+end_of_thread:
+#ifdef FAULT_LOOK_FIRST
+  look = (top != NONE);
+#endif
+  attached = 0;
+#ifndef FAULT_LOOK_FIRST
+  look = (top != NONE);
+#endif
+#ifndef FAULT_END_UNSEEN
+  if :: look -> collect_mail() :: else fi;
+#endif
+  atomic { look = 0; threads-- };
+  if
+  :: threads > 0 -> atomic { attached = 1; calls = 1 }; goto next_call
+  :: else -> goto ended
+  fi;
+sleep:
+  asleep = 1;
+ended:
+  busy--
 }
 
 init {
   byte i = 0, n = 0;
   atomic {
-    if :: held_up = 0 :: held_up = NONE fi;
-    run Claimant(0); run Claimant(1); run Claimant(2);
-    run Taker(1, 1); run Taker(0, 1); run Settler(1)
-  }
-  done == 6;
-  /* The box is closed and empty; whatever is unsettled is on the stack, once. */
-  assert(top == CLOSED && size == 0);
+#ifdef THREE
+    busy = 1; run Pusher(2);
+#else
+    where[2] = BOX; top = 2; next[2] = NONE;
+#endif
+    busy = busy + 3; run Pusher(0); run Pusher(1); run Owner(THREADS, CALLS) }
+  busy == 0;
   atomic {
-    i = stack_top;
+    assert(self);
+    /* Only a heap with a thread has mail, and each span is in the box or placed, once. */
+    assert(top == NONE || asleep);
+    i = top;
     do
-    :: i != NONE -> assert(where[i] == STACK); where[i] = SETTLED; i = next[i]; n++; assert(n <= SPANS)
+    :: i != NONE -> assert(where[i] == BOX); where[i] = PLACED; i = next[i]; n++; assert(n <= SPANS)
     :: else -> break
     od;
     i = 0;
     do
-    :: i < SPANS -> assert(where[i] == SETTLED || where[i] == OWNED); i++
+    :: i < SPANS -> assert(where[i] == PLACED); i++
     :: else -> break
     od
   }

@@ -36,9 +36,10 @@ class Model(NamedTuple):
 
 # A, B: heaps 1 and 2; F1, F2, NEED: threads without a heap. Each: mallocs, frees, thread ends, looks for memory.
 IDLE = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
-RING = "REUSE A=1,0,0,0 B=2,1,0,0 NEED=0,0,0,1"
+NEEDY = "FULL A=1,1,1,0 F1=0,2,0,0 NEED=0,0,0,1"
 FORKER = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
 ADOPTER = "FULL A=2,1,1,0 F1=0,2,0,0"
+OWN = "K=4 A=0,0,0,0 F1=0,1,0,0 B=2,1,0,0 NEED=0,0,0,1"
 MIXED = "TAKE PURGE MAKE"
 SIGNAL = "TAKE PURGE FORK BY_PURGER"
 # A: lives, mallocs and frees of the owner's threads, B: of another LAB's, G: frees of one without a LAB.
@@ -54,38 +55,35 @@ MODELS = {
             "idle owner, a second heap": IDLE,
             "two freers, thread end": "FULL A=1,1,1,0 F1=0,2,0,0 F2=0,1,0,0",
             "thread end, a second heap": "FULL A=1,0,1,0 F1=0,2,0,0 B=1,0,0,0",
-            "memory in need": "FULL A=1,1,0,0 F1=0,2,0,0 NEED=0,0,0,1",
-            "stale ring": RING,
-            "two classes": "FULL CLASSES=2 A=2,0,0,0 F1=0,2,0,0 B=1,0,0,0",
+            "memory in need, thread end": NEEDY,
+            "a heap that seizes another": "FULL A=1,1,0,0 F1=0,2,0,0 B=1,0,0,1",
+            "a reusable span": "REUSE A=1,0,0,0 B=2,1,0,0 NEED=0,0,0,1",
             "four blocks": "K=4 FULL A=2,2,0,0 F1=0,3,0,0",
             "from the first block": "A=3,1,0,0 F1=0,2,0,0",
         },
         faults={
-            "NO_BARRIER": IDLE,
-            "CLAIM_STORE": IDLE,
-            "DECIDE_LATER": IDLE,
-            "OWNER_LATE": IDLE,
-            "HOT_STAYS": IDLE,
-            "STALE_COUNT": IDLE,
-            "NO_TAG": IDLE,
-            "ADOPT_KEEPS_TAG": IDLE,
-            "ANY_CLASS": "FULL CLASSES=2 A=2,0,0,0 F1=0,2,0,0",
-            "ENTRY_BY_STATE": RING,
+            **{name: IDLE for name in ["CLAIM_STORE", "DECIDE_LATER", "OWNER_LATE", "STALE_COUNT", "NO_TAG",
+                                       "ADOPT_KEEPS_TAG"]},
+            **{name: NEEDY for name in ["IGNORE_INSIDE", "MAIL_ALL", "EVENT_PUT_OFF"]},
         },
         stops=True),
     "span_ends": Model(
         plain={
-            "idle owner, a second heap": "NO_REST FULL A=1,1,0,0 F1=0,2,0,0 B=1,0,0,0",
+            "idle owner, a second heap": "NO_REST FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0",
             "thread end": "NO_REST FULL A=2,1,1,0 F1=0,2,0,0",
         },
         faults={}),
-    "settle": Model(
-        plain={"with membarrier": "FREES=2", "with fences": "FREES=2 FENCED"},
-        faults={name: "FREES=2" for name in ["NO_BARRIER", "BARRIER_FIRST", "CHECK_FIRST", "CLEAR_EARLY",
-                                             "IGNORE_BRACKET"]}),
+    "seize": Model(
+        plain={"with membarrier": "OPS=2", "with fences": "OPS=3 FENCED", "a thread that starts": "ATTACH"},
+        faults={
+            **{name: "OPS=2" for name in ["NO_BARRIER", "INSIDE_FIRST", "SELF_FIRST", "SELF_KEPT", "IGNORE_INSIDE",
+                                          "MAIL_ALL", "CLEAR_EARLY", "NO_SECOND_LOOK"]},
+            "ATTACHED_FIRST": "ATTACH",
+        }),
     "mail": Model(
-        plain={"three claimants, owner, robber, settler": ""},
-        faults={name: "" for name in ["LINK_LATE", "LIMIT_APART", "REOPENED", "NEXT_AFTER"]}),
+        plain={"two pushers, two threads": "", "three pushers": "THREE THREADS=1 CALLS=1"},
+        faults={name: "" for name in ["LINK_LATE", "NEXT_AFTER", "NO_SECOND_LOOK", "END_UNSEEN", "LOOK_FIRST",
+                                      "ATTACHED_FIRST"]}),
     "partial_pool": Model(
         plain={"three freers, two adopters": ""},
         faults={name: "" for name in ["NO_AWAITED", "RETURNER_ENDS", "DECIDE_LATER", "UNLINK_FIRST"]}),
@@ -102,11 +100,13 @@ MODELS = {
         plain={
             "thread end": ADOPTER,
             "a forker with a heap": FORKER,
-            "memory in need": "FULL A=1,1,0,0 F1=0,2,0,0 NEED=0,0,0,1",
+            "its own heap seized": OWN,
+            "memory in need": "FULL A=1,1,0,0 F1=0,1,0,0 NEED=0,0,0,1",
         },
         faults={
-            **{name: FORKER for name in ["TWIN", "LIST_DROPPED", "NOT_MEASURED", "SLOTS_STAY", "NOT_MAILED"]},
-            **{name: ADOPTER for name in ["NAME_STAYS", "UNLINK_LATE"]},
+            **{name: ADOPTER for name in ["NAME_STAYS", "SLOTS_STAY", "TWIN", "NOT_MEASURED", "MAIL_WAITS"]},
+            "NOT_MAILED": FORKER,
+            **{name: OWN for name in ["OWN_KEPT", "HOT_FIRST"]},
         },
         stops=True),
     "mixed_span": Model(

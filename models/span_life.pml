@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of one span: its owner, a second heap, remote freers, somebody in need of memory, thread end, taking,
- * settling.
+/* The life of one span: its owner, a second heap, remote freers, seizers, thread end, and a new thread with the heap.
  *
  * One record, as many lives as the threads give it. A step is one access to memory that others use, with what only its
  * thread can see. The CAS loops of src/span/span.cpp are one step: a CAS that fails looks again. Where something else
@@ -8,16 +7,16 @@
  * the tag. Blocks are counted, not named: were one on two lists, or on none, the sum of all places would not be K any
  * more. One span is enough: what becomes of the others is "another span serves".
  *
- * The store of the bracket may wait in its processor's store buffer behind the load of `owner` (`pending`); a
- * membarrier or a locked instruction of its own thread empties the buffer. Nobody looks at a bracket without a
- * membarrier before, so that it need not empty by itself. settle.pml has the buffer whole.
+ * What a thread says it is at work on (`inside`) and its look at `self` are one step, and so are a seizer's looks at
+ * `attached` and `inside`: seize.pml has them apart, with store buffers and the barrier.
  *
  * Sleeping: when all threads without a heap are done, `Rest` stops the others for ever, wherever they are, also inside
- * their brackets; it settles, and asks for what is promised "at rest": no private span outside of the slack has f of
- * its blocks free, no shared one is empty. What a stopped thread has in its hand is its own (one span a thread), and
- * so is what its bracket names (one a heap). Sections under the partial pool's lock are one step: a thread that is
+ * their calls; it seizes the heaps, takes their mail, and asks for what is promised "at rest": no owned span outside of
+ * the slack has f of its blocks free, no shared one is empty, none waits in a mailbox. What a stopped thread has in its
+ * hand is its own (one span a thread), and so is its heap if it was stopped in a slow path, the heap that it has
+ * seized, and the span that it frees into. Sections under the partial pool's lock are one step: a thread that is
  * stopped inside of such a short lock is outside of the promise. The slack's size is not in the model: whether a span
- * fits is chosen freely, at each placing and at each mailing.
+ * fits is chosen freely, at each placing.
  *
  *   K blocks, cut PAGE at a time; T = reuse_threshold (f/2); f = 2 * T - 1 here, since two sides of T - 1 are allowed.
  *
@@ -25,9 +24,6 @@
  */
 #ifndef K
 #define K 2
-#endif
-#ifndef CLASSES
-#define CLASSES 1
 #endif
 #define PAGE (K / 2)
 #define T (K / 2)
@@ -38,13 +34,11 @@
 
 /* States of the remote word (remote_word.hpp). */
 #define FREE 0
-#define HOT 1
-#define FLOATING 2
-#define REUSABLE 3
-#define CLAIMED 4
-#define SHARED 5
-#define LISTED 6
-#define RETURNING 7
+#define OWNED 1
+#define CLAIMED 2
+#define SHARED 3
+#define LISTED 4
+#define RETURNING 5
 
 /* The remote word: one CAS changes state, count and tag. */
 byte st = FREE, count = 0;
@@ -52,59 +46,59 @@ byte st = FREE, count = 0;
 byte seen[6];
 
 /* The record. */
-byte owner = 0, taken_from = 0, claim_at = 0, base = 0, local_list = 0, countdown = NEVER, absent = K;
-bit cls = 0;
+byte owner = 0, claim_at = 0, base = 0, local_list = 0, countdown = NEVER, absent = K;
 /* The partial pool, under its lock. */
 bit linked = 0, awaited = 0;
-/* Heaps 1 and 2; 0 is the null heap. at(h, c): one field for each class. */
-#define at(h, c) ((h)*2 + (c))
-bit hot[6], entry[6];   /* heap->hot[c] names the span; its record stands on the heap's ring */
-byte blocks[6];         /* its blocks on heap->blocks[c] */
-bit bracket[3], pending[3];
-bit closed[3];
+/* Heaps 1 and 2; 0 is the null heap. */
+bit hot[3], ring[3];    /* heap->hot names the span; the span stands on the heap's ring */
+byte blocks[3];         /* its blocks on heap->blocks */
+bit self[3] = 1;        /* 0: somebody has seized the heap */
+bit attached[3] = 1;
+byte inside[3];
 byte mailed = 0;        /* heap in whose mailbox it is */
-bit unsettled = 0;      /* it is on the unsettled stack */
+
+/* Values of `inside`. */
+#define OUTSIDE 0
+#define POPPING 1
+#define FREEING 2       /* into this span */
+#define SLOW 3
 
 /* What the checker knows and no thread reads. */
 byte live = 0;     /* blocks that the program has */
 byte flight = 0;   /* blocks on their way in a free */
 byte holder = 0;   /* 1 + _pid of who holds the claim, or the duty to end the span */
 byte inserter = 0; /* 1 + _pid of who is to link the span */
-bit inside[3];     /* the heap's bracket is up and its check said "mine" */
+byte has[3];       /* 1 + _pid of who uses the heap: its thread in a slow path, or a seizer */
+bit all_of[3];     /* and it may use the heap's list, too */
+bit frees[3];      /* the heap's thread frees into the span */
 byte counted = 0;  /* free blocks at the last placing */
 bit frozen = 0;
 byte busy = 0;     /* threads without a heap that are not done */
 
 #define me (_pid + 1)
-#define private(s) ((s) >= HOT && (s) <= CLAIMED)
+#define private(s) ((s) == OWNED || (s) == CLAIMED)
 #define own_free (local_list + absent + count)
-#define others_inside(h) (((h) != 1 && inside[1]) || ((h) != 2 && inside[2]))
-#define all_blocks (blocks[2] + blocks[3] + blocks[4] + blocks[5])
+#define all_blocks (blocks[1] + blocks[2])
 #define sum ((private(st) -> own_free : count) + all_blocks + live + flight + transit)
 
 #define CHANGED(p) seen[p] = (seen[p] -> 2 : 0)
 inline new_tag() { CHANGED(1); CHANGED(2); CHANGED(3); CHANGED(4); CHANGED(5) }
-/* span.cpp: the owner's entry into a state in which others may claim. */
-inline enter(s) {
-  st = s;
+/* span.cpp: what an owned span is to its heap changes, and with it claim_at. */
+inline enter_owned() {
+  st = OWNED;
 #ifndef FAULT_NO_TAG
   new_tag()
 #endif
 }
 #ifdef FAULT_ADOPT_KEEPS_TAG
-#define ADOPT st = HOT
+#define ADOPT st = OWNED
 #else
-#define ADOPT st = HOT; new_tag()
+#define ADOPT st = OWNED; new_tag()
 #endif
 #ifdef FAULT_CLAIM_STORE
 #define CLAIM_BY_CAS true
 #else
-#define CLAIM_BY_CAS (st == ws)
-#endif
-#ifdef FAULT_HOT_STAYS
-#define CLAIMABLE(s) ((s) == FLOATING || (s) == REUSABLE)
-#else
-#define CLAIMABLE(s) ((s) >= HOT && (s) <= REUSABLE)
+#define CLAIM_BY_CAS (st == OWNED)
 #endif
 #ifdef FAULT_STALE_COUNT
 #define SAME(n) true
@@ -131,55 +125,42 @@ bit uncounted = 0; /* on the local list, not yet in the countdown */
 bit slots_free = 1, described = 0;
 bit forker_ready = 1;
 
-/* --- The bracket (bracket.hpp; heap.hpp: deallocate). --- */
-#ifdef FAULT_ANY_CLASS
-#define RIGHT_CLASS true
-#else
-#define RIGHT_CLASS (cls == c)
-#endif
-inline flush(h) { bracket[h] = bracket[h] | pending[h]; pending[h] = 0 }
-inline bracket_on(h) { pending[h] = 1 }
-/* Load of owner, and of what it guards. */
-inline check_owner(h, right_class) {
-  atomic {
-    mine = (owner == h && (right_class));
-    inside[h] = mine
-  }
+/* --- Inside (inside.hpp; heap.hpp: allocate_fast, deallocate). --- */
+inline enter(x) {
+  inside[h] = x; got = self[h];
+  assert(!got || has[h] == 0)
 }
-inline bracket_off(h) { bracket[h] = 0; pending[h] = 0; inside[h] = 0 }
-/* A store to the owner's line: nobody else may be through the check, and the line is of this heap. */
-inline line() { assert(private(st) && !others_inside(h)) }
+inline enter_slow() {
+  enter(SLOW);
+  if :: got -> has[h] = me; all_of[h] = 1; g = h :: else fi
+}
+/* Stores to the owner's line, or to the heap's list, by who has the heap. */
+inline line() { assert(private(st) && owner == g && has[g] == me && (g == h || !frees[g])) }
+inline list() { assert(has[g] == me && all_of[g] && (g == h || inside[g] == OUTSIDE || !attached[g] || !self[g])) }
 
 #define D_NONE 0
 #define D_CLAIM 1
 #define D_LIST 2
 #define D_END 3
 #define D_TAKE_OFF 4
-#define D_SETTLE 5
-#define D_SHARE 6
-#define D_TAKE 7
 
-#define R_IDLE 0
+#define R_LEAVE 0
 #define R_MALLOC 1
-#define R_EXIT_HOT 2
-#define R_EXIT_ENTRY 3
-#define R_EXIT_BOX 4
-#define R_NEXT 5
-
-/* ring.cpp. A record stands on a heap's ring of a class; it may do so long after the span was taken. */
-inline leave_ring(h) { atomic { entry[at(h, 0)] = 0; entry[at(h, 1)] = 0 } }
+#define R_GIVE_HOT 2
+#define R_GIVE_RING 3
+#define R_GIVE_BACK 4
 
 /* --- Ends of lives. --- */
 /* span.cpp: end_span. */
 inline end_span() {
   atomic {
-    assert(!others_inside(h));
     assert(live == 0 && flight == 0 && all_blocks == 0 && transit == 0);
-    assert(!linked && !mailed && !unsettled && inserter == 0 && holder == me);
-    assert(st == CLAIMED || st == RETURNING);
-    AND_THEN(owner = 0); AND_THEN(described = 0); AND_THEN(st = FREE; count = 0; new_tag());
+    assert(!linked && !mailed && inserter == 0 && holder == me);
+    assert(!hot[1] && !hot[2] && !ring[1] && !ring[2] && !frees[1] && !frees[2]);
+    assert((st == CLAIMED || st == RETURNING) && owner == 0);
+    AND_THEN(described = 0); AND_THEN(st = FREE; count = 0; new_tag());
     slots_free = 1;
-    owner = 0; taken_from = 0; claim_at = 0; base = 0; local_list = 0; countdown = NEVER; absent = K; cls = 0;
+    claim_at = 0; base = 0; local_list = 0; countdown = NEVER; absent = K;
     awaited = 0; counted = 0; holder = 0
   }
 }
@@ -196,238 +177,249 @@ inline insert() {
   }
 }
 
-/* A thread. With a heap (h > 0) it allocates, frees and ends; without one it frees, or takes memory in need. */
-proctype Thread(byte h; byte mallocs; byte frees; byte exits; byte needs) provided (!frozen) {
-  byte c = 0, v = 0, ws = 0, wc = 0, ret = 0, duty = 0;
-  bit mine = 0, tried = 0;
+/* A thread. With a heap (h > 0) it allocates, frees and ends; without one it frees, or takes memory in need. g is the
+ * heap that it uses: its own, or one that it has
+ * seized. A thread with a heap is in need before it makes a span. */
+proctype Thread(byte h; byte mallocs; byte frees_left; byte exits; byte needs) provided (!frozen) {
+  byte g = 0, v = 0, ws = 0, wc = 0, ret = 0, duty = 0;
+  bit got = 0, all = 0, ended = 0, robs = 0;
 
 idle:
-  atomic { c = 0; v = 0; ws = 0; wc = 0; ret = 0; duty = 0; mine = 0; tried = 0 }
   if
-  :: atomic { mallocs > 0 -> mallocs--; if :: c = 0 :: CLASSES == 2 -> c = 1 fi }; goto malloc
-  :: atomic { frees > 0 && live > 0 -> frees--; live--; flight++ };
+  :: atomic { mallocs > 0 -> mallocs--; enter(POPPING) }; goto malloc
+  :: atomic { frees_left > 0 && live > 0 -> frees_left--; live--; flight++ };
      if :: h > 0 -> goto free :: else -> goto push fi
-  :: atomic { exits > 0 -> exits--; c = 0 }; goto exit_hot
-  :: atomic { needs > 0 -> needs-- }; goto need
+  :: atomic { exits > 0 -> exits-- }; goto thread_ended
+  :: atomic { h == 0 && needs > 0 -> needs--; all = 1; if :: v = 1 :: v = 2 fi }; goto seize
   :: true -> goto done
   fi;
 
-  /* --- malloc (heap.hpp: allocate_fast; refill.cpp: refill, refill_or_retire, next_hot). --- */
+  /* --- malloc (heap.hpp: allocate_fast; refill.cpp). --- */
 malloc:
   atomic {
     if
-    :: blocks[at(h, c)] > 0 -> blocks[at(h, c)]--; live++; goto idle
-    :: else
-    fi
+    :: !got -> goto leave /* the fallback heap serves */
+    :: got && blocks[h] > 0 -> assert(!all_of[h]); blocks[h]--; live++; goto leave
+    :: else -> enter_slow()
+    fi;
+    if :: !got -> goto leave :: else -> ret = R_MALLOC fi
   }
-  /* ownership.cpp: take_mail. This thread has the claim of what it takes out. */
+take_mail: /* mail.cpp. This thread has the claim of what it takes out. */
   atomic {
     if
-    :: mailed == h -> mailed = 0; assert(holder == 0); holder = me; assert(owner == h && st == CLAIMED); ret = R_MALLOC
-    :: else -> goto try_hot
+    :: mailed == g -> mailed = 0; assert(holder == 0); holder = me; assert(owner == g && st == CLAIMED)
+    :: else -> goto back
     fi
   }
-  bracket_on(h);
-  check_owner(h, true);
-  assert(mine);
   if
-  :: hot[at(h, cls)] ->
-     enter_hot: atomic { line(); wc = count; claim_at = HOT_AT(wc); countdown = NEVER }; /* receive_claimed */
-     atomic { flush(h); if :: SAME(wc) -> enter(HOT); holder = 0; wc = 0; goto back :: else -> goto enter_hot fi }
-  :: !hot[at(h, cls)] -> ws = CLAIMED; goto place
+  :: hot[g] ->
+     receive_hot: atomic { line(); wc = count; claim_at = HOT_AT(wc); countdown = NEVER }; /* receive_claimed */
+     atomic { if :: SAME(wc) -> enter_owned(); holder = 0; wc = 0; goto back :: else -> goto receive_hot fi }
+  :: !hot[g] -> ws = CLAIMED; goto place
   fi;
 
 try_hot:
-  if :: !hot[at(h, c)] -> goto next_hot :: else fi;
-  bracket_on(h);
-  check_owner(h, RIGHT_CLASS);
-  if
-  :: !mine -> atomic { bracket_off(h); hot[at(h, c)] = 0; goto next_hot }
-  :: else
-  fi;
-  assert(cls == c);
+  if :: !hot[h] -> goto next_hot :: else -> assert(owner == h) fi;
 refill_from: /* local list, remote list, a page */
   if
   :: atomic { local_list > 0 -> v = local_list };
-     atomic { line(); blocks[at(h, c)] = v; BETWEEN(twin = 1); line(); local_list = 0; countdown = NEVER; twin = 0 }
+     atomic { line(); list(); blocks[h] = v; BETWEEN(twin = 1); line(); local_list = 0; countdown = NEVER; twin = 0 }
   :: atomic { local_list == 0 && count > 0 -> line(); claim_at = HOT_AT(0) }; /* take_remote: perhaps lower */
-     atomic { assert(private(st)); flush(h); v = count; count = 0; BETWEEN(transit = v);
-              blocks[at(h, c)] = v; transit = 0 }
+     atomic { assert(private(st)); list(); v = count; count = 0; BETWEEN(transit = v); blocks[h] = v; transit = 0 }
   :: atomic { local_list == 0 && count == 0 && absent > 0 -> v = absent };
-     atomic { line(); absent = v - PAGE; BETWEEN(transit = PAGE); line(); blocks[at(h, c)] = PAGE; transit = 0;
+     atomic { line(); list(); absent = v - PAGE; BETWEEN(transit = PAGE); line(); blocks[h] = PAGE; transit = 0;
               if :: claim_at < (K - absent) / 2 -> claim_at = (K - absent) / 2 :: else fi } /* only ever more */
-  :: atomic { local_list == 0 && count == 0 && absent == 0 -> line(); countdown = T }; /* mark_floating */
-     atomic {
-       flush(h); assert(private(st));
+  :: atomic { local_list == 0 && count == 0 && absent == 0 -> line(); countdown = T };
+     mark_floating: atomic {
        if
-       :: st == HOT && count == 0 -> enter(FLOATING); hot[at(h, c)] = 0
-       :: st == HOT && count > 0 -> countdown = NEVER; v = 0; goto refill_from /* the bracket stays up */
-       :: st == CLAIMED -> hot[at(h, c)] = 0; countdown = NEVER /* its claimant hands it on */
+       :: count > 0 -> countdown = NEVER; v = 0; goto refill_from
+       :: count == 0 && st == CLAIMED -> hot[h] = 0; goto next_hot /* it comes by mail */
+       :: count == 0 && st == OWNED -> claim_at = T
+       fi
+     };
+     atomic {
+       assert(private(st));
+       if
+       :: st == OWNED && count == 0 -> enter_owned(); hot[h] = 0
+       :: else -> goto mark_floating
        fi
      }
   fi;
-  atomic { v = 0; mine = 0; bracket_off(h) }
-  if
-  :: blocks[at(h, c)] > 0 -> goto malloc
-  :: else -> goto try_hot
-  fi;
+  atomic {
+    v = 0;
+    if :: blocks[h] > 0 -> list(); blocks[h]--; live++; goto leave :: else fi
+  }
 
 next_hot:
-  /* next_reusable: an entry counts only if the span is this heap's and reusable; then it is of this class. */
-  atomic { if :: entry[at(h, c)] -> entry[at(h, c)] = 0 :: else -> goto adopt fi }
-  bracket_on(h);
-  check_owner(h, true);
-  if
-#ifdef FAULT_ENTRY_BY_STATE
-  :: atomic { !mine && st == REUSABLE -> enter(HOT); assert(owner == h) }
-#endif
-  :: mine ->
-     pop: atomic { line(); wc = count; claim_at = HOT_AT(wc) };
-     atomic {
-       flush(h);
-       if
-       :: st == REUSABLE && SAME(wc) -> assert(cls == c); enter(HOT); hot[at(h, c)] = 1; countdown = NEVER
-       :: st == REUSABLE && !SAME(wc) -> goto pop
-       :: st != REUSABLE
-       fi;
-       wc = 0
-     }
-  :: !mine
-  fi;
-  atomic { mine = 0; bracket_off(h) }
-  if :: hot[at(h, c)] -> goto try_hot :: else fi;
+  /* next_reusable */
+  atomic { if :: ring[h] -> ring[h] = 0; assert(owner == h) :: else -> goto adopt fi }
+mark_hot:
+  atomic {
+    line();
+    if
+    :: st != OWNED -> countdown = NEVER; goto adopt /* it comes by mail */
+    :: else -> wc = count; claim_at = HOT_AT(wc)
+    fi
+  };
+  atomic {
+    if
+    :: st == OWNED && SAME(wc) -> enter_owned(); hot[h] = 1; countdown = NEVER; wc = 0; goto try_hot
+    :: else -> wc = 0; goto mark_hot
+    fi
+  }
 
 adopt:
   /* PartialPool::adopt, mark_adopted: under the lock. The owner's line is ready before the CAS. */
   atomic {
     if
-    :: POOL_FREE && linked && st == LISTED && cls == c ->
-       assert(!inside[1] && !inside[2] && inserter == 0 && holder == 0);
+    :: POOL_FREE && linked && st == LISTED ->
+       assert(!frees[1] && !frees[2] && inserter == 0 && holder == 0);
        POOL_LOCK(1);
-#ifndef UNLINK_LATE
        linked = 0
-#endif
-    :: POOL_FREE && !(linked && st == LISTED && cls == c) -> goto settle_first
+    :: POOL_FREE && !(linked && st == LISTED) -> goto new_span
     fi;
 #ifndef FAULT_OWNER_LATE
     AND_THEN(owner = h);
 #endif
     if
     :: st == LISTED ->
-       countdown = NEVER; claim_at = HOT_AT(count - base);
-       count = count - base; base = 0; ADOPT; hot[at(h, c)] = 1; flush(h)
-    :: else -> owner = 0; linked = 1; POOL_LOCK(0); goto settle_first /* its last block was freed meanwhile */
+       countdown = NEVER; claim_at = HOT_AT(count - base); count = count - base; base = 0; ADOPT
+    :: else -> owner = 0; linked = 1; POOL_LOCK(0); goto new_span /* its last block was freed meanwhile */
     fi;
     AND_THEN(true);
-#ifdef UNLINK_LATE
-    linked = 0;
-#endif
     POOL_LOCK(0)
   }
 #ifdef FAULT_OWNER_LATE
   owner = h;
 #endif
-  goto try_hot;
+  hot[h] = 1; goto try_hot;
 
-settle_first:
+new_span:
   if
-  :: unsettled && !tried -> atomic { tried = 1; ret = R_NEXT; duty = D_SETTLE }; goto do_duty
-  :: else
+  :: atomic { needs > 0 -> needs--; robs = 1; all = 1; v = 3 - h }; goto seize /* rob_idle_heaps */
+  :: needs == 0
   fi;
   /* make_span, if its slots are free; else another span serves. */
   atomic {
     if
     :: st == FREE && slots_free ->
-       assert(holder == 0 && inserter == 0 && !linked && !unsettled && !mailed && !inside[1] && !inside[2]);
+       assert(holder == 0 && inserter == 0 && !linked && !mailed && !frees[1] && !frees[2]);
        assert(live == 0 && flight == 0 && all_blocks == 0 && transit == 0);
        slots_free = 0
-    :: else -> goto idle
+    :: else -> goto leave
     fi;
-    AND_THEN(flush(h));
-    cls = c; absent = K; local_list = 0; countdown = NEVER; claim_at = 1; new_tag(); AND_THEN(described = 1);
-    AND_THEN(owner = h); AND_THEN(enter(HOT)); hot[at(h, c)] = 1
+    AND_THEN(owner = h);
+    absent = K; local_list = 0; countdown = NEVER; claim_at = 1; new_tag(); AND_THEN(described = 1);
+    AND_THEN(enter_owned())
   }
-  goto try_hot;
+  hot[h] = 1; goto try_hot;
 
   /* --- free (heap.hpp: deallocate; release.cpp: free_not_local, local_event). --- */
 free:
-  bracket_on(h);
-  check_owner(h, true);
-  if
-  :: mine
-  :: else -> atomic { bracket_off(h) } goto push
-  fi;
-  v = local_list;
   atomic {
-    line(); local_list = v + 1; flight--; v = 0; BETWEEN(uncounted = 1); line(); uncounted = 0;
-    if :: countdown != NEVER -> countdown-- :: else fi
-  }
-  if
-  :: countdown == 0
-  :: countdown != 0 && st == HOT && local_list + absent == K
-  :: else -> atomic { mine = 0; bracket_off(h); goto idle }
-  fi;
-  /* release.cpp: local_event; hot.cpp: settle_hot. Also what ownership.cpp's place does for take_mail. */
-  atomic {
-    ws = st;
+    enter(FREEING);
     if
-    :: ws == FLOATING || ws == REUSABLE
-    :: ws == HOT && blocks[at(h, cls)] == 0
-    :: ws == CLAIMED || (ws == HOT && blocks[at(h, cls)] > 0) -> countdown = NEVER; ws = 0; goto back
+    :: got && owner == h -> assert(private(st)); frees[h] = 1; v = local_list
+    :: else -> inside[h] = SLOW; goto push
     fi
   }
+  atomic {
+    assert(private(st) && owner == h && frees[h] && local_list == v);
+    local_list = v + 1; flight--; v = 0; BETWEEN(uncounted = 1); uncounted = 0;
+    if :: countdown != NEVER -> countdown-- :: else fi;
+    if :: countdown != 0 -> goto leave :: else fi
+  }
+  /* local_event */
+  atomic {
+    enter_slow();
+    if
+    :: !got -> countdown = NEVER; goto claim_own
+    :: got && hot[h] -> countdown = NEVER; goto leave
+    :: got && ring[h] && own_free < K && claim_at <= K - local_list - absent ->
+       if
+       :: countdown = T; counted = own_free; goto leave /* recount */
+       :: ws = OWNED; goto place
+       fi
+    :: else -> ws = OWNED; goto place
+    fi
+  }
+claim_own: /* somebody has the heap just now: the span goes there by mail */
+  atomic {
+    assert(private(st) && owner == h && frees[h]);
+#ifdef FAULT_EVENT_PUT_OFF
+    countdown = 1; goto leave;
+#endif
+    if
+    :: st == OWNED -> st = CLAIMED; assert(holder == 0); holder = me; duty = D_CLAIM
+    :: else -> goto leave
+    fi
+  }
+  goto do_duty;
+
+  /* --- ownership.cpp: place. --- */
 place:
-  leave_ring(h);
   if
-  :: ws != HOT -> /* fits into the slack: mark_reusable, receive_claimed */
+  :: true -> /* fits into the slack: mark_reusable, receive_claimed */
      keep: atomic {
-       line(); wc = count; counted = own_free; countdown = (own_free == K -> NEVER : T); claim_at = wc + T;
+       line();
+       if
+       :: ws == OWNED && st == CLAIMED -> countdown = NEVER; ws = 0; goto back /* it comes by mail */
+       :: else
+       fi;
+       wc = count; claim_at = wc + T;
        if :: claim_at + local_list + absent > K -> claim_at = K - local_list - absent :: else fi
      };
      atomic {
-       flush(h);
        if
-       :: st == ws && SAME(wc) -> enter(REUSABLE); holder = (ws == CLAIMED -> 0 : holder); ws = REUSABLE
-       :: st == ws && !SAME(wc) -> goto keep
-       :: st != ws -> countdown = NEVER; ws = 0; wc = 0; goto back
-       fi;
-       wc = 0
-     }
-     atomic { /* ring.cpp: push_ring; false: the record stands on another heap's ring */
-       if
-       :: entry[at(3 - h, 0)] || entry[at(3 - h, 1)]
-       :: else -> entry[at(h, cls)] = 1; ws = 0; goto back
+       :: st == ws && SAME(wc) ->
+          enter_owned(); holder = (ws == CLAIMED -> 0 : holder); counted = own_free;
+          countdown = (own_free == K -> NEVER : T); ring[g] = 1; wc = 0; ws = 0; goto back
+       :: else -> wc = 0; goto keep
        fi
      }
   :: true
   fi;
   /* give_up */
   atomic {
-    flush(h);
     if
-    :: ws == CLAIMED -> assert(holder == me && st == CLAIMED); duty = D_SHARE
-    :: ws != CLAIMED && CLAIM_BY_CAS && (ws != HOT || own_free == K) ->
-       hot[at(h, cls)] = hot[at(h, cls)] && ws != HOT;
-       st = CLAIMED; assert(holder == 0); holder = me; duty = D_SHARE
-    :: else -> countdown = NEVER
+    :: ws == CLAIMED -> assert(holder == me && st == CLAIMED)
+    :: ws == OWNED && CLAIM_BY_CAS -> st = CLAIMED; assert(holder == 0); holder = me
+    :: else -> ws = 0; goto back
     fi;
-    ws = 0
+    assert(has[g] == me);
+    ws = 0; ring[g] = 0; frees[h] = 0
+  }
+  atomic { line(); owner = 0 }
+mark_shared:
+  atomic {
+    assert(st == CLAIMED && holder == me && owner == 0 && !frees[1] && !frees[2] && !hot[1] && !hot[2]);
+    v = local_list + absent; base = v
+  }
+  atomic {
+    assert(!frees[1] && !frees[2] && local_list + absent == v);
+    if
+    :: v + count == K -> duty = D_END
+    :: v + count < K && v + count >= T -> count = count + v; st = LISTED; holder = 0; inserter = me; duty = D_LIST
+    :: v + count < T -> count = count + v; st = SHARED; holder = 0; duty = D_NONE
+    fi;
+    assert(sum == K);
+    v = 0
   }
   goto do_duty;
 
   /* --- span.cpp: push_remote. --- */
 push:
   atomic { ws = st; wc = count; seen[_pid] = 1; assert(st != FREE) }
-  v = (ws == FLOATING -> T : claim_at);
+  v = claim_at;
   atomic {
     if
     :: st == ws && count == wc && seen[_pid] == 1 ->
-       flush(h); flight--; count++;
+       flight--; count++;
        if
 #ifndef FAULT_DECIDE_LATER
-       :: CLAIMABLE(ws) && count >= v -> st = CLAIMED; assert(holder == 0); holder = me; duty = D_CLAIM
+       :: ws == OWNED && count >= v -> st = CLAIMED; assert(holder == 0); holder = me; duty = D_CLAIM
 #else
-       :: CLAIMABLE(ws) && count >= v -> duty = D_CLAIM
+       :: ws == OWNED && count >= v -> duty = D_CLAIM
 #endif
        :: ws >= SHARED && count == K ->
           assert(ws != RETURNING && holder == 0); st = RETURNING; holder = me;
@@ -439,48 +431,22 @@ push:
     fi;
     ws = 0; wc = 0; v = 0; seen[_pid] = 0
   }
-
 #ifdef FAULT_DECIDE_LATER
   if :: duty == D_CLAIM -> atomic { st = CLAIMED; assert(holder == 0); holder = me } :: else fi;
 #endif
 
-  /* --- What a push, a claim or a thread's end leaves to do (ownership.cpp: do_duty; taking.cpp). After a push that
-   * left nothing the thread goes on without another look at the span. --- */
+  /* --- What a push or a claim leaves to do (ownership.cpp: do_duty). After a push that left nothing the thread goes on
+   * without another look at the span. --- */
 do_duty:
   if
   :: duty == D_NONE -> goto back
-  :: duty == D_CLAIM -> /* hand_on_claimed */
-     atomic { v = owner; assert(v != 0) }
-     /* Mailed while the owner's mailbox holds less than its slack; else taken. */
-     atomic {
-       if
-       :: !closed[v] -> mailed = v; holder = 0; duty = D_NONE
-       :: duty = D_TAKE
-       fi;
-       v = 0
-     }
-     goto do_duty
-  :: duty == D_TAKE -> /* take, push_unsettled */
-     atomic { taken_from = owner; assert(owner != 0 && holder == me && st == CLAIMED) }
-     owner = 0;
-     atomic { assert(!unsettled); flush(h); unsettled = 1; holder = 0;
-              if :: duty = D_SETTLE :: duty = D_NONE fi }
-     goto do_duty
-  :: duty == D_SETTLE -> /* settle_unsettled */
-     atomic {
-       if :: unsettled -> unsettled = 0; assert(holder == 0); holder = me :: else -> duty = D_NONE; goto back fi
-     }
-#ifndef FAULT_NO_BARRIER
-     atomic { flush(1); flush(2) } /* membarrier */
-#endif
-     atomic {
-       if
-       :: bracket[taken_from] -> unsettled = 1; holder = 0; duty = D_NONE; goto back
-       :: else -> goto mark_shared
-       fi
-     }
-  :: duty == D_SHARE -> /* give_up: by the owner itself, nothing to settle */
-     owner = 0; goto mark_shared
+  :: duty == D_CLAIM -> /* mail */
+     atomic { v = owner; assert(v != 0 && holder == me && mailed == 0); frees[h] = 0 }
+     atomic { assert(owner == v); mailed = v; holder = 0; duty = D_NONE }
+     if
+     :: !attached[v] -> goto seize
+     :: attached[v] -> if :: goto seize /* the box is too full */ :: v = 0; goto back fi
+     fi
   :: duty == D_LIST -> insert(); goto do_duty
   :: duty == D_TAKE_OFF ->
      atomic {
@@ -491,123 +457,98 @@ do_duty:
        fi
      }
      goto do_duty
-  :: duty == D_END -> end_span(); goto back
+  :: duty == D_END -> end_span(); duty = D_NONE; goto back
   fi;
 
-mark_shared:
+  /* --- seizing.cpp: seize, for heap v; for its mail, or for all that it has. --- */
+seize:
+  atomic { if :: self[v] -> self[v] = 0; g = v; v = 0 :: else -> v = 0; all = 0; goto seized fi }
   atomic {
-    assert(st == CLAIMED && holder == me && owner == 0 && !others_inside(h));
-    v = local_list + absent; base = v
-  }
-  atomic {
-    assert(!others_inside(h) && local_list + absent == v);
-    flush(h);
     if
-    :: v + count == K -> duty = D_END
-    :: v + count < K && v + count >= T -> count = count + v; st = LISTED; holder = 0; inserter = me; duty = D_LIST
-    :: v + count < T -> count = count + v; st = SHARED; holder = 0; duty = D_NONE
-    fi;
-    assert(sum == K);
-    v = 0;
-    if :: h > 0 -> inside[h] = 0 :: else fi
+#ifdef FAULT_IGNORE_INSIDE
+    :: true -> has[g] = me; all_of[g] = 1
+#else
+    :: !attached[g] || inside[g] == OUTSIDE -> assert(has[g] == 0); has[g] = me; all_of[g] = 1
+    :: attached[g] && inside[g] == POPPING -> has[g] = me; all = 0
+#ifdef FAULT_MAIL_ALL
+    :: attached[g] && inside[g] == FREEING -> has[g] = me; all = 0
+#else
+    :: attached[g] && inside[g] == FREEING ->
+       all = 0;
+       if :: mailed == g -> mailed = 0; holder = me :: else -> goto give_back fi
+#endif
+    :: attached[g] && inside[g] == SLOW -> all = 0; goto give_back
+#endif
+    fi
   }
-  goto do_duty;
+#ifndef FAULT_MAIL_ALL
+  if
+  :: has[g] != me -> atomic { mailed = g; holder = 0 } goto give_back /* it goes back into the box */
+  :: else
+  fi;
+#endif
+  ret = R_GIVE_HOT; goto take_mail;
+give_hot: /* release_idle, give_up_hot */
+  if
+  :: all && hot[g] ->
+#ifdef HOT_FIRST
+     hot[g] = 0;
+#endif
+     atomic { line(); list(); v = blocks[g]; blocks[g] = 0; BETWEEN(transit = v); line(); local_list = local_list + v;
+              transit = 0; BETWEEN(uncounted = (v > 0)); uncounted = 0; countdown = NEVER; v = 0 };
+     atomic { hot[g] = 0; ws = OWNED; ret = R_GIVE_RING };
+     goto place
+  :: else
+  fi;
+give_ring: /* share_reusable */
+  if
+  :: all && ring[g] -> atomic { ring[g] = 0; ws = OWNED; ret = R_GIVE_BACK }; goto place
+  :: else
+  fi;
+give_back:
+  atomic {
+    if :: has[g] == me -> has[g] = 0; all_of[g] = 0 :: else fi;
+    self[g] = 1; v = g; g = 0; ret = 0
+  }
+  /* Mail that came meanwhile to a heap whose thread has ended. */
+  atomic {
+    if :: !attached[v] && mailed == v -> all = 0; goto seize :: else -> v = 0; all = 0 fi
+  }
+seized:
+  atomic { if :: robs -> robs = 0; g = h; ret = R_MALLOC :: else -> goto leave fi }
+  goto adopt;
 
 back:
   atomic {
-    duty = 0; mine = 0;
-    if :: h > 0 -> bracket_off(h) :: else fi;
+    duty = 0;
     if
-    :: ret == R_IDLE -> goto idle
+    :: ret == R_LEAVE -> goto leave
     :: ret == R_MALLOC -> ret = 0; goto try_hot
-    :: ret == R_NEXT -> ret = 0; goto adopt
-    :: ret == R_EXIT_HOT -> goto exit_hot
-    :: ret == R_EXIT_ENTRY -> goto exit_entry
-    :: ret == R_EXIT_BOX -> goto reopen
+    :: ret == R_GIVE_HOT -> goto give_hot
+    :: ret == R_GIVE_RING -> goto give_ring
+    :: ret == R_GIVE_BACK -> goto give_back
     fi
   }
 
-  /* --- Thread end (ownership.cpp: abandon_spans, put_down_hot, return_list), and a new thread that gets the record
-   * with its floating spans (registry.cpp: open_heap). --- */
-exit_hot:
-  if
-  :: hot[at(h, c)] ->
-     bracket_on(h);
-     check_owner(h, cls == c);
-     if
-     :: mine ->
-        atomic { v = blocks[at(h, c)] };
-        atomic {
-          line(); local_list = local_list + v; blocks[at(h, c)] = 0; v = 0; hot[at(h, c)] = 0; countdown = NEVER
-        };
-        atomic {
-          flush(h);
-          if
-          :: st == HOT ->
-             st = CLAIMED; assert(holder == 0); holder = me; duty = D_SHARE; ret = R_EXIT_HOT; goto do_duty
-          :: else
-          fi
-        }
-     :: else -> atomic { hot[at(h, c)] = 0 }
-     fi;
-     atomic { mine = 0; bracket_off(h) }
-  :: else
-  fi;
-  /* What is left of a hot span that was taken goes back as remote frees. */
-  if
-  :: atomic { blocks[at(h, c)] > 0 -> blocks[at(h, c)]--; flight++; ret = R_EXIT_HOT }; goto push
-  :: else
-  fi;
-exit_entry:
-  if
-  :: entry[at(h, c)] ->
-     entry[at(h, c)] = 0;
-     bracket_on(h);
-     check_owner(h, true);
-     if
-     :: mine ->
-        atomic {
-          flush(h);
-          if
-          :: st == REUSABLE ->
-             st = CLAIMED; assert(holder == 0); holder = me; duty = D_SHARE; ret = R_EXIT_ENTRY; goto do_duty
-          :: else
-          fi
-        }
-     :: else
-     fi;
-     atomic { mine = 0; bracket_off(h) }
-  :: else
-  fi;
-  if :: c + 1 < CLASSES -> c = 1; goto exit_hot :: else fi;
+leave:
   atomic {
-    closed[h] = 1;
+    g = 0; v = 0; ws = 0; ret = 0; duty = 0; got = 0; all = 0;
     if
-    :: mailed == h ->
-       mailed = 0; assert(holder == 0); holder = me; assert(owner == h && st == CLAIMED);
-       duty = D_SHARE; ret = R_EXIT_BOX; goto do_duty
+    :: h > 0 ->
+       if :: has[h] == me -> has[h] = 0; all_of[h] = 0 :: else fi;
+       frees[h] = 0; inside[h] = OUTSIDE
     :: else
-    fi
+    fi;
+    if :: ended -> goto attach :: else -> goto idle fi
   }
-reopen:
-  closed[h] = 0;
-  goto idle;
 
-  /* --- taking.cpp: rob_heaps, rob_idle_heaps. Rob a mailbox, claim a reusable or hot span without a push; settle. --- */
-need:
-  if
-  :: atomic { mailed != 0 -> assert(!closed[mailed] && holder == 0); mailed = 0; holder = me; duty = D_TAKE }
-  :: atomic { st == REUSABLE || st == HOT -> ws = st; wc = count; seen[_pid] = 1 };
-     atomic {
-       if
-       :: st == ws && count == wc && seen[_pid] == 1 -> st = CLAIMED; assert(holder == 0); holder = me; duty = D_TAKE
-       :: else -> duty = D_NONE
-       fi;
-       ws = 0; wc = 0; seen[_pid] = 0
-     }
-  :: duty = D_SETTLE
-  fi;
-  goto do_duty;
+  /* --- Thread end (registry.cpp: thread_ended, take_late_mail). The heap stays whole, and a new thread gets it. --- */
+thread_ended:
+  attached[h] = 0;
+  atomic { ended = 1; if :: mailed == h -> v = h :: else -> goto attach fi }
+  goto seize;
+attach:
+  atomic { ended = 0; attached[h] = 1; goto idle }
 
 done:
   if :: h == 0 -> busy-- :: h == 1 :: h == 2 -> forker_ready = 1 fi
@@ -615,23 +556,30 @@ done:
 
 #ifndef FORK
 #define REST Rest
-/* Everything else is done or sleeps for ever; this thread looks for memory: it settles. */
+/* What a stopped thread keeps: a heap that it has or is inside of, and the span that it frees into. */
+#define KEPT(x) (!self[x] || (attached[x] && inside[x] >= FREEING))
+/* Everything else is done or sleeps for ever; this thread looks for memory: it takes the mail. */
 proctype Rest() {
   byte h = 0, v = 0, duty = 0;
   atomic { busy == 0 -> frozen = 1 }
-  atomic { flush(1); flush(2) } /* membarrier */
   atomic {
+    v = mailed;
     if
-    :: unsettled && !bracket[taken_from] -> unsettled = 0; assert(holder == 0); holder = me
+    :: v > 0 && !KEPT(v) ->
+       mailed = 0; assert(holder == 0 && st == CLAIMED && owner == v); holder = me;
+       if
+       :: hot[v] -> st = OWNED; claim_at = HOT_AT(count); holder = 0
+       :: !hot[v] -> ring[v] = 0; owner = 0
+       fi
     :: else -> goto rest
     fi
   }
   atomic {
-    assert(st == CLAIMED && owner == 0 && !inside[1] && !inside[2]);
-    base = local_list + absent;
     if
-    :: own_free == K -> end_span()
-    :: else -> count = count + base; st = (count >= T -> LISTED : SHARED); linked = (st == LISTED); holder = 0
+    :: st == CLAIMED && own_free == K -> end_span()
+    :: st == CLAIMED && own_free < K ->
+       count = own_free; st = (count >= T -> LISTED : SHARED); linked = (st == LISTED); holder = 0
+    :: else
     fi
   }
 rest:
@@ -644,10 +592,14 @@ rest:
        if
        :: st == SHARED -> assert(count < T && owner == 0)
        :: st == LISTED -> assert(count < K && linked && owner == 0)
-       :: st == CLAIMED -> assert(mailed != 0 || (unsettled && bracket[taken_from]))
-       :: st == HOT -> assert(count < claim_at || bracket[owner])
-       :: st == FLOATING -> assert(own_free < F || bracket[owner])
-       :: st == REUSABLE -> assert(own_free - counted < F || bracket[owner])
+       :: st == CLAIMED -> assert(mailed == owner && KEPT(owner))
+       :: st == OWNED && KEPT(owner)
+       :: st == OWNED && !KEPT(owner) ->
+          if
+          :: hot[owner] -> assert(count < claim_at && !ring[owner])
+          :: ring[owner] && !hot[owner] -> assert(own_free - counted < F)
+          :: !hot[owner] && !ring[owner] -> assert(own_free < F)
+          fi
        :: else
        fi
     fi
@@ -660,11 +612,11 @@ rest:
 init {
   atomic {
 #ifdef REUSE /* starts as a reusable span of heap 1 with one live block */
-    slots_free = 0; described = 1; st = REUSABLE; owner = 1; entry[at(1, 0)] = 1; absent = 0; live = 1;
+    slots_free = 0; described = 1; st = OWNED; owner = 1; ring[1] = 1; absent = 0; live = 1;
     local_list = K - 1; counted = K - 1; claim_at = 1;
 #endif
 #ifdef FULL /* starts as the full hot span of heap 1 */
-    slots_free = 0; described = 1; st = HOT; owner = 1; hot[at(1, 0)] = 1; absent = 0; live = K; claim_at = HOT_AT(0);
+    slots_free = 0; described = 1; st = OWNED; owner = 1; hot[1] = 1; absent = 0; live = K; claim_at = HOT_AT(0);
 #endif
 #ifdef F1
     busy++; run Thread(0, F1);

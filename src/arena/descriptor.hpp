@@ -51,15 +51,13 @@ struct alignas(kCacheLine) Span {
 
   // --- The shared line: what others write. ---
   Atomic<u64> remote;                // RemoteWord: first remotely freed block, count, state, tag
-  Atomic<SpanNumber> mail_next;      // link while in an owner's mailbox, or among the unsettled
+  Atomic<SpanNumber> mail_next;      // link while in an owner's mailbox
   Owned<SpanNumber> next, previous;  // partial pool, under its lock
   Owned<u32> block_bytes;            // usable bytes of a block; large blocks: see large_usable
   Owned<u32> capacity;               // blocks in the span
-  Atomic<u32> claim_at;              // private states: blocks on the remote list at which a push claims the span
-  Owned<u32> taken_from;             // claimed, no owner: heap it was taken from (heap/taking.hpp)
-  // The ring of reusable spans that the record stands on. Only that heap writes these; they outlive the span, for it
-  // may be taken away from the heap meanwhile (heap/ring.hpp).
-  Atomic<u32> ring_of;  // 1 + index of the heap; 0: none
+  Atomic<u32> claim_at;              // owned: blocks on the remote list at which a push claims the span; shared: free
+                                     // blocks at which a push lists it
+  // Its owner's ring of reusable spans of its class (heap/ring.hpp); 0: it stands on none.
   Owned<SpanNumber> ring_next, ring_previous;
   Owned<u8> size_class;
   Owned<u8> slots;   // slots of the span
@@ -69,7 +67,6 @@ struct alignas(kCacheLine) Span {
   Owned<u8> first_distance;        // span_rest, large_rest: slots back to the first
   Owned<u8> pages_zero;            // absent pages are known to be zero
   Owned<u8> dirty_slots_at_start;  // slots that held old data when the span was made
-  Owned<u8> ring_class;            // class of the ring it stands on
   Owned<u8> row_log2;              // Stride: how the blocks follow each other
   Owned<u8> first_line;            // lines from the span's start to block 0
   Owned<u8> start_index;           // cache index of the block that is cut first, about (span/colour.hpp)

@@ -27,7 +27,7 @@ enum class AlignPolicy : u8 { multiples, all };
 // TEXT(name, help)                                empty by default; no comma, no blanks at its ends
 #define COFFER_OWN_OPTIONS(SIZE, UNSIGNED, CHOICE, BOOLEAN, TEXT)                                                     \
   SIZE(arena, 16 * kTiB, 4 * kMiB, 64 * kTiB, "largest reservation of address space at the start")                    \
-  SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside 1/16 of it, or 1/4")                  \
+  SIZE(slack, 64 * kKiB, 0, kGiB, "free bytes a heap keeps in its spans, beside a share of all that is held")         \
   CHOICE(empty_fraction, EmptyFraction, EmptyFraction::quarter, "1/2|1/4|1/8|1/16", "free part to reuse a span")     \
   SIZE(span, 32 * kKiB, 32 * kKiB, 256 * kKiB, "least bytes of a span; rounded up to a power of two")                 \
   CHOICE(placement, PlacementPolicy, PlacementPolicy::index, "flat|index", "blocks start at all cache indices")      \

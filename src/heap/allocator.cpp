@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-#include "heap/bracket.hpp"
+#include "heap/inside.hpp"
 #include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
 #include "heap/profiling.hpp"
 #include "heap/refill.hpp"
 #include "heap/registry.hpp"
-#include "heap/taking.hpp"
+#include "heap/seizing.hpp"
 #include "heap/walk.hpp"
 #include "heap/watching.hpp"
 #include "large/large.hpp"
@@ -77,12 +77,14 @@ void* Allocator::allocate_zeroed(usize size) {
   // relaxed: as in allocate_fast.
   if (COFFER_UNLIKELY(!g_arenas.arenas[0].fast_sizes.is_above(size))) settle_fork();
   const ClassIndex size_class = class_of(size);
-  Heap* heap = t_heap;
+  Heap* heap = enter(t_heap);
   Block* block = heap->blocks[size_class].get();
   if (COFFER_LIKELY(block != nullptr)) {
     zero = heap->zero[size_class].get() != 0;
     heap->blocks[size_class].set(block->next);
+    leave(heap);
   } else {
+    leave(t_heap);
     if (COFFER_UNLIKELY(samples_lists())) {
       if (void* sampled = sample_small(size, size_class, kQuantum)) return memset(sampled, 0, size);
     }
@@ -154,13 +156,8 @@ usize Allocator::usable_size(void* block) {
 bool Allocator::trim(usize keep) {
   if (!start_process()) return false;
   settle_fork();
-  if (Heap* heap = own_heap()) {
-    release_idle(heap);
-    share_reusable(heap);
-  }
   note_if_heapless(t_heap);
-  rob_heaps(Idle::pages);
-  settle_unsettled();
+  rob_heaps(Take::pages);  // the thread's own, too
   usize back = purge_all_spans() + purge_mixed_spans();
   back += purge_tails(~usize{0} / 2, TailAge::any);
   // relaxed: a figure.

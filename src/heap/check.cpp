@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // coffer_check: every invariant that a walk can see. Other threads must be outside Coffer meanwhile.
+#include "heap/mail.hpp"
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"
-#include "heap/taking.hpp"
 #include "heap/walk.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
@@ -59,7 +59,6 @@ class Checker {
   usize owned_ = 0;  // bytes of spans that heaps own, each weighted
   usize mixed_ = 0;  // bytes of mixed spans
   usize mixed_live_ = 0;
-  usize unsettled_ = 0;  // and of those that were taken from them, and wait for a barrier
 };
 
 u32 Checker::walk(const Span* span, const Block* list) {
@@ -90,10 +89,8 @@ void Checker::check_span(Span* span) {
   expect(word.state() != SpanState::free && word.state() != SpanState::returning,
          "a span in use is in a passing state");
   if (is_private(word.state())) {
-    expect(owner != nullptr || word.state() == SpanState::claimed, "a private span has no owner");
-    expect(word.state() != SpanState::claimed || is_handed_on(span), "a claimed span was handed on to nobody");
-    expect(owner == nullptr || owner->attached.get() != 0 || word.state() == SpanState::floating,
-           "a span's owner has no thread");
+    expect(owner != nullptr, "a private span has no owner");
+    expect(word.state() != SpanState::claimed || is_mailed(span), "a claimed span was handed on to nobody");
     expect(word.count() == remote, "the remote list is not as long as its count");
     expect(local + remote + absent_count(span) <= span->capacity.get(), "a span has more free blocks than blocks");
   } else {
@@ -102,17 +99,9 @@ void Checker::check_span(Span* span) {
     expect(word.count() < span->capacity.get(), "an empty shared span was not given back");
     expect((word.state() == SpanState::listed) == PartialPool::is_linked(span), "listed and linked differ");
   }
-  if (owner != nullptr) {
-    owned_ += weighted(owner, span_bytes(span));
-  } else if (word.state() == SpanState::claimed && (span->taken_from.get() & kHeldUp) == 0) {
-    unsettled_ += span_bytes(span);
-  }
-  // A hot span that was claimed stays in the table until its owner finds out.
-  const bool in_table = owner != nullptr && owner->hot[span->size_class.get()].get() == span;
-  expect(owner == nullptr || word.state() == SpanState::claimed || (word.state() == SpanState::hot) == in_table,
-         "hot spans and the heap's table differ");
-  const bool on_ring = owner != nullptr && span->ring_of.load(relaxed) == ring_name(owner);
-  expect(word.state() != SpanState::reusable || on_ring, "a reusable span is not on its owner's ring");
+  if (owner != nullptr) owned_ += weighted(owner, span_bytes(span));
+  const bool hot = owner != nullptr && owner->hot[span->size_class.get()].get() == span;
+  expect(!stands_on_ring(span) || (owner != nullptr && !hot), "a span on a ring is hot, or nobody's");
 }
 
 void Checker::check_mixed(Span* span) {
@@ -146,13 +135,12 @@ void Checker::check_hole_list(const Block* list, usize bytes) {
   }
 }
 
-// Walks a ring of reusable spans; returns the slack they count for. Records whose spans were taken stay on it.
+// Walks a ring of reusable spans; returns the slack they count for.
 usize Checker::check_ring(const Heap* heap, SpanNumber newest) {
   usize slack = 0;
   for (SpanNumber number = newest; number != 0;) {
     const Span* span = span_at(number);
-    // relaxed: no other thread is inside.
-    expect(span->ring_of.load(relaxed) == ring_name(heap), "a record on a heap's ring belongs to another ring");
+    expect(span->owner.load(relaxed) == heap, "a span on a heap's ring is not its own");  // relaxed: as above
     slack += span->ring_slack.get();
     const SpanNumber next = span->ring_next.get();
     const bool whole = next != 0 && span_at(next)->ring_previous.get() == number;
@@ -166,14 +154,17 @@ void Checker::check_heaps() {
   for (u32 i = 0; i < heaps_ever(); ++i) {
     if (i == 0 && !fallback_heap_used()) continue;
     const Heap* heap = heap_by_index(i);
-    if (heap->attached.get() == 0) continue;
+    // relaxed, both: no other thread is inside. A record that nobody ever had names nobody.
+    const bool let_go = heap->self.load(relaxed) == heap || heap->self.load(relaxed) == nullptr;
+    expect(let_go, "a heap is still seized");
     usize slack = 0;
     for (ClassIndex c = 0; c < kClasses; ++c) {
       slack += check_ring(heap, heap->reusable[c].get());
       const Span* hot = heap->hot[c].get();
       if (hot == nullptr) check_hole_list(heap->blocks[c].get(), class_layout(c).block_bytes);
-      // relaxed: as above. A hot span that was taken stays in the table until its old owner finds out.
-      if (hot != nullptr && hot->owner.load(relaxed) == heap && hot->size_class.get() == c) {
+      if (hot != nullptr) {
+        // relaxed: no other thread is inside.
+        expect(hot->owner.load(relaxed) == heap && hot->size_class.get() == c, "a heap's hot span is not its own");
         const u32 listed = walk(hot, heap->blocks[c].get());
         expect(listed + known_free_blocks(hot) <= hot->capacity.get(), "a hot span has more free blocks than blocks");
       }
@@ -247,7 +238,6 @@ void Checker::check_sums() {
   }
   expect(sums.held == counts.held.exact(), "the bytes held are not what the counter says");
   expect(owned_ == heaps_hold, "what the heaps hold is not what they count");
-  expect(unsettled_ == unsettled_bytes(), "the bytes that wait unsettled are not what the counter says");
   expect(sums.dirty == counts.dirty.exact(), "the free resident bytes are not what the counter says");
   expect(sums.held + sums.tails + sums.dirty + counts.metadata.load(relaxed) == budget().charged.load(relaxed),
          "what is charged to the limit is not what may be resident");

@@ -4,13 +4,13 @@
 #include "arena/arena.hpp"
 #include "config/config.hpp"
 #include "heap/registry_record.hpp"
-#include "heap/taking.hpp"
 #include "heap/watching.hpp"
 #include "mixed/mixed.hpp"
 #include "os/os.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "span/colour.hpp"
+#include "span/shortage.hpp"
 
 namespace coffer {
 
@@ -66,7 +66,7 @@ void begin_child() {
   const bool fallback_lost = registry.fallback.forget_others();
   if (forget_locks() || fallback_lost) pending |= kVanished;
   if (registry.start.load(relaxed) == kStarted) {
-    if (registry.committed != 0 && !fallback_lost) record(0)->generation.set(generation);
+    if (fallback_heap_used() && !fallback_lost) record(0)->generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, those that had given theirs back and
     // were ending, and those that never had one. Resolved at the first slow call, for most children exec before that.
     const bool others = g_attached_heaps.load(relaxed) > own || registry.made.load(relaxed) > 2;
@@ -103,7 +103,7 @@ void empty_mailboxes() {
   // relaxed, all: the child's other threads wait.
   for (u32 i = fallback_heap_used() ? 0 : 1; i < g_registry.made.load(relaxed); ++i) {
     Heap* heap = record(i);
-    if (heap->attached.get() != 0 && !has_vanished(heap)) heap->mailbox.store(0, relaxed);
+    if (!has_vanished(heap)) heap->mailbox.store(0, relaxed);
   }
 }
 
@@ -115,18 +115,15 @@ void empty_record(Heap* heap) {
     heap->hot[c].set(nullptr);
     heap->reusable[c].set(0);
     heap->zero[c].set(0);
-    heap->relaxed_class[c].set(0);
-    heap->patience[c].set(0);
-    heap->comeback[c].set(0);
   }
-  heap->relaxed_bytes.set(0);
   heap->slack.set(0);
+  heap->empties.set(0);
   heap->held.store(0, relaxed);  // relaxed, all: its thread is gone
-  heap->chain_count.set(0);
-  heap->chain_span.set(nullptr);
-  heap->bracket.store(nullptr, relaxed);
-  heap->mailbox.store(kMailboxClosed, relaxed);
-  heap->attached.set(0);
+  for (Chain& chain : heap->chains) chain.span.set(nullptr);
+  heap->inside.store(kOutside, relaxed);
+  heap->mailbox.store(0, relaxed);
+  heap->self.store(heap, relaxed);
+  if (heap != t_heap) heap->attached.store(0, relaxed);
 }
 
 }  // namespace
@@ -136,25 +133,26 @@ void empty_record(Heap* heap) {
 void reclaim_vanished_records() {
   Registry& registry = g_registry;
   if (fallback_heap_used() && has_vanished(record(0))) empty_record(record(0));
-  registry.unused = 0;
+  for (u32& waiting : registry.waiting) waiting = 0;
   u32 attached = 0;
   for (u32 i = 1; i < registry.made.load(relaxed); ++i) {  // relaxed: the child's other threads wait
     Heap* heap = record(i);
     if (has_vanished(heap)) empty_record(heap);
-    if (heap->attached.get() != 0) {
+    if (heap->attached.load(relaxed) != 0) {
       ++attached;
       continue;
     }
     heap->index.set(i);
-    heap->next_unused.set(registry.unused);
-    registry.unused = i;
+    wait_for_thread(heap, 0);
   }
   set_attached(attached);
+  end_shortage();  // a span that was half shared is known to nobody
 }
 
 bool has_vanished(const Heap* heap) {
-  // relaxed: see reclaim_vanished_records.
-  return heap->attached.get() != 0 && heap->generation.get() != g_registry.generation.load(relaxed);
+  // relaxed, all: see reclaim_vanished_records.
+  if (heap->self.load(relaxed) == &g_null_heap) return true;
+  return heap->attached.load(relaxed) != 0 && heap->generation.get() != g_registry.generation.load(relaxed);
 }
 
 }  // namespace coffer

@@ -2,8 +2,7 @@
 #include "heap/mixing.hpp"
 
 #include "config/config.hpp"
-#include "heap/bracket.hpp"
-#include "heap/hot.hpp"
+#include "heap/lists.hpp"
 #include "heap/ownership.hpp"
 #include "heap/profiling.hpp"
 #include "heap/registry.hpp"
@@ -89,19 +88,17 @@ bool is_full_of_holes() {
   return mixed >= kManyMixed && mixed > counters().held.load(relaxed) / 8;
 }
 
-u32 free_blocks_of(const Span* span) {
-  return local_count(span) + absent_count(span) + load_word(span, relaxed).count();  // relaxed: a guess
-}
+u32 free_blocks_of(const Span* span) { return free_of_private(span, relaxed); }  // relaxed: a guess
 
-// Converts a private span of the heap in state `from`, unless somebody claims it first. Inside its bracket.
-bool convert(Heap* heap, Span* span, SpanState from) {
-  if (!claim(span, from)) return false;
+// Converts an owned span of the heap, unless a push claims it first.
+bool convert(Heap* heap, Span* span) {
+  if (!claim(span)) return false;
   const usize bytes = span_bytes(span);
   if (g_mixed_pool.convert(span)) {
     heap->held.fetch_sub(bytes, relaxed);  // relaxed: a figure for budgets
     return true;
   }
-  place(heap, span, SpanState::claimed);
+  place(heap, span, Claimed::yes);
   return false;
 }
 
@@ -111,14 +108,11 @@ bool convert_own(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
     Span* span = pop_ring(heap, size_class);
     if (span == nullptr) return false;
     *looks -= 1;
-    const Bracket bracket(heap, span);
-    // relaxed: what is no longer reusable was claimed, or is a record of another life; claim decides.
-    if (!bracket.owned() || load_word(span, relaxed).state() != SpanState::reusable) continue;
     if (!is_convertible(span, free_blocks_of(span), cold)) {
-      place(heap, span, SpanState::reusable);
+      place(heap, span);
       return false;  // it was the oldest, so the others are hardly emptier
     }
-    if (convert(heap, span, SpanState::reusable)) return true;
+    if (convert(heap, span)) return true;
   }
   return false;
 }
@@ -135,8 +129,7 @@ bool convert_listed(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
       *looks);
   if (span == nullptr) return false;
   *looks -= 1;
-  const Bracket bracket(heap, span);
-  return bracket.owned() && convert(heap, span, SpanState::hot);
+  return convert(heap, span);
 }
 
 // Whether the thread has asked for the class so long ago that it will hardly want its spans back. Other threads may,
@@ -187,19 +180,6 @@ bool take_exactly(Heap* heap, ClassIndex size_class, usize size, u32 slots) {
   return give(heap, size_class, block != nullptr ? block : g_mixed_pool.make(bytes, slots));
 }
 
-// What an idle heap has on a list keeps whole mixed spans, and nobody can take it from there: where there are many
-// heaps, each has few such lists.
-void keep_few_lists(Heap* heap, ClassIndex size_class) {
-  for (const Owned<u8>& listed : heap->hole_lists) {
-    if (listed.get() == size_class) return;
-  }
-  const u32 turn = heap->hole_turn.get();
-  Owned<u8>& oldest = heap->hole_lists[turn];
-  heap->hole_turn.set(static_cast<u8>((turn + 1) % kFewHoleLists));
-  if (heap->hot[oldest.get()].get() == nullptr) return_list(heap, oldest.get());
-  oldest.set(static_cast<u8>(size_class));
-}
-
 // What is cut at once: so many blocks of so many bytes.
 struct Portion {
   u32 bytes, most;
@@ -222,7 +202,6 @@ bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
     if (portion.most > limit) portion.most = limit;
   }
   Block* list = g_mixed_pool.take(portion.bytes, portion.most, portion.lines, home_of(heap));
-  if (list != nullptr && list->next != nullptr && is_crowded()) keep_few_lists(heap, size_class);
   return give(heap, size_class, list);
 }
 
@@ -237,8 +216,10 @@ bool is_young(const Heap* heap, ClassIndex size_class, usize size) {
 }  // namespace
 
 bool take_young(Heap* heap, ClassIndex size_class, usize size) {
-  // relaxed: a threshold. Once is for ever: refill does not come here again.
-  if (config::options().mixed == MixedPolicy::never || counters().held.load(relaxed) > kSmallProcess) {
+  // Where there are other heaps, a thread's first blocks come from its own, too: mixed spans have locks. relaxed: a
+  // threshold. Once is for ever: refill does not come here again.
+  if (config::options().mixed == MixedPolicy::never || several_heaps() ||
+      counters().held.load(relaxed) > kSmallProcess) {
     heap->grown.set(1);
     return false;
   }
@@ -264,21 +245,20 @@ bool make_holes(Heap* heap, ClassIndex size_class, usize size) {
   return size >= kGrowMixed && is_full_of_holes() && take_exactly(heap, size_class, size, kMaxSpanSlots);
 }
 
-void free_mixed(void* block, Span* span, usize size) {
+void free_mixed(Heap* heap, void* block, Span* span, usize size) {
   forget_sample(block);
   const usize bytes = g_mixed_pool.release(span, block, size);
   if (COFFER_UNLIKELY(bytes == 0))
     return g_mixed_pool.size_of(span, block) != 0 ? refuse_size(block, size) : refuse_free(block);
-  Heap* heap = t_heap;
   if (bytes > kLargestSmall || heap == &g_null_heap) return;
   Owned<u8>& churn = heap->churn[class_of(bytes)];
   if (churn.get() < kChurn) churn.set(static_cast<u8>(churn.get() + 1));
 }
 
-void free_mixed_list(Block* first, u32 count, Span* span) {
+void free_mixed_list(Heap* heap, Block* first, u32 count, Span* span) {
   for (; count > 0; --count) {
     Block* next = first->next;
-    free_mixed(first, span);
+    free_mixed(heap, first, span);
     first = next;
   }
 }

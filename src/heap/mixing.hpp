@@ -19,9 +19,10 @@ bool take_holes(Heap* heap, ClassIndex size_class, usize size);
 bool make_holes(Heap* heap, ClassIndex size_class, usize size);
 
 // Any thread: frees a block of a mixed span; reports what is not the start of one, or of one smaller than `size`.
-void free_mixed(void* block, Span* span, usize size = 0);
+// heap: the thread's, or the null heap; it counts what its thread frees.
+void free_mixed(Heap* heap, void* block, Span* span, usize size = 0);
 // Any thread: frees what a push found to be blocks of a mixed span.
-void free_mixed_list(Block* first, u32 count, Span* span);
+void free_mixed_list(Heap* heap, Block* first, u32 count, Span* span);
 
 // Gives back the whole pages of mixed spans in which nothing is live. Returns their bytes.
 usize purge_mixed_spans();

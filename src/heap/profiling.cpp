@@ -3,7 +3,7 @@
 
 #include "base/text.hpp"
 #include "config/config.hpp"
-#include "heap/bracket.hpp"
+#include "heap/inside.hpp"
 #include "heap/registry.hpp"
 #include "heap/signals.hpp"
 #include "large/large.hpp"
@@ -215,7 +215,8 @@ double live_bytes(u32 index) {
 
 void* sample_small(usize size, ClassIndex size_class, usize alignment) {
   settle_fork();
-  Heap* heap = own_heap();
+  Inside inside;
+  Heap* heap = inside.own();
   if (heap == nullptr || heap->blocks[size_class].get() != nullptr) return nullptr;
   Watch* watch = watch_of(heap);
   heap->watch.set(watch);

@@ -3,14 +3,15 @@
 // used first: what the owner freed, what others freed, a page never cut; then a reusable span of this heap, a partly
 // used one that is nobody's, and a new one.
 #include "heap/refill.hpp"
-#include "heap/bracket.hpp"
-#include "heap/hot.hpp"
+#include "heap/chains.hpp"
+#include "heap/lists.hpp"
+#include "heap/mail.hpp"
 #include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
 #include "heap/profiling.hpp"
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"
-#include "heap/taking.hpp"
+#include "heap/seizing.hpp"
 #include "heap/walk.hpp"
 #include "heap/watching.hpp"
 #include "large/large.hpp"
@@ -23,32 +24,11 @@ namespace coffer {
 
 namespace {
 
-// Of `count` blocks just cut, the heap's list keeps at most its limit; the rest goes onto the span's list. There it is
-// counted, and can be taken from a heap that sleeps. Of a span that was empty before the heap keeps few: it may be
-// empty again soon, and to find that out the heap's list has to be walked. Returns how many blocks stay on the heap's
-// list. To divide the list it is walked too: the layout and the colour decide where the blocks lie, so the address of
-// the last one to keep cannot be computed.
-u32 keep_rest(Heap* heap, Span* span, Block* list, u32 count) {
-  u32 most = cut_limit(span, count);
-  if (COFFER_UNLIKELY(watches_lists())) {
-    const u32 limit = unwatched_blocks(heap, span->size_class.get());
-    if (most > limit) most = limit;
-  }
-  if (COFFER_LIKELY(count <= most)) return count;
-  Block* last = list;
-  for (u32 i = 1; i < most; ++i) last = last->next;
-  span->local_free.set(last->next);
-  set_countdown(span, count - most, kNever);
-  compiler_fence();  // a fork child may find them on neither list, and never on both
-  last->next = nullptr;
-  return most;
-}
-
-// Refills heap->blocks from the hot span, inside its bracket; false: it has no free block.
+// Refills heap->blocks from the hot span; false: it has no free block.
 bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
   Block* list = span->local_free.get();
   if (list != nullptr) {
-    take_local(heap, size_class, span, list);
+    take_list(heap, size_class, span, list);
     return true;
   }
   u32 count = 0;
@@ -60,36 +40,28 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
     if (list == nullptr) return false;
     count = span->cut.get() - before;
     raise_claim(span);
-    hot_grew(heap, size_class);
-    count = keep_rest(heap, span, list, count);
-    if (COFFER_UNLIKELY(watches_lists())) blocks_taken(heap, size_class, count);
-  } else if (watches_lists() || count > list_limit(size_class)) {
+  }
+  if (COFFER_UNLIKELY(watches_lists())) {
     // As if the owner had freed them: it takes some.
     span->local_free.set(list);
     set_countdown(span, count, kNever);
-    take_local(heap, size_class, span, list);
+    take_watched_list(heap, size_class, span, list);
     return true;
   }
   heap->zero[size_class].set(zero ? 1 : 0);
   heap->blocks[size_class].set(list);
-  watch_hot(heap, size_class, span, count);
   return true;
 }
 
 // The heap's hot span of the class has blocks, or is retired. true: heap->blocks has some.
 bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span) {
-  const Bracket bracket(heap, span);
-  if (COFFER_UNLIKELY(!still_hot(bracket, span, size_class))) {
-    forget_hot(heap, size_class);  // it was taken
-    return false;
-  }
   for (;;) {
     if (refill_from(heap, size_class, span)) return true;
     set_countdown(span, 0, reuse_threshold(span->capacity.get()));
     // Exhausted: it floats. Or remote frees came in meanwhile; or it was claimed, and comes by mail.
     if (mark_floating(span) != Retired::has_blocks) break;
   }
-  forget_hot(heap, size_class);
+  heap->hot[size_class].set(nullptr);
   return false;
 }
 
@@ -105,6 +77,7 @@ Span* new_span(Heap* heap, ClassIndex size_class) {
   const usize before = heap->held.fetch_add(bytes, relaxed);
   Span* span = make_span(size_class, heap, before < kFewSpans ? Start::coloured : Start::first);
   if (span == nullptr) heap->held.fetch_sub(bytes, relaxed);
+  if (span != nullptr) end_shortage();
   return span;
 }
 
@@ -115,16 +88,8 @@ Span* adopt(Heap* heap, ClassIndex size_class) {
 // A reusable span of the heap becomes hot.
 Span* next_reusable(Heap* heap, ClassIndex size_class) {
   while (Span* span = pop_ring(heap, size_class)) {
-    bool empty = false;
-    {
-      const Bracket bracket(heap, span);
-      if (!bracket.owned()) continue;
-      if (!mark_hot(span)) continue;
-      // relaxed: a guess about what the program will do next.
-      empty = local_count(span) + absent_count(span) + load_word(span, relaxed).count() >= span->capacity.get();
-    }
-    if (empty) class_came_back(heap, size_class);
-    return span;
+    if (mark_hot(span)) return span;  // else it comes by mail
+    set_countdown(span, local_count(span), kNever);
   }
   return nullptr;
 }
@@ -138,7 +103,14 @@ struct Found {
   bool blocks;
 };
 
-Found next_hot(Heap* heap, ClassIndex size_class, bool holes, usize size) {
+// How far a refill goes.
+enum class Reach : u8 {
+  what_there_is,  // no new span
+  new_span,
+  last_resort,  // before nullptr, all that is free for the class is searched for
+};
+
+Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size) {
   if (Span* span = next_reusable(heap, size_class)) return {span, false};
   if (Span* span = adopt(heap, size_class)) return {span, false};
   if (holes && take_holes(heap, size_class, size)) return {nullptr, true};
@@ -146,159 +118,210 @@ Found next_hot(Heap* heap, ClassIndex size_class, bool holes, usize size) {
   const Maker maker;
   if (Span* span = adopt(heap, size_class)) return {span, false};
   // relaxed: a threshold. A small process has no idle heap whose spans are worth a search.
-  if (counters().held.load(relaxed) > kWorthSearching && look_is_due()) rob_idle_heaps(heap);
-  if (settle_unsettled()) {
+  if (reach != Reach::what_there_is && counters().held.load(relaxed) > kWorthSearching &&
+      rob_idle_heaps(heap, 1u << shape_of(size_class).slots_log2)) {
     if (Span* span = adopt(heap, size_class)) return {span, false};
   }
   if (holes && make_holes(heap, size_class, size)) return {nullptr, true};
-  class_came_back(heap, size_class);
-  return {new_span(heap, size_class), false};
+  return {reach != Reach::what_there_is ? new_span(heap, size_class) : nullptr, false};
 }
 
-// A floating span of the heap with a free block becomes hot.
-Span* scavenge_floating(Heap* heap, ClassIndex size_class, ClassIndex largest) {
-  Span* found = nullptr;
-  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
-    if (use != ChunkUse::spans || found != nullptr) return;
-    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      // relaxed, here and below: the heap's own name and states, or only whether to try.
-      if (found != nullptr || slot_use != SlotUse::span || span->owner.load(relaxed) != heap) return;
-      if (span->size_class.get() < size_class || span->size_class.get() > largest) return;
-      const Bracket bracket(heap, span);
-      if (!bracket.owned() || load_word(span, relaxed).state() != SpanState::floating) return;
-      if (local_count(span) == 0 && load_word(span, relaxed).count() == 0) return;
-      if (mark_reusable(span) && mark_hot(span)) found = span;
-    });
-  });
-  return found;
+u32 free_blocks(const Span* span) { return free_of_private(span, relaxed); }  // relaxed: remote ones may be missed
+
+// A span of these classes that is known to have a free block becomes hot. Those on the ring need not have one.
+Span* find_known(Heap* heap, ClassIndex size_class, ClassIndex largest) {
+  for (ClassIndex c = size_class; c <= largest; ++c) {
+    while (Span* span = next_reusable(heap, c)) {
+      if (free_blocks(span) != 0) return span;
+      set_countdown(span, 0, reuse_threshold(span->capacity.get()));
+      if (mark_floating(span) == Retired::has_blocks) return span;
+    }
+    if (Span* span = adopt(heap, c)) return span;
+  }
+  return nullptr;
 }
 
-// A shared span with a free block, though fewer than make one listed, becomes the heap's, in state hot.
-Span* scavenge_shared(Heap* heap, ClassIndex size_class, ClassIndex largest) {
-  ClassIndex listed = kClasses;
+// A span of the heap, in the search that makes all free blocks known. One that floats becomes reusable, or its next
+// free makes it so.
+void settle_own(Heap* heap, Span* span) {
+  if (stands_on_ring(span) || heap->hot[span->size_class.get()].get() == span) return;
+  if (free_blocks(span) == 0) {
+    // relaxed: the heap's own. As it is since an earlier time.
+    if (span->countdown.get() == 1 && span->claim_at.load(relaxed) == 1) return;
+    set_countdown(span, 0, 1);
+    if (mark_floating(span) != Retired::has_blocks) return;  // or it comes by mail
+  }
+  place(heap, span);
+}
+
+// Memory is exhausted: makes all blocks known that are free but do not make their span reusable, of all classes, in
+// this heap's spans and in those that are nobody's. A walk over everything, once: from then on, as long as no span can
+// be made, all thresholds are one block (span/shortage.hpp), and what is freed stands on a ring, comes by mail, or is
+// listed, where find_known finds it. Why no block is missed that this walk would find the next time:
+//   - a floating span of the heap has no free block and a threshold of one, by this walk or since it became floating;
+//     where the event of a free comes to nothing, because somebody has just seized the heap, the span comes by mail
+//   - a shared span has no free block, and the next push lists it: by this walk, or by whoever shared it (share_span)
+//   - a time that ended, by a new span, takes `settled` back for all heaps, for numbers do not come again.
+void settle(Heap* heap) {
+  const u32 shortage = begin_shortage();
+  if (heap->settled.get() == shortage) return;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
-    if (use != ChunkUse::spans || listed < kClasses) return;
+    if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      const ClassIndex found = span->size_class.get();
-      if (slot_use != SlotUse::span || found < size_class || found > largest || !list_early(span)) return;
-      do_duty(heap, span, PushDuty::list);
-      listed = found;
+      if (slot_use != SlotUse::span) return;
+      // relaxed: the heap's own name.
+      if (span->owner.load(relaxed) == heap) {
+        settle_own(heap, span);
+      } else if (list_early(span)) {
+        do_duty(span, PushDuty::list);
+      }
     });
   });
-  return listed < kClasses ? adopt(heap, listed) : nullptr;
+  heap->settled.set(shortage);
 }
 
 // Memory is exhausted: what this heap and others keep for speed is given up, then blocks that are free but do not make
-// their span reusable are looked for. Full walks; they run before every NULL, and never earlier.
+// their span reusable are looked for. This runs before every NULL, and never earlier.
 Span* scavenge(Heap* heap, ClassIndex size_class, ClassIndex largest) {
   release_idle(heap);
-  rob_heaps();
-  settle_unsettled();
+  rob_heaps(Take::empty_spans, heap);
+  take_mail(heap);  // what waited on their chains
   {
     const Maker maker;
-    if (Span* span = adopt(heap, size_class)) return span;
+    if (Span* span = find_known(heap, size_class, largest)) return span;
     if (Span* span = new_span(heap, size_class)) return span;
   }
-  if (Span* span = scavenge_floating(heap, size_class, largest)) return span;
-  return scavenge_shared(heap, size_class, largest);
+  settle(heap);
+  return find_known(heap, size_class, largest);
 }
 
-bool refill(Heap* heap, ClassIndex size_class, bool last_resort, bool holes, usize size) {
+bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size) {
   if (Span* span = heap->hot[size_class].get()) {
     if (span->local_free.get() != nullptr && refill_or_retire(heap, size_class, span)) return true;
   }
   if (COFFER_UNLIKELY(heap->grown.get() == 0) && holes && take_young(heap, size_class, size)) return true;
   heap->ticks.set(heap->ticks.get() + 1);
+  note_awake(heap);
   heap->asked[size_class].set(heap->ticks.get());
-  close_chain(heap);
+  close_next_chain(heap);
   take_mail(heap);
   shed_surplus(heap);
   for (;;) {
     Span* span = heap->hot[size_class].get();
     if (span != nullptr && refill_or_retire(heap, size_class, span)) return true;
-    const Found found = next_hot(heap, size_class, holes, size);
+    const Found found = next_hot(heap, size_class, reach, holes, size);
     if (found.blocks) return true;
     span = found.span;
-    if (span == nullptr && last_resort) span = scavenge(heap, size_class, size_class);
+    if (span == nullptr && reach == Reach::last_resort) span = scavenge(heap, size_class, size_class);
     if (span == nullptr) return false;
     heap->hot[size_class].set(span);
   }
 }
 
-}  // namespace
-
-Block* allocate_block(Heap* heap, ClassIndex size_class, bool last_resort, bool* zero, usize size) {
+Block* take_block(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size) {
   Owned<Block*>& head = heap->blocks[size_class];
-  if (head.get() == nullptr && !refill(heap, size_class, last_resort, true, size)) return nullptr;
+  if (head.get() == nullptr && !refill(heap, size_class, reach, true, size)) return nullptr;
   Block* block = head.get();
   *zero = heap->zero[size_class].get() != 0;
   head.set(block->next);
   return block;
 }
 
+}  // namespace
+
+Block* allocate_block(Heap* heap, ClassIndex size_class, bool last_resort, bool* zero, usize size) {
+  return take_block(heap, size_class, last_resort ? Reach::last_resort : Reach::new_span, zero, size);
+}
+
+namespace {
+
+// use(heap, own): of the thread's own heap, or else of the fallback heap; nullptr: there is neither.
+template <class Use>
+COFFER_INLINE Block* use_heap(Use&& use) {
+  {
+    Inside inside;
+    Heap* heap = inside.own();
+    if (COFFER_LIKELY(heap != nullptr)) return use(heap, true);
+  }
+  FallbackHeap fallback;
+  return fallback.get() != nullptr ? use(fallback.get(), false) : nullptr;
+}
+
+}  // namespace
+
 Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort, usize size) {
   settle_fork();
-  Heap* heap = own_heap();
-  if (COFFER_LIKELY(heap != nullptr)) return allocate_block(heap, size_class, last_resort, zero, size);
-  FallbackHeap fallback;
-  return fallback.get() != nullptr ? allocate_block(fallback.get(), size_class, last_resort, zero) : nullptr;
+  return use_heap(
+      [=](Heap* heap, bool own) { return allocate_block(heap, size_class, last_resort, zero, own ? size : 0); });
 }
 
 Block* allocate_in_span(ClassIndex size_class) {
-  Heap* heap = own_heap();
-  if (heap == nullptr) return nullptr;
-  if (heap->hot[size_class].get() == nullptr) return_list(heap, size_class);
-  if (heap->blocks[size_class].get() == nullptr && !refill(heap, size_class, true, false, 0)) return nullptr;
-  bool zero = false;
-  return allocate_block(heap, size_class, true, &zero);
+  return use_heap([=](Heap* heap, bool) -> Block* {
+    if (heap->hot[size_class].get() == nullptr) free_list(heap, size_class);
+    if (heap->blocks[size_class].get() == nullptr && !refill(heap, size_class, Reach::last_resort, false, 0))
+      return nullptr;
+    bool zero = false;
+    return allocate_block(heap, size_class, true, &zero);
+  });
 }
 
 void* allocate_large_block(usize size, usize alignment, bool* zero) {
   settle_fork();
   // Large blocks belong to no heap; but a thread that has one is known to fork (registry.cpp).
-  Heap* heap = own_heap();
-  if (heap == nullptr && !start_process()) return nullptr;
-  note_if_heapless(t_heap);
+  if (COFFER_UNLIKELY(t_heap == &g_null_heap)) {
+    Inside inside;
+    if (inside.own() == nullptr && !start_process()) return nullptr;
+    note_if_heapless(t_heap);
+  }
   void* block = allocate_large(size, alignment, zero);
-  if (COFFER_UNLIKELY(block == nullptr) && heap != nullptr && may_fit_later(size)) {
+  if (COFFER_UNLIKELY(block == nullptr) && may_fit_later(size)) {
     // As in scavenge: what this heap keeps for speed is given up.
-    release_idle(heap);
-    block = allocate_large(size, alignment, zero);
+    const Inside inside;
+    if (inside.heap() != &g_null_heap) {
+      release_idle(inside.heap());
+      block = allocate_large(size, alignment, zero);
+    }
   }
   if (COFFER_UNLIKELY(watches_lists()) && block != nullptr) large_taken(block, size);
   return block;
 }
 
 Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
-  for (ClassIndex c = size_class + 1; c < kSizeClasses; ++c) {
-    if (Block* block = allocate_of_class(c, zero, false)) return block;
-  }
-  if (void* block = allocate_large_block(kSlotBytes, kSlotBytes, zero)) return static_cast<Block*>(block);
-  Heap* heap = own_heap();
-  if (heap == nullptr) return nullptr;
-  // Every class was asked, so none of them has a hot span with a block, and the one found here can become one.
-  Span* span = scavenge(heap, size_class, kSizeClasses - 1);
-  if (span == nullptr) return nullptr;
-  const ClassIndex found = span->size_class.get();
-  if (heap->hot[found].get() != nullptr) {
-    const Bracket bracket(heap, span);
-    if (bracket.owned()) place(heap, span, SpanState::hot);
+  // No run of so many slots could be had, nor a longer one: of the classes that need as many only what there is serves.
+  u32 refused = kMaxSpanSlots + 1;
+  Block* found = use_heap([&](Heap* heap, bool) -> Block* {
+    refused = 1u << shape_of(size_class).slots_log2;
+    for (ClassIndex c = size_class + 1; c < kSizeClasses; ++c) {
+      const u32 slots = 1u << shape_of(c).slots_log2;
+      const Reach reach = slots < refused ? Reach::new_span : Reach::what_there_is;
+      if (Block* block = take_block(heap, c, reach, zero, 0)) return block;
+      if (slots < refused) refused = slots;
+    }
     return nullptr;
+  });
+  if (found != nullptr) return found;
+  // Of two slots, which need not be aligned. And for a thread that can have no heap.
+  if (refused > 1) {
+    if (void* block = allocate_large_block(kSlotBytes, kSlotBytes, zero)) return static_cast<Block*>(block);
   }
-  heap->hot[found].set(span);
-  return allocate_block(heap, found, false, zero);
+  // For a thread whose heap another has just seized the fallback heap looks, too.
+  return use_heap([=](Heap* heap, bool) -> Block* {
+    Span* span = scavenge(heap, size_class, kSizeClasses - 1);
+    if (span == nullptr) return nullptr;
+    const ClassIndex got = span->size_class.get();
+    // Every class was asked, so none of them has a hot span with a block, unless it was another heap that was asked.
+    if (heap->hot[got].get() != nullptr) {
+      place(heap, span);
+      return nullptr;
+    }
+    heap->hot[got].set(span);
+    return take_block(heap, got, Reach::what_there_is, zero, 0);
+  });
 }
 
 namespace {
 
 // Out of line, as all that follows, so that what is common in allocate_any needs no stack frame.
-COFFER_NOINLINE Block* allocate_some(Heap* heap, ClassIndex size_class, Span* hot, Block* list) {
-  take_some(heap, size_class, hot, list);
-  heap->blocks[size_class].set(list->next);
-  heap->bracket.store(nullptr, release);  // release: as at the end of a Bracket
-  return list;
-}
-
 COFFER_NOINLINE void* allocate_slowly(usize size) {
   bool zero = false;
   if (size > kLargestSmall) return allocate_large_block(size, kQuantum, &zero);
@@ -310,27 +333,25 @@ COFFER_NOINLINE void* allocate_slowly(usize size) {
   return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
 }
 
+COFFER_INLINE void* take_first(Heap* heap, ClassIndex size_class, Span* hot, Block* list) {
+  take_whole_list(heap, size_class, hot, list);
+  heap->blocks[size_class].set(list->next);
+  heap->ticks.set(heap->ticks.get() + 1);
+  leave(heap);
+  return list;
+}
+
 // While samples are taken: all that was freed in the hot span, as in allocate_any, if the block to be sampled is not
-// among it. A heap that keeps one block for itself comes here for each.
-COFFER_NOINLINE void* allocate_unusually(usize size) {
-  Heap* heap = t_heap;
+// among it. A heap that keeps one block for itself comes here for each. Inside.
+COFFER_NOINLINE void* allocate_unusually(usize size, Heap* heap, Span* hot) {
   const ClassIndex size_class = class_of(size);
-  Span* hot = heap->hot[size_class].get();
-  // acquire: as in settle_fork. Whoever watches figures, too, is told at each list.
-  if (!only_samples() || g_pending.load(acquire) != 0) return allocate_slowly(size);
-  heap->bracket.store(hot, relaxed);  // relaxed, here and in the load of the owner: as in allocate_any
-  compiler_fence();
   Block* list = hot->local_free.get();
-  u32 frees = 0;
-  if (COFFER_LIKELY(list != nullptr && hot->owner.load(relaxed) == heap && hot->size_class.get() == size_class &&
-                    may_take_all(heap, size_class, hot, &frees) &&
-                    pass_unsampled(heap, size_class, hot, local_count(hot)))) {
-    take_whole_list(heap, size_class, hot, list, frees);
-    heap->blocks[size_class].set(list->next);
-    heap->bracket.store(nullptr, release);  // release: as at the end of a Bracket
-    return list;
+  // acquire: as in settle_fork. Whoever watches figures, too, is told at each list.
+  if (list != nullptr && only_samples() && g_pending.load(acquire) == 0 &&
+      pass_unsampled(heap, size_class, hot, local_count(hot))) {
+    return take_first(heap, size_class, hot, list);
   }
-  heap->bracket.store(nullptr, release);  // release: as above
+  leave(heap);
   return allocate_slowly(size);
 }
 
@@ -342,26 +363,15 @@ void* allocate_any(usize size) {
   const ClassIndex size_class = class_of(size);
   // By far the commonest reason to be here, and for large blocks every second call: the heap's list ran out, and what
   // was freed meanwhile waits in the hot span. (The null heap has no hot span.)
-  Heap* heap = t_heap;
+  Heap* heap = enter(t_heap);
   Span* hot = heap->hot[size_class].get();
-  if (COFFER_UNLIKELY(hot == nullptr || heap->blocks[size_class].get() != nullptr)) return allocate_slowly(size);
-  // Brackets need fences, or somebody counts what heaps take.
-  if (COFFER_UNLIKELY(is_unusual())) return allocate_unusually(size);
-  // As a Bracket does; by hand, because allocate_some is jumped to inside it.
-  heap->bracket.store(hot, relaxed);  // relaxed, here and in the load of the owner: see bracket.hpp
-  compiler_fence();
-  Block* list = hot->local_free.get();
-  if (COFFER_LIKELY(list != nullptr && hot->owner.load(relaxed) == heap && hot->size_class.get() == size_class)) {
-    u32 frees = 0;
-    if (COFFER_UNLIKELY(!may_take_all(heap, size_class, hot, &frees))) {
-      return allocate_some(heap, size_class, hot, list);
-    }
-    take_whole_list(heap, size_class, hot, list, frees);
-    heap->blocks[size_class].set(list->next);
-    heap->bracket.store(nullptr, release);  // release: as at the end of a Bracket
-    return list;
+  if (COFFER_LIKELY(hot != nullptr && heap->blocks[size_class].get() == nullptr)) {
+    // Somebody counts what heaps take.
+    if (COFFER_UNLIKELY(is_unusual())) return allocate_unusually(size, heap, hot);
+    Block* list = hot->local_free.get();
+    if (COFFER_LIKELY(list != nullptr)) return take_first(heap, size_class, hot, list);
   }
-  heap->bracket.store(nullptr, release);  // release: as above
+  leave(t_heap);
   return allocate_slowly(size);
 }
 

@@ -2,11 +2,13 @@
 #include "heap/registry.hpp"
 
 #include "config/config.hpp"
-#include "heap/bracket.hpp"
+#include "heap/chains.hpp"
+#include "heap/inside.hpp"
+#include "heap/mail.hpp"
 #include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
 #include "heap/registry_record.hpp"
-#include "heap/taking.hpp"
+#include "heap/seizing.hpp"
 #include "heap/watching.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
@@ -22,13 +24,15 @@
 
 namespace coffer {
 
-Heap g_null_heap;
+constinit Heap g_null_heap{&g_null_heap};
 __thread Heap* t_heap = &g_null_heap;
 __thread char t_lock_identity;
-constinit Atomic<u32> g_pending{kFastPathClosed};
+// What every slow path reads and hardly anybody writes, apart from what starts and ends of threads write.
+alignas(kCacheLine) constinit Atomic<u32> g_pending{kFastPathClosed};
+alignas(kCacheLine) Atomic<u8> g_unusual;
 Atomic<u32> g_heapless_at_work;
-Atomic<u8> g_bracket_flags;
-Atomic<u32> g_attached_heaps;  // heaps that threads use
+alignas(kCacheLine) Atomic<u32> g_attached_heaps;  // heaps that threads use
+Atomic<u32> g_sharing_heaps;
 Registry g_registry;
 __thread u8 t_forks;
 
@@ -76,61 +80,84 @@ bool start_registry() {
 bool commit_record(u32 index) {
   Registry& registry = g_registry;
   const usize wanted = registry.end - reinterpret_cast<uptr>(record(index));
-  while (registry.committed < wanted) {
-    void* at = reinterpret_cast<void*>(registry.end - registry.committed - kCommitStep);
+  // relaxed: under the lock.
+  for (usize done = registry.committed.load(relaxed); done < wanted; done += kCommitStep) {
+    void* at = reinterpret_cast<void*>(registry.end - done - kCommitStep);
     if (!charge(kCommitStep)) return false;
     if (!os::commit(at, kCommitStep)) {
       uncharge(kCommitStep);
       return false;
     }
-    registry.committed += kCommitStep;
-    counters().metadata.fetch_add(kCommitStep, relaxed);  // relaxed: a statistic
+    registry.committed.store(done + kCommitStep, release);  // release: pairs with the acquire in fallback_heap_used
+    counters().metadata.fetch_add(kCommitStep, relaxed);    // relaxed: a statistic
   }
   return true;
 }
 
-// A record for a thread: one that waits, else a new one. Under the lock.
-Heap* take_record() {
+// A new heap; nullptr: there can be no more. Under the lock.
+Heap* make_record() {
   Registry& registry = g_registry;
-  if (registry.unused != 0) {
-    Heap* heap = record(registry.unused);
-    registry.unused = heap->next_unused.get();
-    return heap;
-  }
-  // relaxed, both: under the lock; walks may miss the newest.
+  // relaxed, all: under the lock; walks may miss the newest.
   const u32 index = registry.made.load(relaxed);
   if (index >= registry.capacity || !commit_record(index)) return nullptr;
+  Heap* heap = record(index);
+  heap->index.set(index);
+  heap->self.store(heap, relaxed);
   registry.made.store(index + 1, relaxed);
-  record(index)->index.set(index);
-  return record(index);
+  return heap;
+}
+
+// The heap that was left last on this processor, or on one of those that follow. Under the lock.
+Heap* take_waiting(u32 processor, u32 processors) {
+  Registry& registry = g_registry;
+  for (u32 i = 0; i < processors; ++i) {
+    u32& waiting = registry.waiting[(processor + i) % kMostProcessors];
+    if (waiting == 0) continue;
+    Heap* heap = record(waiting);
+    waiting = heap->next_waiting.get();
+    return heap;
+  }
+  return nullptr;
+}
+
+// A heap for a thread: one that was left on its processor; what other processors left is in their caches, so a new one
+// is better, until there is one more for each processor than threads. Under the lock.
+Heap* take_record() {
+  const u32 processor = os::current_processor();
+  if (Heap* heap = take_waiting(processor, 1)) return heap;
+  if (heaps_ever() - 1 < attached_heaps() + os::processors()) {
+    if (Heap* heap = make_record()) return heap;
+  }
+  return take_waiting(processor, kMostProcessors);
 }
 
 void open_heap(Heap* heap) {
   // relaxed: grows in a fork child only, while it has one thread.
   heap->generation.set(g_registry.generation.load(relaxed));
-  heap->attached.set(1);
-  // relaxed: a claimant that does not see it takes the span instead.
-  heap->mailbox.store(0, relaxed);
+  heap->attached.store(1, seq_cst);  // seq_cst: before the thread's look at `self`; pairs with seize
+  full_fence();
 }
 
-void return_record(Heap* heap) {
+void leave_heap(Heap* heap) {
   Registry& registry = g_registry;
   LockGuard guard(registry.lock);
-  heap->attached.set(0);
-  heap->next_unused.set(registry.unused);
-  registry.unused = heap->index.get();
+  heap->attached.store(0, seq_cst);  // seq_cst: see mail; release: what the thread did is seen by who seizes it
+  wait_for_thread(heap, os::current_processor());
   set_attached(attached_heaps() - 1);
 }
 
-// The destructor of the thread's key.
+// The destructor of the thread's key. The heap stays whole: a thread that starts may go on with it.
 void thread_ended(void* value) {
   Heap* heap = static_cast<Heap*>(value);
   if (t_heap != heap) return;
   settle_fork();
-  abandon_spans(heap);
+  if (enter(heap) == heap) close_chains(heap);
   t_heap = &g_null_heap;
   t_ended = true;
-  return_record(heap);
+  leave(heap);
+  leave_heap(heap);
+  take_late_mail(heap);
+  if (heaps_may_keep_much()) want_reclaimer();
 }
 
 Heap* take_heap() {
@@ -152,7 +179,8 @@ Heap* attach() {
   t_heap = heap;
   // The heap is in place first: pthread_setspecific may allocate. If it fails the heap is kept until the process ends.
   if (registry.has_key) pthread_setspecific(registry.key, heap);
-  return heap;
+  heap = enter(heap);
+  return heap != &g_null_heap ? heap : nullptr;
 }
 
 }  // namespace
@@ -169,8 +197,7 @@ COFFER_COLD void open_fast_path() {
     t_heap = &g_null_heap;
     t_ended = true;
   }
-  g_arenas.arenas[0].fast_sizes.store(kLargestSmall + 1, relaxed);  // relaxed, both: see allocate_fast
-  g_pending.fetch_and(~u32{kFastPathClosed}, relaxed);
+  g_pending.fetch_and(~u32{kFastPathClosed}, relaxed);  // relaxed: the thread's own variables
 }
 
 }  // namespace
@@ -204,8 +231,8 @@ void enter_reclaimer() {
   settle_fork();
 }
 
-constexpr Chore kChores[] = {&take_from_quiet_heaps, &purge_spans_that_wait, &purge_mixed_that_wait,
-                             &purge_tails_that_wait, &purge_what_waits};
+constexpr Chore kChores[] = {&empty_idle_heaps, &purge_spans_that_wait, &purge_mixed_that_wait, &purge_tails_that_wait,
+                             &purge_what_waits};
 
 bool start_process() {
   Registry& registry = g_registry;
@@ -223,8 +250,12 @@ bool start_process() {
   config::load();
   os::note_filter();
   os::prepare_barrier();
-  // relaxed: before there is a span.
-  if (!os::has_barrier()) g_bracket_flags.fetch_or(kFenceBrackets, relaxed);
+  // relaxed, both: before there is a span. Here and nowhere else, so that nobody opens what has to stay closed.
+  if (os::has_barrier()) {
+    g_arenas.arenas[0].fast_sizes.store(kLargestSmall + 1, relaxed);
+  } else {
+    g_unusual.fetch_or(kFenceCalls, relaxed);
+  }
   limit_start();
   span_choices_start();
   colours_start();
@@ -245,22 +276,31 @@ bool start_process() {
 }
 
 Heap* own_heap_slow() {
-  if (t_ended || !start_process()) return nullptr;
+  // With a heap of its own it is here because another has seized that.
+  if (t_ended || t_heap != &g_null_heap || !start_process()) return nullptr;
   return attach();
+}
+
+Heap* Inside::attach() {
+  Heap* heap = own_heap_slow();
+  if (heap != nullptr) heap_ = heap;
+  return heap;
 }
 
 u32 attached_heaps() { return g_attached_heaps.load(relaxed); }  // relaxed: a hint
 u32 heaps_ever() { return g_registry.made.load(relaxed); }       // relaxed: see start_registry
 Heap* heap_by_index(u32 index) { return record(index); }
 
-bool fallback_heap_used() { return g_registry.committed != 0; }
+// acquire: pairs with the release in commit_record: the record can be read.
+bool fallback_heap_used() { return g_registry.committed.load(acquire) != 0; }
 
 FallbackHeap::FallbackHeap(Wait wait) : heap_(nullptr), locked_(false) {
   Registry& registry = g_registry;
   if (wait == Wait::not_at_all) {
     // acquire: pairs with the release in start_process.
     locked_ = registry.start.load(acquire) == kStarted && registry.fallback.try_lock();
-    if (locked_ && registry.committed != 0 && record(0)->attached.get() != 0) heap_ = record(0);
+    // relaxed: under the lock.
+    if (locked_ && fallback_heap_used() && record(0)->attached.load(relaxed) != 0) heap_ = record(0);
     return;
   }
   locked_ = start_process();
@@ -269,7 +309,11 @@ FallbackHeap::FallbackHeap(Wait wait) : heap_(nullptr), locked_(false) {
   LockGuard guard(registry.lock);
   if (!commit_record(0)) return;
   heap_ = record(0);
-  if (heap_->attached.get() == 0) open_heap(heap_);
+  // relaxed, both: under the lock.
+  if (heap_->attached.load(relaxed) == 0) {
+    heap_->self.store(heap_, relaxed);
+    open_heap(heap_);
+  }
 }
 
 FallbackHeap::~FallbackHeap() {

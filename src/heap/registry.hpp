@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: MIT
 // Which heap belongs to which thread: start of the process, start and end of threads, fork.
 //
-// Heap records are numbered, reused by new threads, and never unmapped: a name in a bracket or an owner field can
-// always be looked at. A thread whose heap was given back at its end, and one for which no record is left, allocates
-// from the fallback heap under a lock and frees as any stranger does.
+// Heaps outlive threads: a thread that ends leaves its heap whole, and a thread that starts takes the one that was left
+// last. Records are numbered and never unmapped, so that an owner field can always be looked at. A thread past its end,
+// one for which no record is left, and one whose heap another has seized allocate from the fallback heap under a lock
+// and free as any stranger does.
 #pragma once
 
 #include "heap/heap.hpp"
 
 namespace coffer {
 
-// The calling thread's heap; attached now if it is the thread's first allocation. nullptr: use the fallback heap.
+// In a call (inside.hpp) that found the null heap: the thread gets a heap, if it never had one, and is inside it.
+// nullptr: use the fallback heap.
 Heap* own_heap_slow();
-COFFER_INLINE Heap* own_heap() {
-  Heap* heap = t_heap;
-  return COFFER_LIKELY(heap != &g_null_heap) ? heap : own_heap_slow();
-}
 
 // Everything that must be ready before the first allocation; safe to call often. false: no memory at all.
 bool start_process();
 
-// Heaps that threads use now. With one, no heap can starve another, and the slack has no limit but for empty spans.
+// Heaps that threads use now.
 u32 attached_heaps();
 extern Atomic<u32> g_attached_heaps __attribute__((visibility("hidden")));
 inline bool several_heaps() { return g_attached_heaps.load(relaxed) > 1; }  // relaxed: a hint
+// Heaps that share what may be kept: those and the ones that threads are likely to take next.
+extern Atomic<u32> g_sharing_heaps __attribute__((visibility("hidden")));
+inline u32 sharing_heaps() { return g_sharing_heaps.load(relaxed); }  // relaxed: a hint
 u32 heaps_ever();
 Heap* heap_by_index(u32 index);
 bool fallback_heap_used();  // record 0 exists
@@ -70,7 +71,7 @@ inline void note_if_heapless(const Heap* heap) {
 
 // For vanished.cpp, under registry_lock.
 SpinLock& registry_lock();
-bool has_vanished(const Heap* heap);  // its thread was not taken along by fork
+bool has_vanished(const Heap* heap);  // its thread was not taken along by fork, or who had seized it
 void empty_mailboxes();               // of the heaps that live on
 void reclaim_vanished_records();      // makes such heaps empty, and what waits ready for new threads
 

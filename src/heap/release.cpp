@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // free's slow paths: countdown events of the owner, blocks of other heaps, blocks elsewhere, and what is not a block.
-#include "heap/bracket.hpp"
-#include "heap/hot.hpp"
+#include "heap/chains.hpp"
+#include "heap/inside.hpp"
+#include "heap/mail.hpp"
 #include "heap/mixing.hpp"
 #include "heap/ownership.hpp"
 #include "heap/profiling.hpp"
 #include "heap/registry.hpp"
+#include "heap/ring.hpp"
 #include "heap/walk.hpp"
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
@@ -16,10 +18,6 @@ namespace coffer {
 namespace {
 
 using harden::BadPointer;
-
-void clear_bracket(Heap* heap) {
-  heap->bracket.store(nullptr, release);  // release: as at the end of deallocate
-}
 
 // The large block of several chunks that an address lies in. Only a large block's first chunk is marked, so this looks
 // at all of them: good enough for last words.
@@ -35,65 +33,6 @@ Span* large_around(const Arena* arena, uptr address) {
 }
 
 usize usable_bytes(const Span* span) { return is_large(span) ? large_usable(span) : span->block_bytes.get(); }
-
-struct ChainLimits {
-  u8 blocks[kClasses];
-};
-constexpr ChainLimits compute_chain_limits() {
-  ChainLimits limits{};
-  for (ClassIndex c = 0; c < kClasses; ++c) {
-    const u32 bytes = kLayout[c].block_bytes;
-    const usize blocks = bytes * kMaxChain <= kMaxChainBytes ? kMaxChain : kMaxChainBytes / bytes + 1;
-    limits.blocks[c] = static_cast<u8>(blocks);
-  }
-  return limits;
-}
-constexpr ChainLimits kChainLimits = compute_chain_limits();
-
-// Frees that may wait for each other: few of large blocks, for as long as they wait nobody else has them; and never the
-// ones that give a shared span back, for they may be the thread's last.
-u32 chain_limit(const Span* span, RemoteWord word) {
-  u32 limit = kChainLimits.blocks[span->size_class.get()];
-  if (is_shared(word.state()) && span->capacity.get() - word.count() < limit) {
-    limit = span->capacity.get() - word.count();
-  }
-  return limit;
-}
-
-void free_remote(Heap* heap, Span* span, Block* block) {
-  // A thread that only frees gets a heap for its chain: one atomic for up to kMaxChain blocks instead of each.
-  if (heap == &g_null_heap) heap = own_heap_slow();
-  if (COFFER_UNLIKELY(heap == nullptr)) {
-    heap = &g_null_heap;
-    note_if_heapless(heap);
-    const PushDuty duty = push_remote(span, block, block, 1);
-    if (duty == PushDuty::mixed) return free_mixed(block, span);
-    if (duty == PushDuty::double_free) return refuse_free(block);
-    do_duty(heap, span, duty);
-    return;
-  }
-  const u32 count = heap->chain_count.get();
-  if (count != 0 && heap->chain_span.get() == span) {
-    if (heap->chain_first.get() == block) return refuse_free(block);
-    block->next = heap->chain_first.get();
-    heap->chain_first.set(block);
-    heap->chain_count.set(count + 1);
-    if (count + 1 >= heap->chain_limit.get()) close_chain(heap);
-    return;
-  }
-  if (count != 0) close_chain(heap);
-  // relaxed: a look for the commonest mistake.
-  const RemoteWord word = load_word(span, relaxed);
-  if (word.first() != 0 && span_start(span) + uptr{word.first() - 1} * kQuantum == reinterpret_cast<uptr>(block)) {
-    return refuse_free(block);
-  }
-  heap->chain_span.set(span);
-  heap->chain_first.set(block);
-  heap->chain_last.set(block);
-  heap->chain_count.set(1);
-  heap->chain_limit.set(chain_limit(span, word));
-  if (heap->chain_limit.get() <= 1) close_chain(heap);
-}
 
 }  // namespace
 
@@ -137,25 +76,19 @@ void refuse_size(void* block, usize size) {
   harden::bad_size(block, size, usable_bytes(span));
 }
 
-void local_event(Span* span, Heap* heap) {
+void local_event(Span* span) {
   settle_fork();
-  // relaxed: the owner acts on states that only it changes, or somebody's claim, and then a CAS decides.
-  const SpanState state = load_word(span, relaxed).state();
-  switch (state) {
-    case SpanState::reusable:
-      if (recount(heap, span)) break;
-      [[fallthrough]];
-    case SpanState::floating:
-      place(heap, span, state);
-      break;
-    case SpanState::hot:
-      hot_event(heap, span);
-      break;
-    default:
-      set_countdown(span, local_count(span), kNever);  // claimed: it comes by mail, or was taken
-      break;
+  Heap* heap = enter(t_heap);
+  if (COFFER_UNLIKELY(heap == &g_null_heap)) {
+    // Somebody has the heap just now, and this free may have been the last that tells of the span: it goes by mail.
+    set_countdown(span, local_count(span), kNever);
+    if (claim(span)) mail(span);
+  } else if (heap->hot[span->size_class.get()].get() == span) {
+    set_countdown(span, local_count(span), kNever);
+  } else if (!stands_on_ring(span) || !recount(heap, span)) {
+    place(heap, span);
   }
-  clear_bracket(heap);
+  leave(t_heap);
 }
 
 namespace {
@@ -165,76 +98,68 @@ template <bool kSized>
 COFFER_INLINE bool free_in_later_slot(void* block, Span* slot, usize size) {
   if (slot->use.load(relaxed) != SlotUse::span_rest) return false;  // relaxed: see describe_slots in span.cpp
   Span* span = slot - slot->first_distance.get();
-  Heap* heap = t_heap;
-  heap->bracket.store(span, relaxed);  // relaxed, here and below: see deallocate_as
+  Heap* own = t_heap;
+  own->inside.store(reinterpret_cast<uptr>(span), relaxed);  // relaxed, and what follows: as in deallocate_as
   compiler_fence();
+  Heap* heap = own->self.load(acquire);  // acquire: as there
   if (!span->owner.is(heap)) return false;
   free_own<kSized>(block, span, heap, size);
   return true;
 }
 
-// The free that fills the chain, or that it takes no more of.
-COFFER_NOINLINE void close_full_chain(Heap* heap) {
+// The free that fills a chain, or that it takes no more of.
+COFFER_NOINLINE void close_full_chain(Heap* heap, Chain& chain) {
   settle_fork();
-  close_chain(heap);
+  close_chain(heap, chain);
+  leave(heap);
 }
 
 // After settle_fork.
 void free_in_mixed(Heap* heap, void* block, Span* span, usize size) {
-  note_if_heapless(heap);
-  clear_bracket(heap);
-  free_mixed(block, span, size);
+  note_if_heapless(t_heap);
+  free_mixed(heap, block, span, size);
+  leave(t_heap);
 }
 
 COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   settle_fork();
-  Heap* heap = t_heap;
+  Heap* heap = enter(t_heap);
   Span* span = first_record(slot);
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   const uptr address = reinterpret_cast<uptr>(block);
   if (is_large(span)) {
-    note_if_heapless(heap);
-    clear_bracket(heap);
+    note_if_heapless(t_heap);
+    leave(t_heap);
     forget_sample(block);
     if (!free_large(block, span)) return refuse_free(block);
     return;
   }
   if (is_mixed(span)) return free_in_mixed(heap, block, span, 0);
   if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) return refuse_free(block);
-  // A later slot of a span of our own, or the fast path is off. relaxed, here and below: equal only if this thread
-  // itself wrote it; see bracket.hpp.
+  // A later slot of a span of our own, or the fast path is off. relaxed: see deallocate_as.
   if (span->owner.load(relaxed) == heap) {
-    heap->bracket.store(span, relaxed);  // the span's name is that of its first slot
-    bracket_fence();
-    if (COFFER_LIKELY(span->owner.load(relaxed) == heap)) {
-      Block* head = span->local_free.get();
-      if (kMisuseChecks && COFFER_UNLIKELY(head == block)) return refuse_free(block);
-      if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span, heap);
-      clear_bracket(heap);
-      return;
-    }
+    Block* head = span->local_free.get();
+    if (kMisuseChecks && COFFER_UNLIKELY(head == block)) return refuse_free(block);
+    if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span);
+  } else {
+    free_remote(heap, span, static_cast<Block*>(block));
   }
-  clear_bracket(heap);
-  free_remote(heap, span, static_cast<Block*>(block));
+  leave(t_heap);
 }
 
 }  // namespace
 
 void free_not_local(void* block, Span* slot) {
-  // The commonest remote free goes on the open chain, and nobody but this thread sees it yet. The blocks that wait on
-  // it are live to all others, so the span is what it was when the chain was opened; and it is none of this heap's, for
-  // heaps close their chain before they come by spans.
-  Heap* heap = t_heap;
-  Block* first = heap->chain_first.get();
-  if (COFFER_LIKELY(heap->chain_span.get() == slot && first != block) &&
+  // The commonest remote free goes on an open chain, and nobody but this thread sees it yet. The blocks that wait there
+  // are live to all others, so the span is what it was when the chain was opened. The mark of the fast path is enough:
+  // of a heap that has it others only take the mail. acquire: as in enter.
+  Heap* heap = t_heap->self.load(acquire);
+  Chain& chain = chain_of(heap, slot);
+  Block* first = chain.first.get();
+  if (COFFER_LIKELY(chain.span.get() == slot && first != block) &&
       (!kMisuseChecks || COFFER_LIKELY(is_block_start(slot, reinterpret_cast<uptr>(block))))) {
-    const u32 count = heap->chain_count.get() + 1;
-    static_cast<Block*>(block)->next = first;
-    heap->chain_first.set(static_cast<Block*>(block));
-    heap->chain_count.set(count);
-    clear_bracket(heap);
-    if (COFFER_UNLIKELY(count >= heap->chain_limit.get())) close_full_chain(heap);
-    return;
+    if (COFFER_UNLIKELY(add_to_chain(chain, static_cast<Block*>(block), first))) return close_full_chain(heap, chain);
+    return leave(heap);
   }
   free_not_chained(block, slot);
 }
@@ -252,7 +177,7 @@ void free_sized_not_local(void* block, Span* slot, usize size) {
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   if (is_mixed(span)) {
     settle_fork();
-    return free_in_mixed(t_heap, block, span, kMisuseChecks ? size : 0);
+    return free_in_mixed(enter(t_heap), block, span, kMisuseChecks ? size : 0);
   }
   if (kMisuseChecks && COFFER_UNLIKELY(size > usable_bytes(span))) return refuse_size(block, size);
   free_not_local(block, span);
@@ -262,6 +187,7 @@ void free_elsewhere(void* block) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (arena == nullptr) return refuse_free(block);
+  enter(t_heap);
   free_not_local(block, slot_record(arena, reinterpret_cast<uptr>(block)));
 }
 
@@ -269,6 +195,7 @@ void free_sized_elsewhere(void* block, usize size) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (arena == nullptr) return refuse_free(block);
+  enter(t_heap);
   free_sized_not_local(block, slot_record(arena, reinterpret_cast<uptr>(block)), size);
 }
 

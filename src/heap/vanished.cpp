@@ -15,13 +15,14 @@
 //   a returning span ........................ its returner vanished: end it
 //   a span owned by a heap that lives on .... counted anew for it: who takes a span changes owner and count one by one
 //   pages of a mixed span on their way ...... their purger vanished: put them back
-// What cannot be known: blocks on their way between a list and the caller, or in the open chain. They stay taken: at
-// most one span's list, one chain and one block a vanished thread.
+// What cannot be known: blocks on their way between a list and the caller, or on a chain. They stay taken: at most
+// one span's list, the open chains and one block a vanished thread.
 //
 // Model: models/fork.pml.
+#include "heap/lists.hpp"
+#include "heap/mail.hpp"
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
-#include "heap/taking.hpp"
 #include "heap/walk.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
@@ -76,6 +77,8 @@ void adopt_orphan(Span* span, Heap* heap) {
   set_countdown(span, count, kNever);
   // Between taking a page from the absent ones and counting its blocks, a thread may have vanished.
   span->cut.set(span->capacity.get() - count_absent_blocks(span));
+  span->ring_next.set(0);  // of a ring that nobody will meet: its links may be half written
+  span->ring_slack.set(0);
   span->owner.store(nullptr, relaxed);  // relaxed: the child's other threads wait
   share_claimed(span);
 }
@@ -85,45 +88,20 @@ void adopt_orphan(Span* span, Heap* heap) {
 void mail_again(Span* span, Heap* owner) {
   const u64 box = owner->mailbox.load(relaxed);  // relaxed, all: the writers are gone
   span->mail_next.store(mail_first(box), relaxed);
-  owner->mailbox.store((((box >> 32) + span->slots.get()) << 32) | span_number(span), relaxed);
+  owner->mailbox.store(box_with(box, span->slots.get(), span_number(span)), relaxed);
 }
 
-// Records that stand on the rings of vanished heaps: the links may be half written, and no heap will meet them.
-void forget_rings() {
-  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
-  for (u32 a = 0; a < arenas; ++a) {
-    Arena& arena = g_arenas.arenas[a];
-    const usize slots = usize{arena.highest_chunk.load(relaxed)} * kSlotsPerChunk;  // relaxed, here and below: as above
-    for (usize i = 0; i < slots; ++i) {
-      Span& record = arena.spans[i];
-      const u32 name = record.ring_of.load(relaxed);
-      if (name != 0 && has_vanished(heap_by_index(name - 1))) record.ring_of.store(0, relaxed);
-    }
-  }
-}
-
-// The list of a hot span that was taken from its heap belongs to the heap's thread, and nobody else would free it.
+// Lists of blocks from holes. Those of hot spans come with the spans.
 void return_lists() {
   for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) {
     Heap* heap = heap_by_index(i);
     if (!has_vanished(heap)) continue;
     for (ClassIndex c = 0; c < kClasses; ++c) {
-      Block* first = heap->blocks[c].get();
+      const Block* first = heap->blocks[c].get();
       if (first == nullptr) continue;
       const uptr address = reinterpret_cast<uptr>(first);
-      Span* span = first_record(slot_record(arena_of(address), address));
-      // relaxed: the writers are gone. Its own spans come later, with their lists.
-      if (span == nullptr || is_large(span) || span->owner.load(relaxed) == heap) continue;
-      if (is_mixed(span)) {
-        return_list(heap, c);
-        continue;
-      }
-      const u32 count = measure(span, &first);
-      if (count == 0 || span->local_free.get() == first) continue;
-      Block* last = first;
-      for (u32 k = 1; k < count; ++k) last = last->next;
-      heap->blocks[c].set(nullptr);
-      push_remote(span, first, last, count);  // what it leaves to do, the walk finds
+      const Span* span = first_record(slot_record(arena_of(address), address));
+      if (span != nullptr && is_mixed(span)) free_list(heap, c);
     }
   }
 }
@@ -157,10 +135,8 @@ void resolve_span(Span* span) {
   }
   if (owner != nullptr && has_vanished(owner)) return adopt_orphan(span, owner);
   if (owner != nullptr) {
-    if (state != SpanState::claimed) return;
-    if (owner->attached.get() != 0) return mail_again(span, owner);
-    // An owner whose thread ended before the fork has no use for it.
-    return adopt_orphan(span, owner);
+    if (state == SpanState::claimed) mail_again(span, owner);
+    return;
   }
   switch (state) {
     case SpanState::listed:
@@ -172,9 +148,8 @@ void resolve_span(Span* span) {
     case SpanState::shared:
       return;
     default:
-      // A private state without an owner: its new owner vanished before it signed, a claimant before it shared; or it
-      // is unsettled, and its old owner may have vanished inside its bracket.
-      return adopt_orphan(span, state == SpanState::claimed ? taken_from(span) : &g_null_heap);
+      // A private state without an owner: its new owner vanished before it signed, or a claimant before it shared.
+      return adopt_orphan(span, &g_null_heap);
   }
 }
 
@@ -239,8 +214,6 @@ void resolve_vanished() {
   if ((g_pending.load(relaxed) & kVanished) == 0) return;  // relaxed: under the lock
   empty_mailboxes();
   forget_held();
-  forget_unsettled();
-  forget_rings();
   restore_arenas();
   drop_torn_lists();
   restore_mixed();
@@ -258,6 +231,10 @@ void resolve_vanished() {
   });
   g_partial_pool.mark_whole();
   reclaim_vanished_records();
+  // Who put mail into the box of a heap without a thread may have vanished before it saw to it.
+  for (u32 i = 1; i < heaps_ever(); ++i) {
+    if (heap_by_index(i)->attached.load(relaxed) == 0) take_mail(heap_by_index(i));  // relaxed: as above
+  }
   // A thread may have vanished between a change and its count. relaxed, all: the child's other threads wait.
   const Sums sums = sum_chunks();
   ClassSums classes;

@@ -44,6 +44,10 @@ void for_each_record(Arena* arena, u32 chunk_index, Visit&& visit) {
   }
 }
 
+// What a span is to those who look from outside; of owned ones, what its heap makes of it.
+enum class SpanLife : u8 { free, hot, floating, reusable, claimed, shared, listed, returning, mixed };
+SpanLife life_of(const Span* span, const Heap* owner);
+
 // Blocks that start in absent pages of the span, counted from its layout.
 u32 count_absent_blocks(const Span* span);
 // Free blocks of the span as far as the caller may know: exact for shared spans and the caller's own, without the

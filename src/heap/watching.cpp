@@ -2,7 +2,7 @@
 #include "heap/watching.hpp"
 
 #include "config/config.hpp"
-#include "heap/bracket.hpp"
+#include "heap/inside.hpp"
 #include "heap/profiling.hpp"
 #include "heap/registry.hpp"
 #include "heap/signals.hpp"
@@ -113,7 +113,7 @@ SpanFigures figures_of(const Arena* arena, const Span* span, bool mixed) {
   // Where its record lies says where the span starts; what the record says of it is its owner's, and may just change.
   return {.address = arena->base + static_cast<uptr>(span - arena->spans) * kSlotBytes,
           .block_bytes = mixed ? 0 : u64{span->block_bytes.get()},
-          .state = static_cast<u64>(load_word(span, relaxed).state()),  // relaxed: a figure
+          .state = static_cast<u64>(life_of(span, owner)),
           .owner = owner != nullptr ? owner->index.get() : SpanFigures::kNoOwner,
           .held = held,
           .live = mixed ? MixedPool::live_bytes(span) : used * span->block_bytes.get(),
@@ -171,7 +171,7 @@ bool shows_page() { return config::options().share && g_watching.process != 0; }
 
 void begin_watching() {
   // relaxed, both: hints that may be late.
-  g_bracket_flags.fetch_or(kWatchLists, relaxed);
+  g_unusual.fetch_or(kWatchLists, relaxed);
   g_pending.fetch_or(kWatching, relaxed);
 }
 
@@ -273,13 +273,13 @@ COFFER_COLD void watching_end() {
 }
 
 void begin_sampling() {
-  g_bracket_flags.fetch_or(kWatchLists | kSampleLists, relaxed);  // relaxed, here and below: see begin_watching
+  g_unusual.fetch_or(kWatchLists | kSampleLists, relaxed);  // relaxed, here and below: see begin_watching
 }
 
 void end_sampling() {
   // relaxed, both: hints that may be late.
   const bool watching = (g_pending.load(relaxed) & kWatching) != 0;
-  g_bracket_flags.fetch_and(static_cast<u8>(watching ? ~kSampleLists : ~(kSampleLists | kWatchLists)), relaxed);
+  g_unusual.fetch_and(static_cast<u8>(watching ? ~kSampleLists : ~(kSampleLists | kWatchLists)), relaxed);
 }
 
 void share_now() {

@@ -3,7 +3,7 @@
 // (observe/shared_page.hpp).
 //
 // Nothing of this costs anything while nobody watches: what the usual paths ask about it, they ask in a cell that they
-// look at anyway (g_pending, g_bracket_flags). While somebody does, malloc takes its slow path for each list of blocks,
+// look at anyway (g_pending, g_unusual). While somebody does, malloc takes its slow path for each list of blocks,
 // and each slow path comes by here:
 //
 //   what is counted                    when                                                 how exact

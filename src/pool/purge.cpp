@@ -21,7 +21,7 @@ void forbid_huge(Arena* arena, u32 index) {
 
 namespace {
 
-// docs/architecture.md, "Physical memory": twice what was freed, plus 64 pages.
+// docs/design/physical-memory.md: twice what was freed, plus 64 pages.
 constexpr usize kPurgeFloor = kFreeBatch;
 // What one limited call looks at, at most.
 constexpr u32 kChunksPerVisit = 16;

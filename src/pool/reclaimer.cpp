@@ -4,6 +4,7 @@
 #include "base/atomic.hpp"
 #include "config/config.hpp"
 #include "os/os.hpp"
+#include "os/spin_lock.hpp"
 
 namespace coffer {
 
@@ -25,15 +26,17 @@ const Chore* g_chores;
 u32 g_chore_count;
 Chore g_attend;
 
-// At most one works: the reclaimer at its chores, or whoever keeps it from them. No SpinLock: fork does not wait for
-// it.
-Atomic<u32> g_working;
+// At most one works: the reclaimer at its chores, or whoever keeps it from them; by its thread's identity, 0 is nobody.
+// No SpinLock: fork does not wait for it.
+Atomic<uptr> g_working;
+
+uptr this_thread_name() { return reinterpret_cast<uptr>(&t_lock_identity); }
 
 void begin_work() {
   for (;;) {
-    u32 idle = 0;
+    uptr idle = 0;
     // acquire: pairs with the release in end_work.
-    if (g_working.compare_exchange(idle, 1, acquire, relaxed)) return;
+    if (g_working.compare_exchange(idle, this_thread_name(), acquire, relaxed)) return;
     os::yield();
   }
 }
@@ -105,8 +108,13 @@ void want_reclaimer() {
 // relaxed: at its end it finds nothing more to wait for; who comes later than that asks for a new one.
 bool reclaimer_lives() { return g_state.load(relaxed) != State::none; }
 
-ReclaimerRests::ReclaimerRests() { begin_work(); }
-ReclaimerRests::~ReclaimerRests() { end_work(); }
+// relaxed: equal only if this thread wrote it.
+ReclaimerRests::ReclaimerRests() : outer_(g_working.load(relaxed) != this_thread_name()) {
+  if (outer_) begin_work();
+}
+ReclaimerRests::~ReclaimerRests() {
+  if (outer_) end_work();
+}
 
 bool forget_reclaimer() {
   // relaxed: the child has one thread.

@@ -41,13 +41,16 @@ bool reclaimer_lives();
 bool forget_reclaimer();
 
 // Keeps the reclaimer from its chores while this object lives, and waits for those that it is at: for walks that must
-// be alone.
+// be alone. May be nested.
 class ReclaimerRests {
  public:
   ReclaimerRests();
   ~ReclaimerRests();
   ReclaimerRests(const ReclaimerRests&) = delete;
   ReclaimerRests& operator=(const ReclaimerRests&) = delete;
+
+ private:
+  const bool outer_;
 };
 
 // A chore: gives back free slots and chunks over what may stay (free_limit). When nothing was taken or freed for a

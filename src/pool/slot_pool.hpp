@@ -46,7 +46,7 @@ void return_empty_chunks();
 // the lowest are used again first. Returns the bytes given back. No lock is held across the system call.
 usize purge_free(usize bytes);
 // Purges when free resident memory is over its limit (breath.hpp): at most twice what was freed and 64 pages
-// (docs/architecture.md, "Physical memory").
+// (docs/design/physical-memory.md).
 void purge_after_free(usize freed);
 // A huge page would be split by a purge of part of it and put together again by the kernel later: off first.
 void forbid_huge(Arena* arena, u32 index);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "span/choices.hpp"
+#include "span/shortage.hpp"
 
 namespace coffer {
 
@@ -20,42 +21,51 @@ constexpr u32 part_of(u32 capacity, u32 shift) {
   return blocks == 0 ? 1 : blocks;
 }
 
-// Whether more heaps are attached than are likely to be at work together, so that what each keeps to be fast adds up.
-// Written by the registry (heap/registry.cpp), read as a hint wherever that is decided.
-inline constexpr u32 kFewHeaps = 4;
-inline constinit Owned<u8> g_crowded;
-inline bool is_crowded() { return g_crowded.get() != 0; }
+// How many heaps share what may be kept, as a power of two, rounded up: 1, 2, 4 or more. Written by the registry
+// (heap/registry.cpp), read as a hint wherever a threshold is computed.
+inline constexpr u32 kMostSharingLog2 = 2;
+inline constinit Owned<u8> g_sharing_log2;
 
 // Free blocks, on one side alone, from which on a span is reusable: f / 2 of them, f = 2 / (1 << shift), rounded up; at
-// least one, at most all. Crowded, and where that is more than kEnoughBlocks, a quarter of it or kEnoughBlocks does:
-// what floating spans keep free is less, for more changes of spans; and those that remote frees claim go from heap to
-// heap.
+// least one, at most all. Where heaps share, f / 2 over their number, but no less than kEnoughBlocks: what floating
+// spans keep free adds up over heaps, at the price of more changes of spans.
 inline constexpr u32 kEnoughBlocks = 16;
-constexpr u32 reuse_threshold_at(u32 shift, u32 capacity, bool crowded) {
+constexpr u32 reuse_threshold_at(u32 shift, u32 capacity, u32 sharing_log2) {
   const u32 blocks = part_of(capacity, shift);
-  if (!crowded || blocks <= kEnoughBlocks) return blocks;
-  const u32 quarter = part_of(capacity, shift + 2);
-  return quarter > kEnoughBlocks ? quarter : kEnoughBlocks;
+  if (blocks <= kEnoughBlocks) return blocks;
+  const u32 shared = part_of(capacity, shift + sharing_log2);
+  return shared > kEnoughBlocks ? shared : kEnoughBlocks;
 }
+// While memory is exhausted: one.
 inline u32 reuse_threshold(u32 capacity) {
-  return reuse_threshold_at(g_span_choices.reuse_shift.get(), capacity, is_crowded());
+  if (COFFER_UNLIKELY(is_short())) return 1;
+  return reuse_threshold_at(g_span_choices.reuse_shift.get(), capacity, g_sharing_log2.get());
 }
+constexpr u32 half_of(u32 capacity) { return part_of(capacity, 1); }
 inline constexpr u32 kDefaultReuseShift = reuse_shift(config::EmptyFraction::quarter);
 
-// What a heap may keep free: the option, plus a part of what it holds (Hoard's invariant, too, lets a heap keep the
-// fraction f of what it holds, or K superblocks).
-//
-// A quarter, f, of a few heaps: what they hand on is adopted by one that is at work as they are, whose blocks they then
-// free as strangers, until it is taken by a barrier. With f = 1/4 in its floating spans that is at most half of a
-// heap's bytes: held <= 2 * (live + option + hot spans + frees since the last count).
-// Crowded, where what each keeps adds up, or alone, 1/16: 5/16 of a heap's bytes, 1.45 times what is live.
-constexpr usize slack_budget(usize option, usize held, bool few) { return option + held / (few ? 4 : 16); }
+// What a heap may keep free: the option `slack`, and its share of what the process may keep (half of the option
+// `free_limit`) and, in partly used spans, of an eighth of what the process holds. (Hoard's invariant, too, lets a heap
+// keep the fraction f of what it holds, or K superblocks.) Empty spans have a budget of their own, for a thread that
+// frees all it has would else hand on, while they are still full, the spans that it empties last, and free the rest of
+// their blocks as a stranger. All heaps together keep at most heaps * 2 * slack + free_limit + held / 8.
+constexpr usize share_of(usize bytes, u32 heaps) { return bytes / (heaps != 0 ? heaps : 1); }
+constexpr usize slack_budget(usize slack, usize free_limit, usize held, u32 heaps) {
+  return slack + share_of(free_limit / 2 + held / 8, heaps);
+}
+constexpr usize empties_budget(usize slack, usize free_limit, u32 heaps) {
+  return slack + share_of(free_limit / 2, heaps);
+}
 
 // Bytes of claimed spans that may wait for their owner to fetch them. Half of what it holds, up to kMostMail beyond the
 // option: while it is at work it fetches them soon, and to take them from it costs a barrier. Where more than the
-// option waits, whoever needs memory takes it at once (heap/taking.cpp).
+// option waits, whoever needs memory takes it at once (heap/seizing.cpp). A slot at least, so that it can be divided
+// by: what the heap held may be gone when a pusher looks.
 inline constexpr usize kMostMail = usize{512} << 10;
-constexpr usize mail_budget(usize option, usize held) { return option + (held / 2 < kMostMail ? held / 2 : kMostMail); }
+constexpr usize mail_budget(usize option, usize held) {
+  const usize budget = option + (held / 2 < kMostMail ? held / 2 : kMostMail);
+  return budget > kSlotBytes ? budget : kSlotBytes;
+}
 
 // Blocks on the remote list at which a push claims a private span, so that it gets to somebody who can use it though
 // its owner may sleep for ever.
@@ -74,9 +84,8 @@ constexpr u32 claim_hot(u32 threshold, u32 cut, u32 remote) {
 }
 
 // Local frees of a reusable span after which its free bytes are counted anew: an eighth of it, so that the slack is
-// never off by more; of few heaps, which may keep more, a quarter.
-constexpr u32 recount_step_at(u32 capacity, bool crowded) { return part_of(capacity, crowded ? 3 : 2); }
-inline u32 recount_step(u32 capacity) { return recount_step_at(capacity, is_crowded()); }
+// never off by more.
+constexpr u32 recount_step(u32 capacity) { return part_of(capacity, 3); }
 
 // What all spans of a class hold at most, by the highest of what it used (span/class_use.hpp): less than f / 2 of each
 // shared span was free when the last one was made.
@@ -87,21 +96,22 @@ inline usize bound_of_class(usize high) { return bound_of_class_at(g_span_choice
 // wrap.
 constexpr bool within_slack(usize kept, usize more, usize budget) { return kept <= budget && more <= budget - kept; }
 
-static_assert(reuse_threshold_at(kDefaultReuseShift, 8, false) == 1);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 9, false) == 2);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 1, true) == 1);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 2048, false) == 256);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 2048, true) == 64);
-static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::half), 2048, true) == 128);
-static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::sixteenth), 2048, true) == 16);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 128, true) == 16);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 256, true) == 16);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 120, true) == 15);
-static_assert(reuse_threshold_at(kDefaultReuseShift, 1024, true) == 32);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 8, 0) == 1);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 9, 0) == 2);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 1, 2) == 1);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 2048, 0) == 256);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 2048, 2) == 64);
+static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::half), 2048, 2) == 128);
+static_assert(reuse_threshold_at(reuse_shift(config::EmptyFraction::sixteenth), 2048, 2) == 16);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 128, 2) == 16);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 256, 2) == 16);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 120, 2) == 15);
+static_assert(reuse_threshold_at(kDefaultReuseShift, 1024, 2) == 32);
 static_assert(bound_of_class_at(3, 7 * 32768) == 8 * 32768 && bound_of_class_at(1, 100) == 200);
 static_assert(claim_reusable(8, 64, 60, 10) == 14 && claim_reusable(8, 64, 8, 0) == 8);
 static_assert(claim_reusable(8, 64, 64, 3) == kNoClaim);
 static_assert(claim_hot(8, 64, 0) == 32 && claim_hot(8, 2, 0) == 8 && claim_hot(8, 64, 40) == 41);
+static_assert(mail_budget(0, 0) == kSlotBytes && mail_budget(kSlotBytes, kSlotBytes) == kSlotBytes * 3 / 2);
 static_assert(within_slack(0, 64, 64) && !within_slack(1, 64, 64) && !within_slack(65, 0, 64));
 
 }  // namespace coffer

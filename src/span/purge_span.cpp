@@ -237,12 +237,6 @@ usize purge_all_spans() {
   return purge_waiting_spans(0, ~u32{0});
 }
 
-bool may_have_idle_page(const Span* span) {
-  const u32 freed = local_count(span) + load_word(span, relaxed).count();  // relaxed: a guess
-  if (usize{freed} * span->block_bytes.get() < kCarvePage) return false;
-  return freed + absent_count(span) >= reuse_threshold(span->capacity.get());
-}
-
 bool purge_spans_that_wait() {
   purge_waiting_spans(kAgeForReclaimer, kSpansAStep);
   return g_partial_pool.waiting_bytes() > much();

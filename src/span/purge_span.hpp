@@ -22,10 +22,6 @@ usize purge_waiting_spans(u32 least_age, u32 most);
 // The same for all listed spans, whether or not they were looked at before.
 usize purge_all_spans();
 
-// Whether a private span would be listed if it were shared, and has as many free blocks as an idle page takes. Anybody
-// may ask: a guess.
-bool may_have_idle_page(const Span* span);
-
 // A chore of the reclaimer.
 bool purge_spans_that_wait();
 

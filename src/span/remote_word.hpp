@@ -9,7 +9,8 @@
 //   count  private states: blocks on the remote list
 //          shared states: all free blocks of the span (shared_base() + blocks on the remote list)
 //   state  SpanState
-//   tag    grows whenever the record begins a new life or its owner enters a state, so that a stale word never matches
+//   tag    grows whenever the record begins a new life or is given another claim_at, so that a stale word never
+//          matches
 //
 // No pointer, so that the word is one CAS wide; lists end by link, not by count.
 #pragma once
@@ -21,19 +22,16 @@ namespace coffer {
 // Who may change what in which state, and all transitions: see the table in span/span.hpp.
 enum class SpanState : u8 {
   free = 0,
-  hot = 1,
-  floating = 2,
-  reusable = 3,
-  claimed = 4,
-  shared = 5,
-  listed = 6,
-  returning = 7,
-  mixed = 8,  // blocks of any size: pushes go to mixed/mixed.hpp
+  owned = 1,
+  claimed = 2,
+  shared = 3,
+  listed = 4,
+  returning = 5,
+  mixed = 6,  // blocks of any size: pushes go to mixed/mixed.hpp
 };
-inline constexpr u32 kSpanStates = 9;
+inline constexpr u32 kSpanStates = 7;
 
-constexpr bool is_private(SpanState state) { return state >= SpanState::hot && state <= SpanState::claimed; }
-constexpr bool can_be_claimed(SpanState state) { return state >= SpanState::hot && state <= SpanState::reusable; }
+constexpr bool is_private(SpanState state) { return state == SpanState::owned || state == SpanState::claimed; }
 constexpr bool is_shared(SpanState state) { return state >= SpanState::shared && state <= SpanState::returning; }
 
 class RemoteWord {
@@ -57,11 +55,13 @@ class RemoteWord {
 
   constexpr RemoteWord with(SpanState state, u32 count, u32 first) const { return make(tag(), state, count, first); }
   constexpr RemoteWord with_state(SpanState state) const { return with(state, count(), first()); }
-  // The same list and count in a state that its owner enters. The tag moves on, so that a push which decided by what
-  // the span was before (claim_at) fails.
-  constexpr RemoteWord entering(SpanState state) const { return make(next_tag(), state, count(), first()); }
-  // entering, with another count: for adopters.
-  constexpr RemoteWord entering(SpanState state, u32 count) const { return make(next_tag(), state, count, first()); }
+  // The word of an owned span whose claim_at changes. The tag moves on, so that a push which decided by the one before
+  // fails.
+  constexpr RemoteWord owned() const { return owned(count()); }
+  // The same with another count: for adopters.
+  constexpr RemoteWord owned(u32 count) const { return make(next_tag(), SpanState::owned, count, first()); }
+  // The word of a shared span whose claim_at changes.
+  constexpr RemoteWord watched() const { return make(next_tag(), state(), count(), first()); }
   // The word of the record's next life.
   constexpr RemoteWord next_life(SpanState state) const { return make(next_tag(), state, 0, 0); }
 
@@ -74,7 +74,7 @@ class RemoteWord {
 static_assert(kSpanStates == static_cast<u32>(SpanState::mixed) + 1 && kSpanStates <= 1u << RemoteWord::kStateBits);
 static_assert(kMaxSpanSlots * kSlotBytes / kQuantum < (1u << RemoteWord::kFirstBits));
 static_assert(kMaxSpanSlots * kSlotBytes / kQuantum <= RemoteWord::kMaxCount);
-static_assert(RemoteWord::make(7, SpanState::listed, 123, 456).with_state(SpanState::hot).bits() ==
-              RemoteWord::make(7, SpanState::hot, 123, 456).bits());
+static_assert(RemoteWord::make(7, SpanState::listed, 123, 456).with_state(SpanState::owned).bits() ==
+              RemoteWord::make(7, SpanState::owned, 123, 456).bits());
 
 }  // namespace coffer

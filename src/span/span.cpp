@@ -137,12 +137,14 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
   span->slots.set(static_cast<u8>(slots));
   span->shard.set(static_cast<u8>(shard));
   span->listed.set(0);
+  span->ring_next.set(0);
+  span->ring_slack.set(0);
   span->pages_zero.set(run.dirty == 0 ? 1 : 0);
   span->dirty_slots_at_start.set(static_cast<u8>(run.dirty));
   describe_slots(span, slots, SlotUse::span, SlotUse::span_rest);
   span_made(span);
   // release: pairs with the acquire in push_remote and in walks; who sees the new life sees its fields.
-  span->remote.store(load_word(span, relaxed).next_life(SpanState::hot).bits(), release);
+  span->remote.store(load_word(span, relaxed).next_life(SpanState::owned).bits(), release);
   return span;
 }
 
@@ -171,7 +173,7 @@ Block* cut_page(Span* span, bool* zero) {
   u32 blocks = 0;
   u64 absent = span->absent.get();
   const u32 cut = span->cut.get();
-  // A class of which a page is enough stays with it (hot.hpp: relaxed classes).
+  // A class of which a page is enough stays with it.
   const u32 most = cut == 0 ? 1 : most_cut_at_once(span->block_bytes.get());
   const u32 start = start_block(span);
   const u64 from_start = ~low_mask(static_cast<u32>((first_offset(span) + stride_of(span).offset(start)) / kCarvePage));
@@ -201,7 +203,6 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
   const uptr start = span_start(span);
   const u32 unit = static_cast<u32>((reinterpret_cast<uptr>(first) - start) / kQuantum) + 1;
   const u32 capacity = span->capacity.get();
-  const u32 threshold = reuse_threshold(capacity);
   // acquire: pairs with the release of the owner's transitions, for claim_at. A later claim_at than the word's is as
   // good: its owner is about to enter that state.
   u64 seen = span->remote.load(acquire);
@@ -214,13 +215,13 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
     SpanState state = word.state();
     PushDuty duty = PushDuty::none;
     // relaxed: see above.
-    if (can_be_claimed(state) && total >= (state == SpanState::floating ? threshold : span->claim_at.load(relaxed))) {
+    if (state == SpanState::owned && total >= span->claim_at.load(relaxed)) {
       state = SpanState::claimed;
       duty = PushDuty::claimed;
     } else if (is_shared(state) && total == capacity) {
       duty = state == SpanState::listed ? PushDuty::take_off : PushDuty::give_back;
       state = SpanState::returning;
-    } else if (state == SpanState::shared && total >= threshold) {
+    } else if (state == SpanState::shared && total >= span->claim_at.load(relaxed)) {
       state = SpanState::listed;
       duty = PushDuty::list;
     }
@@ -249,48 +250,43 @@ Retired mark_floating(Span* span) {
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   do {
     if (RemoteWord(seen).count() != 0) return Retired::has_blocks;
-    if (RemoteWord(seen).state() != SpanState::hot) return Retired::claimed;
+    if (RemoteWord(seen).state() != SpanState::owned) return Retired::claimed;
+    span->claim_at.store(reuse_threshold(span->capacity.get()), relaxed);  // relaxed: published by the CAS
     // release: pairs with the acquire in push_remote, for what a claimant reads of the owner's line.
-  } while (
-      !span->remote.compare_exchange(seen, RemoteWord(seen).entering(SpanState::floating).bits(), release, relaxed));
+  } while (!span->remote.compare_exchange(seen, RemoteWord(seen).owned().bits(), release, relaxed));
   return Retired::floating;
 }
 
 namespace {
 
-// One try to enter `to` from the word `seen`.
-bool enter(Span* span, u64& seen, SpanState to) {
+// One try to give the span in the word `seen` the claim_at of its role.
+bool enter(Span* span, u64& seen, Role role) {
   const u32 capacity = span->capacity.get();
   const u32 threshold = reuse_threshold(capacity);
   const u32 count = RemoteWord(seen).count();
-  const u32 claim_at = to == SpanState::hot ? claim_hot(threshold, span->cut.get(), count)
-                                            : claim_reusable(threshold, capacity, shared_base(span) + count, count);
+  const u32 claim_at = role == Role::hot ? claim_hot(threshold, span->cut.get(), count)
+                                         : claim_reusable(threshold, capacity, shared_base(span) + count, count);
   span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
   // release: as in mark_floating.
-  return span->remote.compare_exchange(seen, RemoteWord(seen).entering(to).bits(), release, relaxed);
+  return span->remote.compare_exchange(seen, RemoteWord(seen).owned().bits(), release, relaxed);
+}
+
+bool enter_owned(Span* span, Role role) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it
+  do {
+    if (RemoteWord(seen).state() != SpanState::owned) return false;
+  } while (!enter(span, seen, role));
+  return true;
 }
 
 }  // namespace
 
-bool mark_reusable(Span* span) {
-  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it
-  do {
-    if (!can_be_claimed(RemoteWord(seen).state())) return false;
-  } while (!enter(span, seen, SpanState::reusable));
-  return true;
-}
+bool mark_reusable(Span* span) { return enter_owned(span, Role::reusable); }
+bool mark_hot(Span* span) { return enter_owned(span, Role::hot); }
 
-bool mark_hot(Span* span) {
+void receive_claimed(Span* span, Role role) {
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it
-  do {
-    if (RemoteWord(seen).state() != SpanState::reusable) return false;
-  } while (!enter(span, seen, SpanState::hot));
-  return true;
-}
-
-void receive_claimed(Span* span, SpanState to) {
-  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it
-  while (!enter(span, seen, to)) {
+  while (!enter(span, seen, role)) {
   }
 }
 
@@ -300,10 +296,10 @@ void raise_claim(Span* span) {
   if (wanted > span->claim_at.load(relaxed)) span->claim_at.store(wanted, relaxed);
 }
 
-bool claim(Span* span, SpanState from) {
+bool claim(Span* span) {
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   do {
-    if (RemoteWord(seen).state() != from) return false;
+    if (RemoteWord(seen).state() != SpanState::owned) return false;
     // acq_rel: as a push that claims.
   } while (
       !span->remote.compare_exchange(seen, RemoteWord(seen).with_state(SpanState::claimed).bits(), acq_rel, relaxed));
@@ -318,21 +314,29 @@ ShareResult mark_shared(Span* span) {
     const RemoteWord word(seen);
     const u32 total = base + word.count();
     if (total >= capacity) return ShareResult::empty;
-    const SpanState state = total >= reuse_threshold(capacity) ? SpanState::listed : SpanState::shared;
-    // release: pairs with the acquire in push_remote (a duty) and mark_adopted: the owner's line goes with the span.
-    if (span->remote.compare_exchange(seen, word.with(state, total, word.first()).bits(), acq_rel, acquire)) {
+    const u32 threshold = reuse_threshold(capacity);
+    const SpanState state = total >= threshold ? SpanState::listed : SpanState::shared;
+    span->claim_at.store(threshold, relaxed);  // relaxed: published by the CAS
+    // release: pairs with the acquire in push_remote (a duty, claim_at) and mark_adopted: the owner's line goes with
+    // the span. seq_cst: see share_span.
+    if (span->remote.compare_exchange(seen, word.with(state, total, word.first()).bits(), seq_cst, acquire)) {
       return state == SpanState::listed ? ShareResult::listed : ShareResult::shared;
     }
   }
 }
 
 bool list_early(Span* span) {
-  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
+  u64 seen = span->remote.load(seq_cst);  // seq_cst: see share_span
   for (;;) {
     const RemoteWord word(seen);
-    if (word.state() != SpanState::shared || word.count() == 0) return false;
+    if (word.state() != SpanState::shared) return false;
+    const bool list = word.count() != 0;
+    // relaxed: published by the CAS. If the span's life ended meanwhile, it is too low in the next one, as in
+    // take_remote.
+    if (!list) span->claim_at.store(1, relaxed);
+    const RemoteWord wanted = list ? word.with_state(SpanState::listed) : word.watched();
     // acq_rel: as a push that lists a span.
-    if (span->remote.compare_exchange(seen, word.with_state(SpanState::listed).bits(), acq_rel, relaxed)) return true;
+    if (span->remote.compare_exchange(seen, wanted.bits(), acq_rel, relaxed)) return list;
   }
 }
 
@@ -341,8 +345,6 @@ bool mark_looked_at(Span* span) {
   const usize free_bytes = shared_base_bytes(span);
   // It counts as private while it is looked at: others do not find it meanwhile.
   span_adopted(span->size_class.get(), free_bytes);
-  // relaxed, both: a fork child that finds the span claimed looks for a bracket of this heap; there is none.
-  span->taken_from.set(0);
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   for (;;) {
     const RemoteWord word(seen);
@@ -370,7 +372,7 @@ bool mark_adopted(Span* span, Heap* heap) {
     span->claim_at.store(claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), remote), relaxed);
     // acquire: pairs with the release in mark_shared (the owner's line) and in push_remote (the remote list). release:
     // owner and claim_at, for push_remote.
-    if (span->remote.compare_exchange(seen, word.entering(SpanState::hot, remote).bits(), acq_rel, relaxed)) {
+    if (span->remote.compare_exchange(seen, word.owned(remote).bits(), acq_rel, relaxed)) {
       return true;
     }
   }

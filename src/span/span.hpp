@@ -5,25 +5,24 @@
 // the span on. Every transition is one CAS on the remote word; the functions that make them are named.
 //
 //   state      owner   found by           who moves it on, and to what
-//   free       none    -                  make_span: -> hot (its slots were claimed, nobody else can see it)
-//   hot        heap    heap->hot[class]   owner, when no block is left: -> floating; emptied, or at thread end:
-//                                         -> reusable; a remote push that reaches claim_at: -> claimed
-//   floating   heap    its blocks         owner, local frees reach the threshold: -> reusable
-//                                         a remote push that reaches claim_at: -> claimed (in the CAS of the push)
-//   reusable   heap    heap->reusable     owner, needs blocks: -> hot; over its slack, or empty: -> claimed, by itself
-//                                         a remote push that reaches claim_at, anyone in need of memory: -> claimed
-//   claimed    heap    owner's mailbox    the owner, taking its mail: -> reusable, or hot where it still is that
-//              none    unsettled spans    taken: whoever settles it: -> shared, listed or free (heap/taking.hpp)
-//              heap    -                  its claimant converts it: -> mixed (mixed/mixed.hpp)
+//   free       none    -                  make_span: -> owned (its slots were claimed, nobody else can see it)
+//   owned      heap    the heap, blocks   a remote push that reaches claim_at: -> claimed
+//                                         the owner, to hand it on, end or convert it: -> claimed, by itself
+//   claimed    heap    owner's mailbox    who takes the mail: -> owned; or hands it on or ends it
+//              none    -                  its claimant: -> shared, listed, mixed or free
 //   shared     none    its blocks         a push that reaches the threshold: -> listed, and lists it
 //                                         a push that frees the last block: -> returning, and gives it back
-//   listed     none    partial pool       an adopter, under the pool's lock: -> hot
+//   listed     none    partial pool       an adopter, under the pool's lock: -> owned; who looks at its pages: ->
+//   claimed
 //                                         a push that frees the last block: -> returning, takes it off, gives it back
 //   returning  none    -                  whoever set it: -> free
 //   mixed      none    its blocks, holes  its last block is freed: -> free (mixed/mixed.hpp); made so, or converted
 //
-// Whoever makes a span claimed is its claimant, and alone moves it on, or hands that right on by a mailbox or the
-// unsettled spans. All other moves of a private span are its owner's, and lose to a claim.
+// What an owned span is to its heap is the heap's own business: hot (malloc's blocks come from it: heap->hot), reusable
+// (it has room, and stands on a ring: heap/ring.hpp) or floating (neither; its frees find it).
+//
+// Whoever makes a span claimed is its claimant, and alone moves it on, or hands that right on by a mailbox. The owner
+// of a span in its mailbox may go on using it, but neither share nor end nor convert it.
 //
 // Model: models/span_life.pml.
 #pragma once
@@ -117,7 +116,7 @@ u64 touched_pages(const Span* span);
 
 // Which block of a span is cut first: one that is chosen for its cache index (span/colour.hpp), or block 0.
 enum class Start : u8 { coloured, first };
-// A new span of the class in state hot, no page cut, owned by `owner`. nullptr: no memory.
+// A new span of the class, owned by `owner`, as its hot one, no page cut. nullptr: no memory.
 Span* make_span(ClassIndex size_class, Heap* owner, Start start = Start::coloured);
 // Ends the span's life and gives its slots back. The caller holds it alone: no block is live, it is on no list, and
 // its state is claimed (its claimant calls) or returning.
@@ -133,11 +132,15 @@ Block* cut_page(Span* span, bool* zero);
 
 // The order and its partner are the caller's to say.
 inline RemoteWord load_word(const Span* span, std::memory_order order) { return RemoteWord(span->remote.load(order)); }
+// Free blocks of a private span but for what its heap's list has: on both lists and in absent pages.
+inline u32 free_of_private(const Span* span, std::memory_order order) {
+  return shared_base(span) + load_word(span, order).count();
+}
 
 // What the thread whose push was just done has to do; nobody else will.
 enum class PushDuty : u8 {
   none,         // nothing, and the span must not be touched any more
-  claimed,      // the span is claimed: mail it to its owner, or take it (heap/taking.hpp)
+  claimed,      // the span is claimed: mail it to its owner (heap/mail.hpp)
   list,         // the span is listed: put it into the partial pool
   give_back,    // the span is returning, and was on no list
   take_off,     // the span is returning, and was listed
@@ -150,30 +153,32 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count);
 // Takes all remotely freed blocks of a private span: returns their list (nullptr: none) and their number. Owner only.
 Block* take_remote(Span* span, u32* count);
 
-// The owner's transitions; they lose to a claim. Those that enter hot or reusable also set claim_at, the count at which
-// a push claims the span, by the count of the very word that they replace: what a push did meanwhile is never missed.
+// What the owner makes of its span; each sets claim_at, the count at which a push claims the span, by the count of the
+// very word that is replaced: what a push did meanwhile is never missed. false, or claimed: the span is in the mailbox
+// or on its way there, and nothing was changed.
 enum class Retired : u8 { floating, has_blocks, claimed };
-Retired mark_floating(Span* span);  // hot -> floating; has_blocks: remote blocks arrived, it stays hot
-bool mark_reusable(Span* span);     // hot, floating or reusable -> reusable; the local list is settled
-bool mark_hot(Span* span);          // reusable -> hot
+Retired mark_floating(Span* span);  // has_blocks: remote blocks arrived, and the span stays hot
+bool mark_reusable(Span* span);     // the local list is settled
+bool mark_hot(Span* span);
 // More blocks of the hot span were cut: claim_at grows.
 void raise_claim(Span* span);
 
-// A private span in state `from` -> claimed, without a push. false: it was not in that state (any more).
-bool claim(Span* span, SpanState from);
-// claimed -> reusable or hot, by the owner that got it by mail.
-void receive_claimed(Span* span, SpanState to);
+// owned -> claimed, without a push. false: a push was quicker.
+bool claim(Span* span);
+// claimed -> owned, as a reusable span or as the hot one: by who took it out of the mailbox.
+enum class Role : u8 { reusable, hot };
+void receive_claimed(Span* span, Role role);
 // claimed -> shared or listed (listed when it has at least the threshold of free blocks), or nothing but the answer
 // `empty` if all blocks are free. By the claimant, when nobody can be writing the owner's line. Afterwards the span is
 // nobody's; with `listed`, the caller has to put it into the partial pool.
 enum class ShareResult : u8 { shared, listed, empty };
 ShareResult mark_shared(Span* span);
-// shared -> listed although it has less than the threshold, but at least one free block: when memory is exhausted. The
-// caller has to put it into the partial pool.
+// When memory is exhausted: shared -> listed although it has less than the threshold, but at least one free block; then
+// the caller has to put it into the partial pool. One without a free block is listed by the next push.
 bool list_early(Span* span);
 // listed -> claimed, without an owner; for whoever looks at its pages, under the pool's lock. false: it is returning.
 bool mark_looked_at(Span* span);
-// listed -> hot, owned by `heap` from that moment on; for an adopter under the pool's lock. false: it is returning.
+// listed -> owned, by `heap` from that moment on; for an adopter under the pool's lock. false: it is returning.
 bool mark_adopted(Span* span, Heap* heap);
 
 }  // namespace coffer

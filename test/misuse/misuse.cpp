@@ -193,12 +193,12 @@ CASE(use_of_freed) {
   commit_crime(argument(1), victim);
 }
 
-// free_span SIZE [trim] [other]: all blocks were freed, so that nearly every span went back; one in the middle is freed
-// again.
+// free_span SIZE [trim] [other]: all blocks were freed, of so many spans that most went back; one in the middle is
+// freed again.
 CASE(free_span) {
   const auto size = static_cast<std::size_t>(argument_number(0));
-  static void* blocks[20'000];
-  const std::size_t count = std::min<std::size_t>(20'000, 64'000'000 / size);
+  static void* blocks[2'000'000];
+  const std::size_t count = std::min<std::size_t>(2'000'000, 64'000'000 / size);
   for (std::size_t i = 0; i < count; ++i) blocks[i] = malloc(size);
   for (std::size_t i = 0; i < count; ++i) free(blocks[i]);
   if (says(1, "trim")) malloc_trim(0);

@@ -65,7 +65,9 @@ def test_figures_follow_the_program(shared: Program) -> None:
     assert klass["live"] >= 7 * MIB and klass["held"] >= klass["live"]
     assert any(heap["attached"] and heap["held"] >= 8 * MIB for heap in held["heaps"])
     spans = [span for span in held["spans"] if span["block_bytes"] == 1024]
-    assert len(held["spans"]) == min(512, held["figures"]["spans"]) and "hot" in {span["state"] for span in spans}
+    assert len(held["spans"]) == min(512, held["figures"]["spans"])
+    # Those of a thread that sleeps: full ones float; the reclaimer may have taken the hot one.
+    assert "floating" in {span["state"] for span in spans}
     assert 0 <= sum(span["live"] for span in spans) - klass["live"] <= 256 * 1024  # hot lists of other threads
     assert all(span["live"] <= span["held"] and span["resident"] <= span["held"] for span in held["spans"])
     owners = {heap["index"] for heap in held["heaps"]} | {None}
@@ -179,8 +181,8 @@ def test_one_source_for_all_forms() -> None:
                + page.SPAN_FIELDS + page.STATES)
     fields = re.search(r"struct Span \{\n  Atomic<u64> ([^;]*);", header)[1].split(", ")
     assert fields == page.SPAN_FIELDS
-    states = (Path(__file__).parents[2] / "src/span/remote_word.hpp").read_text()
-    assert re.findall(r"^  (\w+) = \d", states.split("enum class SpanState")[1], re.MULTILINE) == page.STATES
+    states = (Path(__file__).parents[2] / "src/heap/walk.hpp").read_text()
+    assert re.findall(r"\w+", re.search(r"enum class SpanLife[^{]*\{([^}]*)\}", states)[1]) == page.STATES
 
 
 def test_a_program_is_started_and_followed(tmp_path: Path) -> None:

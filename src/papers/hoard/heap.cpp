@@ -82,7 +82,7 @@ Superblock* any_empty(const Heap* heap) {
   return nullptr;
 }
 
-Superblock* f_empty(const Heap* heap, u32 size_class) {
+Superblock* half_of(const Heap* heap, u32 size_class) {
   const Bin& bin = heap->bins[size_class];
   const u32 groups = bin.groups & static_cast<u32>(low_mask(kParts - g_hoard.threshold.f + 1));
   return groups != 0 ? bin.front[lowest_bit(groups)] : nullptr;

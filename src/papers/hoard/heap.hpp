@@ -58,7 +58,7 @@ COFFER_INLINE Superblock* fullest(const Heap* heap, u32 size_class) {
 // An empty superblock of any class; nullptr: none.
 Superblock* any_empty(const Heap* heap);
 // The emptiest superblock of the class if it is f empty, else nullptr. In constant time (section 3.1).
-Superblock* f_empty(const Heap* heap, u32 size_class);
+Superblock* half_of(const Heap* heap, u32 size_class);
 
 // Makes an empty superblock one of another class. It is in no heap.
 void format(Superblock* superblock, u32 size_class);

@@ -25,7 +25,7 @@ COFFER_INLINE Heap* lock_owner(Superblock* superblock) {
 
 // An empty superblock in heap 0 goes to the system, if that is wished: out of the heap, and onto a list of those that
 // the caller gives back without locks.
-void release_if_empty(Heap* global, Superblock* superblock, Superblock** released) {
+void release_ihalf_of(Heap* global, Superblock* superblock, Superblock** released) {
   if (!g_hoard.release || superblock->used != 0) return;
   detach(global, superblock);
   superblock->next = *released;
@@ -38,12 +38,12 @@ COFFER_NOINLINE void give_to_global(Heap* heap, u32 size_class, Superblock** rel
   Heap* global = global_heap();
   global->lock.lock();
   while (is_crossed(heap, size_class)) {
-    Superblock* superblock = f_empty(heap, size_class);
+    Superblock* superblock = half_of(heap, size_class);
     COFFER_ASSERT(superblock != nullptr);  // of blocks that are more than f free in all, some superblock is
     detach(heap, superblock);
     attach(global, superblock);
     ++heap->counts.to_global;
-    release_if_empty(global, superblock, released);
+    release_ihalf_of(global, superblock, released);
   }
   global->lock.unlock();
 }
@@ -72,7 +72,7 @@ void free_small(Superblock* superblock, void* block) {
   ++heap->counts.frees;
   if (COFFER_LIKELY(!forking)) ++heap->counts.superblock_locks;
   if (heap == global_heap()) {
-    release_if_empty(heap, superblock, &released);
+    release_ihalf_of(heap, superblock, &released);
   } else if (COFFER_UNLIKELY(is_crossed(heap, size_class))) {
     give_to_global(heap, size_class, &released);
   }

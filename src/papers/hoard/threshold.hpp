@@ -35,7 +35,7 @@ struct Threshold {
   }
 
   // At least f of the superblock's blocks are free.
-  constexpr bool is_f_empty(u64 used, u64 per_superblock) const {
+  constexpr bool is_half_of(u64 used, u64 per_superblock) const {
     return used * kParts <= (kParts - f) * per_superblock;
   }
 };

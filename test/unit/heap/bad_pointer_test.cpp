@@ -116,7 +116,7 @@ FRESH_TEST(BadPointer, FreedTwiceInARowByAnother) {
   give(blocks[0]);
   // In the open chain, and on the remote list.
   expect_end([&] { give(blocks[0]); }, line("free", blocks[0], kAlreadyFree, kSize));
-  close_chain(t_heap);
+  close_chains(t_heap);
   expect_end([&] { give(blocks[0]); }, line("free", blocks[0], kAlreadyFree, kSize));
   // More frees than the span has blocks.
   expect_end(
@@ -127,7 +127,7 @@ FRESH_TEST(BadPointer, FreedTwiceInARowByAnother) {
 }
 
 FRESH_TEST(BadPointer, InASpanThatIsFree) {
-  start_heaps(0);
+  start_tight(24 * kSize);
   const Blocks blocks = take_many(kCapacity + 1);
   give_many(blocks, 0, kCapacity);
   ASSERT_EQ(span_of(blocks[3]), nullptr);

@@ -19,9 +19,9 @@ constexpr ClassIndex kWide = compute_class(kWideSize);
 
 // One of everything that a walk can meet.
 struct World {
-  Blocks blocks;  // of kClass: two floating spans, two reusable ones, one mailed, one taken, and the hot one
+  Blocks blocks;  // of kClass: two floating spans, two reusable ones, one mailed, and the hot one
   Span *floating, *floating_too, *reusable, *reusable_too, *hot;
-  Span *mailed, *taken;
+  Span* mailed;
   Span *listed, *shared, *wide, *slots, *chunks, *fallback;
 };
 
@@ -36,12 +36,13 @@ World make_world() {
       give(shared[0]);
       world.listed = span_of(listed[8]);
       world.shared = span_of(shared[1]);
+      const Inside inside;
+      empty_heap(t_heap);
     });
   }
-  const Blocks mailed = take_many(kCapacity), taken = take_many(kCapacity);
+  const Blocks mailed = take_many(kCapacity);
   world.blocks = take_many(4 * kCapacity + kBlocksPerPage + 2);
   world.mailed = span_of(mailed[0]);
-  world.taken = span_of(taken[0]);
   world.floating = span_of(world.blocks[0]);
   world.floating_too = span_of(world.blocks[kCapacity]);
   world.reusable = span_of(world.blocks[2 * kCapacity]);
@@ -57,8 +58,6 @@ World make_world() {
   bool zero = false;
   const FallbackHeap fallback;
   world.fallback = span_of(allocate_block(fallback.get(), kClass, true, &zero));
-  push_blocks(taken, 0, kThreshold);
-  rob_heaps();
   push_blocks(mailed, 0, kThreshold);
   return world;
 }
@@ -92,7 +91,7 @@ const Case kBlockCases[] = {
      [](World& world) { world.hot->local_free.get()->next->next = world.hot->local_free.get(); }},
     {"the local list is not as long as the countdown says", [](World& world) { set_countdown(world.hot, 1, 100); }},
     {"absent pages do not hold the blocks that are not cut", [](World& world) { world.hot->cut.set(9); }},
-    {"the remote list is not as long as its count", [](World& world) { set_word(world.hot, SpanState::hot, 1); }},
+    {"the remote list is not as long as its count", [](World& world) { set_word(world.hot, SpanState::owned, 1); }},
     {"a span has more free blocks than blocks",
      [](World& world) {
        // All of them freed by the owner, and many by others as well.
@@ -104,7 +103,7 @@ const Case kBlockCases[] = {
        span->local_free.set(static_cast<Block*>(world.blocks[0]));
        set_countdown(span, kCapacity, kNever);
        const u32 unit = static_cast<u32>(12 * kSize / kQuantum + 1);
-       span->remote.store(load_word(span, relaxed).with(SpanState::floating, kCapacity - 12, unit).bits(), relaxed);
+       span->remote.store(load_word(span, relaxed).with(SpanState::owned, kCapacity - 12, unit).bits(), relaxed);
      }},
     {"a hot span has more free blocks than blocks", [](World& world) { world.hot->cut.set(0); }},
 };
@@ -118,33 +117,25 @@ const Case kSpanCases[] = {
     {"a private span has no owner", [](World& world) { world.reusable->owner.store(nullptr, relaxed); }},
     {"a claimed span was handed on to nobody", [](World& world) { set_state(world.floating, SpanState::claimed); }},
     {"a claimed span was handed on to nobody", [](World&) { t_heap->mailbox.store(0, relaxed); }},
-    {"a claimed span was handed on to nobody", [](World&) { t_heap->mailbox.store(kMailboxClosed, relaxed); }},
-    {"a claimed span was handed on to nobody", [](World&) { forget_unsettled(); }},
-    {"a span's owner has no thread", [](World& world) { owner_of(world.fallback)->attached.set(0); }},
+    {"a claimed span was handed on to nobody",
+     [](World& world) { world.mailed->owner.store(heap_by_index(0), relaxed); }},
     {"a shared span has an owner", [](World& world) { world.shared->owner.store(t_heap, relaxed); }},
     {"a shared span's count is wrong", [](World& world) { set_word(world.shared, SpanState::shared, 5); }},
     {"an empty shared span was not given back", [](World& world) { set_word(world.listed, SpanState::listed, 16); }},
     {"listed and linked differ", [](World& world) { set_state(world.shared, SpanState::listed); }},
     {"listed and linked differ", [](World& world) { set_state(world.listed, SpanState::shared); }},
-    {"hot spans and the heap's table differ", [](World& world) { set_state(world.floating, SpanState::hot); }},
-    {"hot spans and the heap's table differ",
-     [](World&) {
-       t_heap->hot[kClass].set(nullptr);
-       t_heap->blocks[kClass].set(nullptr);
-     }},
+    {"a span on a ring is hot, or nobody's", [](World& world) { t_heap->hot[kClass].set(world.reusable); }},
+    {"a span on a ring is hot, or nobody's", [](World& world) { world.reusable->owner.store(nullptr, relaxed); }},
 };
 
 // --- Heaps. ---
 
 const Case kHeapCases[] = {
-    {"a reusable span is not on its owner's ring",
-     [](World& world) { set_state(world.floating, SpanState::reusable); }},
-    {"a reusable span is not on its owner's ring",
+    {"a heap is still seized", [](World&) { t_heap->self.store(&g_null_heap, relaxed); }},
+    {"a span on a heap's ring is not its own",
      [](World& world) { world.reusable->owner.store(heap_by_index(0), relaxed); }},
-    {"a record on a heap's ring belongs to another ring",
-     [](World& world) { world.reusable->ring_of.store(ring_name(t_heap) + 1, relaxed); }},
-    {"a record on a heap's ring belongs to another ring",
-     [](World& world) { world.reusable_too->ring_of.store(0, relaxed); }},
+    {"a heap's hot span is not its own", [](World& world) { world.hot->owner.store(heap_by_index(0), relaxed); }},
+    {"a heap's hot span is not its own", [](World& world) { t_heap->hot[kWide].set(world.hot); }},
     {"a heap's ring is broken", [](World& world) { world.reusable->ring_previous.set(span_number(world.wide)); }},
     {"a heap's ring is broken", [](World& world) { world.reusable_too->ring_next.set(0); }},
     {"a heap has blocks without a hot span that are not of a mixed one",
@@ -173,25 +164,18 @@ const Case kChunkCases[] = {
     {"the free resident bytes are not what the counter says", [](World&) { counters().dirty.fetch_sub(1, relaxed); }},
     {"the bytes in large blocks are not what the counter says", [](World& world) { set_large_bytes(world.chunks, 5); }},
     {"what the heaps hold is not what they count", [](World&) { t_heap->held.fetch_add(kSlotBytes, relaxed); }},
-    {"the bytes that wait unsettled are not what the counter says",
-     [](World& world) {
-       world.mailed->owner.store(nullptr, relaxed);
-       world.mailed->mail_next.store(span_number(world.taken), relaxed);
-     }},
     {"the large blocks are not as many as counted", [](World&) { counters().large_blocks.fetch_add(1, relaxed); }},
 };
 
 template <usize kCount>
 void expect_found(const Case (&cases)[kCount]) {
   World world = make_world();
-  ASSERT_EQ(state_of(world.floating), SpanState::floating);
-  ASSERT_EQ(state_of(world.floating_too), SpanState::floating);
+  ASSERT_EQ(life_of(world.floating), SpanLife::floating);
+  ASSERT_EQ(life_of(world.floating_too), SpanLife::floating);
   ASSERT_EQ(reusable_of(t_heap), (std::vector<Span*>{world.reusable_too, world.reusable}));
   ASSERT_EQ(state_of(world.mailed), SpanState::claimed);
   ASSERT_EQ(owner_of(world.mailed), t_heap);
-  ASSERT_EQ(state_of(world.taken), SpanState::claimed);
-  ASSERT_EQ(owner_of(world.taken), nullptr);
-  ASSERT_EQ(state_of(world.hot), SpanState::hot);
+  ASSERT_EQ(life_of(world.hot), SpanLife::hot);
   ASSERT_EQ(state_of(world.listed), SpanState::listed);
   ASSERT_EQ(state_of(world.shared), SpanState::shared);
   ASSERT_EQ(world.wide->slots.get(), 8u);
@@ -240,6 +224,8 @@ usize pass_the_bound() {
       for (usize i = 0; i < blocks.size(); ++i) {
         if (i % kCapacity != 0) give(blocks[i]);
       }
+      const Inside inside;
+      empty_heap(t_heap);
     });
     thread.end();
     std::vector<Span*> listed;

@@ -9,12 +9,14 @@
 
 #include "fresh.hpp"
 #include "heap/allocator.hpp"
-#include "heap/bracket.hpp"
-#include "heap/hot.hpp"
+#include "heap/chains.hpp"
+#include "heap/inside.hpp"
+#include "heap/lists.hpp"
+#include "heap/mail.hpp"
 #include "heap/ownership.hpp"
 #include "heap/registry.hpp"
 #include "heap/ring.hpp"
-#include "heap/taking.hpp"
+#include "heap/seizing.hpp"
 #include "heap/walk.hpp"
 #include "observe/counters.hpp"
 #include "observe/statistics.hpp"
@@ -30,10 +32,16 @@ namespace coffer::test {
 inline constexpr usize kSize = 1024;
 inline constexpr u32 kCapacity = 32, kThreshold = 4, kBlocksPerPage = 4;
 static_assert(kFlatLayout[compute_class(kSize)].capacity == kCapacity);
-static_assert(reuse_threshold_at(kDefaultReuseShift, kCapacity, false) == kThreshold);
+static_assert(reuse_threshold_at(kDefaultReuseShift, kCapacity, 0) == kThreshold);
 inline constexpr ClassIndex kClass = compute_class(kSize);
 
 using Blocks = std::vector<void*>;
+
+// The calling thread's heap; a thread that never had one gets it. nullptr: none can be had.
+inline Heap* own_heap() {
+  Inside inside;
+  return inside.own();
+}
 
 inline void* take(usize size = kSize) {
   void* block = allocate_fast(size);
@@ -64,10 +72,10 @@ inline void take_and_give(usize count, usize size = kSize) {
   }
   for (usize i = 0; i < count; ++i) give(blocks[i]);
 }
-// What is held back in the chain goes out.
+// What is held back on chains goes out.
 inline void give_now(const Blocks& blocks, usize from = 0, usize to = ~usize{0}) {
   give_many(blocks, from, to);
-  if (t_heap != &g_null_heap) close_chain(t_heap);
+  if (t_heap != &g_null_heap) close_chains(t_heap);
 }
 
 inline Span* span_of(const void* block) {
@@ -78,7 +86,15 @@ inline Span* span_of(const void* block) {
 inline SpanState state_of(const Span* span) { return load_word(span, relaxed).state(); }
 inline u32 remote_count(const Span* span) { return load_word(span, relaxed).count(); }
 inline Heap* owner_of(const Span* span) { return span->owner.load(relaxed); }
+// What an owned span is to its heap, too.
+inline SpanLife life_of(const Span* span) { return life_of(span, owner_of(span)); }
 
+// Frees that wait on the heap's chains.
+inline u32 held_back(const Heap* heap) {
+  u32 count = 0;
+  for (const Chain& chain : heap->chains) count += chain.span.get() != nullptr ? chain.count.get() : 0;
+  return count;
+}
 inline usize held_by(const Heap* heap) { return heap->held.load(relaxed); }
 
 // In the order of their addresses.
@@ -87,7 +103,7 @@ inline std::vector<Span*> floating_of(const Heap* heap) {
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      const bool floats = slot_use == SlotUse::span && state_of(span) == SpanState::floating;
+      const bool floats = slot_use == SlotUse::span && life_of(span) == SpanLife::floating;
       if (floats && owner_of(span) == heap) spans.push_back(span);
     });
   });
@@ -102,13 +118,16 @@ inline std::vector<Span*> reusable_of(const Heap* heap, ClassIndex size_class = 
   }
   return spans;
 }
+inline u32 ring_length(const Heap* heap, ClassIndex size_class) {
+  return coffer::ring_length(heap, size_class, ~u32{0});
+}
 inline u32 claim_at_of(const Span* span) { return span->claim_at.load(relaxed); }
 inline void set_state(Span* span, SpanState state) {
   span->remote.store(load_word(span, relaxed).with_state(state).bits(), relaxed);
 }
 
-// A span of the calling thread's heap in state reusable, on no ring, that no push claims. `live` blocks are taken; of
-// the pages that were cut for them the rest lies on the local list.
+// A span of the calling thread's heap with room, neither hot nor on a ring, that no push claims. `live` blocks are
+// taken; of the pages that were cut for them the rest lies on the local list.
 inline Span* make_reusable(u32 live, ClassIndex size_class = kClass, Blocks* taken = nullptr) {
   Span* span = make_span(size_class, own_heap());
   t_heap->held.fetch_add(span_bytes(span), relaxed);
@@ -130,22 +149,24 @@ inline Span* make_reusable(u32 live, ClassIndex size_class = kClass, Blocks* tak
   span->local_free.set(list);
   set_countdown(span, seen - live, kNever);
   span->claim_at.store(kNoClaim, relaxed);
-  set_state(span, SpanState::reusable);
   return span;
 }
 // As the owner does at an event.
 inline void place_again(Span* span) {
-  const Bracket bracket(own_heap(), span);
-  place(own_heap(), span, state_of(span));
+  const Inside inside;
+  place(inside.heap(), span, state_of(span) == SpanState::claimed ? Claimed::yes : Claimed::no);
 }
-// The class was given up and came back: an empty span of it may be kept.
-inline void let_come_back(ClassIndex size_class = kClass) { own_heap()->comeback[size_class].set(2); }
+// Hands on all of the calling thread's heap but what floats.
+inline void empty_own_heap() {
+  const Inside inside;
+  empty_heap(inside.heap());
+}
 // Pushes blocks one by one, as another thread does without holding them back.
 inline void push_blocks(const Blocks& blocks, usize from, usize to) {
   for (usize i = from; i < to; ++i) {
     Block* block = static_cast<Block*>(blocks[i]);
     Span* span = span_of(block);
-    do_duty(&g_null_heap, span, push_remote(span, block, block, 1));
+    do_duty(span, push_remote(span, block, block, 1));
   }
 }
 
@@ -157,7 +178,8 @@ inline std::vector<Span*> listed_spans() {
 
 inline usize held_bytes() { return counters().held.load(relaxed); }
 
-// Before the first allocation. Nothing is purged unless a test asks for it.
+// Before the first allocation. Nothing is purged unless a test asks for it. All threads seem to run on one processor:
+// which of the waiting heaps a thread gets depends on it.
 inline void start_heaps(usize slack = usize{64} << 10, usize arena_bytes = usize{1} << 30) {
   config::Options& options = changeable_options();
   options.slack = slack;
@@ -167,7 +189,16 @@ inline void start_heaps(usize slack = usize{64} << 10, usize arena_bytes = usize
   options.mixed = config::MixedPolicy::never;         // every block in a span of its class
   options.placement = config::PlacementPolicy::flat;  // whose blocks are easy to count, and come in address order
   options.colour = false;
+  os::fake::set_current_processor(0);
   ASSERT_TRUE(start_process());
+}
+
+// The same, and a heap may keep no more free than the option `slack` and its share of an eighth of what is held.
+inline void start_tight(usize slack = 0, usize arena_bytes = usize{1} << 30) {
+  start_heaps(slack, arena_bytes);
+  config::Options& options = changeable_options();
+  options.free_limit = 0;
+  options.reclaimer = false;
 }
 
 // From now on the kernel gives neither address space nor memory.

@@ -64,7 +64,6 @@ FRESH_TEST(LimitedHeap, WhatOneBlockLeavesAnotherGets) {
 FRESH_TEST(LimitedHeap, IdleSpansOfThisHeapGoFirst) {
   start_heaps(usize{1} << 30);
   const Blocks small = take_many(8 * 1024);
-  for (usize i = 0; i < kClasses; ++i) let_come_back(static_cast<ClassIndex>(i));
   give_many(small);  // all of them empty, kept by the slack
   const usize held = held_bytes();
   ASSERT_GE(held, 8 * kMiB - kMiB);

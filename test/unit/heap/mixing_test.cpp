@@ -230,16 +230,24 @@ FRESH_TEST(MixedPages, TheReclaimerGivesThemBack) {
 
 // --- Lines. ---
 
-// Actively induced false sharing (Hoard, section 2.3): the first blocks of several threads lay on one line.
+// Actively induced false sharing (Hoard, section 2.3): what several threads get from the holes of one span.
 FRESH_TEST(MixedLines, TwoThreadsGetNoBlocksOfOneLine) {
   Two two;
-  changeable_options().mixed = config::MixedPolicy::automatic;
+  changeable_options().mixed = config::MixedPolicy::always;
+  Span* span = span_of(g_mixed_pool.make(64, 8));
   std::set<uptr> ours, theirs;
-  const auto get = [](std::set<uptr>& lines, usize size) {
-    void* block = take(size);
-    ASSERT_TRUE(is_mixed(span_of(block))) << size;
-    const uptr start = reinterpret_cast<uptr>(block);
-    for (uptr line = start / kCacheLine; line <= (start + size - 1) / kCacheLine; ++line) lines.insert(line);
+  // All of the list that is cut for a thread is its own.
+  const auto get = [&](std::set<uptr>& lines, usize size) {
+    const ClassIndex size_class = compute_class(size);
+    if (t_heap->blocks[size_class].get() == nullptr) {
+      ASSERT_TRUE(take_holes(t_heap, size_class, size)) << size;
+    }
+    for (const Block* block = t_heap->blocks[size_class].get(); block != nullptr; block = block->next) {
+      ASSERT_EQ(span_of(block), span) << size;
+      const uptr start = reinterpret_cast<uptr>(block);
+      for (uptr line = start / kCacheLine; line <= (start + size - 1) / kCacheLine; ++line) lines.insert(line);
+    }
+    ASSERT_EQ(span_of(take(size)), span);
   };
   for (usize size = 1; size <= 1000; size += 37) {
     for (int i = 0; i < 3; ++i) {
@@ -251,37 +259,30 @@ FRESH_TEST(MixedLines, TwoThreadsGetNoBlocksOfOneLine) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// What an idle heap keeps on a list keeps whole mixed spans, and nobody can take it.
-FRESH_TEST(MixedLines, WhereThereAreManyHeapsEachHasFewListsOfHoles) {
+// What an idle heap keeps on a list keeps whole mixed spans: who seizes it gives them back.
+FRESH_TEST(MixedLines, ListsOfHolesOfAnIdleHeapGoBack) {
   Two two;
   changeable_options().mixed = config::MixedPolicy::automatic;
-  g_crowded.set(1);
-  Heap* heap = own_heap();
+  own_heap();
   Blocks keep;
-  for (u32 i = 0; i < 10; ++i) keep.push_back(g_mixed_pool.make(64, 8));
-  const auto lists = [&] {
-    u32 count = 0;
-    for (ClassIndex c = 0; c < kClasses; ++c) count += heap->blocks[c].get() != nullptr ? 1 : 0;
-    return count;
-  };
-  for (u32 round = 0; round < 3; ++round) {
+  two.other.run([&] {
+    for (u32 i = 0; i < 10; ++i) keep.push_back(g_mixed_pool.make(64, 8));
     for (usize size = 16; size <= 1024; size += 16) {
       const ClassIndex c = compute_class(size);
-      if (heap->blocks[c].get() != nullptr) continue;
-      heap->churn[c].set(0);  // lists that are given up count as frees
-      ASSERT_TRUE(take_holes(heap, c, size)) << size;
-      // The first one goes out, as in allocate_block.
-      Block* block = heap->blocks[c].get();
-      EXPECT_GE(g_mixed_pool.size_of(span_of(block), block), size);
-      heap->blocks[c].set(block->next);
-      keep.push_back(block);
-      ASSERT_LE(lists(), kFewHoleLists);
+      if (t_heap->blocks[c].get() != nullptr) continue;
+      t_heap->churn[c].set(0);
+      ASSERT_TRUE(take_holes(t_heap, c, size)) << size;
     }
-  }
-  EXPECT_EQ(lists(), kFewHoleLists);
-  EXPECT_EQ(check_everything(), 0u);
+  });
   give_many(keep);
-  for (ClassIndex c = 0; c < kClasses; ++c) return_list(heap, c);
+  ASSERT_GT(g_mixed_pool.counted_live(), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+  ASSERT_EQ(seize(&two.theirs, 1, empty_heap), 1u);
+  for (ClassIndex c = 0; c < kClasses; ++c) EXPECT_EQ(two.theirs->blocks[c].get(), nullptr);
+  EXPECT_EQ(g_mixed_pool.counted_live(), 0u);
+  EXPECT_EQ(counters().mixed.load(relaxed), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+  two.other.run([] { take_and_give(100, 64); });
   EXPECT_EQ(check_everything(), 0u);
 }
 
@@ -334,9 +335,9 @@ FRESH_TEST(MixedSteps, DriftingPhasesOfFourThreadsEnd) {
 
 // --- How long a thread is young. ---
 
-// Where there are several heaps blocks of 8 bytes are cut as whole lines, and their frees are counted as such.
-FRESH_TEST(Young, ALoopGetsASpanSoonAlsoBesideOtherHeaps) {
-  Two two;
+// Frees are counted for the class of what was cut.
+FRESH_TEST(Young, ALoopGetsASpanSoon) {
+  start_heaps();
   changeable_options().mixed = config::MixedPolicy::automatic;
   u32 mixed = 0;
   for (int i = 0; i < 100; ++i) {
@@ -346,6 +347,40 @@ FRESH_TEST(Young, ALoopGetsASpanSoonAlsoBesideOtherHeaps) {
   }
   EXPECT_GE(mixed, 1u);
   EXPECT_LE(mixed, 17u);
+}
+
+// Mixed spans have locks: where there are several heaps, the first blocks come from spans of the class, too.
+FRESH_TEST(Young, BesideOtherHeapsNoThreadIs) {
+  Two two;
+  changeable_options().mixed = config::MixedPolicy::automatic;
+  const auto get = [] {
+    for (usize size = 8; size <= 2048; size += 40) {
+      void* const block = take(size);
+      EXPECT_FALSE(is_mixed(span_of(block))) << size;
+      EXPECT_EQ(owner_of(span_of(block)), t_heap);
+    }
+  };
+  get();
+  two.other.run(get);
+  EXPECT_EQ(counters().mixed.load(relaxed), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// Once is for ever, though the other thread has ended.
+FRESH_TEST(Young, AHeapThatGrewUpStaysSo) {
+  start_heaps();
+  changeable_options().mixed = config::MixedPolicy::automatic;
+  EXPECT_TRUE(is_mixed(span_of(take(64))));
+  EXPECT_EQ(t_heap->grown.get(), 0u);
+  {
+    Worker other;
+    other.run([] { own_heap(); });
+    EXPECT_FALSE(is_mixed(span_of(take(512))));
+  }
+  ASSERT_EQ(attached_heaps(), 1u);
+  EXPECT_EQ(t_heap->grown.get(), 1u);
+  EXPECT_FALSE(is_mixed(span_of(take(1024))));
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 }  // namespace

@@ -12,30 +12,52 @@ namespace {
 
 using namespace test;
 
-// --- Where a reusable span goes. ---
+// --- Where a span with room goes. ---
 
-// Places a span with `live` live blocks in a heap whose budget leaves `room` bytes; what became of it.
+usize budget_now() {
+  const config::Options& options = config::options();
+  return slack_budget(options.slack, options.free_limit, held_bytes(), attached_heaps());
+}
+usize empties_budget_now() {
+  const config::Options& options = config::options();
+  return empties_budget(options.slack, options.free_limit, attached_heaps());
+}
+
+// What a heap keeps, as it counts it: in partly used spans, and in empty ones.
+void set_kept(Heap* heap, usize partly, usize empties) {
+  heap->slack.set(partly + empties);
+  heap->empties.set(empties);
+}
+
+// Places a span with `live` live blocks in a heap whose budget for such spans leaves `room` bytes, while it keeps far
+// too much of the other kind; what became of it.
 enum class Placed { kept, shared, listed, ended };
 Placed placed(u32 live, usize room) {
   Heap* heap = own_heap();
   Span* span = make_reusable(live);
-  const usize budget = slack_budget(config::options().slack, live == 0 ? 0 : held_by(heap), several_heaps());
+  const bool empty = live == 0;
+  const usize budget = empty ? empties_budget_now() : budget_now();
   EXPECT_LE(room, budget);
-  const usize slack = heap->slack.get();
-  heap->slack.set(budget - room);
+  constexpr usize kMuch = usize{1} << 30;
+  const usize partly = empty ? kMuch : budget - room, empties = empty ? budget - room : kMuch;
+  set_kept(heap, partly, empties);
   const usize held = held_by(heap);
   place_again(span);
-  if (owner_of(span) == heap) {
+  const bool kept = owner_of(span) == heap;
+  if (kept) {
     EXPECT_EQ(reusable_of(heap), std::vector<Span*>{span});
-    EXPECT_EQ(heap->slack.get(), budget - room + span->ring_slack.get());
+    EXPECT_EQ(span->ring_slack.get(), empty ? kSlotBytes : (kCapacity - live) * kSize);
+    EXPECT_EQ(heap->slack.get(), partly + empties + span->ring_slack.get());
+    EXPECT_EQ(heap->empties.get(), empties + (empty ? kSlotBytes : 0));
     leave_ring(heap, span);
     let_go(heap, span);
-    heap->slack.set(slack);
-    return Placed::kept;
   }
   EXPECT_TRUE(reusable_of(heap).empty());
   EXPECT_EQ(held_by(heap), held - kSlotBytes);
-  heap->slack.set(slack);
+  EXPECT_EQ(heap->slack.get(), partly + empties);
+  EXPECT_EQ(heap->empties.get(), empties);
+  set_kept(heap, 0, 0);
+  if (kept) return Placed::kept;
   switch (state_of(span)) {
     case SpanState::free:
       return Placed::ended;
@@ -49,56 +71,61 @@ Placed placed(u32 live, usize room) {
   }
 }
 
-FRESH_TEST(Place, TheOnlyHeapKeepsAllButEmptySpans) {
-  start_heaps();
+FRESH_TEST(Place, TheSlackDecides) {
+  start_tight(kSlotBytes);
   own_heap();
-  EXPECT_EQ(placed(20, 0), Placed::kept);
-  EXPECT_EQ(placed(1, 0), Placed::kept);
-  let_come_back();
+  EXPECT_EQ(placed(20, 12 * kSize), Placed::kept);
+  EXPECT_EQ(placed(20, 12 * kSize - 1), Placed::listed);
+  EXPECT_EQ(placed(kCapacity - kThreshold + 1, 0), Placed::shared) << "too few free blocks for anybody else";
   EXPECT_EQ(placed(0, kSlotBytes), Placed::kept) << "an empty span counts whole";
   EXPECT_EQ(placed(0, kSlotBytes - 1), Placed::ended);
 }
 
-FRESH_TEST(Place, EndsAnEmptySpanUnlessItsClassCameBack) {
-  start_heaps(usize{1} << 20);
+// The process may keep so much free; each heap its share.
+FRESH_TEST(Place, HeapsShareWhatMayBeFree) {
+  start_tight(0);
+  config::Options& options = changeable_options();
+  options.free_limit = usize{64} << 20;
+  const Blocks blocks = take_many(4 * kCapacity);
   Heap* heap = own_heap();
-  EXPECT_EQ(placed(0, kSlotBytes), Placed::ended);
-  EXPECT_EQ(placed(0, kSlotBytes), Placed::ended) << "it was given up twice, and asked for never";
-  class_came_back(heap, kClass);
-  EXPECT_EQ(placed(0, kSlotBytes), Placed::kept);
-}
-
-FRESH_TEST(Place, AmongOthersTheSlackDecides) {
-  start_heaps();
-  own_heap();
+  Span* partly = make_reusable(20);
+  Span* empty = make_reusable(0);
+  ASSERT_EQ(budget_now(), (usize{32} << 20) + 6 * kSlotBytes / 8);
+  ASSERT_EQ(empties_budget_now(), usize{32} << 20);
+  // Half of both, less a span: there is room for it as long as the heap is alone.
+  set_kept(heap, budget_now() / 2, empties_budget_now() / 2);
+  place_again(partly);
+  place_again(empty);
+  EXPECT_EQ(life_of(partly), SpanLife::reusable);
+  EXPECT_EQ(life_of(empty), SpanLife::reusable);
   Worker other;
   other.run([] { own_heap(); });
-  EXPECT_EQ(placed(20, 12 * kSize), Placed::kept);
-  EXPECT_EQ(placed(20, 12 * kSize - 1), Placed::listed);
-  EXPECT_EQ(placed(kCapacity - kThreshold + 1, 0), Placed::shared) << "too few free blocks for anybody else";
-  let_come_back();
-  EXPECT_EQ(placed(0, kSlotBytes), Placed::kept);
-  EXPECT_EQ(placed(0, kSlotBytes - 1), Placed::ended);
+  place_again(partly);
+  place_again(empty);
+  EXPECT_EQ(state_of(partly), SpanState::listed) << "half of that is another's now";
+  EXPECT_EQ(state_of(empty), SpanState::free);
+  set_kept(heap, 0, 0);
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 FRESH_TEST(Place, SetsTheNextEventAndTheNextClaim) {
   start_heaps();
   Heap* heap = own_heap();
-  let_come_back();
+  ASSERT_EQ(recount_step(kCapacity), kThreshold);
   const struct {
     u32 live, frees, claim_at;
-  } cases[] = {{28, recount_step(kCapacity), kThreshold},
-               {kThreshold + 1, kThreshold + 1, kThreshold},
+  } cases[] = {{28, kThreshold, kThreshold},
+               {kThreshold + 1, kThreshold, kThreshold},
                {kThreshold, kThreshold, kThreshold},
                {3, 3, 3},
                {1, 1, 1},
                {0, kNever, kNoClaim}};
   for (const auto& one : cases) {
-    for (const SpanState from : {SpanState::hot, SpanState::floating, SpanState::reusable, SpanState::claimed}) {
+    for (const SpanState from : {SpanState::owned, SpanState::claimed}) {
       Span* span = make_reusable(one.live);
       set_state(span, from);
       place_again(span);
-      EXPECT_EQ(state_of(span), SpanState::reusable);
+      EXPECT_EQ(life_of(span), SpanLife::reusable);
       EXPECT_EQ(static_cast<u32>(span->countdown.get()), one.frees) << one.live;
       EXPECT_EQ(claim_at_of(span), one.claim_at) << one.live;
       EXPECT_EQ(local_count(span) + absent_count(span), kCapacity - one.live);
@@ -117,7 +144,7 @@ FRESH_TEST(Place, CountsRemoteFreesFromNowOn) {
   EXPECT_EQ(span->ring_slack.get(), 15 * kSize);
   EXPECT_EQ(claim_at_of(span), 3 + kThreshold);
   push_blocks(blocks, 3, 3 + kThreshold - 1);
-  EXPECT_EQ(state_of(span), SpanState::reusable);
+  EXPECT_EQ(life_of(span), SpanLife::reusable);
   push_blocks(blocks, 3 + kThreshold - 1, 3 + kThreshold);
   EXPECT_EQ(state_of(span), SpanState::claimed);
   EXPECT_EQ(mail_first(t_heap->mailbox.load(relaxed)), span_number(span));
@@ -126,23 +153,53 @@ FRESH_TEST(Place, CountsRemoteFreesFromNowOn) {
 
 // What it counted for at its last event does not stand in its own way.
 FRESH_TEST(Place, ASpanThatIsCountedAnewCountsOnce) {
-  start_heaps(16 * kSize);
+  start_tight(14 * kSize);
   Heap* heap = own_heap();
-  Worker other;
-  other.run([] { own_heap(); });
   Blocks blocks;
   Span* span = make_reusable(20, kClass, &blocks);
   place_again(span);
   ASSERT_EQ(heap->slack.get(), 12 * kSize);
-  const u32 step = recount_step(kCapacity);
-  ASSERT_EQ(step, 8u);
-  give_many(blocks, 0, step);
-  EXPECT_EQ(state_of(span), SpanState::reusable) << "the option, and a quarter of what is held";
-  EXPECT_EQ(heap->slack.get(), 20 * kSize);
+  ASSERT_EQ(budget_now(), 18 * kSize) << "the option, and an eighth of what is held";
+  give_many(blocks, 0, kThreshold);
+  EXPECT_EQ(life_of(span), SpanLife::reusable);
+  EXPECT_EQ(heap->slack.get(), 16 * kSize);
   EXPECT_EQ(reusable_of(heap), std::vector<Span*>{span});
-  give_many(blocks, step, 2 * step);
-  EXPECT_EQ(state_of(span), SpanState::listed) << "twenty-eight are too many";
+  give_many(blocks, kThreshold, 2 * kThreshold);
+  EXPECT_EQ(state_of(span), SpanState::listed) << "twenty are too many";
   EXPECT_EQ(heap->slack.get(), 0u);
+}
+
+// The same for one that is empty, and for one that becomes so: it goes from one budget to the other.
+FRESH_TEST(Place, AnEmptySpanCountsOnceAndInItsOwnBudget) {
+  start_tight(kSlotBytes);
+  Heap* heap = own_heap();
+  Blocks blocks;
+  Span* span = make_reusable(kCapacity - 24, kClass, &blocks);
+  place_again(span);
+  ASSERT_EQ(heap->slack.get(), 24 * kSize);
+  ASSERT_EQ(heap->empties.get(), 0u);
+  give_many(blocks);
+  for (u32 i = 0; i < 3; ++i) {
+    EXPECT_EQ(reusable_of(heap), std::vector<Span*>{span});
+    EXPECT_EQ(heap->slack.get(), kSlotBytes);
+    EXPECT_EQ(heap->empties.get(), kSlotBytes);
+    place_again(span);
+  }
+  // The budget for partly used spans is still there, and that for empty ones is full.
+  place_again(make_reusable(20));
+  EXPECT_EQ(ring_length(heap, kClass), 2u);
+  EXPECT_EQ(heap->slack.get(), kSlotBytes + 12 * kSize);
+  EXPECT_EQ(heap->empties.get(), kSlotBytes);
+  const usize held = held_bytes();
+  place_again(make_reusable(0));
+  EXPECT_EQ(held_bytes(), held) << "it ended";
+  EXPECT_EQ(ring_length(heap, kClass), 2u);
+  EXPECT_EQ(check_everything(), 0u);
+  // Blocks come from the oldest, which was empty.
+  take();
+  EXPECT_EQ(life_of(span), SpanLife::hot);
+  EXPECT_EQ(heap->slack.get(), 12 * kSize);
+  EXPECT_EQ(heap->empties.get(), 0u);
 }
 
 // A push claimed it between the owner's look and its own step: whoever claimed it brings it.
@@ -150,14 +207,12 @@ FRESH_TEST(Place, LosesToAClaim) {
   start_heaps();
   Heap* heap = own_heap();
   for (const u32 live : {20u, 0u}) {
-    for (const SpanState from : {SpanState::hot, SpanState::floating}) {
-      Span* span = make_reusable(live);
-      set_state(span, SpanState::claimed);
-      const usize held = held_by(heap);
-      {
-        const Bracket bracket(heap, span);
-        place(heap, span, from);
-      }
+    Span* span = make_reusable(live);
+    set_state(span, SpanState::claimed);
+    const usize held = held_by(heap);
+    for (const bool up : {false, true}) {
+      const Inside inside;
+      up ? give_up(heap, span) : place(heap, span);
       EXPECT_EQ(state_of(span), SpanState::claimed);
       EXPECT_EQ(owner_of(span), heap);
       EXPECT_EQ(held_by(heap), held);
@@ -167,17 +222,51 @@ FRESH_TEST(Place, LosesToAClaim) {
   }
 }
 
-FRESH_TEST(Place, ASpanWhoseRecordStandsOnAnothersRingIsHandedOn) {
+// --- The short way. ---
+
+FRESH_TEST(Recount, CountsTheSlackAndSetsTheNextEvent) {
   start_heaps();
   Heap* heap = own_heap();
-  Span* span = make_reusable(20);
-  Span* other = make_reusable(20);
-  span->ring_of.store(ring_name(heap) + 1, relaxed);
+  Blocks blocks;
+  Span* span = make_reusable(20, kClass, &blocks);
   place_again(span);
-  place_again(other);
-  EXPECT_EQ(state_of(span), SpanState::listed);
-  EXPECT_EQ(reusable_of(heap), std::vector<Span*>{other});
-  EXPECT_EQ(held_by(heap), kSlotBytes);
+  const u64 word = span->remote.load(relaxed);
+  give_many(blocks, 0, kThreshold);
+  EXPECT_EQ(span->remote.load(relaxed), word) << "no atomic";
+  EXPECT_EQ(heap->slack.get(), 16 * kSize);
+  EXPECT_EQ(span->countdown.get(), static_cast<i32>(kThreshold));
+  EXPECT_EQ(claim_at_of(span), kThreshold);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(Recount, LeavesTheDecisionToPlace) {
+  start_heaps();
+  Heap* heap = own_heap();
+  Blocks blocks;
+  Span* span = make_reusable(20, kClass, &blocks);
+  place_again(span);
+  {
+    const Inside inside;
+    EXPECT_TRUE(recount(heap, span));
+    // The claim could not be reached any more.
+    span->claim_at.store(21, relaxed);
+    EXPECT_FALSE(recount(heap, span));
+    span->claim_at.store(20, relaxed);
+    EXPECT_TRUE(recount(heap, span));
+    span->claim_at.store(kThreshold, relaxed);
+    // Too much is kept beside it.
+    heap->slack.set(heap->slack.get() + budget_now());
+    EXPECT_FALSE(recount(heap, span));
+    heap->slack.set(heap->slack.get() - budget_now());
+    changeable_options().free_limit = usize{1} << 20;
+    heap->slack.set(heap->slack.get() + (usize{1} << 20));
+    EXPECT_TRUE(recount(heap, span) == within_slack(usize{1} << 20, 12 * kSize, budget_now()));
+    heap->slack.set(heap->slack.get() - (usize{1} << 20));
+  }
+  give_many(blocks, 0, 19);
+  push_blocks(blocks, 19, 20);
+  const Inside inside;
+  EXPECT_FALSE(recount(heap, span)) << "it is empty";
 }
 
 // --- Shedding. ---
@@ -186,7 +275,6 @@ FRESH_TEST(ShedSurplus, HandsOnTwoSpansACallFromOneClassAfterTheOther) {
   start_heaps(0);
   Heap* heap = own_heap();
   const ClassIndex classes[] = {compute_class(512), kClass, compute_class(2048)};
-  // The heap is alone, so it keeps them all.
   for (const ClassIndex c : classes) {
     for (u32 i = 0; i < 2; ++i) place_again(make_reusable(1, c));
   }
@@ -194,9 +282,9 @@ FRESH_TEST(ShedSurplus, HandsOnTwoSpansACallFromOneClassAfterTheOther) {
     return ring_length(heap, classes[0]) + ring_length(heap, classes[1]) + ring_length(heap, classes[2]);
   };
   shed_surplus(heap);
-  EXPECT_EQ(left(), 6u) << "with one heap nobody starves";
-  Worker other;
-  other.run([] { own_heap(); });
+  EXPECT_EQ(left(), 6u) << "within what may be free";
+  changeable_options().free_limit = 0;
+  changeable_options().reclaimer = false;
   const usize held = held_by(heap);
   shed_surplus(heap);
   EXPECT_EQ(left(), 4u);
@@ -214,92 +302,124 @@ FRESH_TEST(ShedSurplus, StopsAtTheBudget) {
   start_heaps(0);
   Heap* heap = own_heap();
   for (u32 i = 0; i < 2; ++i) place_again(make_reusable(8));
+  changeable_options().free_limit = 0;
+  changeable_options().reclaimer = false;
+  // An eighth of two spans is eight blocks; twenty-four are free in each.
+  changeable_options().slack = 20 * kSize;
+  shed_surplus(heap);
+  EXPECT_EQ(ring_length(heap, kClass), 1u);
+  shed_surplus(heap);
+  EXPECT_EQ(ring_length(heap, kClass), 1u);
+}
+
+// --- Handing on all of it. ---
+
+FRESH_TEST(EmptyHeap, HandsOnAllButFloatingSpans) {
+  start_heaps(usize{1} << 20);
+  Heap* heap = own_heap();
   Worker other;
-  other.run([] { own_heap(); });
-  // A quarter of two spans is sixteen blocks, of the one that is left eight; twenty-four are free in each.
-  test::changeable_options().slack = 16 * kSize;
-  shed_surplus(heap);
-  EXPECT_EQ(ring_length(heap, kClass), 1u);
-  shed_surplus(heap);
-  EXPECT_EQ(ring_length(heap, kClass), 1u);
-}
-
-// --- Mail. ---
-
-Span* make_claimed(u32 live) {
-  Span* span = make_reusable(live);
-  set_state(span, SpanState::claimed);
-  return span;
-}
-
-FRESH_TEST(Mail, IsTakenByItsOwner) {
-  start_heaps();
-  Heap* heap = own_heap();
-  Span* first = make_claimed(20);
-  Span* second = make_claimed(20);
-  do_duty(&g_null_heap, first, PushDuty::claimed);
-  do_duty(&g_null_heap, second, PushDuty::claimed);
-  EXPECT_EQ(mail_first(heap->mailbox.load(relaxed)), span_number(second));
-  EXPECT_EQ(mail_bytes(heap->mailbox.load(relaxed)), 2 * kSlotBytes);
-  take_mail(heap);
+  Blocks theirs;
+  other.run([&] { theirs = take_many(3, 64); });
+  const Blocks full = take_many(kCapacity), mailed = take_many(kCapacity), some = take_many(kCapacity);
+  const Blocks hot = take_many(kBlocksPerPage + 1);
+  give_many(some, 0, 8);
+  give(hot[2]);
+  push_blocks(mailed, 0, kThreshold);
+  ASSERT_EQ(life_of(span_of(some[8])), SpanLife::reusable);
+  ASSERT_EQ(state_of(span_of(mailed[8])), SpanState::claimed);
+  give_many(theirs, 0, 2);
+  ASSERT_EQ(held_back(heap), 2u);
+  {
+    const Inside inside;
+    empty_heap(heap);
+  }
+  EXPECT_EQ(life_of(span_of(full[0])), SpanLife::floating);
+  EXPECT_EQ(owner_of(span_of(full[0])), heap);
+  EXPECT_EQ(held_by(heap), kSlotBytes);
+  EXPECT_EQ(listed_spans().size(), 3u);
+  EXPECT_EQ(remote_count(span_of(some[8])), 8u);
+  EXPECT_EQ(remote_count(span_of(mailed[8])), kThreshold);
+  EXPECT_EQ(remote_count(span_of(hot[0])), kCapacity - kBlocksPerPage) << "list, local list and absent pages";
+  EXPECT_EQ(remote_count(span_of(theirs[0])), 2u) << "the chain is pushed";
+  EXPECT_EQ(heap->slack.get(), 0u);
   EXPECT_EQ(heap->mailbox.load(relaxed), 0u);
-  EXPECT_EQ(reusable_of(heap), (std::vector<Span*>{first, second}));
-  EXPECT_TRUE(floating_of(heap).empty());
-  EXPECT_EQ(held_by(heap), 2 * kSlotBytes);
-  take_mail(heap);  // nothing
-  EXPECT_EQ(ring_length(heap, kClass), 2u);
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    EXPECT_EQ(heap->blocks[c].get(), nullptr);
+    EXPECT_EQ(heap->hot[c].get(), nullptr);
+    EXPECT_EQ(heap->reusable[c].get(), 0u);
+  }
+  EXPECT_EQ(check_everything(), 0u);
+  EXPECT_EQ(owner_of(span_of(take())), heap) << "it goes on";
+  EXPECT_EQ(held_by(heap), 2 * kSlotBytes) << "with one that was listed";
 }
 
-// It was reusable when it was claimed, and its record stands on the ring.
-FRESH_TEST(Mail, OfASpanOnTheRingCountsOnce) {
+// What a robber takes: spans that are half empty.
+FRESH_TEST(GiveUpHalfEmpty, TakesWhatIsHalfFree) {
   start_heaps();
   Heap* heap = own_heap();
-  Blocks blocks;
-  Span* span = make_reusable(20, kClass, &blocks);
-  place_again(span);
-  place_again(make_reusable(10));
-  const usize slack = heap->slack.get();
-  push_blocks(blocks, 0, kThreshold);
-  ASSERT_EQ(state_of(span), SpanState::claimed);
-  EXPECT_EQ(ring_length(heap, kClass), 2u);
-  take_mail(heap);
-  EXPECT_EQ(ring_length(heap, kClass), 2u);
-  EXPECT_EQ(heap->slack.get(), slack + kThreshold * kSize);
-  EXPECT_EQ(reusable_of(heap)[1], span) << "it keeps its place: still the oldest";
-  EXPECT_EQ(check_everything(), 0u);
-}
-
-FRESH_TEST(Mail, OfTheHotSpanLeavesItHot) {
-  start_heaps();
-  const Blocks blocks = take_many(kCapacity);
+  constexpr u32 kHalf = kCapacity / 2;
+  const Blocks blocks = take_many(kHalf + 1);
   Span* span = span_of(blocks[0]);
-  push_blocks(blocks, 0, kCapacity / 2);
-  ASSERT_EQ(state_of(span), SpanState::claimed);
-  push_blocks(blocks, kCapacity / 2, kCapacity / 2 + 2);
-  EXPECT_EQ(check_everything(), 0u);
-  take_mail(t_heap);
-  EXPECT_EQ(state_of(span), SpanState::hot);
-  EXPECT_EQ(t_heap->hot[kClass].get(), span);
-  EXPECT_EQ(claim_at_of(span), kCapacity / 2 + 3) << "the next push claims it again";
-  EXPECT_EQ(take(), blocks[kCapacity / 2 + 1]);
+  Span* full = make_reusable(kHalf + 1);
+  Span* room = make_reusable(kHalf);
+  place_again(full);
+  place_again(room);
+  const auto give_it_up = [&] {
+    const Inside inside;
+    give_up_half_empty(heap, 64);
+  };
+  give_it_up();
+  EXPECT_EQ(life_of(span), SpanLife::hot) << "fifteen are free";
+  EXPECT_EQ(life_of(full), SpanLife::reusable);
+  EXPECT_EQ(state_of(room), SpanState::listed);
+  ASSERT_TRUE(g_partial_pool.adopt(kClass, 0, [&](Span* listed) { return take_over(heap, listed); }) == room);
+  place_again(room);
+  EXPECT_EQ(take(), static_cast<char*>(blocks.back()) + kSize) << "its list was not touched";
+  give_many(blocks, 0, 2);
+  give_it_up();
+  EXPECT_EQ(state_of(span), SpanState::listed) << "on the heap's list, in absent pages, and two freed";
+  EXPECT_EQ(remote_count(span), kHalf);
   EXPECT_EQ(check_everything(), 0u);
 }
 
-FRESH_TEST(Mail, OfAnEmptySpanEndsIt) {
+// Of each ring so many, the newest.
+FRESH_TEST(GiveUpHalfEmpty, LooksAtSoManyOfARing) {
   start_heaps();
   Heap* heap = own_heap();
-  do_duty(&g_null_heap, make_claimed(0), PushDuty::claimed);
-  take_mail(heap);
-  EXPECT_EQ(held_bytes(), 0u);
-  EXPECT_EQ(held_by(heap), 0u);
+  Span* spans[3];
+  for (Span*& span : spans) place_again(span = make_reusable(1));
+  Span* other = make_reusable(1, compute_class(512));
+  place_again(other);
+  const Inside inside;
+  give_up_half_empty(heap, 2);
+  EXPECT_EQ(reusable_of(heap), std::vector<Span*>{spans[0]});
+  EXPECT_EQ(state_of(other), SpanState::listed);
+  give_up_half_empty(heap, 2);
+  EXPECT_TRUE(reusable_of(heap).empty());
+  EXPECT_EQ(heap->slack.get(), 0u);
 }
 
-FRESH_TEST(Mail, AClosedBoxStaysClosed) {
+// A push claimed it, and the mail is on its way: it is the heap's, but hot no more.
+FRESH_TEST(GiveUpHalfEmpty, LosesToAClaim) {
   start_heaps();
   Heap* heap = own_heap();
-  heap->mailbox.store(kMailboxClosed, relaxed);
+  const Blocks blocks = take_many(8);
+  Span* span = span_of(blocks[0]);
+  ASSERT_TRUE(claim(span));
+  {
+    const Inside inside;
+    give_up_half_empty(heap, 64);
+  }
+  EXPECT_EQ(heap->hot[kClass].get(), nullptr);
+  EXPECT_EQ(owner_of(span), heap);
+  EXPECT_EQ(held_by(heap), kSlotBytes);
+  give(blocks[0]);
+  do_duty(span, PushDuty::claimed);
+  EXPECT_EQ(check_everything(), 0u);
   take_mail(heap);
-  EXPECT_EQ(heap->mailbox.load(relaxed), kMailboxClosed);
+  EXPECT_EQ(life_of(span), SpanLife::reusable);
+  EXPECT_EQ(heap->slack.get(), (kCapacity - 7) * kSize);
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 // --- Other duties. ---
@@ -309,13 +429,13 @@ FRESH_TEST(Duty, OfAnEmptySharedSpanIsToGiveItBack) {
   Heap* heap = own_heap();
   Span* span = make_reusable(0);
   set_state(span, SpanState::returning);
-  do_duty(heap, span, PushDuty::give_back);
+  do_duty(span, PushDuty::give_back);
   EXPECT_EQ(state_of(span), SpanState::free);
   span = make_reusable(20);
-  give_up(heap, span, SpanState::reusable);
+  give_up(heap, span);
   ASSERT_EQ(listed_spans(), std::vector<Span*>{span});
   set_state(span, SpanState::returning);
-  do_duty(heap, span, PushDuty::take_off);
+  do_duty(span, PushDuty::take_off);
   EXPECT_EQ(state_of(span), SpanState::free);
   EXPECT_TRUE(listed_spans().empty());
 }
@@ -323,65 +443,31 @@ FRESH_TEST(Duty, OfAnEmptySharedSpanIsToGiveItBack) {
 // The two halves of it in the other order: whoever frees the last block comes before the one who lists.
 FRESH_TEST(Duty, OfTwoTheSecondGivesTheSpanBack) {
   start_heaps();
-  Heap* heap = own_heap();
+  own_heap();
   Span* span = make_reusable(0);
   set_state(span, SpanState::returning);
-  do_duty(heap, span, PushDuty::take_off);
+  do_duty(span, PushDuty::take_off);
   EXPECT_EQ(state_of(span), SpanState::returning);
-  do_duty(heap, span, PushDuty::list);
+  do_duty(span, PushDuty::list);
   EXPECT_EQ(state_of(span), SpanState::free);
   EXPECT_TRUE(listed_spans().empty());
-}
-
-// --- The heap's list. ---
-
-FRESH_TEST(MergeHeapList, PutsItBeforeTheLocalList) {
-  start_heaps();
-  const Blocks blocks = take_many(kBlocksPerPage + 1);
-  give(blocks[0]);
-  give(blocks[1]);
-  Span* span = span_of(blocks[0]);
-  Block* list = t_heap->blocks[kClass].get();
-  ASSERT_NE(list, nullptr);
-  merge_heap_list(t_heap, kClass, span);
-  EXPECT_EQ(t_heap->blocks[kClass].get(), nullptr);
-  EXPECT_EQ(t_heap->zero[kClass].get(), 0u);
-  EXPECT_EQ(span->local_free.get(), list);
-  EXPECT_EQ(local_count(span), kBlocksPerPage - 1 + 2u);
-  EXPECT_EQ(check_everything(), 0u);
-  merge_heap_list(t_heap, kClass, span);
-  EXPECT_EQ(local_count(span), kBlocksPerPage - 1 + 2u);
-}
-
-FRESH_TEST(MergeHeapList, LeavesAListThatIsInBothPlaces) {
-  start_heaps();
-  const Blocks blocks = take_many(kBlocksPerPage);
-  give(blocks[0]);
-  give(blocks[1]);
-  Span* span = span_of(blocks[0]);
-  t_heap->blocks[kClass].set(span->local_free.get());  // as a fork child may find it
-  merge_heap_list(t_heap, kClass, span);
-  EXPECT_EQ(t_heap->blocks[kClass].get(), nullptr);
-  EXPECT_EQ(local_count(span), 2u);
-  EXPECT_EQ(check_everything(), 0u);
 }
 
 FRESH_TEST(ReleaseIdle, EndsSpansWithoutALiveBlockAndNoOther) {
   start_heaps(usize{1} << 20);
   Heap* heap = own_heap();
-  let_come_back();
-  // Idle, but its owner does not know: the last block was freed by another.
-  Worker other;
   const Blocks idle = take_many(1, 64);
-  other.run([&] { give_now(idle); });
-  other.end();
+  give_many(idle);         // hot, without a live block
   void* live = take(128);  // hot, in use
   place_again(make_reusable(0));
   Span* used = make_reusable(3);
   place_again(used);
   place_again(make_reusable(0));
   ASSERT_EQ(held_bytes(), 5 * kSlotBytes);
-  release_idle(heap);
+  {
+    const Inside inside;
+    release_idle(heap);
+  }
   EXPECT_EQ(heap->hot[compute_class(64)].get(), nullptr);
   EXPECT_EQ(heap->hot[compute_class(128)].get(), nullptr);
   EXPECT_EQ(reusable_of(heap, compute_class(128)), std::vector<Span*>{span_of(live)});
@@ -390,8 +476,9 @@ FRESH_TEST(ReleaseIdle, EndsSpansWithoutALiveBlockAndNoOther) {
   EXPECT_EQ(held_by(heap), 2 * kSlotBytes);
   const u32 capacity = span_of(live)->capacity.get();
   EXPECT_EQ(heap->slack.get(), (kCapacity - 3) * kSize + (capacity - 1) * 128);
-  // The list of the class in use was merged; the class goes on.
+  // The list of the class in use went back; the class goes on.
   EXPECT_EQ(span_of(take(128)), span_of(live));
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 }  // namespace

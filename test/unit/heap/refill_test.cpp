@@ -25,7 +25,7 @@ FRESH_TEST(Refill, ANewSpanIsCutPageByPage) {
     EXPECT_EQ(reinterpret_cast<uptr>(blocks[i]), span->first_block + i * kSize) << "in address order";
   }
   EXPECT_EQ(t_heap->hot[kClass].get(), span);
-  EXPECT_EQ(state_of(span), SpanState::hot);
+  EXPECT_EQ(life_of(span), SpanLife::hot);
   EXPECT_EQ(owner_of(span), t_heap);
   EXPECT_EQ(held_by(t_heap), kSlotBytes);
   EXPECT_EQ(absent_count(span), 0u);
@@ -117,9 +117,10 @@ FRESH_TEST(Refill, ThenAReusableSpanThenAnOrphanThenANewOne) {
     const Blocks blocks = take_many(kCapacity);
     orphan = span_of(blocks[0]);
     give_many(blocks, 16);
+    empty_own_heap();
   });
   other.end();
-  ASSERT_EQ(state_of(reusable), SpanState::reusable);
+  ASSERT_EQ(life_of(reusable), SpanLife::reusable);
   ASSERT_EQ(state_of(orphan), SpanState::listed);
   const usize held = held_by(t_heap);
   const std::vector<Span*> seen = sources(kThreshold + 16 + 1);
@@ -129,8 +130,8 @@ FRESH_TEST(Refill, ThenAReusableSpanThenAnOrphanThenANewOne) {
   EXPECT_NE(seen[2], span_of(spans[1][0])) << "a new one";
   EXPECT_EQ(owner_of(orphan), t_heap);
   EXPECT_EQ(held_by(t_heap), held + 2 * kSlotBytes);
-  EXPECT_EQ(state_of(orphan), SpanState::floating);
-  EXPECT_EQ(state_of(seen[2]), SpanState::hot);
+  EXPECT_EQ(life_of(orphan), SpanLife::floating);
+  EXPECT_EQ(life_of(seen[2]), SpanLife::hot);
   EXPECT_TRUE(listed_spans().empty());
   EXPECT_EQ(check_everything(), 0u);
 }
@@ -155,13 +156,13 @@ FRESH_TEST(Refill, AnExhaustedSpanFloatsUnlessOthersFreedMeanwhile) {
   Worker other;
   other.run([&] { give_now({blocks[7]}); });
   EXPECT_EQ(take(), blocks[7]);
-  EXPECT_EQ(state_of(span), SpanState::hot);
+  EXPECT_EQ(life_of(span), SpanLife::hot);
   take();
-  EXPECT_EQ(state_of(span), SpanState::floating);
+  EXPECT_EQ(life_of(span), SpanLife::floating);
   EXPECT_EQ(floating_of(t_heap), std::vector<Span*>{span});
 }
 
-FRESH_TEST(Refill, SendsTheChainOffAndTakesTheMail) {
+FRESH_TEST(Refill, SendsAChainOffAndTakesTheMail) {
   start_heaps();
   Blocks others;
   Worker other;
@@ -172,15 +173,17 @@ FRESH_TEST(Refill, SendsTheChainOffAndTakesTheMail) {
   Span* span = span_of(mine[0]);
   EXPECT_EQ(state_of(span), SpanState::claimed);
   EXPECT_EQ(mail_first(t_heap->mailbox.load(relaxed)), span_number(span));
-  EXPECT_EQ(t_heap->chain_count.get(), 1u);
+  EXPECT_EQ(held_back(t_heap), 1u);
+  // One chain at each slow refill, in turn.
+  t_heap->chain_turn.set(static_cast<u32>(&chain_of(t_heap, span_of(others[0])) - t_heap->chains) + kChains);
   // Not before the hot span's page is used up.
   take_many(kBlocksPerPage - 1);
-  EXPECT_EQ(t_heap->chain_count.get(), 1u);
+  EXPECT_EQ(held_back(t_heap), 1u);
   take();
-  EXPECT_EQ(t_heap->chain_count.get(), 0u);
+  EXPECT_EQ(held_back(t_heap), 0u);
   EXPECT_EQ(remote_count(span_of(others[0])), 1u);
   EXPECT_EQ(t_heap->mailbox.load(relaxed), 0u);
-  EXPECT_EQ(state_of(span), SpanState::reusable);
+  EXPECT_EQ(life_of(span), SpanLife::reusable);
   EXPECT_EQ(reusable_of(t_heap), std::vector<Span*>{span});
   EXPECT_TRUE(floating_of(t_heap).empty());
   EXPECT_EQ(t_heap->slack.get(), kThreshold * kSize);

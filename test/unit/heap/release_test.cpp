@@ -2,40 +2,52 @@
 // free: what happens at a countdown's end, what others free, and what is not a block.
 #include <gtest/gtest.h>
 
-#include "heap/heaps.hpp"
+#include <set>
+
+#include "heap/sleeper.hpp"
 
 namespace coffer {
 namespace {
 
 using namespace test;
 
-FRESH_TEST(LocalFree, OfAHotSpanWaitsOnItsListUntilTheSpanIsEmpty) {
+constexpr u32 kMaxChain = 16;
+
+FRESH_TEST(LocalFree, OfAHotSpanWaitsOnItsList) {
   start_heaps();
   const Blocks blocks = take_many(kCapacity);
   Span* span = span_of(blocks[0]);
   give_many(blocks, 0, kCapacity - 1);
-  EXPECT_EQ(state_of(span), SpanState::hot);
+  EXPECT_EQ(life_of(span), SpanLife::hot);
   EXPECT_EQ(local_count(span), kCapacity - 1);
   EXPECT_EQ(span->local_free.get(), blocks[kCapacity - 2]);
-  EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+  EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
   EXPECT_EQ(held_bytes(), kSlotBytes);
+  const u64 word = span->remote.load(relaxed);
   give(blocks[kCapacity - 1]);
-  EXPECT_EQ(held_bytes(), 0u);
-  EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+  EXPECT_EQ(life_of(span), SpanLife::hot) << "also when it is empty";
+  EXPECT_EQ(held_bytes(), kSlotBytes);
+  EXPECT_GT(span->countdown.get(), static_cast<i32>(kNever / 2)) << "no event comes";
+  EXPECT_EQ(take(), blocks[kCapacity - 1]);
+  EXPECT_EQ(local_count(span), 0u);
+  give(blocks[kCapacity - 1]);
+  EXPECT_EQ(span->remote.load(relaxed), word) << "nothing is done about it";
+  EXPECT_EQ(check_everything(), 0u);
+  EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
 }
 
 FRESH_TEST(LocalFree, MakesAFloatingSpanReusableAtTheThreshold) {
   start_heaps();
   const Blocks blocks = take_many(kCapacity + 1);
   Span* span = span_of(blocks[0]);
-  ASSERT_EQ(state_of(span), SpanState::floating);
+  ASSERT_EQ(life_of(span), SpanLife::floating);
   for (u32 i = 0; i < kThreshold; ++i) {
-    EXPECT_EQ(state_of(span), SpanState::floating) << i;
+    EXPECT_EQ(life_of(span), SpanLife::floating) << i;
     EXPECT_EQ(t_heap->slack.get(), 0u);
     give(blocks[i]);
-    EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+    EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
   }
-  EXPECT_EQ(state_of(span), SpanState::reusable);
+  EXPECT_EQ(life_of(span), SpanLife::reusable);
   EXPECT_EQ(reusable_of(t_heap), std::vector<Span*>{span});
   EXPECT_TRUE(floating_of(t_heap).empty());
   EXPECT_EQ(t_heap->slack.get(), kThreshold * kSize);
@@ -56,7 +68,6 @@ FRESH_TEST(LocalFree, CountsWhatOthersFreed) {
 FRESH_TEST(LocalFree, CountsTheSlackAnewStepByStep) {
   start_heaps();
   const Blocks blocks = take_many(kCapacity + 1);
-  let_come_back();
   Span* span = span_of(blocks[0]);
   for (u32 freed = 1; freed < kCapacity; ++freed) {
     give(blocks[freed - 1]);
@@ -68,16 +79,16 @@ FRESH_TEST(LocalFree, CountsTheSlackAnewStepByStep) {
   // The last one is an event of its own: the span is empty, and counts whole.
   give(blocks[kCapacity - 1]);
   EXPECT_EQ(t_heap->slack.get(), kSlotBytes);
-  EXPECT_EQ(state_of(span), SpanState::reusable) << "it fits into the slack";
+  EXPECT_EQ(life_of(span), SpanLife::reusable) << "it fits into the slack";
   EXPECT_EQ(check_everything(), 0u);
 }
 
 FRESH_TEST(LocalFree, GivesAnEmptySpanBackAtTheFreeThatEmptiesIt) {
-  start_heaps(0);
+  start_tight(20 * kSize);  // and an eighth of two spans: 28 blocks
   const Blocks blocks = take_many(kCapacity + 1);
   const u64 before = g_arenas.arenas[0].chunks[0].free.load(relaxed);
   give_many(blocks, 0, kCapacity - 1);
-  EXPECT_EQ(span_of(blocks[0])->ring_slack.get(), 28 * kSize) << "the only heap keeps it, whatever the budget";
+  EXPECT_EQ(span_of(blocks[0])->ring_slack.get(), 28 * kSize);
   EXPECT_EQ(g_arenas.arenas[0].chunks[0].free.load(relaxed), before);
   give(blocks[kCapacity - 1]);
   EXPECT_EQ(count_bits(g_arenas.arenas[0].chunks[0].free.load(relaxed)), count_bits(before) + 1);
@@ -98,22 +109,21 @@ FRESH_TEST(LocalFree, WhatBothSidesEmptiedUnnoticedIsFoundByWhoNeedsIt) {
   ASSERT_EQ(claim_at_of(span), kThreshold);
   push_blocks(blocks, kCapacity - kThreshold, kCapacity - 1);
   give(blocks[kCapacity - 1]);
-  EXPECT_EQ(state_of(span), SpanState::reusable);
+  EXPECT_EQ(life_of(span), SpanLife::reusable);
   EXPECT_EQ(t_heap->slack.get(), (kCapacity - kThreshold) * kSize);
   EXPECT_EQ(check_everything(), 0u);
-  rob_heaps();
-  EXPECT_TRUE(settle_unsettled());
+  rob_heaps(Take::empty_spans);
   EXPECT_EQ(span_of(blocks[0]), nullptr);
   EXPECT_EQ(held_bytes(), kSlotBytes);
 }
 
 // One more of the owner's frees is an event, and counts what others freed.
 FRESH_TEST(LocalFree, SeesAtTheNextEventThatOthersEmptiedTheSpan) {
-  start_heaps(0);
+  start_tight(27 * kSize + kSize / 2);
   const Blocks blocks = take_many(kCapacity + 1);
   give_many(blocks, 0, kCapacity - kThreshold - 1);
   push_blocks(blocks, kCapacity - kThreshold, kCapacity - 1);
-  ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::reusable);
+  ASSERT_EQ(life_of(span_of(blocks[0])), SpanLife::reusable);
   give(blocks[kCapacity - kThreshold - 1]);
   EXPECT_EQ(claim_at_of(span_of(blocks[0])), kThreshold) << "its last live block";
   give(blocks[kCapacity - 1]);
@@ -121,28 +131,26 @@ FRESH_TEST(LocalFree, SeesAtTheNextEventThatOthersEmptiedTheSpan) {
   EXPECT_EQ(held_bytes(), kSlotBytes);
 }
 
-FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlackIfThereAreOthers) {
-  start_heaps(0);
-  Worker other;
-  other.run([] { take(); });
+FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlack) {
+  start_tight(4 * kSize);
   const Blocks blocks = take_many(kCapacity + 1);
-  ASSERT_EQ(attached_heaps(), 2u);
   Span* span = span_of(blocks[0]);
-  // The budget is a quarter of the two spans that the heap holds: sixteen blocks.
+  // The budget is the option and an eighth of the two spans that are held: twelve blocks.
   const u32 step = recount_step(kCapacity);
-  ASSERT_EQ(kThreshold + step, 12u);
-  give_many(blocks, 0, kThreshold + step);
-  EXPECT_EQ(state_of(span), SpanState::reusable);
+  const u32 most = kThreshold + 2 * step;
+  ASSERT_EQ(most, 12u);
+  give_many(blocks, 0, most);
+  EXPECT_EQ(life_of(span), SpanLife::reusable);
   EXPECT_EQ(t_heap->slack.get(), 12 * kSize);
-  give_many(blocks, kThreshold + step, kThreshold + 2 * step);
-  EXPECT_EQ(state_of(span), SpanState::listed) << "twenty";
+  give_many(blocks, most, most + step);
+  EXPECT_EQ(state_of(span), SpanState::listed) << "sixteen";
   EXPECT_EQ(owner_of(span), nullptr);
   EXPECT_EQ(listed_spans(), std::vector<Span*>{span});
   EXPECT_EQ(held_by(t_heap), kSlotBytes);
   EXPECT_EQ(t_heap->slack.get(), 0u);
   EXPECT_EQ(check_everything(), 0u);
   // It is nobody's: its old owner frees as everybody does, and the last free gives it back.
-  give_now(blocks, kThreshold + 2 * step, kCapacity - 1);
+  give_now(blocks, most + step, kCapacity - 1);
   EXPECT_EQ(remote_count(span), kCapacity - 1);
   give_now({blocks[kCapacity - 1]});
   EXPECT_EQ(span_of(blocks[0]), nullptr);
@@ -150,18 +158,19 @@ FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlackIfThereAreOthers) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-FRESH_TEST(LocalFree, AloneItKeepsAsMuchMoreAsMayBeFree) {
-  start_heaps(0);
-  test::changeable_options().free_limit = kThreshold * kSize;
+FRESH_TEST(LocalFree, AloneItKeepsHalfOfWhatMayBeFree) {
+  start_tight(0);
+  test::changeable_options().free_limit = 2 * kThreshold * kSize;
   const Blocks blocks = take_many(3 * kCapacity + 1);
   ASSERT_EQ(attached_heaps(), 1u);
-  // A sixteenth of four spans is eight blocks, and the option four more.
-  give_many(blocks, 0, kThreshold);
+  // An eighth of four spans is sixteen blocks, and half of the option four more.
+  const u32 step = recount_step(kCapacity);
+  give_many(blocks, 0, kThreshold + 2 * step);
   give_many(blocks, kCapacity, kCapacity + kThreshold);
   give_many(blocks, 2 * kCapacity, 2 * kCapacity + kThreshold);
-  for (u32 i = 0; i < 3; ++i) EXPECT_EQ(state_of(span_of(blocks[i * kCapacity + 30])), SpanState::reusable);
-  EXPECT_EQ(t_heap->slack.get(), 3 * kThreshold * kSize);
-  give_many(blocks, kThreshold, kThreshold + recount_step(kCapacity));
+  for (u32 i = 0; i < 3; ++i) EXPECT_EQ(life_of(span_of(blocks[i * kCapacity + 30])), SpanLife::reusable);
+  EXPECT_EQ(t_heap->slack.get(), 20 * kSize);
+  give_many(blocks, kThreshold + 2 * step, kThreshold + 3 * step);
   EXPECT_EQ(listed_spans(), std::vector<Span*>{span_of(blocks[20])}) << "so that its idle pages go back";
   EXPECT_EQ(check_everything(), 0u);
 }
@@ -178,13 +187,13 @@ FRESH_TEST(LocalFree, FindsTheSpanFromItsLaterSlots) {
     EXPECT_EQ(span_of(blocks[i]), span);
     give(blocks[i]);
     EXPECT_EQ(local_count(span), 8 - i);
-    EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+    EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
   }
   // Floating, and from the last slot: events come through the other path, too.
   const Blocks again = take_many(9, kWide);
-  ASSERT_EQ(state_of(span), SpanState::floating);
+  ASSERT_EQ(life_of(span), SpanLife::floating);
   give(again[7]);
-  EXPECT_EQ(state_of(span), SpanState::reusable) << "one of eight is the threshold";
+  EXPECT_EQ(life_of(span), SpanLife::reusable) << "one of eight is the threshold";
   EXPECT_EQ(check_everything(), 0u);
 }
 
@@ -198,17 +207,17 @@ FRESH_TEST(RemoteFree, HoldsBackSixteenAtMost) {
   other.run([&] { blocks = take_many(kMaxChain + 1, kSmall); });
   Span* span = span_of(blocks[0]);
   give_many(blocks, 0, kMaxChain - 1);
-  EXPECT_EQ(t_heap->chain_count.get(), kMaxChain - 1);
-  EXPECT_EQ(t_heap->chain_span.get(), span);
+  EXPECT_EQ(held_back(t_heap), kMaxChain - 1);
+  EXPECT_EQ(chain_of(t_heap, span).span.get(), span);
   EXPECT_EQ(remote_count(span), 0u) << "no atomic so far";
   give(blocks[kMaxChain - 1]);
   EXPECT_EQ(remote_count(span), kMaxChain);
-  EXPECT_EQ(t_heap->chain_count.get(), 0u);
+  EXPECT_EQ(held_back(t_heap), 0u);
   give(blocks[kMaxChain]);
-  EXPECT_EQ(t_heap->chain_count.get(), 1u);
-  close_chain(t_heap);
+  EXPECT_EQ(held_back(t_heap), 1u);
+  close_chains(t_heap);
   EXPECT_EQ(remote_count(span), kMaxChain + 1);
-  EXPECT_EQ(t_heap->chain_span.get(), nullptr);
+  EXPECT_EQ(chain_of(t_heap, span).span.get(), nullptr);
   EXPECT_EQ(check_everything(), 0u);
   // The owner gets each once.
   other.run([&] {
@@ -222,17 +231,17 @@ FRESH_TEST(RemoteFree, HoldsBackSixteenAtMost) {
   });
 }
 
-// A span whose name a bracket holds cannot be settled by others.
-FRESH_TEST(RemoteFree, LeavesNoNameInTheBracket) {
+// A heap that seems to be in a fast path cannot be had.
+FRESH_TEST(RemoteFree, EndsOutside) {
   start_heaps();
   Blocks blocks;
   Worker other;
   other.run([&] { blocks = take_many(kMaxChain + 2, 256); });
   for (void* block : blocks) {
     give(block);
-    EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+    EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
   }
-  EXPECT_EQ(t_heap->chain_count.get(), 2u);
+  EXPECT_EQ(held_back(t_heap), 2u);
 }
 
 FRESH_TEST(RemoteFree, HoldsBackFewOfLargerBlocks) {
@@ -249,7 +258,7 @@ FRESH_TEST(RemoteFree, HoldsBackFewOfLargerBlocks) {
     EXPECT_EQ(remote_count(span_of(blocks[0])), 0u) << one.size;
     give(blocks[one.limit - 1]);
     EXPECT_EQ(remote_count(span_of(blocks[0])), one.limit) << one.size;
-    EXPECT_EQ(t_heap->chain_count.get(), 0u);
+    EXPECT_EQ(held_back(t_heap), 0u);
   }
 }
 
@@ -259,30 +268,82 @@ FRESH_TEST(RemoteFree, TheOnesThatEmptyASharedSpanAreNotHeldBack) {
   Blocks blocks;
   {
     Worker other;
-    other.run([&] { blocks = take_many(128, 256); });
+    other.run([&] {
+      blocks = take_many(128, 256);
+      empty_own_heap();
+    });
   }
   give_now(blocks, 0, 126);
   give(blocks[126]);
-  EXPECT_EQ(t_heap->chain_count.get(), 1u);
+  EXPECT_EQ(held_back(t_heap), 1u);
   give(blocks[127]);
   EXPECT_EQ(span_of(blocks[0]), nullptr);
   EXPECT_EQ(held_bytes(), 0u);
 }
 
-FRESH_TEST(RemoteFree, ASecondSpanClosesTheChain) {
-  start_heaps();
-  Blocks first, second;
+// More spans of another thread than there are chains: some have one place.
+struct Crowd {
+  static constexpr u32 kSpans = 2 * kChains;
   Worker other;
-  other.run([&] {
-    first = take_many(3);
-    second = take_many(3, 2 * kSize);
-  });
-  give_many(first);
-  give(second[0]);
-  EXPECT_EQ(remote_count(span_of(first[0])), 3u);
-  EXPECT_EQ(remote_count(span_of(second[0])), 0u);
-  EXPECT_EQ(t_heap->chain_span.get(), span_of(second[0]));
-  EXPECT_EQ(t_heap->chain_count.get(), 1u);
+  std::vector<Blocks> spans;
+  Crowd() {
+    own_heap();
+    other.run([&] {
+      for (u32 i = 0; i < kSpans; ++i) spans.push_back(take_many(kCapacity));
+    });
+  }
+  Span* span(u32 i) const { return span_of(spans[i][0]); }
+  const Chain& place(u32 i) const { return chain_of(t_heap, span(i)); }
+  // The first other span from `from` on that has the same place, or another one.
+  u32 find(u32 of, bool same, u32 from = 0) const {
+    while (from < kSpans && (from == of || (&place(from) == &place(of)) != same)) ++from;
+    return from;
+  }
+};
+
+FRESH_TEST(RemoteFree, ASecondSpanOfTheSamePlaceClosesTheChain) {
+  start_heaps();
+  const Crowd crowd;
+  u32 first = 0;
+  while (first < Crowd::kSpans && crowd.find(first, true) == Crowd::kSpans) ++first;
+  ASSERT_LT(first, Crowd::kSpans) << "there are more than places";
+  const u32 second = crowd.find(first, true), apart = crowd.find(first, false);
+  ASSERT_LT(apart, Crowd::kSpans);
+  give_many(crowd.spans[first], 0, 2);
+  give(crowd.spans[apart][0]);
+  EXPECT_EQ(remote_count(crowd.span(first)), 0u) << "each has a place";
+  EXPECT_EQ(held_back(t_heap), 3u);
+  give(crowd.spans[second][0]);
+  EXPECT_EQ(remote_count(crowd.span(first)), 2u);
+  EXPECT_EQ(remote_count(crowd.span(second)), 0u);
+  EXPECT_EQ(remote_count(crowd.span(apart)), 0u);
+  EXPECT_EQ(crowd.place(second).span.get(), crowd.span(second));
+  EXPECT_EQ(held_back(t_heap), 2u);
+  give(crowd.spans[first][2]);
+  EXPECT_EQ(remote_count(crowd.span(second)), 1u) << "and back";
+  EXPECT_EQ(held_back(t_heap), 2u);
+  close_chains(t_heap);
+  EXPECT_EQ(remote_count(crowd.span(first)), 3u);
+  EXPECT_EQ(remote_count(crowd.span(second)), 1u);
+  EXPECT_EQ(remote_count(crowd.span(apart)), 1u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(RemoteFree, OfMoreSpansThanThereArePlacesEachGetsItsBlock) {
+  start_heaps();
+  const Crowd crowd;
+  std::set<const Chain*> places;
+  for (u32 i = 0; i < Crowd::kSpans; ++i) {
+    give(crowd.spans[i][0]);
+    ASSERT_EQ(crowd.place(i).span.get(), crowd.span(i));
+    places.insert(&crowd.place(i));
+  }
+  EXPECT_EQ(held_back(t_heap), places.size());
+  EXPECT_GT(places.size(), kChains / 2) << "spans are spread";
+  close_chains(t_heap);
+  EXPECT_EQ(held_back(t_heap), 0u);
+  for (u32 i = 0; i < Crowd::kSpans; ++i) EXPECT_EQ(remote_count(crowd.span(i)), 1u);
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 FRESH_TEST(RemoteFree, AThreadThatOnlyFreesGetsAHeap) {
@@ -293,7 +354,7 @@ FRESH_TEST(RemoteFree, AThreadThatOnlyFreesGetsAHeap) {
     EXPECT_EQ(t_heap, &g_null_heap);
     give(blocks[0]);
     EXPECT_NE(t_heap, &g_null_heap);
-    EXPECT_EQ(t_heap->chain_count.get(), 1u);
+    EXPECT_EQ(held_back(t_heap), 1u);
   });
   other.end();
   EXPECT_EQ(remote_count(span_of(blocks[0])), 1u) << "closed at the thread's end";
@@ -308,8 +369,8 @@ FRESH_TEST(RemoteFree, WithoutAHeapGoesAtOnce) {
   other.run([&] {
     give(blocks[1]);
     EXPECT_EQ(t_heap, &g_null_heap);
-    EXPECT_EQ(g_null_heap.chain_count.get(), 0u);
-    EXPECT_EQ(g_null_heap.bracket.load(relaxed), nullptr);
+    EXPECT_EQ(held_back(&g_null_heap), 0u);
+    EXPECT_EQ(g_null_heap.inside.load(relaxed), kOutside);
   });
   EXPECT_EQ(remote_count(span_of(blocks[0])), 1u);
 }
@@ -324,7 +385,7 @@ FRESH_TEST(RemoteFree, AtTheThresholdMailsTheSpanToItsOwner) {
   Worker other;
   other.run([&] {
     for (u32 i = 0; i < kThreshold - 1; ++i) give_now({blocks[i]});
-    EXPECT_EQ(state_of(first), SpanState::floating);
+    EXPECT_EQ(life_of(first), SpanLife::floating);
     give_now({blocks[kThreshold - 1]});
     EXPECT_EQ(state_of(first), SpanState::claimed);
     // By a chain that passes the threshold.
@@ -349,10 +410,13 @@ FRESH_TEST(RemoteFree, AtTheThresholdMailsTheSpanToItsOwner) {
 }
 
 FRESH_TEST(RemoteFree, OfAllBlocksEndsTheSpanWithTheMail) {
-  start_heaps(0);
+  start_tight(0);
   const Blocks blocks = take_many(kCapacity + 1);
   Worker other;
-  other.run([&] { give_now(blocks, 0, kCapacity); });
+  {
+    const Stopped stopped(t_heap, kInSlowPath);
+    other.run([&] { give_now(blocks, 0, kCapacity); });
+  }
   EXPECT_EQ(held_bytes(), 2 * kSlotBytes);
   take_mail(t_heap);
   EXPECT_EQ(held_bytes(), kSlotBytes);
@@ -364,20 +428,20 @@ FRESH_TEST(RemoteFree, OfAllBlocksEndsTheSpanWithTheMail) {
 
 FRESH_TEST(Free, OfNullIsNothing) {
   give(nullptr);
-  EXPECT_EQ(g_null_heap.bracket.load(relaxed), nullptr);
+  EXPECT_EQ(g_null_heap.inside.load(relaxed), kOutside);
   start_heaps();
   take();
   give(nullptr);
-  EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+  EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
 }
 
 FRESH_TEST(Free, FindsBlocksOfLaterArenas) {
-  start_heaps(0, usize{8} << 20);
+  start_tight(0, usize{8} << 20);
   Blocks blocks;
   for (u32 i = 0; i < 500; ++i) blocks.push_back(take(20 * 1024));
   ASSERT_GT(g_arenas.count.load(relaxed), 1u);
   give_many(blocks);
-  EXPECT_EQ(t_heap->bracket.load(relaxed), nullptr);
+  EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
   EXPECT_EQ(check_everything(), 0u);
   EXPECT_LT(held_bytes(), usize{1} << 20) << "but for the hot span and the slack";
 }

@@ -4,6 +4,7 @@
 
 #include "heap/heaps.hpp"
 #include "heap/refill.hpp"
+#include "heap/sleeper.hpp"
 #include "large/large.hpp"
 
 namespace coffer {
@@ -34,10 +35,10 @@ FRESH_TEST(Scavenge, FindsABlockThatMadeNoSpanReusable) {
   const std::vector<Blocks> spans = full_and_exhausted();
   take_many(0);
   give(spans[0][5]);  // local; one of four that would make the span reusable
-  ASSERT_EQ(state_of(span_of(spans[0][0])), SpanState::floating);
+  ASSERT_EQ(life_of(span_of(spans[0][0])), SpanLife::floating);
   EXPECT_EQ(allocate_any(kSize), spans[0][5]);
-  EXPECT_EQ(state_of(span_of(spans[0][0])), SpanState::hot);
-  EXPECT_EQ(state_of(span_of(spans[1][0])), SpanState::floating);
+  EXPECT_EQ(life_of(span_of(spans[0][0])), SpanLife::hot);
+  EXPECT_EQ(life_of(span_of(spans[1][0])), SpanLife::floating);
   EXPECT_EQ(check_everything(), 0u);
 }
 
@@ -57,18 +58,19 @@ FRESH_TEST(Scavenge, FindsABlockOfNobodysSpan) {
   Blocks orphans;
   {
     Worker other;
-    other.run([&] { orphans = take_many(kCapacity); });
+    other.run([&] {
+      orphans = take_many(kCapacity);
+      empty_own_heap();
+    });
   }
   Span* span = span_of(orphans[0]);
   take_many(kCapacity);
   exhaust_slots();
   ASSERT_EQ(state_of(span), SpanState::shared);
-  bool zero = false;
-  EXPECT_EQ(allocate_of_class(kClass, &zero), nullptr);
   give_now({orphans[11]});
   ASSERT_EQ(state_of(span), SpanState::shared) << "one free block lists no span";
   EXPECT_EQ(allocate_any(kSize), orphans[11]);
-  EXPECT_EQ(state_of(span), SpanState::hot);
+  EXPECT_EQ(life_of(span), SpanLife::hot);
   EXPECT_EQ(owner_of(span), t_heap);
   EXPECT_TRUE(listed_spans().empty());
   EXPECT_EQ(check_everything(), 0u);
@@ -122,14 +124,10 @@ FRESH_TEST(Scavenge, TheLastTwoSlotsServeAsALargeBlock) {
 // What mail and chain bring in while memory is short is used, too.
 FRESH_TEST(Scavenge, UsesASpanThatComesByMail) {
   const std::vector<Blocks> spans = full_and_exhausted();
-  Worker other;
-  other.run([&] {
-    for (u32 i = 0; i < kThreshold; ++i) {
-      Block* block = static_cast<Block*>(spans[0][i]);
-      const PushDuty duty = push_remote(span_of(block), block, block, 1);
-      do_duty(&g_null_heap, span_of(block), duty);
-    }
-  });
+  {
+    const Stopped stopped(t_heap, kInSlowPath);
+    push_blocks(spans[0], 0, kThreshold);
+  }
   ASSERT_EQ(state_of(span_of(spans[0][0])), SpanState::claimed);
   EXPECT_EQ(allocate_any(kSize), spans[0][kThreshold - 1]);
   EXPECT_EQ(check_everything(), 0u);

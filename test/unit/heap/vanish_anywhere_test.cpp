@@ -14,6 +14,7 @@
 #include <new>
 
 #include "heap/heaps.hpp"
+#include "heap/registry_record.hpp"
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
 #include "span/purge_span.hpp"
@@ -48,7 +49,6 @@ struct Seen {
   char pool[sizeof(PartialPool)];
   char mixed[sizeof(MixedPool)];
   char counters[sizeof(Counters)];
-  usize unsettled;
 };
 Seen g_seen;
 
@@ -70,16 +70,14 @@ bool has_changed() {
   }
   changed |= differs(g_seen.registry, &registry_lock(), sizeof g_seen.registry);
   for (u32 i = 1; i < heaps_ever() && i < 16; ++i) {
-    const u32 use = heap_by_index(i)->attached.get();
+    const u32 use = heap_by_index(i)->attached.load(relaxed);
     changed |= differs(&g_seen.heap_uses[i], &use, sizeof use);
   }
   changed |= differs(g_seen.pool, &g_partial_pool, sizeof g_seen.pool);
   changed |= differs(g_seen.mixed, &g_mixed_pool, sizeof g_seen.mixed);
   changed |= differs(g_seen.counters, &counters(), sizeof g_seen.counters);
   const u32 heaps[] = {heaps_ever(), attached_heaps()};
-  const usize unsettled = unsettled_bytes();
-  changed |= differs(g_seen.heap_counts, heaps, sizeof heaps);
-  return differs(&g_seen.unsettled, &unsettled, sizeof unsettled) || changed;
+  return differs(g_seen.heap_counts, heaps, sizeof heaps) || changed;
 }
 
 // The thread that forks is the one that vanishes, and what it has locked it would go on with in the child: so the locks
@@ -99,7 +97,8 @@ u32 change_holder(Object& object, uptr from, uptr to) {
 }
 u32 change_holders(uptr from, uptr to) {
   return change_holder(registry_lock(), from, to) + change_holder(g_partial_pool, from, to) +
-         change_holder(g_mixed_pool, from, to) + change_holder(g_arenas, from, to);
+         change_holder(g_mixed_pool, from, to) + change_holder(g_arenas, from, to) +
+         change_holder(g_registry.fallback, from, to);
 }
 
 // Blocks that overlap would lose their mark.
@@ -220,7 +219,7 @@ FRESH_TEST(VanishAnywhere, WhileBlocksOfOthersAreFreed) {
       give(g_taken[i]);
       give(g_taken[39 + i]);
     }
-    close_chain(t_heap);
+    close_chains(t_heap);
   });
 }
 
@@ -261,7 +260,10 @@ FRESH_TEST(VanishAnywhere, WhileChunksComeAndGo) {
   });
 }
 
-// Its mail, its reusable and its hot spans are claimed, taken, settled and adopted.
+// So many new slots at each look that a heap which does nothing between two of them is idle.
+constexpr u32 kManySlots = 1000;
+
+// Its mail, its reusable and its hot spans are placed and adopted.
 FRESH_TEST(VanishAnywhere, WhileAnIdleHeapIsRobbed) {
   if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
   World world(kWideSize, usize{1} << 20);
@@ -270,21 +272,20 @@ FRESH_TEST(VanishAnywhere, WhileAnIdleHeapIsRobbed) {
     for (u32 i = 0; i < kBlocks; i += 2) give(g_taken[i]);
   });
   for (u32 i = 1; i < 39; i += 2) give(g_taken[i]);
-  close_chain(t_heap);
+  close_chains(t_heap);
   ASSERT_NE(g_survivor->mailbox.load(relaxed), 0u);
   ASSERT_NE(g_survivor->slack.get(), 0u);
   const usize held = held_by(g_survivor);
-  for (u32 i = 0; i < 5; ++i) rob_idle_heaps(t_heap);
+  rob_idle_heaps(t_heap, kManySlots);
   ASSERT_EQ(held_by(g_survivor), held) << "it is not idle before the next look";
   vanish_in([] {
-    rob_idle_heaps(t_heap);
-    settle_unsettled();
+    rob_idle_heaps(t_heap, kManySlots);
     take_all(0, 60);
   });
   EXPECT_LT(held_by(g_survivor), held - 2 * kSlotBytes);
 }
 
-// Its floating spans are claimed, and taken, for its mailbox is closed.
+// Its floating spans are claimed, mailed, and placed at once.
 FRESH_TEST(VanishAnywhere, WhileBlocksOfAnEndedThreadAreFreed) {
   if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
   World world(kWideSize);
@@ -293,13 +294,13 @@ FRESH_TEST(VanishAnywhere, WhileBlocksOfAnEndedThreadAreFreed) {
     third.run([] { take_all(0, 100); });
   }
   Heap* ended = owner_of(span_of(g_taken[0]));
-  ASSERT_EQ(ended->attached.get(), 0u);
+  ASSERT_EQ(ended->attached.load(relaxed), 0u);
   vanish_in([] {
     for (u32 i = 0; i < 78; ++i) give(g_taken[i]);
-    close_chain(t_heap);
-    settle_unsettled();
+    close_chains(t_heap);
   });
-  EXPECT_EQ(held_by(ended), 0u);
+  EXPECT_EQ(ended->mailbox.load(relaxed), 0u);
+  EXPECT_NE(ended->slack.get(), 0u);
 }
 
 FRESH_TEST(VanishAnywhere, WhileBlocksOfTheFallbackHeapAreFreed) {
@@ -314,8 +315,7 @@ FRESH_TEST(VanishAnywhere, WhileBlocksOfTheFallbackHeapAreFreed) {
   }
   vanish_in([] {
     for (u32 i = 0; i < 78; ++i) give(g_taken[i]);
-    close_chain(t_heap);
-    settle_unsettled();
+    close_chains(t_heap);
   });
 }
 
@@ -328,7 +328,7 @@ FRESH_TEST(VanishAnywhere, WhileTheListedSpansAreLookedAt) {
     for (u32 i = 0; i < 80; ++i) {
       if (i % 4 != 0) give(g_taken[i]);
     }
-    share_reusable(t_heap);
+    empty_own_heap();
   });
   ASSERT_GE(listed_spans().size(), 2u);
   vanish_in([] {
@@ -347,7 +347,7 @@ FRESH_TEST(VanishAnywhere, WhileSpansBecomeMixed) {
     for (u32 i = 60; i < kBlocks; ++i) {
       if (i % 4 != 0) give(g_taken[i]);
     }
-    share_reusable(t_heap);
+    empty_own_heap();
   });
   for (u32 i = 0; i < 39; ++i) {
     if (i % 4 != 0) give(g_taken[i]);
@@ -415,13 +415,40 @@ FRESH_TEST(VanishAnywhere, WhileTheFrontierMoves) {
   });
 }
 
-FRESH_TEST(VanishAnywhere, WhileAThreadGivesItsSpansAway) {
+FRESH_TEST(VanishAnywhere, WhileItEmptiesItsOwnHeap) {
   if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
   World world(kSize, usize{1} << 20);
   take_all();
   for (u32 i = 0; i < 70; i += 3) give(g_taken[i]);
   for (u32 i = 0; i < 3; ++i) give(take(kWideSize));
-  vanish_in([] { abandon_spans(t_heap); });
+  vanish_in([] { empty_heap(t_heap); });
+}
+
+// The one that lives on is the thread whose heap was seized.
+FRESH_TEST(VanishAnywhere, WhileItEmptiesAnothersHeap) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kSize, usize{1} << 20);
+  world.other.run([] {
+    take_all();
+    for (u32 i = 0; i < 70; i += 3) give(g_taken[i]);
+    for (u32 i = 0; i < 3; ++i) give(take(kWideSize));
+  });
+  vanish_in([] { EXPECT_EQ(seize(&g_survivor, 1, empty_heap), 1u); });
+  EXPECT_EQ(g_survivor->slack.get(), 0u);
+}
+
+// Of a heap in the midst of a fast path.
+FRESH_TEST(VanishAnywhere, WhileItPlacesAnothersMail) {
+  if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
+  World world(kWideSize, usize{1} << 20);
+  world.other.run([] { take_all(); });
+  for (u32 i = 0; i < kBlocks - 40; ++i) give(g_taken[i]);
+  close_chains(t_heap);
+  ASSERT_NE(g_survivor->mailbox.load(relaxed), 0u);
+  g_survivor->inside.store(kPopping, relaxed);
+  vanish_in([] { EXPECT_EQ(seize(&g_survivor, 1, empty_heap), 0u); });
+  g_survivor->inside.store(kOutside, relaxed);
+  EXPECT_EQ(g_survivor->mailbox.load(relaxed), 0u);
 }
 
 }  // namespace

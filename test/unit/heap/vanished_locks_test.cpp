@@ -79,7 +79,7 @@ FRESH_TEST(Fork, TheFallbackHeapOfAVanishedThread) {
   ASSERT_EQ(owner_of(span), heap_by_index(0));
   in_fork_child([&] {
     EXPECT_EQ(owner_of(span), nullptr);
-    EXPECT_EQ(heap_by_index(0)->attached.get(), 0u);
+    EXPECT_EQ(heap_by_index(0)->attached.load(relaxed), 0u);
     give_now(blocks);
     EXPECT_EQ(held_bytes(), 0u);
     const FallbackHeap fallback;
@@ -100,11 +100,11 @@ FRESH_TEST(Fork, TheListOfUnusedHeapsIsMadeAnew) {
     fourth.run([] { give(take()); });
   }
   ASSERT_EQ(heaps_ever(), 5u);
-  const u32 first = heap_by_index(3)->next_unused.get(), second = heap_by_index(4)->next_unused.get();
+  const u32 first = heap_by_index(3)->next_waiting.get(), second = heap_by_index(4)->next_waiting.get();
   two.other.run([] {
     registry_lock().lock();
-    heap_by_index(3)->next_unused.set(3);
-    heap_by_index(4)->next_unused.set(4);
+    heap_by_index(3)->next_waiting.set(3);
+    heap_by_index(4)->next_waiting.set(4);
   });
   in_fork_child([] {
     EXPECT_EQ(attached_heaps(), 1u);
@@ -119,8 +119,8 @@ FRESH_TEST(Fork, TheListOfUnusedHeapsIsMadeAnew) {
     }
   });
   two.other.run([&] {
-    heap_by_index(3)->next_unused.set(first);
-    heap_by_index(4)->next_unused.set(second);
+    heap_by_index(3)->next_waiting.set(first);
+    heap_by_index(4)->next_waiting.set(second);
     registry_lock().unlock();
   });
 }
@@ -160,7 +160,7 @@ FRESH_TEST(Fork, HandlersOfOthersAllocateBeforeTheChildHasBegun) {
     ASSERT_NE(g_early, nullptr);
     EXPECT_EQ(t_heap->generation.get(), generation + 1) << "it has begun once";
     EXPECT_EQ(g_pending.load(relaxed), 0u) << "and is not forking any more";
-    EXPECT_EQ(two.theirs->attached.get(), 0u);
+    EXPECT_EQ(two.theirs->attached.load(relaxed), 0u);
     give(g_early);
     EXPECT_EQ(check_everything(), 0u);
     run_fresh([&] {

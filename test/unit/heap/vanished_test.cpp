@@ -44,9 +44,8 @@ FRESH_TEST(Fork, TheChildKeepsItsOwnHeapAndGetsTheOthers) {
   give(mine[0]);
   in_fork_child([&] {
     EXPECT_EQ(attached_heaps(), 1u);
-    EXPECT_EQ(two.theirs->attached.get(), 0u);
-    EXPECT_EQ(two.theirs->mailbox.load(relaxed), kMailboxClosed);
-    EXPECT_EQ(state_of(span_of(mine[0])), SpanState::floating);
+    EXPECT_EQ(two.theirs->attached.load(relaxed), 0u);
+    EXPECT_EQ(life_of(span_of(mine[0])), SpanLife::floating);
     EXPECT_EQ(local_count(span_of(mine[0])), 1u);
     if constexpr (!kSanitizer) {  // ThreadSanitizer allows no threads in such a child
       Worker thread;
@@ -92,7 +91,7 @@ FRESH_TEST(Fork, WhatWasInAnOpenChainIsLost) {
   const Blocks mine = take_many(4);
   two.other.run([&] { give_many(mine, 0, 3); });
   in_fork_child([&] {
-    EXPECT_EQ(two.theirs->chain_count.get(), 0u);
+    EXPECT_EQ(held_back(two.theirs), 0u);
     EXPECT_EQ(remote_count(span_of(mine[0])), 0u) << "three blocks a thread at most stay taken: they were not pushed";
   });
 }
@@ -116,7 +115,7 @@ FRESH_TEST(Fork, SlotsWhoseSpanWasUndescribedAndNotReleased) {
   Two two;
   const Blocks wide = take_many(8, 32 * 1024);
   Span* span = span_of(wide[0]);
-  t_heap->hot[kClasses - 1].set(nullptr);
+  t_heap->hot[span->size_class.get()].set(nullptr);
   let_go(t_heap, span);
   span->owner.store(nullptr, relaxed);
   // end_span tells the later slots first.
@@ -260,7 +259,7 @@ Span* make_orphan(SpanState state, u32 live) {
 
 FRESH_TEST(Fork, ASpanThatNobodyHadSigned) {
   Two two;
-  make_orphan(SpanState::hot, 0);                      // made, not taken in
+  make_orphan(SpanState::owned, 0);                    // made, not taken in
   Span* claimed = make_orphan(SpanState::claimed, 8);  // handed on by its owner, and not shared yet
   Span* full = make_orphan(SpanState::claimed, 32);
   in_fork_child([&] {
@@ -313,7 +312,7 @@ FRESH_TEST(Fork, ASpanOfTheChildThatWasClaimedAndNotMailed) {
   ASSERT_EQ(state_of(span), SpanState::claimed);
   in_fork_child([&] {
     take_mail(t_heap);
-    EXPECT_EQ(state_of(span), SpanState::reusable);
+    EXPECT_EQ(life_of(span), SpanLife::reusable);
     EXPECT_EQ(reusable_of(t_heap), std::vector<Span*>{span});
   });
 }
@@ -373,14 +372,22 @@ FRESH_TEST(Fork, APageThatWasTakenAndNotCounted) {
   });
 }
 
-// A thread that was ending had given its heap's spans away, but not the heap.
+// A thread that was ending had left its heap, which was not among those that wait yet.
 FRESH_TEST(Fork, AHeapThatWasBeingGivenBack) {
   Two two;
+  Blocks blocks;
+  two.other.run([&] { blocks = take_many(3); });
   run_fresh([&] {
-    two.theirs->mailbox.store(kMailboxClosed, relaxed);
+    two.theirs->attached.store(0, relaxed);
     settle_fork();
-    EXPECT_EQ(two.theirs->attached.get(), 0u);
+    EXPECT_EQ(two.theirs->attached.load(relaxed), 0u);
+    EXPECT_EQ(owner_of(span_of(blocks[0])), two.theirs) << "it is whole";
+    EXPECT_EQ(two.theirs->hot[kClass].get(), span_of(blocks[0]));
     EXPECT_EQ(check_everything(), 0u);
+    if constexpr (!kSanitizer) {
+      Worker thread;
+      thread.run([&] { EXPECT_EQ(own_heap(), two.theirs); });
+    }
   });
 }
 

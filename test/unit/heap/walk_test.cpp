@@ -3,9 +3,11 @@
 #include "heap/walk.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "heap/heaps.hpp"
 #include "heap/refill.hpp"
+#include "pool/reclaimer.hpp"
 
 namespace coffer {
 namespace {
@@ -53,6 +55,19 @@ FRESH_TEST(Statistics, CountEveryLiveBlockOfTheCaller) {
   EXPECT_EQ(now.live, (2 * kCapacity + 3 - 2 - kThreshold) * kSize);
 }
 
+// Who keeps the reclaimer from its chores may ask for statistics, which do so, too.
+FRESH_TEST(Statistics, CanBeHadWhileTheReclaimerRests) {
+  start_heaps();
+  const Blocks blocks = take_many(3);
+  alarm(10);
+  {
+    const ReclaimerRests rests;
+    EXPECT_EQ(statistics().live, 3 * kSize);
+    EXPECT_EQ(check_everything(), 0u);
+  }
+  EXPECT_EQ(statistics().live, 3 * kSize) << "and the inner ones left it to the outer one";
+}
+
 FRESH_TEST(Statistics, CountWhatOthersFreedAndTheOpenChain) {
   start_heaps();
   Blocks blocks;
@@ -62,9 +77,10 @@ FRESH_TEST(Statistics, CountWhatOthersFreedAndTheOpenChain) {
   give(blocks[0]);
   give(blocks[1]);
   EXPECT_EQ(statistics().live, (kCapacity + 4 - 2) * kSize) << "they wait in the chain";
-  close_chain(t_heap);
+  close_chains(t_heap);
   EXPECT_EQ(statistics().live, (kCapacity + 4 - 2) * kSize);
   EXPECT_EQ(statistics().heaps, 2u);
+  other.run([] { empty_own_heap(); });
   other.end();
   EXPECT_EQ(statistics().live, (kCapacity + 1 - 2) * kSize) << "shared spans are counted exactly";
   EXPECT_EQ(statistics().heaps, 1u);

@@ -13,6 +13,17 @@
 #include "base/base.hpp"
 #include "fresh.hpp"
 #include "interleavings/scheduler.hpp"
+#include "os/fake/fake.hpp"
+
+// These tests have the real calls of the system: the whole process stays on one processor, if it may.
+namespace coffer::os::fake {
+void set_current_processor(u32 number) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(number, &one);
+  sched_setaffinity(0, sizeof one, &one);
+}
+}  // namespace coffer::os::fake
 
 namespace coffer::test {
 
@@ -111,15 +122,16 @@ pthread_key_t g_end_key;
 struct Range {
   uptr from, to;
 };
-std::vector<Range> g_watched;
+std::vector<Range> g_watched, g_watched_owned;
 
-bool is_watched(const void* cell) {
-  if (cell == nullptr || g_watched.empty()) return true;
-  for (const Range& range : g_watched) {
+bool lies_in(const std::vector<Range>& ranges, const void* cell) {
+  for (const Range& range : ranges) {
     if (reinterpret_cast<uptr>(cell) - range.from < range.to - range.from) return true;
   }
   return false;
 }
+
+bool is_watched(const void* cell) { return cell == nullptr || g_watched.empty() || lies_in(g_watched, cell); }
 
 // Runs after the destructors of keys that were made before ours: the actor's heap is given back by then.
 void thread_ends(void* self) {
@@ -255,6 +267,10 @@ void watch(const void* from, usize bytes) {
   g_watched.push_back({reinterpret_cast<uptr>(from), reinterpret_cast<uptr>(from) + bytes});
 }
 
+void watch_owned(const void* from, usize bytes) {
+  g_watched_owned.push_back({reinterpret_cast<uptr>(from), reinterpret_cast<uptr>(from) + bytes});
+}
+
 }  // namespace coffer::test
 
 namespace coffer::schedule {
@@ -268,6 +284,10 @@ u64 counted() { return g_counted; }
 
 void step(const void* cell) {
   if (test::t_scheduled && test::is_watched(cell)) test::g_explorer->step();
+}
+
+void owned_step(const void* cell) {
+  if (test::t_scheduled && test::lies_in(test::g_watched_owned, cell)) test::g_explorer->step();
 }
 
 void lock(bool* held) {

@@ -32,8 +32,10 @@ inline constexpr u32 kUnlimited = ~u32{0};
 u32 explore(const Scenario& scenario, u32 switches, u32 most);
 
 // Only steps on cells and locks in here are reasons to switch, besides explicit ones (schedule::step(nullptr)) and a
-// lock that is held. A scenario names what its protocol consists of, and other steps (statistics, hints, names in
-// brackets) do not multiply its orders. Without any call all steps count.
+// lock that is held. A scenario names what its protocol consists of, and other steps (statistics, hints) do not
+// multiply its orders. Without any call all steps count.
 void watch(const void* from, usize bytes);
+// Steps on Owned cells in here are reasons to switch, too.
+void watch_owned(const void* from, usize bytes);
 
 }  // namespace coffer::test

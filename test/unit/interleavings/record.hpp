@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the recorded cells (bench/simulation/recorded) report here: every operation on an Atomic is a step, after which
+// What the recorded cells (bench/simulation/recorded) report here: every operation on an Atomic is a step, before which
 // another thread may run. Only its owner writes an Owned, and what others read of it is a hint or carried by a step of
-// an Atomic.
+// an Atomic: those are steps only where a scenario is about who the owner is (watch_owned).
 #pragma once
 
 #include "interleavings/scheduler.hpp"
@@ -12,7 +12,11 @@ namespace coffer::recorded {
 
 COFFER_INLINE void access(const void* cell, usize, Kind kind, const Place&) {
   schedule::count();
-  if (kind == Kind::load || kind == Kind::store || kind == Kind::change) schedule::step(cell);
+  if (kind == Kind::load || kind == Kind::store || kind == Kind::change) {
+    schedule::step(cell);
+  } else {
+    schedule::owned_step(cell);
+  }
 }
 COFFER_INLINE void failed(const void*, const Place&) {}
 COFFER_INLINE void fence() {}

@@ -32,7 +32,7 @@ FRESH_TEST(SpanLifeOrders, TheOwnerRunsOutWhileAnotherFrees) {
   life.explore({{[&] {
                    blocks = take_span();
                    more.clear();
-                   ASSERT_EQ(state_of(span_of(blocks[0])), SpanState::hot);
+                   ASSERT_EQ(role_of(blocks[0]), SpanLife::hot);
                  },
                  [&] {
                    for (u32 i = 0; i < 3; ++i) more.push_back(take(kBytes));
@@ -165,7 +165,7 @@ FRESH_TEST(SpanLifeOrders, TheOwnerGetsItsMailAndGoesOn) {
 class CountedLife : public Life {
  public:
   explicit CountedLife(usize slack = 0) : Life(slack) {
-    for (u32 i = 1; i < 6; ++i) watch(&heap_by_index(i)->held, sizeof(Atomic<usize>));
+    watch_heaps([](Heap* heap) { watch(&heap->held, sizeof heap->held); });
   }
   // `run`, and at any moment of it a look.
   void explore_acquiring(const std::function<void()>& prepare, const std::function<void()>& run,

@@ -54,7 +54,7 @@ bool is_filled(const void* block, usize bytes) {
 }
 
 bool convert(Span* span) {
-  EXPECT_TRUE(claim(span, SpanState::hot));
+  EXPECT_TRUE(claim(span));
   return g_mixed_pool.convert(span);
 }
 
@@ -83,7 +83,7 @@ FRESH_TEST(Mixed, ConversionKeepsEverySurvivor) {
       }
       if (live.empty()) continue;
       // Remote pushes may have claimed it already.
-      ASSERT_TRUE(load_word(span, relaxed).state() == SpanState::claimed || claim(span, SpanState::hot));
+      ASSERT_TRUE(load_word(span, relaxed).state() == SpanState::claimed || claim(span));
       ASSERT_TRUE(g_mixed_pool.convert(span)) << "class " << c;
       ASSERT_EQ(g_mixed_pool.check(span), Fault::none);
       ASSERT_EQ(MixedPool::live_bytes(span), live.size() * bytes);
@@ -335,7 +335,7 @@ FRESH_TEST(Mixed, PushesDuringConversion) {
     Span* span = cut.span;
     const std::vector<Block*>& blocks = cut.blocks;
     for (usize i = kThreads; i < blocks.size(); i += kThreads + 1) free_local(span, blocks[i]);
-    ASSERT_TRUE(claim(span, SpanState::hot));
+    ASSERT_TRUE(claim(span));
     test::run_together(kThreads + 1, [&](u32 thread) {
       if (thread > kThreads) {
         ASSERT_TRUE(g_mixed_pool.convert(span));

@@ -21,7 +21,7 @@ Span* make_claimed(u32 local) {
   Span* span = make_span(kClass, nullptr);
   span->cut.set(span->capacity.get());
   set_countdown(span, local, kNever);
-  EXPECT_TRUE(claim(span, SpanState::hot));
+  EXPECT_TRUE(claim(span));
   return span;
 }
 

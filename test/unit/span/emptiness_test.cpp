@@ -19,7 +19,7 @@ TEST(Emptiness, TheThresholdIsTheFirstCountThatReachesHalfOfTheFraction) {
   for (const Fraction fraction : kFractions) {
     const u32 divisor = divisor_of(fraction);
     for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
-      const u32 threshold = reuse_threshold_at(reuse_shift(fraction), capacity, false);
+      const u32 threshold = reuse_threshold_at(reuse_shift(fraction), capacity, 0);
       ASSERT_GE(threshold, 1u);
       ASSERT_LE(threshold, capacity);
       ASSERT_LT(2 * divisor * (threshold - 1), capacity) << capacity;
@@ -28,23 +28,26 @@ TEST(Emptiness, TheThresholdIsTheFirstCountThatReachesHalfOfTheFraction) {
   }
 }
 
-// Crowded, a quarter of that, but kEnoughBlocks at least.
-TEST(Emptiness, WhereItIsCrowdedAQuarterOfThatIsEnough) {
+// Where heaps share, that over their number, but kEnoughBlocks at least.
+TEST(Emptiness, WhereHeapsShareTheirPartOfThatIsEnough) {
+  const auto check = [](Fraction fraction, u32 capacity, u32 sharing_log2) {
+    const u32 divisor = divisor_of(fraction) << sharing_log2;
+    const u32 usual = reuse_threshold_at(reuse_shift(fraction), capacity, 0);
+    const u32 threshold = reuse_threshold_at(reuse_shift(fraction), capacity, sharing_log2);
+    ASSERT_LE(threshold, usual);
+    if (usual <= kEnoughBlocks) {
+      ASSERT_EQ(threshold, usual) << capacity;
+      return;
+    }
+    ASSERT_GE(threshold, kEnoughBlocks);
+    ASSERT_GE(2 * divisor * threshold, capacity) << capacity;
+    if (threshold > kEnoughBlocks) {
+      ASSERT_LT(2 * divisor * (threshold - 1), capacity) << capacity;
+    }
+  };
   for (const Fraction fraction : kFractions) {
-    const u32 divisor = divisor_of(fraction);
-    for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
-      const u32 usual = reuse_threshold_at(reuse_shift(fraction), capacity, false);
-      const u32 threshold = reuse_threshold_at(reuse_shift(fraction), capacity, true);
-      ASSERT_LE(threshold, usual);
-      if (usual <= kEnoughBlocks) {
-        ASSERT_EQ(threshold, usual) << capacity;
-        continue;
-      }
-      ASSERT_GE(threshold, kEnoughBlocks);
-      ASSERT_GE(8 * divisor * threshold, capacity) << capacity;
-      if (threshold > kEnoughBlocks) {
-        ASSERT_LT(8 * divisor * (threshold - 1), capacity) << capacity;
-      }
+    for (u32 log2 = 0; log2 <= kMostSharingLog2; ++log2) {
+      for (u32 capacity = 1; capacity <= 20'000 && !HasFatalFailure(); ++capacity) check(fraction, capacity, log2);
     }
   }
 }
@@ -53,7 +56,7 @@ TEST(Emptiness, WhereItIsCrowdedAQuarterOfThatIsEnough) {
 TEST(Emptiness, BothSidesTogetherStayBelowTheFraction) {
   for (const Fraction fraction : kFractions) {
     for (u32 capacity = 1; capacity <= 20'000; ++capacity) {
-      const u32 most = 2 * (reuse_threshold_at(reuse_shift(fraction), capacity, false) - 1);
+      const u32 most = 2 * (reuse_threshold_at(reuse_shift(fraction), capacity, 0) - 1);
       ASSERT_LT(most * divisor_of(fraction), capacity) << capacity;
     }
   }
@@ -67,8 +70,10 @@ FRESH_TEST(Emptiness, FollowsTheOption) {
     EXPECT_EQ(reuse_threshold(64), 64 / 2 / divisor_of(fraction));
     EXPECT_EQ(reuse_threshold(2048), 2048 / 2 / divisor_of(fraction));
   }
-  g_crowded.set(1);
-  EXPECT_EQ(reuse_threshold(2048), 16u) << "an eighth of a sixteenth";
+  g_sharing_log2.set(1);
+  EXPECT_EQ(reuse_threshold(2048), 32u) << "half of a thirty-second, over two";
+  g_sharing_log2.set(2);
+  EXPECT_EQ(reuse_threshold(2048), 16u) << "and over four";
 }
 
 TEST(Emptiness, SlackIsJudgedAtEachInequality) {
@@ -84,14 +89,42 @@ TEST(Emptiness, SlackIsJudgedAtEachInequality) {
   EXPECT_TRUE(within_slack(0, ~usize{0}, ~usize{0}));
 }
 
-TEST(Emptiness, TheBudgetGrowsWithWhatTheHeapHolds) {
-  for (const bool few : {false, true}) {
-    const usize part = few ? 4 : 16;
-    EXPECT_EQ(slack_budget(65536, 0, few), 65536u);
-    EXPECT_EQ(slack_budget(65536, part - 1, few), 65536u);
-    EXPECT_EQ(slack_budget(65536, part, few), 65537u);
-    EXPECT_EQ(slack_budget(0, usize{1} << 30, few), (usize{1} << 30) / part);
+TEST(Emptiness, TheBudgetIsTheOptionAndAShareOfWhatTheProcessMayKeep) {
+  EXPECT_EQ(slack_budget(65536, 0, 0, 1), 65536u);
+  for (const u32 heaps : {1u, 2u, 16u, 1000u}) {
+    EXPECT_EQ(slack_budget(65536, 0, 8 * heaps - 1, heaps), 65536u);
+    EXPECT_EQ(slack_budget(65536, 0, 8 * heaps, heaps), 65537u) << "an eighth of what is held";
+    EXPECT_EQ(slack_budget(65536, 2 * heaps - 1, 0, heaps), 65536u);
+    EXPECT_EQ(slack_budget(65536, 2 * heaps, 0, heaps), 65537u) << "half of what may be free";
+    EXPECT_EQ(slack_budget(0, usize{1} << 30, usize{1} << 30, heaps), (usize{5} << 27) / heaps);
+    // All of them together.
+    EXPECT_LE(heaps * slack_budget(4096, 1000, 7777, heaps), heaps * usize{4096} + 1000 / 2 + 7777 / 8);
   }
+  EXPECT_EQ(slack_budget(7, 32, 16, 0), 7u + 18) << "the fallback heap alone";
+}
+
+// That of empty spans grows with nothing that the process holds.
+TEST(Emptiness, TheBudgetOfEmptySpansIsTheOptionAndAShareOfWhatMayBeFree) {
+  EXPECT_EQ(empties_budget(65536, 0, 1), 65536u);
+  for (const u32 heaps : {1u, 2u, 16u, 1000u}) {
+    EXPECT_EQ(empties_budget(65536, 2 * heaps - 1, heaps), 65536u);
+    EXPECT_EQ(empties_budget(65536, 2 * heaps, heaps), 65537u) << "half of what may be free";
+    EXPECT_EQ(empties_budget(0, usize{1} << 30, heaps), (usize{1} << 29) / heaps);
+    // All of them together, and with what partly used spans may keep.
+    EXPECT_LE(heaps * empties_budget(4096, 1000, heaps), heaps * usize{4096} + 1000 / 2);
+    EXPECT_LE(heaps * (slack_budget(4096, 1000, 7777, heaps) + empties_budget(4096, 1000, heaps)),
+              heaps * usize{2 * 4096} + 1000 + 7777 / 8);
+  }
+  EXPECT_EQ(empties_budget(7, 32, 0), 7u + 16) << "the fallback heap alone";
+}
+
+// Half of what the owner holds beyond the option, up to a limit.
+TEST(Emptiness, MailMayWaitForAnOwnerThatHoldsMuch) {
+  EXPECT_EQ(mail_budget(0, 0), kSlotBytes) << "it is divided by";
+  EXPECT_EQ(mail_budget(65536, 0), 65536u);
+  EXPECT_EQ(mail_budget(65536, 100), 65586u);
+  EXPECT_EQ(mail_budget(0, 2 * kMostMail), kMostMail);
+  EXPECT_EQ(mail_budget(0, ~usize{0}), kMostMail);
 }
 
 // Whoever pushes the last live block claims; nobody can be asked for more than there is.
@@ -129,12 +162,10 @@ TEST(Emptiness, AHotSpanIsClaimedAtHalfOfWhatWasCut) {
 
 TEST(Emptiness, AReusableSpanIsCountedAnewOftenEnough) {
   for (const ClassLayout& layout : kLayout) {
-    for (const bool crowded : {false, true}) {
-      const u32 step = recount_step_at(layout.capacity, crowded);
-      const u32 part = crowded ? 8 : 4;
-      EXPECT_GE(step, 1u);
-      EXPECT_LE(step * part, layout.capacity + part - 1) << layout.block_bytes;
-    }
+    const u32 step = recount_step(layout.capacity);
+    EXPECT_GE(step, 1u);
+    EXPECT_LE(step * 8, layout.capacity + 7) << layout.block_bytes;
+    EXPECT_GE(step * 8, layout.capacity) << layout.block_bytes;
   }
 }
 

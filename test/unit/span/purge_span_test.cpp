@@ -52,7 +52,7 @@ struct Shared {
       live[i] = ((span->absent.get() >> page_of(span, block_at(span, i))) & 1) == 0;
       if (live[i]) std::memset(static_cast<void*>(block_at(span, i)), mark(i), span->block_bytes.get());
     }
-    EXPECT_TRUE(claim(span, SpanState::hot));
+    EXPECT_TRUE(claim(span));
     const ShareResult result = mark_shared(span);
     EXPECT_NE(result, ShareResult::empty);
     if (result == ShareResult::listed) list(span);

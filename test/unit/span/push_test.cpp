@@ -35,20 +35,16 @@ struct Expected {
 
 // The table of span.hpp, row by row.
 Expected expect_push(SpanState state, u32 total, u32 capacity, u32 claim_at) {
-  const u32 threshold = reuse_threshold(capacity);
   if (state == SpanState::mixed) return {state, PushDuty::mixed};
   if (total > capacity) return {state, PushDuty::double_free};
   switch (state) {
     case SpanState::free:
       return {state, PushDuty::double_free};
-    case SpanState::floating:
-      return total < threshold ? Expected{state, PushDuty::none} : Expected{SpanState::claimed, PushDuty::claimed};
-    case SpanState::hot:
-    case SpanState::reusable:
+    case SpanState::owned:
       return total < claim_at ? Expected{state, PushDuty::none} : Expected{SpanState::claimed, PushDuty::claimed};
     case SpanState::shared:
       if (total == capacity) return {SpanState::returning, PushDuty::give_back};
-      return total < threshold ? Expected{state, PushDuty::none} : Expected{SpanState::listed, PushDuty::list};
+      return total < claim_at ? Expected{state, PushDuty::none} : Expected{SpanState::listed, PushDuty::list};
     case SpanState::listed:
       return total == capacity ? Expected{SpanState::returning, PushDuty::take_off} : Expected{state, PushDuty::none};
     default:
@@ -63,7 +59,7 @@ FRESH_TEST(Push, LeavesTheDutyOfEachThreshold) {
     const u32 capacity = span->capacity.get();
     const u32 threshold = reuse_threshold(capacity);
     std::vector<Block*> chain = {block(span, 1)};
-    for (u32 length = 1; length <= kMaxChain && length < capacity - 1; ++length) {
+    for (u32 length = 1; length <= 16 && length < capacity - 1; ++length) {
       Block* const last = block(span, length);
       for (u32 i = 1; i < length; ++i) block(span, i)->next = block(span, i + 1);
       for (u32 number = 0; number < kSpanStates * 3; ++number) {
@@ -106,7 +102,7 @@ FRESH_TEST(Push, LeavesTheDutyOfEachThreshold) {
 FRESH_TEST(Push, RefusesTheBlockThatIsFirst) {
   start_ground();
   Span* span = make_span(2, nullptr);
-  for (const SpanState state : {SpanState::hot, SpanState::floating, SpanState::shared, SpanState::listed}) {
+  for (const SpanState state : {SpanState::owned, SpanState::claimed, SpanState::shared, SpanState::listed}) {
     set_word(span, state, 0, 0);
     ASSERT_EQ(push_remote(span, block(span, 4), block(span, 4), 1), PushDuty::none);
     const u64 before = span->remote.load(relaxed);
@@ -133,7 +129,7 @@ FRESH_TEST(Push, TheOwnerTakesTheLastFirst) {
     list = list->next;
   }
   EXPECT_EQ(list, nullptr);
-  EXPECT_EQ(load_word(span, relaxed).bits(), RemoteWord::make(tag, SpanState::hot, 0, 0).bits());
+  EXPECT_EQ(load_word(span, relaxed).bits(), RemoteWord::make(tag, SpanState::owned, 0, 0).bits());
 }
 
 FRESH_TEST(Push, BothEndsOfTheSpanHaveNames) {
@@ -160,9 +156,8 @@ FRESH_TEST(Push, EachDutyFallsToOneThread) {
   Span* span = make_span(kClass, nullptr);
   const u32 capacity = span->capacity.get();
   for (u32 round = 0; round < kRounds; ++round) {
-    constexpr SpanState kStarts[] = {SpanState::floating, SpanState::hot, SpanState::reusable, SpanState::shared,
-                                     SpanState::listed};
-    const SpanState start = kStarts[round % 5];
+    constexpr SpanState kStarts[] = {SpanState::owned, SpanState::claimed, SpanState::shared, SpanState::listed};
+    const SpanState start = kStarts[round % 4];
     set_word(span, start, 0, 0);
     span->claim_at.store(1 + round % capacity, relaxed);
     Atomic<u32> duties[static_cast<u32>(PushDuty::double_free) + 1];
@@ -172,9 +167,9 @@ FRESH_TEST(Push, EachDutyFallsToOneThread) {
       }
     });
     const auto times = [&](PushDuty duty) { return duties[static_cast<u32>(duty)].load(relaxed); };
-    ASSERT_EQ(times(PushDuty::claimed), can_be_claimed(start) ? 1u : 0u);
+    ASSERT_EQ(times(PushDuty::claimed), start == SpanState::owned ? 1u : 0u);
     ASSERT_EQ(times(PushDuty::list), start == SpanState::shared ? 1u : 0u);
-    ASSERT_EQ(times(PushDuty::take_off), can_be_claimed(start) ? 0u : 1u);
+    ASSERT_EQ(times(PushDuty::take_off), is_private(start) ? 0u : 1u);
     ASSERT_EQ(times(PushDuty::give_back), 0u) << "what was shared is listed before it is empty";
     ASSERT_EQ(times(PushDuty::double_free), 0u);
     u32 count = 0, length = 0;

@@ -48,8 +48,17 @@ TEST(RemoteWord, ANewLifeIsEmptyAndHasANewTag) {
   const RemoteWord word = RemoteWord::make(41, SpanState::returning, 17, 4711).next_life(SpanState::free);
   EXPECT_EQ(word.bits(), RemoteWord::make(42, SpanState::free, 0, 0).bits());
   // The tag begins again, and nothing runs over.
-  EXPECT_EQ(RemoteWord::make(kMaxTag, SpanState::free, 0, 0).next_life(SpanState::hot).bits(),
-            RemoteWord::make(0, SpanState::hot, 0, 0).bits());
+  EXPECT_EQ(RemoteWord::make(kMaxTag, SpanState::free, 0, 0).next_life(SpanState::owned).bits(),
+            RemoteWord::make(0, SpanState::owned, 0, 0).bits());
+}
+
+// What a push decided by the claim_at before must fail.
+TEST(RemoteWord, AnotherClaimHasANewTagAndTheSameList) {
+  const RemoteWord word = RemoteWord::make(41, SpanState::claimed, 17, 4711);
+  EXPECT_EQ(word.owned().bits(), RemoteWord::make(42, SpanState::owned, 17, 4711).bits());
+  EXPECT_EQ(word.owned(5).bits(), RemoteWord::make(42, SpanState::owned, 5, 4711).bits());
+  EXPECT_EQ(RemoteWord::make(kMaxTag, SpanState::owned, 1, 2).owned().bits(),
+            RemoteWord::make(0, SpanState::owned, 1, 2).bits());
 }
 
 TEST(RemoteWord, EverySpanFits) {
@@ -63,8 +72,7 @@ TEST(RemoteWord, EverySpanFits) {
 TEST(RemoteWord, StatesArePrivateOrSharedOrNeither) {
   for (u32 number = 0; number < kSpanStates; ++number) {
     const SpanState state = static_cast<SpanState>(number);
-    const bool one = state == SpanState::hot || state == SpanState::floating || state == SpanState::reusable ||
-                     state == SpanState::claimed;
+    const bool one = state == SpanState::owned || state == SpanState::claimed;
     const bool none = state == SpanState::shared || state == SpanState::listed || state == SpanState::returning;
     EXPECT_EQ(is_private(state), one);
     EXPECT_EQ(is_shared(state), none);

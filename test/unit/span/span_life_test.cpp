@@ -50,14 +50,14 @@ Span* make_filled(u32 local, u32 uncut = 0) {
   return span;
 }
 
-FRESH_TEST(SpanLife, BeginsHot) {
+FRESH_TEST(SpanLife, BeginsOwned) {
   start_ground();
   for (ClassIndex c = 0; c < kClasses; ++c) {
     Span* span = make_span(c, &g_heap);
     ASSERT_NE(span, nullptr);
     const ClassLayout& layout = kLayout[c];
     const u32 slots = 1u << layout.slots_log2;
-    EXPECT_EQ(state_of(span), SpanState::hot);
+    EXPECT_EQ(state_of(span), SpanState::owned);
     EXPECT_EQ(load_word(span, relaxed).count(), 0u);
     EXPECT_EQ(load_word(span, relaxed).first(), 0u);
     EXPECT_EQ(load_word(span, relaxed).tag(), 1u);
@@ -109,11 +109,11 @@ FRESH_TEST(SpanLife, HotFloatsUnlessBlocksCameBack) {
   start_ground();
   Span* span = make_filled(0);
   EXPECT_EQ(mark_floating(span), Retired::floating);
-  EXPECT_EQ(state_of(span), SpanState::floating);
+  EXPECT_EQ(state_of(span), SpanState::owned);
   Span* second = make_filled(0);
   push(second, 0, 1);
   EXPECT_EQ(mark_floating(second), Retired::has_blocks) << "there is something to allocate after all";
-  EXPECT_EQ(state_of(second), SpanState::hot);
+  EXPECT_EQ(state_of(second), SpanState::owned);
   EXPECT_EQ(load_word(second, relaxed).count(), 1u);
   // A push claimed it while it was hot: it comes by mail.
   Span* third = make_filled(0);
@@ -125,43 +125,46 @@ FRESH_TEST(SpanLife, HotFloatsUnlessBlocksCameBack) {
   EXPECT_EQ(state_of(third), SpanState::claimed);
 }
 
-FRESH_TEST(SpanLife, BecomesReusableFromEveryStateButClaimed) {
+FRESH_TEST(SpanLife, ReusableIsClaimedAtAStepMoreThanThereIs) {
   start_ground();
-  for (const SpanState state : {SpanState::hot, SpanState::floating, SpanState::reusable}) {
-    Span* span = make_filled(0);
-    set_word(span, state, 3, 9);
-    const u64 before = span->remote.load(relaxed);
-    EXPECT_TRUE(mark_reusable(span));
-    EXPECT_EQ(span->remote.load(relaxed), RemoteWord(before).entering(SpanState::reusable).bits());
-    EXPECT_EQ(claim_at_of(span), 3 + reuse_threshold(span->capacity.get()));
-  }
+  Span* span = make_filled(0);
+  set_word(span, SpanState::owned, 3, 9);
+  const u64 before = span->remote.load(relaxed);
+  EXPECT_TRUE(mark_reusable(span));
+  EXPECT_EQ(span->remote.load(relaxed), RemoteWord(before).owned().bits());
+  EXPECT_EQ(claim_at_of(span), 3 + reuse_threshold(span->capacity.get()));
+}
+
+FRESH_TEST(SpanLife, WhatIsClaimedIsNotMadeReusable) {
+  start_ground();
   Span* claimed = make_filled(0);
   set_word(claimed, SpanState::claimed, 64, 9);
   const u64 before = claimed->remote.load(relaxed);
+  claimed->claim_at.store(7, relaxed);
   EXPECT_FALSE(mark_reusable(claimed));
+  EXPECT_EQ(claim_at_of(claimed), 7u);
   EXPECT_EQ(claimed->remote.load(relaxed), before) << "it is the claimant's";
 }
 
 FRESH_TEST(SpanLife, ReusableGetsHotWithWhatWasPushed) {
   start_ground();
   Span* span = make_filled(5);
-  set_word(span, SpanState::reusable);
+  set_word(span, SpanState::owned);
   push(span, 0, 2);
   const RemoteWord before = load_word(span, relaxed);
   EXPECT_TRUE(mark_hot(span));
-  EXPECT_EQ(span->remote.load(relaxed), before.entering(SpanState::hot).bits());
+  EXPECT_EQ(span->remote.load(relaxed), before.owned().bits());
   EXPECT_EQ(span->owner.load(relaxed), &g_heap);
   EXPECT_EQ(claim_at_of(span), span->cut.get() / 2);
 }
 
-// A ring holds records; what they describe by now may be in any state.
-FRESH_TEST(SpanLife, NothingButReusableGetsHot) {
+FRESH_TEST(SpanLife, NothingButOwnedGetsHot) {
   start_ground();
   Span* span = make_filled(5);
   span->claim_at.store(64, relaxed);
   for (u32 number = 0; number < kSpanStates; ++number) {
     const SpanState state = static_cast<SpanState>(number);
-    if (state == SpanState::reusable) continue;
+    if (state == SpanState::owned) continue;
     set_word(span, state, 3, 9);
     const u64 before = span->remote.load(relaxed);
     EXPECT_FALSE(mark_hot(span)) << static_cast<int>(state);
@@ -189,18 +192,16 @@ FRESH_TEST(SpanLife, AHotSpansClaimFollowsItsCount) {
   EXPECT_EQ(claim_at_of(span), 100u);
 }
 
-FRESH_TEST(SpanLife, IsClaimedFromTheStateThatWasNamed) {
+FRESH_TEST(SpanLife, IsClaimedOnlyWhileItIsOwned) {
   start_ground();
   Span* span = make_filled(5);
-  for (const SpanState from : {SpanState::hot, SpanState::floating, SpanState::reusable}) {
-    for (u32 number = 0; number < kSpanStates; ++number) {
-      const SpanState state = static_cast<SpanState>(number);
-      set_word(span, state, 3, 9);
-      const RemoteWord before = load_word(span, relaxed);
-      EXPECT_EQ(claim(span, from), state == from);
-      const SpanState after = state == from ? SpanState::claimed : state;
-      EXPECT_EQ(span->remote.load(relaxed), before.with_state(after).bits());
-    }
+  for (u32 number = 0; number < kSpanStates; ++number) {
+    const SpanState state = static_cast<SpanState>(number);
+    set_word(span, state, 3, 9);
+    const RemoteWord before = load_word(span, relaxed);
+    EXPECT_EQ(claim(span), state == SpanState::owned);
+    const SpanState after = state == SpanState::owned ? SpanState::claimed : state;
+    EXPECT_EQ(span->remote.load(relaxed), before.with_state(after).bits());
   }
 }
 
@@ -209,13 +210,13 @@ FRESH_TEST(SpanLife, ClaimedIsReceivedWithWhatWasPushed) {
   Span* span = make_filled(0);
   set_word(span, SpanState::claimed, 64, 9);
   const RemoteWord before = load_word(span, relaxed);
-  receive_claimed(span, SpanState::reusable);
-  EXPECT_EQ(span->remote.load(relaxed), before.entering(SpanState::reusable).bits());
+  receive_claimed(span, Role::reusable);
+  EXPECT_EQ(span->remote.load(relaxed), before.owned().bits());
   EXPECT_EQ(claim_at_of(span), 64 + reuse_threshold(span->capacity.get()));
   set_word(span, SpanState::claimed, 64, 9);
   const RemoteWord again = load_word(span, relaxed);
-  receive_claimed(span, SpanState::hot);
-  EXPECT_EQ(span->remote.load(relaxed), again.entering(SpanState::hot).bits());
+  receive_claimed(span, Role::hot);
+  EXPECT_EQ(span->remote.load(relaxed), again.owned().bits());
   EXPECT_EQ(claim_at_of(span), span->cut.get() / 2);
 }
 
@@ -266,19 +267,19 @@ FRESH_TEST(SpanLife, IsSharedListedOrEmptyByItsFreeBlocks) {
 FRESH_TEST(SpanLife, SharedIsListedEarlyOnlyIfABlockIsFree) {
   start_ground();
   Span* span = make_filled(1);
-  set_word(span, SpanState::reusable);
+  set_word(span, SpanState::claimed);
   ASSERT_EQ(mark_shared(span), ShareResult::shared);
   EXPECT_TRUE(list_early(span));
   EXPECT_EQ(state_of(span), SpanState::listed);
   EXPECT_EQ(load_word(span, relaxed).count(), 1u);
   EXPECT_FALSE(list_early(span)) << "somebody listed it already";
   Span* full = make_filled(0);
-  set_word(full, SpanState::reusable);
+  set_word(full, SpanState::claimed);
   ASSERT_EQ(mark_shared(full), ShareResult::shared);
   EXPECT_FALSE(list_early(full));
   EXPECT_EQ(state_of(full), SpanState::shared);
-  for (const SpanState state : {SpanState::free, SpanState::hot, SpanState::floating, SpanState::reusable,
-                                SpanState::claimed, SpanState::returning, SpanState::mixed}) {
+  for (const SpanState state :
+       {SpanState::free, SpanState::owned, SpanState::claimed, SpanState::returning, SpanState::mixed}) {
     set_word(full, state, 5, 9);
     EXPECT_FALSE(list_early(full)) << static_cast<int>(state);
     EXPECT_EQ(state_of(full), state);
@@ -288,13 +289,13 @@ FRESH_TEST(SpanLife, SharedIsListedEarlyOnlyIfABlockIsFree) {
 FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
   start_ground();
   Span* span = make_filled(60, 20);
-  set_word(span, SpanState::reusable);
+  set_word(span, SpanState::claimed);
   push(span, 0, 3);
   ASSERT_EQ(mark_shared(span), ShareResult::listed);
   push(span, 3, 4);
   span->owner.store(nullptr, relaxed);
   EXPECT_TRUE(mark_adopted(span, &g_heap));
-  EXPECT_EQ(state_of(span), SpanState::hot);
+  EXPECT_EQ(state_of(span), SpanState::owned);
   EXPECT_EQ(span->owner.load(relaxed), &g_heap);
   EXPECT_EQ(claim_at_of(span), claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), 7));
   EXPECT_EQ(load_word(span, relaxed).count(), 7u) << "the remote list alone counts again";
@@ -313,6 +314,31 @@ FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
     EXPECT_FALSE(mark_adopted(span, &g_heap)) << static_cast<int>(state);
     EXPECT_EQ(state_of(span), state);
     EXPECT_EQ(span->owner.load(relaxed), nullptr);
+  }
+}
+
+// For whoever looks at its pages: until it is shared again its count is that of its remote list.
+FRESH_TEST(SpanLife, ListedIsLookedAtUnlessItIsReturning) {
+  start_ground();
+  Span* span = make_filled(60, 20);
+  span->owner.store(nullptr, relaxed);
+  set_word(span, SpanState::claimed);
+  push(span, 0, 3);
+  ASSERT_EQ(mark_shared(span), ShareResult::listed);
+  EXPECT_TRUE(mark_looked_at(span));
+  EXPECT_EQ(state_of(span), SpanState::claimed);
+  EXPECT_EQ(span->owner.load(relaxed), nullptr);
+  EXPECT_EQ(load_word(span, relaxed).count(), 3u);
+  ASSERT_EQ(push_remote(span, block(span, 9), block(span, 9), 1), PushDuty::none) << "it is claimed already";
+  EXPECT_EQ(mark_shared(span), ShareResult::listed);
+  EXPECT_EQ(load_word(span, relaxed).count(), 84u);
+  for (u32 number = 0; number < kSpanStates; ++number) {
+    const SpanState state = static_cast<SpanState>(number);
+    if (state == SpanState::listed) continue;
+    set_word(span, state, 100, 9);
+    EXPECT_FALSE(mark_looked_at(span)) << static_cast<int>(state);
+    EXPECT_EQ(state_of(span), state);
+    EXPECT_EQ(load_word(span, relaxed).count(), 100u);
   }
 }
 

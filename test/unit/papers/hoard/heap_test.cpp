@@ -60,11 +60,11 @@ FRESH_TEST(HoardHeap, FindsTheEmptiestThatIsFEmpty) {
   const u32 c = g_hoard.classes.of(size);
   std::vector<void*> blocks = allocate_many(24, size);
   coffer_free(blocks[0]);
-  EXPECT_EQ(f_empty(heap_at(1), c), nullptr);  // 7 of 8 in use: less than 1/4 free
+  EXPECT_EQ(half_of(heap_at(1), c), nullptr);  // 7 of 8 in use: less than 1/4 free
   coffer_free(blocks[1]);
-  EXPECT_EQ(f_empty(heap_at(1), c), superblock_at(blocks[2]));  // 1/4 free exactly
+  EXPECT_EQ(half_of(heap_at(1), c), superblock_at(blocks[2]));  // 1/4 free exactly
   for (usize i = 8; i < 12; ++i) coffer_free(blocks[i]);
-  EXPECT_EQ(f_empty(heap_at(1), c), superblock_at(blocks[12]));
+  EXPECT_EQ(half_of(heap_at(1), c), superblock_at(blocks[12]));
 }
 
 FRESH_TEST(HoardHeap, EmptySuperblocksServeAnyClass) {

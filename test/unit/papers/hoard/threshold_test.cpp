@@ -59,7 +59,7 @@ TEST(FullnessGroups, HaveAnEdgeAtOneMinusF) {
     for (u64 capacity = 2; capacity <= 600; ++capacity) {
       for (u64 used = 0; used <= capacity; ++used) {
         const u32 group = group_of(used, capacity);
-        ASSERT_EQ(t.is_f_empty(used, capacity), group <= kParts - f) << used << " of " << capacity << ", f " << f;
+        ASSERT_EQ(t.is_half_of(used, capacity), group <= kParts - f) << used << " of " << capacity << ", f " << f;
       }
     }
   }
