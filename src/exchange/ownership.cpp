@@ -32,10 +32,9 @@ u32 frees_to_event(u32 capacity, u32 free) {
   return missing < step ? missing : step;
 }
 
-usize budget_of_partly_used() {
-  const config::Options& options = config::options();
+usize budget_of_partly_used(const Heap* heap) {
   // relaxed: a figure for budgets.
-  return slack_budget(options.slack, options.free_limit, counters().held.load(relaxed), sharing_heaps());
+  return slack_budget(config::options().slack, heaps_share(), heap->held.load(relaxed));
 }
 
 // Free bytes in partly used spans on its rings.
@@ -46,11 +45,10 @@ bool may_keep(const Heap* heap, const Span* span, u32 free_bytes) {
   const u32 counted = span->ring_slack.get();
   const u32 whole = span_bytes(span);
   if (free_bytes == whole) {
-    const config::Options& options = config::options();
     const usize kept = heap->empties.get() - (counted == whole ? whole : 0);
-    return within_slack(kept, whole, empties_budget(options.slack, options.free_limit, sharing_heaps()));
+    return within_slack(kept, whole, empties_budget(config::options().slack, heaps_share()));
   }
-  return within_slack(in_partly_used(heap) - (counted != whole ? counted : 0), free_bytes, budget_of_partly_used());
+  return within_slack(in_partly_used(heap) - (counted != whole ? counted : 0), free_bytes, budget_of_partly_used(heap));
 }
 
 // Puts the heap's list of the class back where it came from; the class has no hot span afterwards. Returns the span
@@ -128,7 +126,7 @@ bool recount(Heap* heap, Span* span) {
 }
 
 void shed_surplus(Heap* heap) {
-  const usize budget = budget_of_partly_used();
+  const usize budget = budget_of_partly_used(heap);
   if (COFFER_LIKELY(in_partly_used(heap) <= budget)) return;
   u32 shed = 0;
   for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce && in_partly_used(heap) > budget; ++looked) {

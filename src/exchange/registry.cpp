@@ -31,7 +31,7 @@ alignas(kCacheLine) constinit Atomic<u32> g_pending{kFastPathClosed};
 alignas(kCacheLine) Atomic<u8> g_unusual;
 Atomic<u32> g_heapless_at_work;
 alignas(kCacheLine) Atomic<u32> g_attached_heaps;  // heaps that threads use
-Atomic<u32> g_sharing_heaps;
+Atomic<usize> g_heaps_share;
 Registry g_registry;
 __thread u8 t_forks;
 

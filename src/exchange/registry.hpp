@@ -22,9 +22,10 @@ bool start_process();
 u32 attached_heaps();
 extern Atomic<u32> g_attached_heaps __attribute__((visibility("hidden")));
 inline bool several_heaps() { return g_attached_heaps.load(relaxed) > 1; }  // relaxed: a hint
-// Heaps that share what may be kept: those and the ones that threads are likely to take next.
-extern Atomic<u32> g_sharing_heaps __attribute__((visibility("hidden")));
-inline u32 sharing_heaps() { return g_sharing_heaps.load(relaxed); }  // relaxed: a hint
+// A heap's share of the half of the option `free_limit` that heaps may keep. Those count that have a thread, and as
+// many as threads are likely to take next.
+extern Atomic<usize> g_heaps_share __attribute__((visibility("hidden")));
+inline usize heaps_share() { return g_heaps_share.load(relaxed); }  // relaxed: a hint
 u32 heaps_ever();
 Heap* heap_by_index(u32 index);
 bool fallback_heap_used();  // record 0 exists

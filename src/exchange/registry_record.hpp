@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 
+#include "config/config.hpp"
 #include "exchange/registry.hpp"
+#include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "os/spin_lock.hpp"
 #include "span/emptiness.hpp"
@@ -61,8 +63,10 @@ inline void set_attached(u32 attached) {
   const u32 made = g_registry.made.load(relaxed) - 1;  // relaxed, all here: hints
   const u32 used = attached + os::processors();
   const u32 heaps = made < used ? made : used;
-  if (g_sharing_heaps.load(relaxed) != heaps) g_sharing_heaps.store(heaps, relaxed);
-  g_attached_heaps.store(attached, relaxed);  // relaxed: a hint
+  counters().heaps.store(heaps, relaxed);
+  const usize share = share_of(config::options().free_limit / 2, heaps);
+  if (g_heaps_share.load(relaxed) != share) g_heaps_share.store(share, relaxed);  // all threads read its line
+  g_attached_heaps.store(attached, relaxed);                                      // relaxed: a hint
   const u32 log2 = attached > 1 ? ceil_log2(attached) : 0;
   const u8 sharing = static_cast<u8>(log2 < kMostSharingLog2 ? log2 : kMostSharingLog2);
   if (g_sharing_log2.get() != sharing) g_sharing_log2.set(sharing);  // all threads read its line

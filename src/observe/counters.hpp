@@ -77,6 +77,7 @@ struct Counters {
   Atomic<usize> metadata;                           // bytes of metadata made writable
   Atomic<usize> committed;                          // bytes of chunks made writable
   Atomic<usize> chunks;                             // chunks ever made writable
+  Atomic<u32> heaps;                                // heaps among which what may be kept is divided
   alignas(kCacheLine) TurnedFigure<HeldPart> held;  // bytes of slots and chunks in spans and large blocks
   TurnedFigure<DirtyPart> dirty;                    // bytes of free slots and chunks that may be resident
   TurnedFigure<LargePart> large;                    // bytes of live large blocks

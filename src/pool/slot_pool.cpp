@@ -15,10 +15,10 @@ namespace {
 
 u32 g_shards = 1;
 
-// From how much on a new chunk may use a huge page: what that brings in before it is used is then at most 1/64 of what
-// is held. (At 32 MiB eight idle owners of 64 MiB held 33, 34 or 35 chunks whole: 1.04, 1.07 or 1.11 times what was
-// live.)
-constexpr usize kHugePageThreshold = 64 * kChunkBytes;
+// From how much on, for each heap, a new chunk may use a huge page: what that brings in before it is used is then at
+// most 1/8 of what is held. Each heap has spans of which few pages are used. (With 32 MiB for all of them, eight idle
+// owners of 64 MiB held 33, 34 or 35 chunks whole: 1.04, 1.07 or 1.11 times what was live.)
+constexpr usize kHugePageThreshold = 8 * kChunkBytes;
 
 // Chunks looked at for a resident run. From kManySlots on, one that is found saves more page faults than all these
 // looks cost, and they go to every chunk that may have one, not only to those with an aligned run of the next power of
@@ -218,8 +218,9 @@ bool will_be_dense(Arena* arena, u32 index) {
   // Mixed spans in number are the sign of a process whose memory is full of holes: a whole chunk at once is the worst
   // unit for it to grow by.
   if (counters().mixed.load(relaxed) > held / 8) return false;
-  return held >= kHugePageThreshold && index >= 2 * g_shards && is_dense(arena, index - g_shards) &&
-         is_dense(arena, index - 2 * g_shards);
+  const u32 heaps = counters().heaps.load(relaxed);
+  return held >= kHugePageThreshold * (heaps > 1 ? heaps : 1) && index >= 2 * g_shards &&
+         is_dense(arena, index - g_shards) && is_dense(arena, index - 2 * g_shards);
 }
 
 void advise_new_chunk(Arena* arena, u32 index) {

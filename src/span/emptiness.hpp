@@ -44,18 +44,14 @@ inline u32 reuse_threshold(u32 capacity) {
 constexpr u32 half_of(u32 capacity) { return part_of(capacity, 1); }
 inline constexpr u32 kDefaultReuseShift = reuse_shift(config::EmptyFraction::quarter);
 
-// What a heap may keep free: the option `slack`, and its share of what the process may keep (half of the option
-// `free_limit`) and, in partly used spans, of an eighth of what the process holds. (Hoard's invariant, too, lets a heap
-// keep the fraction f of what it holds, or K superblocks.) Empty spans have a budget of their own, for a thread that
-// frees all it has would else hand on, while they are still full, the spans that it empties last, and free the rest of
-// their blocks as a stranger. All heaps together keep at most heaps * 2 * slack + free_limit + held / 8.
+// What a heap may keep free: the option `slack`, its share of what the process may keep (half of the option
+// `free_limit`), and, in partly used spans, an eighth of what it holds (paper 1, section 3.2: a heap may keep the
+// fraction f of what it holds, or K superblocks). Empty spans have a budget of their own, for a thread that frees all
+// it has would else hand on, while they are still full, the spans that it empties last, and free the rest of their
+// blocks as a stranger. All heaps together keep at most heaps * 2 * slack + free_limit + held / 8.
 constexpr usize share_of(usize bytes, u32 heaps) { return bytes / (heaps != 0 ? heaps : 1); }
-constexpr usize slack_budget(usize slack, usize free_limit, usize held, u32 heaps) {
-  return slack + share_of(free_limit / 2 + held / 8, heaps);
-}
-constexpr usize empties_budget(usize slack, usize free_limit, u32 heaps) {
-  return slack + share_of(free_limit / 2, heaps);
-}
+constexpr usize empties_budget(usize slack, usize share) { return slack + share; }
+constexpr usize slack_budget(usize slack, usize share, usize held) { return slack + share + held / 8; }
 
 // Bytes of claimed spans that may wait for their owner to fetch them. Half of what it holds, up to kMostMail beyond the
 // option: while it is at work it fetches them soon, and to take them from it costs a barrier. Where more than the

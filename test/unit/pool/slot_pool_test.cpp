@@ -363,19 +363,28 @@ FRESH_TEST(Huge, AreAskedForAsTheOptionSays) {
 
 FRESH_TEST(Huge, AreNotForSmallProcesses) {
   start(1);
-  for (u32 i = 0; i < 15 * 2; ++i) acquire_slots(32, 32, 0);
-  for (u32 i = 0; i < 15; ++i) EXPECT_EQ(first_arena().chunks[i].huge.get(), 0u) << i;
+  for (u32 i = 0; i < 8 * 2; ++i) acquire_slots(32, 32, 0);
+  for (u32 i = 0; i < 8; ++i) EXPECT_EQ(first_arena().chunks[i].huge.get(), 0u) << i;
 }
 
 FRESH_TEST(Huge, AreForAChunkAfterTwoDenseOnes) {
   start(1);
   // Slots in use without a record count as dense: nothing says that their pages are absent.
-  for (u32 i = 0; i < 65 * 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[63].huge.get(), 0u) << "less than 128 MiB are held";
-  EXPECT_EQ(first_arena().chunks[64].huge.get(), 1u);
-  release_slots(&first_arena(), 63 * kSlotsPerChunk, 5, 0);
+  for (u32 i = 0; i < 9 * 2; ++i) acquire_slots(32, 32, 0);
+  EXPECT_EQ(first_arena().chunks[7].huge.get(), 0u) << "less than 16 MiB are held";
+  EXPECT_EQ(first_arena().chunks[8].huge.get(), 1u);
+  release_slots(&first_arena(), 7 * kSlotsPerChunk, 5, 0);
   for (u32 i = 0; i < 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[65].huge.get(), 0u) << "a chunk of the last two has more than a sixteenth free";
+  EXPECT_EQ(first_arena().chunks[9].huge.get(), 0u) << "a chunk of the last two has more than a sixteenth free";
+}
+
+// Each heap has spans of which few pages are used, and a huge page would bring in the others.
+FRESH_TEST(Huge, AreForAProcessThatHoldsMuchForEachHeap) {
+  start(1);
+  counters().heaps.store(2, relaxed);  // relaxed: there is one thread
+  for (u32 i = 0; i < 17 * 2; ++i) acquire_slots(32, 32, 0);
+  EXPECT_EQ(first_arena().chunks[15].huge.get(), 0u) << "less than 32 MiB are held";
+  EXPECT_EQ(first_arena().chunks[16].huge.get(), 1u);
 }
 
 }  // namespace

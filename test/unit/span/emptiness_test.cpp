@@ -89,33 +89,27 @@ TEST(Emptiness, SlackIsJudgedAtEachInequality) {
   EXPECT_TRUE(within_slack(0, ~usize{0}, ~usize{0}));
 }
 
-TEST(Emptiness, TheBudgetIsTheOptionAndAShareOfWhatTheProcessMayKeep) {
-  EXPECT_EQ(slack_budget(65536, 0, 0, 1), 65536u);
-  for (const u32 heaps : {1u, 2u, 16u, 1000u}) {
-    EXPECT_EQ(slack_budget(65536, 0, 8 * heaps - 1, heaps), 65536u);
-    EXPECT_EQ(slack_budget(65536, 0, 8 * heaps, heaps), 65537u) << "an eighth of what is held";
-    EXPECT_EQ(slack_budget(65536, 2 * heaps - 1, 0, heaps), 65536u);
-    EXPECT_EQ(slack_budget(65536, 2 * heaps, 0, heaps), 65537u) << "half of what may be free";
-    EXPECT_EQ(slack_budget(0, usize{1} << 30, usize{1} << 30, heaps), (usize{5} << 27) / heaps);
-    // All of them together.
-    EXPECT_LE(heaps * slack_budget(4096, 1000, 7777, heaps), heaps * usize{4096} + 1000 / 2 + 7777 / 8);
-  }
-  EXPECT_EQ(slack_budget(7, 32, 16, 0), 7u + 18) << "the fallback heap alone";
+TEST(Emptiness, TheBudgetIsTheOptionAShareAndAnEighthOfWhatTheHeapHolds) {
+  EXPECT_EQ(slack_budget(65536, 0, 0), 65536u);
+  EXPECT_EQ(slack_budget(65536, 0, 7), 65536u);
+  EXPECT_EQ(slack_budget(65536, 0, 8), 65537u);
+  EXPECT_EQ(slack_budget(65536, 5, 8), 65542u);
+  EXPECT_EQ(slack_budget(0, usize{1} << 29, usize{1} << 30), usize{5} << 27);
 }
 
-// That of empty spans grows with nothing that the process holds.
-TEST(Emptiness, TheBudgetOfEmptySpansIsTheOptionAndAShareOfWhatMayBeFree) {
-  EXPECT_EQ(empties_budget(65536, 0, 1), 65536u);
+// That of empty spans grows with nothing that the heap holds.
+TEST(Emptiness, TheBudgetOfEmptySpansIsTheOptionAndAShare) {
+  EXPECT_EQ(empties_budget(65536, 0), 65536u);
+  EXPECT_EQ(empties_budget(65536, 5), 65541u);
+}
+
+TEST(Emptiness, HeapsShareWhatTheProcessMayKeep) {
   for (const u32 heaps : {1u, 2u, 16u, 1000u}) {
-    EXPECT_EQ(empties_budget(65536, 2 * heaps - 1, heaps), 65536u);
-    EXPECT_EQ(empties_budget(65536, 2 * heaps, heaps), 65537u) << "half of what may be free";
-    EXPECT_EQ(empties_budget(0, usize{1} << 30, heaps), (usize{1} << 29) / heaps);
-    // All of them together, and with what partly used spans may keep.
-    EXPECT_LE(heaps * empties_budget(4096, 1000, heaps), heaps * usize{4096} + 1000 / 2);
-    EXPECT_LE(heaps * (slack_budget(4096, 1000, 7777, heaps) + empties_budget(4096, 1000, heaps)),
-              heaps * usize{2 * 4096} + 1000 + 7777 / 8);
+    EXPECT_EQ(share_of(heaps - 1, heaps), 0u);
+    EXPECT_EQ(share_of(heaps, heaps), 1u);
+    EXPECT_LE(heaps * share_of(7777, heaps), 7777u) << "all of them together";
   }
-  EXPECT_EQ(empties_budget(7, 32, 0), 7u + 16) << "the fallback heap alone";
+  EXPECT_EQ(share_of(18, 0), 18u) << "the fallback heap alone";
 }
 
 // Half of what the owner holds beyond the option, up to a limit.
