@@ -22,7 +22,7 @@ namespace {
 constexpr u32 kShedAtOnce = 2;
 
 // acquire: pairs with push_remote; if all blocks are free the caller ends the span.
-u32 free_blocks(const Span* span) { return free_of_private(span, acquire); }
+u32 all_free(const Span* span) { return free_blocks(span, acquire); }
 
 // The next event of a reusable span with `free` blocks: when the slack has to be counted anew, or when the frees that
 // are missing were all local ones. Remote ones are counted at the event.
@@ -96,7 +96,7 @@ void give_up(Heap* heap, Span* span, Claimed claimed) {
 
 void place(Heap* heap, Span* span, Claimed claimed) {
   const u32 capacity = span->capacity.get();
-  const u32 free = free_blocks(span);
+  const u32 free = all_free(span);
   // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
   const bool stands = stands_on_ring(span);
   const u32 free_bytes = free >= capacity ? span_bytes(span) : free * span->block_bytes.get();
@@ -145,7 +145,7 @@ void shed_surplus(Heap* heap) {
 
 void release_idle(Heap* heap) {
   const auto keep_if_used = [heap](Span* span) {
-    free_blocks(span) >= span->capacity.get() ? give_up(heap, span) : place(heap, span);
+    all_free(span) >= span->capacity.get() ? give_up(heap, span) : place(heap, span);
   };
   close_chains(heap);
   take_mail(heap);
@@ -159,7 +159,7 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (Span* span = heap->hot[c].get()) {
       const u32 listed = measure_list(heap->blocks[c].get(), span->capacity.get()).count;
-      if (free_blocks(span) + listed >= half_of(span->capacity.get())) give_up(heap, put_down_hot(heap, c));
+      if (all_free(span) + listed >= half_of(span->capacity.get())) give_up(heap, put_down_hot(heap, c));
     } else {
       free_list(heap, c);
     }
@@ -167,7 +167,7 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
     for (u32 left = ring_length(heap, c, most_of_ring); left > 0; --left) {
       Span* span = span_at(number);
       number = span->ring_next.get();
-      if (free_blocks(span) >= half_of(span->capacity.get())) give_up(heap, span);
+      if (all_free(span) >= half_of(span->capacity.get())) give_up(heap, span);
     }
   }
 }

@@ -126,13 +126,11 @@ Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize
   return {reach != Reach::what_there_is ? new_span(heap, size_class) : nullptr, false};
 }
 
-u32 free_blocks(const Span* span) { return free_of_private(span, relaxed); }  // relaxed: remote ones may be missed
-
 // A span of these classes that is known to have a free block becomes hot. Those on the ring need not have one.
 Span* find_known(Heap* heap, ClassIndex size_class, ClassIndex largest) {
   for (ClassIndex c = size_class; c <= largest; ++c) {
     while (Span* span = next_reusable(heap, c)) {
-      if (free_blocks(span) != 0) return span;
+      if (free_blocks(span, relaxed) != 0) return span;  // relaxed: remote ones may be missed
       set_countdown(span, 0, reuse_threshold(span->capacity.get()));
       if (mark_floating(span) == Retired::has_blocks) return span;
     }
@@ -145,7 +143,7 @@ Span* find_known(Heap* heap, ClassIndex size_class, ClassIndex largest) {
 // free makes it so.
 void settle_own(Heap* heap, Span* span) {
   if (stands_on_ring(span) || heap->hot[span->size_class.get()].get() == span) return;
-  if (free_blocks(span) == 0) {
+  if (free_blocks(span, relaxed) == 0) {  // relaxed: as in find_known
     // relaxed: the heap's own. As it is since an earlier time.
     if (span->countdown.get() == 1 && span->claim_at.load(relaxed) == 1) return;
     set_countdown(span, 0, 1);

@@ -44,13 +44,13 @@ class UnitMap {
     }
     return units_ - unit;
   }
-  void add(u32 unit, u32 count) {
-    start_word(unit / 64) |= u64{1} << (unit % 64);
-    set_used(unit, count, true);
+  void add(u32 start, u32 units) {
+    start_word(start / 64) |= u64{1} << (start % 64);
+    set_used(start, units, true);
   }
-  void remove(u32 unit, u32 count) {
-    start_word(unit / 64) &= ~(u64{1} << (unit % 64));
-    set_used(unit, count, false);
+  void remove(u32 start, u32 units) {
+    start_word(start / 64) &= ~(u64{1} << (start % 64));
+    set_used(start, units, false);
   }
   // Without a start: units that are nobody's and may not be handed out.
   void set_used(u32 unit, u32 count, bool used) {

@@ -424,17 +424,22 @@ FRESH_TEST(GiveUpHalfEmpty, LosesToAClaim) {
 
 // --- Other duties. ---
 
+// All its blocks are free, and somebody has the duty to end it.
+void make_returning(Span* span, SpanState state) {
+  span->remote.store(load_word(span, relaxed).with(state, kCapacity, 0).bits(), relaxed);
+}
+
 FRESH_TEST(Duty, OfAnEmptySharedSpanIsToGiveItBack) {
   start_heaps();
   Heap* heap = own_heap();
   Span* span = make_reusable(0);
-  set_state(span, SpanState::returning);
+  make_returning(span, SpanState::shared);
   do_duty(span, PushDuty::give_back);
   EXPECT_EQ(state_of(span), SpanState::free);
   span = make_reusable(20);
   give_up(heap, span);
   ASSERT_EQ(listed_spans(), std::vector<Span*>{span});
-  set_state(span, SpanState::returning);
+  make_returning(span, SpanState::listed);
   do_duty(span, PushDuty::take_off);
   EXPECT_EQ(state_of(span), SpanState::free);
   EXPECT_TRUE(listed_spans().empty());
@@ -445,9 +450,9 @@ FRESH_TEST(Duty, OfTwoTheSecondGivesTheSpanBack) {
   start_heaps();
   own_heap();
   Span* span = make_reusable(0);
-  set_state(span, SpanState::returning);
+  make_returning(span, SpanState::listed);
   do_duty(span, PushDuty::take_off);
-  EXPECT_EQ(state_of(span), SpanState::returning);
+  EXPECT_EQ(state_of(span), SpanState::listed);
   do_duty(span, PushDuty::list);
   EXPECT_EQ(state_of(span), SpanState::free);
   EXPECT_TRUE(listed_spans().empty());
