@@ -289,12 +289,11 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
   }
   void* block = allocate_large(size, alignment, zero);
   if (COFFER_UNLIKELY(block == nullptr) && may_fit_later(size)) {
-    // As in scavenge: what this heap keeps for speed is given up.
+    // As in scavenge: what this heap and others keep for speed is given up. Heaps of ended threads keep as much.
     const Inside inside;
-    if (inside.heap() != &g_null_heap) {
-      release_idle(inside.heap());
-      block = allocate_large(size, alignment, zero);
-    }
+    if (inside.heap() != &g_null_heap) release_idle(inside.heap());
+    rob_heaps(Take::empty_spans, inside.heap());
+    block = allocate_large(size, alignment, zero);
   }
   if (COFFER_UNLIKELY(watches_lists()) && block != nullptr) large_taken(block, size);
   return block;
