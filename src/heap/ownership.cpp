@@ -39,6 +39,11 @@ usize budget_of_partly_used() {
   return slack_budget(options.slack, options.free_limit, counters().held.load(relaxed), sharing_heaps());
 }
 
+usize budget_of_empties() {
+  const config::Options& options = config::options();
+  return empties_budget(options.slack, options.free_limit, sharing_heaps());
+}
+
 // Free bytes in partly used spans on its rings.
 usize in_partly_used(const Heap* heap) { return heap->slack.get() - heap->empties.get(); }
 
@@ -47,9 +52,7 @@ bool may_keep(const Heap* heap, const Span* span, u32 free_bytes) {
   const u32 counted = span->ring_slack.get();
   const u32 whole = span_bytes(span);
   if (free_bytes == whole) {
-    const config::Options& options = config::options();
-    const usize kept = heap->empties.get() - (counted == whole ? whole : 0);
-    return within_slack(kept, whole, empties_budget(options.slack, options.free_limit, sharing_heaps()));
+    return within_slack(heap->empties.get() - (counted == whole ? whole : 0), whole, budget_of_empties());
   }
   return within_slack(in_partly_used(heap) - (counted != whole ? counted : 0), free_bytes, budget_of_partly_used());
 }
@@ -128,13 +131,20 @@ bool recount(Heap* heap, Span* span) {
   return true;
 }
 
+// Budgets shrink when heaps are added. Of each kind, partly used and empty, what is too much of it; one that stands
+// behind spans of the other kind waits for its turn.
 void shed_surplus(Heap* heap) {
-  const usize budget = budget_of_partly_used();
-  if (COFFER_LIKELY(in_partly_used(heap) <= budget)) return;
+  const usize partly_used = budget_of_partly_used(), empties = budget_of_empties();
+  const auto are_too_many = [=](bool empty) {
+    return empty ? heap->empties.get() > empties : in_partly_used(heap) > partly_used;
+  };
   u32 shed = 0;
-  for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce && in_partly_used(heap) > budget; ++looked) {
+  for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce; ++looked) {
+    if (COFFER_LIKELY(!are_too_many(false) && !are_too_many(true))) return;
     const u32 size_class = heap->shed_class.get() % kClasses;
-    if (Span* span = pop_ring(heap, size_class)) {
+    Span* span = oldest_on_ring(heap, size_class);
+    if (span != nullptr && are_too_many(span->ring_slack.get() == span_bytes(span))) {
+      leave_ring(heap, span);
       give_up(heap, span);
       ++shed;
     } else {
