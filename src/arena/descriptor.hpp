@@ -15,7 +15,7 @@
 
 namespace coffer {
 
-struct Heap;  // heap/heap.hpp: here only a name for an owner
+struct Heap;  // exchange/record.hpp: here only a name for an owner
 
 // A free block. Its first word links it to the next one of its list; the rest is whatever the program left there.
 struct Block {
@@ -67,7 +67,7 @@ struct alignas(kCacheLine) Span {
   Owned<u32> capacity;               // blocks in the span
   Atomic<u32> claim_at;              // count in the remote word at which a push moves the span on: claims an owned one,
                                      // lists a shared one
-  // Its owner's ring of reusable spans of its class (heap/ring.hpp); 0: it stands on none.
+  // Its owner's ring of reusable spans of its class (exchange/ring.hpp); 0: it stands on none.
   Owned<SpanNumber> ring_next, ring_previous;
   Owned<u8> size_class;
   Owned<u8> slots;   // slots of the span

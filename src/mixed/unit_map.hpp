@@ -53,10 +53,10 @@ class UnitMap {
     set_used(start, units, false);
   }
   // Without a start: units that are nobody's and may not be handed out.
-  void set_used(u32 unit, u32 count, bool used) {
-    for (const u32 end = unit + count; unit < end;) {
+  void set_used(u32 start, u32 units, bool used) {
+    for (u32 unit = start; unit < start + units;) {
       const u32 bit = unit % 64;
-      const u32 here = 64 - bit < end - unit ? 64 - bit : end - unit;
+      const u32 here = 64 - bit < start + units - unit ? 64 - bit : start + units - unit;
       u64& word = used_word(unit / 64);
       word = used ? word | (low_mask(here) << bit) : word & ~(low_mask(here) << bit);
       unit += here;

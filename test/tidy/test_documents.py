@@ -35,7 +35,7 @@ def span_moves() -> set[tuple[str, str, str]]:
 
 
 def shown_lives() -> dict[int, str]:
-    found = re.search(r"enum class SpanLife[^{]*\{(.*?)\};", read("src/heap/walk.hpp"), re.DOTALL)
+    found = re.search(r"enum class SpanLife[^{]*\{(.*?)\};", read("src/inspect/walk.hpp"), re.DOTALL)
     assert found
     return {int(number): name for name, number in re.findall(r"(\w+) = (\d+)", found[1])}
 

@@ -6,11 +6,11 @@
 #include <array>
 #include <set>
 
-#include "heap/heaps.hpp"
 #include "heap/refill.hpp"
-#include "heap/sleeper.hpp"
+#include "heaps.hpp"
 #include "os/fake/fake.hpp"
 #include "os/os.hpp"
+#include "sleeper.hpp"
 
 namespace coffer {
 namespace {
