@@ -94,9 +94,14 @@ proctype Child() {
        fi
     :: described && owner == 0 ->
        if
-       :: st == LISTED -> if :: awaited -> assert(false) :: else -> linked = 1 fi
-       :: st == RETURNING -> linked = 0; end_it()
+#ifdef FAULT_FULL_STAYS
+       :: st == LISTED -> linked = 1
        :: st == SHARED
+#else
+       :: st >= SHARED && count == K -> linked = 0; end_it() /* its returner vanished */
+       :: st == LISTED && count < K -> assert(!awaited); linked = 1
+       :: st == SHARED && count < K
+#endif
        :: st < SHARED -> share_it()
        fi
     :: slots_free
@@ -113,7 +118,7 @@ proctype Child() {
        assert((private(st) -> own_free : count) + all_blocks + live + lost == K);
        assert(!private(st) || (owner != 0 && !gone[owner]));
        assert(private(st) || (owner == 0 && !hot[1] && !hot[2] && !ring[1] && !ring[2]));
-       assert(st != RETURNING && (st == LISTED) == linked);
+       assert((st == LISTED) == linked);
        assert(st < SHARED || count < K);
        assert(st != CLAIMED || (mailed == owner && attached[owner]))
     fi

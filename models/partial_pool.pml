@@ -9,9 +9,14 @@
 #define T 1
 #define SHARED 1
 #define LISTED 2
-#define RETURNING 3
-#define HOT 4
-#define ENDED 5
+#define HOT 3
+#define ENDED 4
+
+#ifdef FAULT_ADOPT_FULL
+#define ADOPTABLE (st == LISTED)
+#else
+#define ADOPTABLE (st == LISTED && count < K)
+#endif
 
 #define NOBODY 0
 #define LINKED 1
@@ -30,7 +35,8 @@ inline leave_lock() { assert(lock == 1 + _pid); lock = 0 }
 
 /* span.cpp: end_span. */
 inline end_span() {
-  atomic { assert(live == 0 && !on_list && owner == 0 && st == RETURNING); ends++; assert(ends == 1); st = ENDED }
+  atomic { assert(live == 0 && !on_list && owner == 0 && (st == SHARED || st == LISTED) && count == K);
+           ends++; assert(ends == 1); st = ENDED }
 }
 /* A record that may begin a new life at any moment must not be touched. */
 inline touch() { assert(st != ENDED) }
@@ -76,7 +82,7 @@ proctype Freer() {
 #endif
     if
     :: st == HOT -> duty = 0
-    :: st != HOT && count == K -> duty = st; st = RETURNING
+    :: st != HOT && count == K -> duty = st
     :: st == SHARED && count >= T && count < K -> st = LISTED; duty = 9
     :: else -> duty = 0
     fi
@@ -98,7 +104,7 @@ proctype Adopter() {
 #ifdef FAULT_UNLINK_FIRST
      leave_lock();
 #endif
-     atomic { if :: st == LISTED -> st = HOT; owner = 1 :: else fi }; /* mark_adopted */
+     atomic { if :: ADOPTABLE -> st = HOT; owner = 1 :: else fi }; /* mark_adopted */
 #ifndef FAULT_UNLINK_FIRST
      if :: owner != 1 -> on_list = 1; listed = LINKED :: else fi;
      leave_lock()

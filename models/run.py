@@ -37,6 +37,7 @@ class Model(NamedTuple):
 # A, B: heaps 1 and 2; F1, F2, NEED: threads without a heap. Each: mallocs, frees, thread ends, looks for memory.
 IDLE = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
 NEEDY = "FULL A=1,1,1,0 F1=0,2,0,0 NEED=0,0,0,1"
+EXHAUSTED = "SHORT K=4 FULL A=0,0,0,0 F1=0,1,0,0 NEED=0,0,0,1 B=1,0,0,0"
 FORKER = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
 ADOPTER = "FULL A=2,1,1,0 F1=0,2,0,0"
 OWN = "K=4 A=0,0,0,0 F1=0,1,0,0 B=2,1,0,0 NEED=0,0,0,1"
@@ -60,11 +61,14 @@ MODELS = {
             "a reusable span": "REUSE A=1,0,0,0 B=2,1,0,0 NEED=0,0,0,1",
             "four blocks": "K=4 FULL A=2,2,0,0 F1=0,3,0,0",
             "from the first block": "A=3,1,0,0 F1=0,2,0,0",
+            "memory exhausted": "SHORT K=4 FULL A=1,1,0,0 F1=0,1,0,0 B=1,0,0,0",
+            "memory exhausted, a seizer": EXHAUSTED,
         },
         faults={
             **{name: IDLE for name in ["CLAIM_STORE", "DECIDE_LATER", "OWNER_LATE", "STALE_COUNT", "NO_TAG",
-                                       "ADOPT_KEEPS_TAG"]},
+                                       "ADOPT_KEEPS_TAG", "ADOPT_FULL"]},
             **{name: NEEDY for name in ["IGNORE_INSIDE", "MAIL_ALL", "EVENT_PUT_OFF"]},
+            **{name: EXHAUSTED for name in ["EARLY_KEEPS_TAG", "NO_LOOK"]},
         },
         stops=True),
     "span_ends": Model(
@@ -86,7 +90,8 @@ MODELS = {
                                       "ATTACHED_FIRST"]}),
     "partial_pool": Model(
         plain={"three freers, two adopters": ""},
-        faults={name: "" for name in ["NO_AWAITED", "RETURNER_ENDS", "DECIDE_LATER", "UNLINK_FIRST"]}),
+        faults={name: "" for name in ["NO_AWAITED", "RETURNER_ENDS", "DECIDE_LATER", "UNLINK_FIRST",
+                                          "ADOPT_FULL"]}),
     "cif": Model(
         plain={"three threads, two processors": ""},
         faults={name: "" for name in ["NO_SECOND_LOOK", "GLOBAL_LEFT_EARLY", "OWN_LEFT_EARLY", "OWNER_LATE"]}),
@@ -104,7 +109,8 @@ MODELS = {
             "memory in need": "FULL A=1,1,0,0 F1=0,1,0,0 NEED=0,0,0,1",
         },
         faults={
-            **{name: ADOPTER for name in ["NAME_STAYS", "SLOTS_STAY", "TWIN", "NOT_MEASURED", "MAIL_WAITS"]},
+            **{name: ADOPTER for name in ["NAME_STAYS", "SLOTS_STAY", "TWIN", "NOT_MEASURED", "MAIL_WAITS",
+                                           "FULL_STAYS"]},
             "NOT_MAILED": FORKER,
             **{name: OWN for name in ["OWN_KEPT", "HOT_FIRST"]},
         },

@@ -18,6 +18,10 @@
  * stopped inside of such a short lock is outside of the promise. The slack's size is not in the model: whether a span
  * fits is chosen freely, at each placing.
  *
+ * With -DSHORT memory is exhausted where no span can be made (span/shortage.hpp): the thread makes all thresholds one
+ * block, looks at the span (settle in refill.cpp), and from then on at rest no free block is unknown: none in a shared
+ * span that is not listed, none in a floating span of a heap that has settled. The shortage ends with a new span.
+ *
  *   K blocks, cut PAGE at a time; T = reuse_threshold (f/2); f = 2 * T - 1 here, since two sides of T - 1 are allowed.
  *
  * Transitions and the functions that make them are listed in models/README.md; labels below bear their names.
@@ -27,18 +31,30 @@
 #endif
 #define PAGE (K / 2)
 #define T (K / 2)
+#ifdef SHORT
+byte shortage = 0;  /* g_shortage: odd while memory is exhausted */
+byte settled[3];    /* Heap::settled */
+byte lookers = 0;   /* for the checker: threads that shared the span and have not looked yet */
+#define LOOK lookers++; looks = 1
+#define LOOKED lookers = lookers - looks; looks = 0
+#define EXHAUSTED (shortage % 2 == 1)
+#define THRESHOLD (EXHAUSTED -> 1 : T)
+#else
+#define THRESHOLD T
+#define LOOK skip
+#endif
 #define F (2 * T - 1)
 #define NEVER 15
 /* claim_at of a hot span: half of the blocks cut, and at least one more than are there. */
 #define HOT_AT(n) ((n) + 1 > (K - absent) / 2 -> (n) + 1 : (K - absent) / 2)
 
-/* States of the remote word (remote_word.hpp). */
+/* States of the remote word (remote_word.hpp), but for mixed, which mixed_span.pml has. A shared or listed span whose
+ * count is K is on its way back: nobody holds a block of it, and only who made the count K goes on with it. */
 #define FREE 0
 #define OWNED 1
 #define CLAIMED 2
 #define SHARED 3
 #define LISTED 4
-#define RETURNING 5
 
 /* The remote word: one CAS changes state, count and tag. */
 byte st = FREE, count = 0;
@@ -95,6 +111,11 @@ inline enter_owned() {
 #else
 #define ADOPT st = OWNED; new_tag()
 #endif
+#ifdef FAULT_ADOPT_FULL
+#define ADOPTABLE (st == LISTED)
+#else
+#define ADOPTABLE (st == LISTED && count < K)
+#endif
 #ifdef FAULT_CLAIM_STORE
 #define CLAIM_BY_CAS true
 #else
@@ -143,12 +164,14 @@ inline list() { assert(has[g] == me && all_of[g] && (g == h || inside[g] == OUTS
 #define D_LIST 2
 #define D_END 3
 #define D_TAKE_OFF 4
+#define D_LOOK 5 /* share_span: the span was shared; is memory exhausted? */
 
 #define R_LEAVE 0
 #define R_MALLOC 1
 #define R_GIVE_HOT 2
 #define R_GIVE_RING 3
 #define R_GIVE_BACK 4
+#define R_SETTLED 5
 
 /* --- Ends of lives. --- */
 /* span.cpp: end_span. */
@@ -157,7 +180,7 @@ inline end_span() {
     assert(live == 0 && flight == 0 && all_blocks == 0 && transit == 0);
     assert(!linked && !mailed && inserter == 0 && holder == me);
     assert(!hot[1] && !hot[2] && !ring[1] && !ring[2] && !frees[1] && !frees[2]);
-    assert((st == CLAIMED || st == RETURNING) && owner == 0);
+    assert((st == CLAIMED || (st >= SHARED && count == K)) && owner == 0);
     AND_THEN(described = 0); AND_THEN(st = FREE; count = 0; new_tag());
     slots_free = 1;
     claim_at = 0; base = 0; local_list = 0; countdown = NEVER; absent = K;
@@ -183,6 +206,10 @@ inline insert() {
 proctype Thread(byte h; byte mallocs; byte frees_left; byte exits; byte needs) provided (!frozen) {
   byte g = 0, v = 0, ws = 0, wc = 0, ret = 0, duty = 0;
   bit got = 0, all = 0, ended = 0, robs = 0;
+#ifdef SHORT
+  byte number = 0;
+  bit looks = 0;
+#endif
 
 idle:
   if
@@ -229,12 +256,13 @@ refill_from: /* local list, remote list, a page */
   :: atomic { local_list == 0 && count == 0 && absent > 0 -> v = absent };
      atomic { line(); list(); absent = v - PAGE; BETWEEN(transit = PAGE); line(); blocks[h] = PAGE; transit = 0;
               if :: claim_at < (K - absent) / 2 -> claim_at = (K - absent) / 2 :: else fi } /* only ever more */
-  :: atomic { local_list == 0 && count == 0 && absent == 0 -> line(); countdown = T };
+  :: atomic { local_list == 0 && count == 0 && absent == 0 -> line(); countdown = THRESHOLD };
      mark_floating: atomic {
        if
-       :: count > 0 -> countdown = NEVER; v = 0; goto refill_from
-       :: count == 0 && st == CLAIMED -> hot[h] = 0; goto next_hot /* it comes by mail */
-       :: count == 0 && st == OWNED -> claim_at = T
+       :: count > 0 && ret != R_SETTLED -> countdown = NEVER; v = 0; goto refill_from
+       :: count > 0 && ret == R_SETTLED -> ws = OWNED; goto place
+       :: count == 0 && st == CLAIMED -> hot[h] = 0; goto floats /* it comes by mail */
+       :: count == 0 && st == OWNED -> claim_at = THRESHOLD
        fi
      };
      atomic {
@@ -245,9 +273,14 @@ refill_from: /* local list, remote list, a page */
        fi
      }
   fi;
+floats:
   atomic {
     v = 0;
-    if :: blocks[h] > 0 -> list(); blocks[h]--; live++; goto leave :: else fi
+    if
+    :: ret == R_SETTLED -> goto back
+    :: ret != R_SETTLED && blocks[h] > 0 -> list(); blocks[h]--; live++; goto leave
+    :: else
+    fi
   }
 
 next_hot:
@@ -272,17 +305,17 @@ adopt:
   /* PartialPool::adopt, mark_adopted: under the lock. The owner's line is ready before the CAS. */
   atomic {
     if
-    :: POOL_FREE && linked && st == LISTED ->
+    :: POOL_FREE && linked && ADOPTABLE ->
        assert(!frees[1] && !frees[2] && inserter == 0 && holder == 0);
        POOL_LOCK(1);
        linked = 0
-    :: POOL_FREE && !(linked && st == LISTED) -> goto new_span
+    :: POOL_FREE && !(linked && ADOPTABLE) -> goto new_span
     fi;
 #ifndef FAULT_OWNER_LATE
     AND_THEN(owner = h);
 #endif
     if
-    :: st == LISTED ->
+    :: ADOPTABLE ->
        countdown = NEVER; claim_at = HOT_AT(count - base); count = count - base; base = 0; ADOPT
     :: else -> owner = 0; linked = 1; POOL_LOCK(0); goto new_span /* its last block was freed meanwhile */
     fi;
@@ -306,13 +339,62 @@ new_span:
        assert(holder == 0 && inserter == 0 && !linked && !mailed && !frees[1] && !frees[2]);
        assert(live == 0 && flight == 0 && all_blocks == 0 && transit == 0);
        slots_free = 0
+#ifdef SHORT
+    :: else -> goto settle
+#else
     :: else -> goto leave
+#endif
     fi;
     AND_THEN(owner = h);
     absent = K; local_list = 0; countdown = NEVER; claim_at = 1; new_tag(); AND_THEN(described = 1);
-    AND_THEN(enter_owned())
+    AND_THEN(enter_owned());
+#ifdef SHORT
+    shortage = shortage + shortage % 2 /* end_shortage */
+#endif
   }
   hot[h] = 1; goto try_hot;
+
+#ifdef SHORT
+  /* --- refill.cpp: settle; span.cpp: list_early. --- */
+settle:
+  atomic {
+    if :: !EXHAUSTED -> shortage++ :: else fi;
+    number = shortage;
+    if :: settled[h] == number -> number = 0; goto leave :: else -> ret = R_SETTLED fi
+  }
+  atomic {
+    if
+    :: private(st) && owner == h && (ring[h] || hot[h]) -> goto back
+    :: private(st) && owner == h && !ring[h] && !hot[h] ->
+       if :: own_free == 0 -> line(); countdown = 1; goto mark_floating :: else -> ws = OWNED; goto place fi
+    :: else
+    fi
+  }
+list_early:
+  atomic {
+    if
+    :: st == SHARED && count < K -> ws = st; wc = count; seen[_pid] = 1
+    :: else -> LOOKED; duty = D_NONE; goto back
+    fi
+  }
+  if :: wc == 0 -> claim_at = 1 :: wc > 0 fi;
+  atomic {
+    if
+    :: st == ws && count == wc && seen[_pid] == 1 ->
+       if
+       :: wc > 0 -> st = LISTED; assert(inserter == 0); inserter = me; duty = D_LIST
+       :: wc == 0 ->
+#ifndef FAULT_EARLY_KEEPS_TAG
+          new_tag();
+#endif
+          duty = D_NONE
+       fi
+    :: else -> ws = 0; wc = 0; goto list_early
+    fi;
+    ws = 0; wc = 0; seen[_pid] = 0; LOOKED
+  }
+  goto do_duty;
+#endif
 
   /* --- free (heap.hpp: deallocate; release.cpp: free_not_local, local_event). --- */
 free:
@@ -366,7 +448,7 @@ place:
        :: ws == OWNED && st == CLAIMED -> countdown = NEVER; ws = 0; goto back /* it comes by mail */
        :: else
        fi;
-       wc = count; claim_at = wc + T;
+       wc = count; claim_at = wc + THRESHOLD;
        if :: claim_at + local_list + absent > K -> claim_at = K - local_list - absent :: else fi
      };
      atomic {
@@ -393,17 +475,17 @@ place:
 mark_shared:
   atomic {
     assert(st == CLAIMED && holder == me && owner == 0 && !frees[1] && !frees[2] && !hot[1] && !hot[2]);
-    v = local_list + absent; base = v
+    v = local_list + absent; base = v; wc = THRESHOLD; claim_at = wc
   }
   atomic {
     assert(!frees[1] && !frees[2] && local_list + absent == v);
     if
     :: v + count == K -> duty = D_END
-    :: v + count < K && v + count >= T -> count = count + v; st = LISTED; holder = 0; inserter = me; duty = D_LIST
-    :: v + count < T -> count = count + v; st = SHARED; holder = 0; duty = D_NONE
+    :: v + count < K && v + count >= wc -> count = count + v; st = LISTED; holder = 0; inserter = me; duty = D_LIST
+    :: v + count < wc -> count = count + v; st = SHARED; holder = 0; duty = D_LOOK; LOOK
     fi;
     assert(sum == K);
-    v = 0
+    v = 0; wc = 0
   }
   goto do_duty;
 
@@ -422,9 +504,9 @@ push:
        :: ws == OWNED && count >= v -> duty = D_CLAIM
 #endif
        :: ws >= SHARED && count == K ->
-          assert(ws != RETURNING && holder == 0); st = RETURNING; holder = me;
+          assert(holder == 0); holder = me;
           duty = (ws == LISTED -> D_TAKE_OFF : D_END)
-       :: ws == SHARED && count < K && count >= T -> st = LISTED; assert(inserter == 0); inserter = me; duty = D_LIST
+       :: ws == SHARED && count < K && count >= v -> st = LISTED; assert(inserter == 0); inserter = me; duty = D_LIST
        :: else -> duty = D_NONE
        fi
     :: else -> goto push
@@ -440,6 +522,13 @@ push:
 do_duty:
   if
   :: duty == D_NONE -> goto back
+#if defined(SHORT) && !defined(FAULT_NO_LOOK)
+  :: duty == D_LOOK -> atomic { if :: EXHAUSTED -> goto list_early :: !EXHAUSTED -> LOOKED; goto back fi }
+#elif defined(SHORT)
+  :: duty == D_LOOK -> atomic { LOOKED; goto back }
+#else
+  :: duty == D_LOOK -> goto back
+#endif
   :: duty == D_CLAIM -> /* mail */
      atomic { v = owner; assert(v != 0 && holder == me && mailed == 0); frees[h] = 0 }
      atomic { assert(owner == v); mailed = v; holder = 0; duty = D_NONE }
@@ -527,6 +616,9 @@ back:
     :: ret == R_GIVE_HOT -> goto give_hot
     :: ret == R_GIVE_RING -> goto give_ring
     :: ret == R_GIVE_BACK -> goto give_back
+#ifdef SHORT
+    :: ret == R_SETTLED -> settled[h] = number; number = 0; ret = 0; goto next_hot /* find_known */
+#endif
     fi
   }
 
@@ -556,6 +648,13 @@ done:
 
 #ifndef FORK
 #define REST Rest
+#ifdef SHORT
+/* list_early may have written its claim_at of one into another life: a push claims a little early. */
+#define STILL_HOT (count < claim_at || count < HOT_AT(0))
+#define SETTLED(x) (EXHAUSTED && settled[x] == shortage)
+#else
+#define STILL_HOT (count < claim_at)
+#endif
 /* What a stopped thread keeps: a heap that it has or is inside of, and the span that it frees into. */
 #define KEPT(x) (!self[x] || (attached[x] && inside[x] >= FREEING))
 /* Everything else is done or sleeps for ever; this thread looks for memory: it takes the mail. */
@@ -578,7 +677,7 @@ proctype Rest() {
     if
     :: st == CLAIMED && own_free == K -> end_span()
     :: st == CLAIMED && own_free < K ->
-       count = own_free; st = (count >= T -> LISTED : SHARED); linked = (st == LISTED); holder = 0
+       count = own_free; st = (count >= THRESHOLD -> LISTED : SHARED); linked = (st == LISTED); holder = 0
     :: else
     fi
   }
@@ -588,7 +687,9 @@ rest:
     if
     :: holder != 0 || inserter != 0 /* in the hand of a thread that was stopped: one span a thread */
     :: else ->
-       assert(st != RETURNING);
+#ifdef SHORT
+       assert(st != SHARED || count == 0 || lookers > 0 || (!SETTLED(1) && !SETTLED(2)));
+#endif
        if
        :: st == SHARED -> assert(count < T && owner == 0)
        :: st == LISTED -> assert(count < K && linked && owner == 0)
@@ -596,9 +697,13 @@ rest:
        :: st == OWNED && KEPT(owner)
        :: st == OWNED && !KEPT(owner) ->
           if
-          :: hot[owner] -> assert(count < claim_at && !ring[owner])
+          :: hot[owner] -> assert(STILL_HOT && !ring[owner])
           :: ring[owner] && !hot[owner] -> assert(own_free - counted < F)
-          :: !hot[owner] && !ring[owner] -> assert(own_free < F)
+          :: !hot[owner] && !ring[owner] ->
+#ifdef SHORT
+             assert(!SETTLED(owner) || own_free == 0);
+#endif
+             assert(own_free < F)
           fi
        :: else
        fi

@@ -35,6 +35,8 @@ enum class SlotUse : u8 {
 };
 
 struct alignas(kCacheLine) Span {
+  constexpr Span() {}  // for tests; in an arena records begin as zero bytes
+
   // --- The owner's line: everything a local free reads or writes. ---
   Atomic<Heap*> owner;       // heap the span is private to; null: shared, free, or not a first slot
   Owned<Block*> local_free;  // blocks freed by the owner's thread, last first
@@ -44,25 +46,33 @@ struct alignas(kCacheLine) Span {
   uptr first_block;  // address of block 0, or of the large block
   u64 multiplier;    // BlockTest of the class; limit 0 rejects every pointer (free spans)
   u64 limit;
-  Owned<u64> absent;      // bit i: page i is not cut into blocks; what starts there is free and on no list.
-                          // Large blocks: large_bytes below
-  Owned<u32> cut;         // blocks cut so far; capacity - cut lie in absent pages
+  // Which of two there is says `use`.
+  union {
+    // span: bit i: page i is not cut into blocks; what starts there is free and on no list. mixed: it is not resident
+    Owned<u64> absent{};
+    Owned<usize> run_bytes;  // large: see large_bytes
+  };
+  union {
+    Owned<u32> cut{};       // span: blocks cut so far; capacity - cut lie in absent pages
+    Owned<u32> live_units;  // mixed: units (kQuantum) in use
+  };
   Owned<u32> ring_slack;  // free bytes that the heap of the ring counts for the span
 
   // --- The shared line: what others write. ---
-  Atomic<u64> remote;                // RemoteWord: first remotely freed block, count, state, tag
-  Atomic<SpanNumber> mail_next;      // link while in an owner's mailbox
-  Owned<SpanNumber> next, previous;  // partial pool, under its lock
+  Atomic<u64> remote;            // RemoteWord: first remotely freed block, count, state, tag
+  Atomic<SpanNumber> mail_next;  // link in an owner's mailbox
+  Owned<u32> pool_note;          // partial pool: when the span was put in, and with how much (pool/partial_pool.hpp)
+  Owned<SpanNumber> next, previous;  // list of the partial pool, or of slots with holes; under its lock
   Owned<u32> block_bytes;            // usable bytes of a block; large blocks: see large_usable
   Owned<u32> capacity;               // blocks in the span
-  Atomic<u32> claim_at;              // owned: blocks on the remote list at which a push claims the span; shared: free
-                                     // blocks at which a push lists it
+  Atomic<u32> claim_at;              // count in the remote word at which a push moves the span on: claims an owned one,
+                                     // lists a shared one
   // Its owner's ring of reusable spans of its class (exchange/ring.hpp); 0: it stands on none.
   Owned<SpanNumber> ring_next, ring_previous;
   Owned<u8> size_class;
   Owned<u8> slots;   // slots of the span
   Owned<u8> shard;   // shard of the partial pool; fixed while the span lives
-  Owned<u8> listed;  // PartialPool's duty flags, under its lock
+  Owned<u8> listed;  // what next and previous are worth: PartialPool's duty flags, or the list of holes; the same lock
   Atomic<SlotUse> use;
   Owned<u8> first_distance;        // span_rest, large_rest: slots back to the first
   Owned<u8> pages_zero;            // absent pages are known to be zero
@@ -70,14 +80,16 @@ struct alignas(kCacheLine) Span {
   Owned<u8> row_log2;              // Stride: how the blocks follow each other
   Owned<u8> first_line;            // lines from the span's start to block 0
   Owned<u8> start_index;           // cache index of the block that is cut first, about (span/colour.hpp)
+  Owned<u8> quiet;                 // mixed: looks of the reclaimer since something was cut or freed (mixed/map_of.hpp)
   Owned<u32> large_chunks;         // large: chunks it takes; 0: it is made of slots
+  Owned<u32> hole;                 // mixed, each slot: its largest hole (mixed/mixed.hpp)
 };
 static_assert(sizeof(Span) == 2 * kCacheLine);
 
 // Of a large block: the bytes from its first slot's start to its end; its offset there, which is its colour (less than
 // a slot); and what lies behind that, which is the program's.
-inline usize large_bytes(const Span* span) { return span->absent.get(); }
-inline void set_large_bytes(Span* span, usize bytes) { span->absent.set(bytes); }
+inline usize large_bytes(const Span* span) { return span->run_bytes.get(); }
+inline void set_large_bytes(Span* span, usize bytes) { span->run_bytes.set(bytes); }
 inline usize large_offset(const Span* span) { return span->first_block % kSlotBytes; }
 inline usize large_usable(const Span* span) { return large_bytes(span) - large_offset(span); }
 

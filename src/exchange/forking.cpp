@@ -134,6 +134,8 @@ void reclaim_vanished_records() {
   Registry& registry = g_registry;
   if (fallback_heap_used() && has_vanished(record(0))) empty_record(record(0));
   for (u32& waiting : registry.waiting) waiting = 0;
+  // Where their last threads ran is not known. Here the child's next ones start.
+  const u32 processor = os::current_processor();
   u32 attached = 0;
   for (u32 i = 1; i < registry.made.load(relaxed); ++i) {  // relaxed: the child's other threads wait
     Heap* heap = record(i);
@@ -143,7 +145,7 @@ void reclaim_vanished_records() {
       continue;
     }
     heap->index.set(i);
-    wait_for_thread(heap, 0);
+    wait_for_thread(heap, processor);
   }
   set_attached(attached);
   end_shortage();  // a span that was half shared is known to nobody

@@ -14,8 +14,9 @@ void collect_mail(Heap* heap) {
   seize(&heap, 1, [](Heap* seized) { take_mail(seized); });
 }
 
-// Returns what was in the box before.
-u64 put(Heap* owner, Span* span) {
+}  // namespace
+
+u64 put_in_box(Heap* owner, Span* span) {
   const u32 slots = span->slots.get();
   u64 box = owner->mailbox.load(relaxed);  // relaxed: the CAS below checks it
   do {
@@ -26,15 +27,13 @@ u64 put(Heap* owner, Span* span) {
   return box;
 }
 
-}  // namespace
-
 void mail(Span* span) {
   const u32 slots = span->slots.get();
   // acquire: pairs with the release of the transition that made the span the owner's; only who takes the mail, or the
   // owner, changes it.
   Heap* owner = span->owner.load(acquire);
-  const u64 box = put(owner, span);
-  // seq_cst: see put.
+  const u64 box = put_in_box(owner, span);
+  // seq_cst: see put_in_box.
   if (owner->attached.load(seq_cst) == 0) return collect_mail(owner);
   // Once for each time that the box has grown by what it may hold: a thread that is inside just now cannot be helped.
   const usize budget = mail_budget(config::options().slack, owner->held.load(relaxed));  // relaxed: a figure
@@ -50,7 +49,7 @@ void take_mail(Heap* heap, const Span* but) {
     Span* span = span_at(number);
     number = span->mail_next.load(relaxed);  // relaxed: acquired with the box
     if (span == but) {
-      put(heap, span);
+      put_in_box(heap, span);
     } else if (heap->hot[span->size_class.get()].get() == span) {
       receive_claimed(span, Role::hot);
     } else {

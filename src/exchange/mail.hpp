@@ -22,6 +22,8 @@ inline SpanNumber mail_first(u64 box) { return static_cast<SpanNumber>(box); }
 inline usize mail_bytes(u64 box) { return (box >> 32) * kSlotBytes; }
 inline u64 box_with(u64 box, u32 slots, SpanNumber first) { return ((box >> 32) + slots) << 32 | first; }
 
+// Puts a claimed span into the box. Returns what was in it before.
+u64 put_in_box(Heap* owner, Span* span);
 // Any thread. The claimant of an owned span puts it into its owner's mailbox.
 void mail(Span* span);
 // Takes what is in the box and places it, but for one span. The heap's thread, or who seized it.

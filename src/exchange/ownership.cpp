@@ -21,7 +21,7 @@ namespace {
 constexpr u32 kShedAtOnce = 2;
 
 // acquire: pairs with push_remote; if all blocks are free the caller ends the span.
-u32 free_blocks(const Span* span) { return free_of_private(span, acquire); }
+u32 all_free(const Span* span) { return free_blocks(span, acquire); }
 
 // The next event of a reusable span with `free` blocks: when the slack has to be counted anew, or when the frees that
 // are missing were all local ones. Remote ones are counted at the event.
@@ -37,6 +37,8 @@ usize budget_of_partly_used(const Heap* heap) {
   return slack_budget(config::options().slack, heaps_share(), heap->held.load(relaxed));
 }
 
+usize budget_of_empties() { return empties_budget(config::options().slack, heaps_share()); }
+
 // Free bytes in partly used spans on its rings.
 usize in_partly_used(const Heap* heap) { return heap->slack.get() - heap->empties.get(); }
 
@@ -45,8 +47,7 @@ bool may_keep(const Heap* heap, const Span* span, u32 free_bytes) {
   const u32 counted = span->ring_slack.get();
   const u32 whole = span_bytes(span);
   if (free_bytes == whole) {
-    const usize kept = heap->empties.get() - (counted == whole ? whole : 0);
-    return within_slack(kept, whole, empties_budget(config::options().slack, heaps_share()));
+    return within_slack(heap->empties.get() - (counted == whole ? whole : 0), whole, budget_of_empties());
   }
   return within_slack(in_partly_used(heap) - (counted != whole ? counted : 0), free_bytes, budget_of_partly_used(heap));
 }
@@ -93,7 +94,7 @@ void give_up(Heap* heap, Span* span, Claimed claimed) {
 
 void place(Heap* heap, Span* span, Claimed claimed) {
   const u32 capacity = span->capacity.get();
-  const u32 free = free_blocks(span);
+  const u32 free = all_free(span);
   // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
   const bool stands = stands_on_ring(span);
   const u32 free_bytes = free >= capacity ? span_bytes(span) : free * span->block_bytes.get();
@@ -125,13 +126,20 @@ bool recount(Heap* heap, Span* span) {
   return true;
 }
 
+// Budgets shrink when heaps are added. Of each kind, partly used and empty, what is too much of it; one that stands
+// behind spans of the other kind waits for its turn.
 void shed_surplus(Heap* heap) {
-  const usize budget = budget_of_partly_used(heap);
-  if (COFFER_LIKELY(in_partly_used(heap) <= budget)) return;
+  const usize partly_used = budget_of_partly_used(heap), empties = budget_of_empties();
+  const auto are_too_many = [=](bool empty) {
+    return empty ? heap->empties.get() > empties : in_partly_used(heap) > partly_used;
+  };
   u32 shed = 0;
-  for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce && in_partly_used(heap) > budget; ++looked) {
+  for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce; ++looked) {
+    if (COFFER_LIKELY(!are_too_many(false) && !are_too_many(true))) return;
     const u32 size_class = heap->shed_class.get() % kClasses;
-    if (Span* span = pop_ring(heap, size_class)) {
+    Span* span = oldest_on_ring(heap, size_class);
+    if (span != nullptr && are_too_many(span->ring_slack.get() == span_bytes(span))) {
+      leave_ring(heap, span);
       give_up(heap, span);
       ++shed;
     } else {
@@ -142,7 +150,7 @@ void shed_surplus(Heap* heap) {
 
 void release_idle(Heap* heap) {
   const auto keep_if_used = [heap](Span* span) {
-    free_blocks(span) >= span->capacity.get() ? give_up(heap, span) : place(heap, span);
+    all_free(span) >= span->capacity.get() ? give_up(heap, span) : place(heap, span);
   };
   close_chains(heap);
   take_mail(heap);
@@ -156,7 +164,7 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (Span* span = heap->hot[c].get()) {
       const u32 listed = measure_list(heap->blocks[c].get(), span->capacity.get()).count;
-      if (free_blocks(span) + listed >= half_of(span->capacity.get())) give_up(heap, put_down_hot(heap, c));
+      if (all_free(span) + listed >= half_of(span->capacity.get())) give_up(heap, put_down_hot(heap, c));
     } else {
       free_list(heap, c);
     }
@@ -164,7 +172,7 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
     for (u32 left = ring_length(heap, c, most_of_ring); left > 0; --left) {
       Span* span = span_at(number);
       number = span->ring_next.get();
-      if (free_blocks(span) >= half_of(span->capacity.get())) give_up(heap, span);
+      if (all_free(span) >= half_of(span->capacity.get())) give_up(heap, span);
     }
   }
 }

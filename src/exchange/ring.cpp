@@ -44,11 +44,14 @@ void leave_ring(Heap* heap, Span* span) {
   span->ring_next.set(0);
 }
 
-Span* pop_ring(Heap* heap, ClassIndex size_class) {
+Span* oldest_on_ring(const Heap* heap, ClassIndex size_class) {
   const SpanNumber newest = heap->reusable[size_class].get();
-  if (newest == 0) return nullptr;
-  Span* span = span_at(span_at(newest)->ring_previous.get());
-  leave_ring(heap, span);
+  return newest != 0 ? span_at(span_at(newest)->ring_previous.get()) : nullptr;
+}
+
+Span* pop_ring(Heap* heap, ClassIndex size_class) {
+  Span* span = oldest_on_ring(heap, size_class);
+  if (span != nullptr) leave_ring(heap, span);
   return span;
 }
 

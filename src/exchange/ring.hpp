@@ -14,7 +14,8 @@ inline bool stands_on_ring(const Span* span) { return span->ring_next.get() != 0
 void set_ring_slack(Heap* heap, Span* span, u32 slack);
 // Takes the span off the heap's ring if it stands there.
 void leave_ring(Heap* heap, Span* span);
-// Takes off the span that has been there for longest; nullptr: the ring is empty.
+// The span that has been there for longest; nullptr: the ring is empty. pop_ring takes it off.
+Span* oldest_on_ring(const Heap* heap, ClassIndex size_class);
 Span* pop_ring(Heap* heap, ClassIndex size_class);
 u32 ring_length(const Heap* heap, ClassIndex size_class, u32 most);  // walks; at most that
 

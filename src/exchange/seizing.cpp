@@ -171,20 +171,27 @@ void rob_all(Heap** heaps, u32 count, void (*work)(Heap*)) {
   }
 }
 
+// Calls take(heaps, count) with those that choose(heap) wants, as many at once as share a barrier.
+template <class Choose, class Take>
+void take_in_batches(Choose&& choose, Take&& take) {
+  Heap* heaps[kMostSeized];
+  u32 found = 0;
+  for (u32 i = first_heap(); i < heaps_ever(); ++i) {
+    if (!choose(heap_by_index(i))) continue;
+    heaps[found++] = heap_by_index(i);
+    if (found < kMostSeized) continue;
+    take(heaps, found);
+    found = 0;
+  }
+  take(heaps, found);
+}
+
 }  // namespace
 
 void rob_heaps(Take what, const Heap* but) {
   void (*const work)(Heap*) = what == Take::pages ? &empty_heap : &release_idle;
-  Heap* heaps[kMostSeized];
-  u32 found = 0;
-  for (u32 i = first_heap(); i < heaps_ever(); ++i) {
-    if (heap_by_index(i) == but) continue;
-    heaps[found++] = heap_by_index(i);
-    if (found < kMostSeized) continue;
-    rob_all(heaps, found, work);
-    found = 0;
-  }
-  rob_all(heaps, found, work);
+  take_in_batches([=](const Heap* heap) { return heap != but; },
+                  [=](Heap** heaps, u32 count) { rob_all(heaps, count, work); });
 }
 
 bool heaps_may_keep_much() { return heaps_ever() * kKeptByIdle > config::options().free_limit; }
@@ -200,29 +207,24 @@ bool empty_idle_heaps() {
   // A filter that came after the start may kill for a barrier, which a program with one thread need not have allowed.
   if (os::filter_came()) return false;
   bool wait = false;
-  Heap* idle[kMostSeized];
-  u32 found = 0;
   constexpr auto empty = [](Heap* heap) {
     empty_heap(heap);
     heap->rested.store((heap->ticks.get() & kTicksMask) | kEmptied, relaxed);  // relaxed: as in note_awake
   };
-  for (u32 i = first_heap(); i < heaps_ever(); ++i) {
-    Heap* heap = heap_by_index(i);
+  const auto is_idle = [&](Heap* heap) {
     const u32 ticks = heap->ticks.get() & kTicksMask;
     const u32 rested = heap->rested.load(relaxed);  // relaxed, here and below: as in note_awake
     const bool mailed = heap->mailbox.load(relaxed) != 0;
-    if (rested == (ticks | kEmptied) && !mailed) continue;
+    if (rested == (ticks | kEmptied) && !mailed) return false;
     if ((rested & kTicksMask) != ticks) {
       heap->rested.store(ticks, relaxed);
       wait = wait || heaps_may_keep_much() || heap->slack.get() > config::options().free_limit;
-      continue;
+      return false;
     }
-    idle[found++] = heap;
-    if (found < kMostSeized) continue;
-    wait = seize(idle, found, empty) < found || wait;
-    found = 0;
-  }
-  return seize(idle, found, empty) < found || wait;
+    return true;
+  };
+  take_in_batches(is_idle, [&](Heap** heaps, u32 count) { wait = seize(heaps, count, empty) < count || wait; });
+  return wait;
 }
 
 }  // namespace coffer

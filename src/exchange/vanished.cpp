@@ -84,14 +84,6 @@ void adopt_orphan(Span* span, Heap* heap) {
   share_claimed(span);
 }
 
-// A claimed span of a heap that lives on: whether its claimant got as far as the mailbox is not known, so the boxes
-// were emptied, and every claimed span is put in here. The owner waits for the walk, or makes it.
-void mail_again(Span* span, Heap* owner) {
-  const u64 box = owner->mailbox.load(relaxed);  // relaxed, all: the writers are gone
-  span->mail_next.store(mail_first(box), relaxed);
-  owner->mailbox.store(box_with(box, span->slots.get(), span_number(span)), relaxed);
-}
-
 // Lists of blocks from holes. Those of hot spans come with the spans.
 void return_lists() {
   for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) {
@@ -128,7 +120,9 @@ void restore_mixed() {
 void resolve_span(Span* span) {
   if (g_partial_pool.is_torn()) PartialPool::forget(span);
   Heap* owner = span->owner.load(relaxed);  // relaxed, all here: the writers are gone
-  const SpanState state = load_word(span, relaxed).state();
+  const RemoteWord word = load_word(span, relaxed);
+  const SpanState state = word.state();
+  const bool returning = word.count() == span->capacity.get();
   if (owner != nullptr && is_shared(state)) {
     // Who was adopting it wrote its name first, and vanished before the span was its own.
     span->owner.store(nullptr, relaxed);
@@ -136,17 +130,21 @@ void resolve_span(Span* span) {
   }
   if (owner != nullptr && has_vanished(owner)) return adopt_orphan(span, owner);
   if (owner != nullptr) {
-    if (state == SpanState::claimed) mail_again(span, owner);
+    // Whether its claimant got as far as the mailbox is not known: the boxes were emptied, and every claimed span is
+    // put in again.
+    if (state == SpanState::claimed) put_in_box(owner, span);
     return;
   }
   switch (state) {
-    case SpanState::listed:
-      if (!PartialPool::is_linked(span) && !insert_listed(span)) end_span(span);
-      return;
-    case SpanState::returning:
-      if (!PartialPool::is_linked(span) || g_partial_pool.remove(span)) end_span(span);
-      return;
     case SpanState::shared:
+      if (returning) end_span(span);
+      return;
+    case SpanState::listed:
+      if (returning) {
+        if (!PartialPool::is_linked(span) || g_partial_pool.remove(span)) end_span(span);
+      } else if (!PartialPool::is_linked(span) && !insert_listed(span)) {
+        end_span(span);
+      }
       return;
     default:
       // A private state without an owner: its new owner vanished before it signed, or a claimant before it shared.

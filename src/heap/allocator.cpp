@@ -100,20 +100,18 @@ void* Allocator::allocate_zeroed(usize size) {
 
 void* Allocator::allocate_aligned(usize size, usize alignment) {
   bool zero = false;
-  if (COFFER_UNLIKELY(samples_lists()) && aligned_class(size, alignment) < kClasses) {
-    if (void* sampled = sample_small(size, aligned_class(size, alignment), alignment)) return sampled;
+  const ClassIndex size_class = aligned_class(size, alignment);
+  if (size_class == kClasses) return allocate_large_block(size, alignment, &zero);
+  if (COFFER_UNLIKELY(samples_lists())) {
+    if (void* sampled = sample_small(size, size_class, alignment)) return sampled;
   }
-  for (ClassIndex c = aligned_class(size, alignment); c < kClasses; ++c) {
-    // The first one serves, unless memory is exhausted.
-    if (class_bytes(c) < size || !is_aligned_class(c, alignment)) continue;
-    Block* block = allocate_of_class(c, &zero);
-    if (block == nullptr) continue;
-    if (COFFER_LIKELY(reinterpret_cast<uptr>(block) % alignment == 0)) return block;
+  Block* block = allocate_of_class(size_class, &zero, false);
+  if (COFFER_UNLIKELY(block != nullptr && reinterpret_cast<uptr>(block) % alignment != 0)) {
     // From a hole, where blocks are aligned to a cache line at most.
     deallocate(block);
-    if (void* aligned = allocate_in_span(c)) return aligned;
+    block = allocate_in_span(size_class);
   }
-  return allocate_large_block(size, alignment, &zero);
+  return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero, alignment);
 }
 
 void* Allocator::reallocate(void* block, usize size) {

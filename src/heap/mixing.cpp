@@ -84,8 +84,6 @@ bool is_full_of_holes() {
   return mixed >= kManyMixed && mixed > counters().held.load(relaxed) / 8;
 }
 
-u32 free_blocks_of(const Span* span) { return free_of_private(span, relaxed); }  // relaxed: a guess
-
 // Converts an owned span of the heap, unless a push claims it first.
 bool convert(Heap* heap, Span* span) {
   if (!claim(span)) return false;
@@ -104,7 +102,7 @@ bool convert_own(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
     Span* span = pop_ring(heap, size_class);
     if (span == nullptr) return false;
     *looks -= 1;
-    if (!is_convertible(span, free_blocks_of(span), cold)) {
+    if (!is_convertible(span, free_blocks(span, relaxed), cold)) {  // relaxed: a guess
       place(heap, span);
       return false;  // it was the oldest, so the others are hardly emptier
     }

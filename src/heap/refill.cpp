@@ -126,13 +126,30 @@ Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize
   return {reach != Reach::what_there_is ? new_span(heap, size_class) : nullptr, false};
 }
 
-u32 free_blocks(const Span* span) { return free_of_private(span, relaxed); }  // relaxed: remote ones may be missed
+// The classes that serve a request at the limit of memory: the one that it is for, and larger ones.
+struct Serving {
+  ClassIndex first, end;
+  usize alignment;
+
+  // Twins serve only what asks for their alignment.
+  static Serving at_least(ClassIndex size_class, usize alignment) {
+    return {size_class, alignment > kQuantum ? kClasses : kSizeClasses, alignment};
+  }
+  static Serving only(ClassIndex size_class) { return {size_class, size_class + 1, kQuantum}; }
+  bool has(ClassIndex c) const {
+    if (c == first || alignment <= kQuantum) return true;
+    return class_bytes(c) >= class_bytes(first) && is_aligned_class(c, alignment);
+  }
+  // From holes come blocks that are aligned to a cache line at most.
+  bool may_use_holes() const { return alignment <= kQuantum; }
+};
 
 // A span of these classes that is known to have a free block becomes hot. Those on the ring need not have one.
-Span* find_known(Heap* heap, ClassIndex size_class, ClassIndex largest) {
-  for (ClassIndex c = size_class; c <= largest; ++c) {
+Span* find_known(Heap* heap, const Serving& classes) {
+  for (ClassIndex c = classes.first; c < classes.end; ++c) {
+    if (!classes.has(c)) continue;
     while (Span* span = next_reusable(heap, c)) {
-      if (free_blocks(span) != 0) return span;
+      if (free_blocks(span, relaxed) != 0) return span;  // relaxed: remote ones may be missed
       set_countdown(span, 0, reuse_threshold(span->capacity.get()));
       if (mark_floating(span) == Retired::has_blocks) return span;
     }
@@ -145,7 +162,7 @@ Span* find_known(Heap* heap, ClassIndex size_class, ClassIndex largest) {
 // free makes it so.
 void settle_own(Heap* heap, Span* span) {
   if (stands_on_ring(span) || heap->hot[span->size_class.get()].get() == span) return;
-  if (free_blocks(span) == 0) {
+  if (free_blocks(span, relaxed) == 0) {  // relaxed: as in find_known
     // relaxed: the heap's own. As it is since an earlier time.
     if (span->countdown.get() == 1 && span->claim_at.load(relaxed) == 1) return;
     set_countdown(span, 0, 1);
@@ -182,17 +199,17 @@ void settle(Heap* heap) {
 
 // Memory is exhausted: what this heap and others keep for speed is given up, then blocks that are free but do not make
 // their span reusable are looked for. This runs before every NULL, and never earlier.
-Span* scavenge(Heap* heap, ClassIndex size_class, ClassIndex largest) {
+Span* scavenge(Heap* heap, const Serving& classes) {
   release_idle(heap);
   rob_heaps(Take::empty_spans, heap);
   take_mail(heap);  // what waited on their chains
   {
     const Maker maker;
-    if (Span* span = find_known(heap, size_class, largest)) return span;
-    if (Span* span = new_span(heap, size_class)) return span;
+    if (Span* span = find_known(heap, classes)) return span;
+    if (Span* span = new_span(heap, classes.first)) return span;
   }
   settle(heap);
-  return find_known(heap, size_class, largest);
+  return find_known(heap, classes);
 }
 
 bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size) {
@@ -212,15 +229,17 @@ bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize si
     const Found found = next_hot(heap, size_class, reach, holes, size);
     if (found.blocks) return true;
     span = found.span;
-    if (span == nullptr && reach == Reach::last_resort) span = scavenge(heap, size_class, size_class);
+    if (span == nullptr && reach == Reach::last_resort) span = scavenge(heap, Serving::only(size_class));
     if (span == nullptr) return false;
     heap->hot[size_class].set(span);
   }
 }
 
-Block* take_block(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size) {
+// holes: the block may come from one.
+Block* take_block(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size, bool holes = true) {
+  if (!holes && heap->hot[size_class].get() == nullptr) free_list(heap, size_class);
   Owned<Block*>& head = heap->blocks[size_class];
-  if (head.get() == nullptr && !refill(heap, size_class, reach, true, size)) return nullptr;
+  if (head.get() == nullptr && !refill(heap, size_class, reach, holes, size)) return nullptr;
   Block* block = head.get();
   *zero = heap->zero[size_class].get() != 0;
   head.set(block->next);
@@ -256,13 +275,8 @@ Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort, us
 }
 
 Block* allocate_in_span(ClassIndex size_class) {
-  return use_heap([=](Heap* heap, bool) -> Block* {
-    if (heap->hot[size_class].get() == nullptr) free_list(heap, size_class);
-    if (heap->blocks[size_class].get() == nullptr && !refill(heap, size_class, Reach::last_resort, false, 0))
-      return nullptr;
-    bool zero = false;
-    return allocate_block(heap, size_class, true, &zero);
-  });
+  bool zero = false;
+  return use_heap([&](Heap* heap, bool) { return take_block(heap, size_class, Reach::new_span, &zero, 0, false); });
 }
 
 void* allocate_large_block(usize size, usize alignment, bool* zero) {
@@ -275,26 +289,28 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
   }
   void* block = allocate_large(size, alignment, zero);
   if (COFFER_UNLIKELY(block == nullptr) && may_fit_later(size)) {
-    // As in scavenge: what this heap keeps for speed is given up.
+    // As in scavenge: what this heap and others keep for speed is given up. Heaps of ended threads keep as much.
     const Inside inside;
-    if (inside.heap() != &g_null_heap) {
-      release_idle(inside.heap());
-      block = allocate_large(size, alignment, zero);
-    }
+    if (inside.heap() != &g_null_heap) release_idle(inside.heap());
+    rob_heaps(Take::empty_spans, inside.heap());
+    block = allocate_large(size, alignment, zero);
   }
   if (COFFER_UNLIKELY(watches_lists()) && block != nullptr) large_taken(block, size);
   return block;
 }
 
-Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
+Block* allocate_from_larger(ClassIndex size_class, bool* zero, usize alignment) {
+  const Serving classes = Serving::at_least(size_class, alignment);
+  const bool holes = classes.may_use_holes();
   // No run of so many slots could be had, nor a longer one: of the classes that need as many only what there is serves.
   u32 refused = kMaxSpanSlots + 1;
   Block* found = use_heap([&](Heap* heap, bool) -> Block* {
     refused = 1u << shape_of(size_class).slots_log2;
-    for (ClassIndex c = size_class + 1; c < kSizeClasses; ++c) {
+    for (ClassIndex c = size_class + 1; c < classes.end; ++c) {
+      if (!classes.has(c)) continue;
       const u32 slots = 1u << shape_of(c).slots_log2;
       const Reach reach = slots < refused ? Reach::new_span : Reach::what_there_is;
-      if (Block* block = take_block(heap, c, reach, zero, 0)) return block;
+      if (Block* block = take_block(heap, c, reach, zero, 0, holes)) return block;
       if (slots < refused) refused = slots;
     }
     return nullptr;
@@ -306,7 +322,7 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
   }
   // For a thread whose heap another has just seized the fallback heap looks, too.
   return use_heap([=](Heap* heap, bool) -> Block* {
-    Span* span = scavenge(heap, size_class, kSizeClasses - 1);
+    Span* span = scavenge(heap, classes);
     if (span == nullptr) return nullptr;
     const ClassIndex got = span->size_class.get();
     // Every class was asked, so none of them has a hot span with a block, unless it was another heap that was asked.
@@ -314,8 +330,9 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero) {
       place(heap, span);
       return nullptr;
     }
+    free_list(heap, got);
     heap->hot[got].set(span);
-    return take_block(heap, got, Reach::what_there_is, zero, 0);
+    return take_block(heap, got, Reach::what_there_is, zero, 0, holes);
   });
 }
 

@@ -12,14 +12,13 @@ namespace coffer {
 Block* allocate_block(Heap* heap, ClassIndex size_class, bool last_resort, bool* zero, usize size = 0);
 // The same from the calling thread's heap, or the fallback heap.
 Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort = true, usize size = 0);
-// The same, never from a hole: the block is aligned as all in spans of the class are. nullptr also for a thread without
-// a heap.
+// The same, never from a hole and not as a last resort: the block is aligned as all in spans of the class are.
 Block* allocate_in_span(ClassIndex size_class);
 // A large block, for a thread in any state.
 void* allocate_large_block(usize size, usize alignment, bool* zero);
 
 // When memory is exhausted for a class whose spans need several slots, a larger class may still have room, or a single
-// slot be left.
-Block* allocate_from_larger(ClassIndex size_class, bool* zero);
+// slot be left. With an alignment over kQuantum, only classes serve whose blocks are all aligned to it.
+Block* allocate_from_larger(ClassIndex size_class, bool* zero, usize alignment = kQuantum);
 
 }  // namespace coffer

@@ -18,6 +18,10 @@ namespace coffer {
 void local_event(Span* span) {
   settle_fork();
   Heap* heap = enter(t_heap);
+  // In the child of a fork by a signal handler that interrupted this free, the span may be anybody's by now: if
+  // somebody had the heap at the fork, settle_fork took its spans for those of a thread that vanished. relaxed: as in
+  // deallocate_as.
+  if (COFFER_UNLIKELY(span->owner.load(relaxed) != t_heap)) return leave(t_heap);
   if (COFFER_UNLIKELY(heap == &g_null_heap)) {
     // Somebody has the heap just now, and this free may have been the last that tells of the span: it goes by mail.
     set_countdown(span, local_count(span), kNever);

@@ -87,8 +87,7 @@ void Checker::check_span(Span* span) {
   const u32 remote = walk(span, first);
   expect(local == local_count(span), "the local list is not as long as the countdown says");
   expect(count_absent_blocks(span) == absent_count(span), "absent pages do not hold the blocks that are not cut");
-  expect(word.state() != SpanState::free && word.state() != SpanState::returning,
-         "a span in use is in a passing state");
+  expect(word.state() != SpanState::free, "a span in use is in a passing state");
   if (is_private(word.state())) {
     expect(owner != nullptr, "a private span has no owner");
     expect(word.state() != SpanState::claimed || is_mailed(span), "a claimed span was handed on to nobody");
@@ -167,7 +166,8 @@ void Checker::check_heaps() {
         // relaxed: no other thread is inside.
         expect(hot->owner.load(relaxed) == heap && hot->size_class.get() == c, "a heap's hot span is not its own");
         const u32 listed = walk(hot, heap->blocks[c].get());
-        expect(listed + known_free_blocks(hot) <= hot->capacity.get(), "a hot span has more free blocks than blocks");
+        expect(listed + free_blocks(hot, relaxed) <= hot->capacity.get(),
+               "a hot span has more free blocks than blocks");
       }
     }
     expect(slack == heap->slack.get(), "a heap's slack is wrong");

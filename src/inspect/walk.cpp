@@ -46,7 +46,8 @@ u32 kept_by(const Heap* heap, const Span* span) {
 void count_span(Figures& figures, ClassStatistics* classes, const Span* span, const Heap* own, const Heap* fallback,
                 usize& unbacked) {
   const u32 capacity = span->capacity.get();
-  const u32 free = known_free_blocks(span) + kept_by(own, span) + kept_by(fallback, span);
+  // acquire: pairs with make_span; the fields are those of its life.
+  const u32 free = free_blocks(span, acquire) + kept_by(own, span) + kept_by(fallback, span);
   const usize live = usize{free < capacity ? capacity - free : 0} * span->block_bytes.get();
   if (classes != nullptr) {
     ClassStatistics& entry = classes[span->size_class.get()];
@@ -139,18 +140,10 @@ SpanLife life_of(const Span* span, const Heap* owner) {
       return SpanLife::shared;
     case SpanState::listed:
       return SpanLife::listed;
-    case SpanState::returning:
-      return SpanLife::returning;
     case SpanState::mixed:
       break;
   }
   return SpanLife::mixed;
-}
-
-u32 known_free_blocks(const Span* span) {
-  const RemoteWord word = load_word(span, acquire);  // acquire: pairs with make_span; the fields are those of its life
-  if (is_shared(word.state())) return word.count();
-  return local_count(span) + absent_count(span) + word.count();
 }
 
 bool collect_heap(u32 index, HeapStatistics& statistics) {

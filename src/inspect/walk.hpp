@@ -11,13 +11,19 @@ struct Figures;
 struct Statistics;
 struct HeapStatistics;
 
-// What a span is to those who look from outside; of owned ones, what its heap makes of it.
-enum class SpanLife : u8 { free, hot, floating, reusable, claimed, shared, listed, returning, mixed };
+// What a span is to those who look from outside: its state, and of owned ones what its heap makes of it. The numbers
+// stand in shared pages (docs/reference/shared-page.md), so they stay; 7 was a state of earlier versions.
+enum class SpanLife : u8 {
+  free = 0,
+  hot = 1,
+  floating = 2,
+  reusable = 3,
+  claimed = 4,
+  shared = 5,
+  listed = 6,
+  mixed = 8,
+};
 SpanLife life_of(const Span* span, const Heap* owner);
-
-// Free blocks of the span as far as the caller may know: exact for shared spans and the caller's own, without the
-// owner's heap list for others.
-u32 known_free_blocks(const Span* span);
 
 void collect_statistics(Statistics& statistics);
 // The same without classes.

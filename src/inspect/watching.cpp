@@ -105,8 +105,8 @@ void add_heaps() {
 // What is known of a span without its owner: blocks on the list of a hot one count as live.
 SpanFigures figures_of(const Arena* arena, const Span* span, bool mixed) {
   const u64 held = span_bytes(span);
-  const Heap* owner = span->owner.load(relaxed);  // relaxed: heaps' records are never unmapped
-  const u64 free = mixed ? 0 : u64{known_free_blocks(span)};
+  const Heap* owner = span->owner.load(relaxed);                 // relaxed: heaps' records are never unmapped
+  const u64 free = mixed ? 0 : u64{free_blocks(span, acquire)};  // acquire: as in count_span in walk.cpp
   const u64 capacity = span->capacity.get();
   const u64 used = capacity > free ? capacity - free : 0;
   const u64 absent = mixed ? MixedPool::unbacked_bytes(span) : unbacked_bytes(span);

@@ -121,7 +121,7 @@ bool MixedPool::convert(Span* span) {
       span->local_free.set(nullptr);
       set_countdown(span, 0, kNever);
       span->absent.set(untouched);
-      span->cut.set(0);
+      span->live_units.set(0);
       set_live(shard, span, map.count_used());
       live = add(shard, span);
     }
@@ -136,7 +136,7 @@ bool MixedPool::convert(Span* span) {
 
 // Under the lock: a span of the shard's from now on. false: nothing is live in it, and the caller ends it.
 bool MixedPool::add(Shard& shard, Span* span) {
-  const bool live = span->cut.get() != 0;
+  const bool live = span->live_units.get() != 0;
   // relaxed, both: who still sees a span of a class gets here by the remote word; others by the lock, or with a block.
   span->use.store(live ? SlotUse::mixed : SlotUse::none, relaxed);
   if (!live) return false;
@@ -201,7 +201,7 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
       span[i].first_distance.set(static_cast<u8>(i));
       span[i].use.store(SlotUse::span_rest, relaxed);
     }
-    span->cut.set(0);
+    span->live_units.set(0);
     set_live(shard, span, units);
     add(shard, span);
   }
@@ -238,7 +238,7 @@ bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   const u64 resident = ~span->absent.get() & low_mask(pages);
   const auto idle = [&](u32 page) {
     const u32 unit = page * kUnitsPerPage;
-    return page + step <= pages && ((resident >> page) & low_mask(step)) != 0 &&
+    return page + step <= pages && (resident & (low_mask(step) << page)) != 0 &&
            map.next_used(unit) >= unit + step * kUnitsPerPage;
   };
   u32 from = 0;
@@ -252,7 +252,7 @@ bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   shard.purged.set(span_number(span));
   compiler_fence();  // a fork child that finds them taken finds who took them (restore)
   map.add(from * kUnitsPerPage, count * kUnitsPerPage);
-  span->cut.set(span->cut.get() + count * kUnitsPerPage);  // in use, and not live
+  span->live_units.set(span->live_units.get() + count * kUnitsPerPage);  // in use, and not live
   count_holes(shard, span, start, (from + count) * kUnitsPerPage);
   return true;
 }
@@ -266,9 +266,9 @@ bool MixedPool::end_purge(Shard& shard, bool purged) {
   map.remove(unit, pages * kUnitsPerPage);
   compiler_fence();  // as in begin_purge
   shard.purged.set(0);
-  span->cut.set(span->cut.get() - pages * kUnitsPerPage);
+  span->live_units.set(span->live_units.get() - pages * kUnitsPerPage);
   if (purged) span->absent.set(span->absent.get() | (low_mask(pages) << (unit / kUnitsPerPage)));
-  if (span->cut.get() == 0) {
+  if (span->live_units.get() == 0) {
     retire(shard, span);
     return true;
   }

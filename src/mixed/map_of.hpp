@@ -24,8 +24,8 @@ inline u64 pages_of(u32 from, u32 to) {
   return low_mask(last - first + 1) << first;
 }
 
-inline u8 quiet_of(const Span* span) { return span->shard.get(); }
-inline void set_quiet(Span* span, u8 calls) { span->shard.set(calls); }
+inline u8 quiet_of(const Span* span) { return span->quiet.get(); }
+inline void set_quiet(Span* span, u8 calls) { span->quiet.set(calls); }
 inline constexpr u8 kPurged = 255;
 
 // The slot of its span that a unit lies in.

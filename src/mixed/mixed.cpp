@@ -48,8 +48,8 @@ void MixedPool::shrink(usize bytes) {
 
 // Under the shard's lock, as all that follows here.
 void MixedPool::set_live(Shard& shard, Span* span, u32 units) {
-  shard.live.set(shard.live.get() + (usize{units} - span->cut.get()) * kQuantum);
-  span->cut.set(units);
+  shard.live.set(shard.live.get() + (usize{units} - span->live_units.get()) * kQuantum);
+  span->live_units.set(units);
   set_quiet(span, 0);
 }
 
@@ -143,7 +143,7 @@ usize MixedPool::release(Span* span, void* block, usize least) {
     bytes = usize{units} * kQuantum;
     if (COFFER_UNLIKELY(bytes < least)) return 0;
     map.remove(unit, units);
-    const u32 used = span->cut.get() - units;
+    const u32 used = span->live_units.get() - units;
     set_live(shard, span, used);
     if (used != 0) {
       const u32 from = map.hole_start(unit), to = map.next_used(unit);
@@ -184,13 +184,13 @@ bool MixedPool::resize(Span* span, void* block, usize bytes) {
   const u32 want = units_for(bytes);
   if (want <= have) {
     map.set_used(unit + want, have - want, false);
-    set_live(shard, span, span->cut.get() - (have - want));
+    set_live(shard, span, span->live_units.get() - (have - want));
     if (want < have) hole_grew(shard, span, unit + want, map.next_used(unit + want));
     return true;
   }
   if (unit + want > map.units() || map.next_used(unit + have) < unit + want) return false;
   map.set_used(unit + have, want - have, true);
-  set_live(shard, span, span->cut.get() + (want - have));
+  set_live(shard, span, span->live_units.get() + (want - have));
   span->absent.set(span->absent.get() & ~pages_of(unit + have, unit + want));
   count_holes(shard, span, unit + have, unit + want);
   return true;
@@ -224,7 +224,7 @@ MixedPool::Fault MixedPool::check(Span* span) {
   // relaxed: no other thread is inside.
   if (span->owner.load(relaxed) != nullptr) return Fault::state;
   if (!map.is_whole()) return Fault::table;
-  if (map.count_used() != span->cut.get() || span->cut.get() == 0) return Fault::count;
+  if (map.count_used() != span->live_units.get() || span->live_units.get() == 0) return Fault::count;
   for (u32 i = 0; i < span->slots.get(); ++i) {
     const UnitMap::Hole hole = map.largest_hole(i);
     if (hole_of(span + i) != hole.units || (hole.units != 0 && !starts_hole(map, hole_at(span + i), hole.units)))

@@ -8,18 +8,18 @@
 // A mixed span has no owner: every free of one of its blocks takes the slow path, and everything is done under the lock
 // of the span's shard. Its record, beside the fields that keep their meaning (first_block, slots, absent):
 //
-//   use       SlotUse::mixed in the first record; later slots as in any span
-//   remote    SpanState::mixed, first and count 0: a push that comes late from a thread that saw the span before its
-//             conversion meets it in its CAS loop, pushes nothing, and frees the blocks here (PushDuty::mixed)
-//   cut       units in use
-//   absent    bit i: page i is not resident, as far as is known
-//   quiet     (shard) looks of the reclaimer since something was cut or freed; kPurged: its idle pages were given back
+//   use         SlotUse::mixed in the first record; later slots as in any span
+//   remote      SpanState::mixed, first and count 0: a push that comes late from a thread that saw the span before its
+//               conversion meets it in its CAS loop, pushes nothing, and frees the blocks here (PushDuty::mixed)
+//   live_units  units in use
+//   absent      bit i: page i is not resident, as far as is known
+//   quiet       looks of the reclaimer since something was cut or freed; kPurged: its idle pages were given back
 //   limit, multiplier, capacity, block_bytes   of the class it was, untouched: that thread may still read them
 //
 // And of each of its slots the record has:
 //
-//   hole      (large_chunks) units of the largest hole that starts in the slot, and where in the span it does. Exact:
-//             who asks for a hole finds in constant time one that fits, and looks into no table to see whether it does
+//   hole        units of the largest hole that starts in the slot, and where in the span it does. Exact: who asks for a
+//               hole finds in constant time one that fits, and looks into no table to see whether it does
 //   next, previous, listed   the shard's list of slots whose largest hole is about the same
 #pragma once
 
@@ -98,7 +98,7 @@ class MixedPool {
   usize counted_live() const;                     // over all shards
   TakeSteps steps() const;                        // over all shards; exact while no other thread is inside
   static usize unbacked_bytes(const Span* span);  // of pages that are not resident
-  static usize live_bytes(const Span* span) { return usize{span->cut.get()} * kQuantum; }
+  static usize live_bytes(const Span* span) { return usize{span->live_units.get()} * kQuantum; }
 
  private:
   static constexpr u32 kShards = 8;
@@ -149,9 +149,9 @@ extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));
 u32 indexed_start(const Span* span, u32 from, u32 units) __attribute__((visibility("hidden")));
 
 static_assert(kMaxSpanSlots * kUnitsPerSlot <= 0xffff);
-inline u32 hole_of(const Span* slot) { return slot->large_chunks.get() & 0xffff; }
-inline u32 hole_at(const Span* slot) { return slot->large_chunks.get() >> 16; }
-inline void set_hole(Span* slot, u32 units, u32 at) { slot->large_chunks.set(at << 16 | units); }
+inline u32 hole_of(const Span* slot) { return slot->hole.get() & 0xffff; }
+inline u32 hole_at(const Span* slot) { return slot->hole.get() >> 16; }
+inline void set_hole(Span* slot, u32 units, u32 at) { slot->hole.set(at << 16 | units); }
 inline bool is_mixed(const Span* span) { return span->use.load(relaxed) == SlotUse::mixed; }  // relaxed: as is_large
 
 }  // namespace coffer

@@ -152,7 +152,7 @@ Block* MixedPool::take(u32 bytes, u32 most, Lines lines, u32 home) {
       const u32 end = cut.hole(span, map, from, from + hole_of(slot));
       count_holes(*shard, span, from, end);
     }
-    set_live(*shard, span, span->cut.get() + cut.count * piece.units);
+    set_live(*shard, span, span->live_units.get() + cut.count * piece.units);
     span->absent.set(span->absent.get() & ~cut.pages);
   }
   // Linked without the lock: the holes may not be resident.

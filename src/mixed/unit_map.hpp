@@ -44,19 +44,19 @@ class UnitMap {
     }
     return units_ - unit;
   }
-  void add(u32 unit, u32 count) {
-    start_word(unit / 64) |= u64{1} << (unit % 64);
-    set_used(unit, count, true);
+  void add(u32 start, u32 units) {
+    start_word(start / 64) |= u64{1} << (start % 64);
+    set_used(start, units, true);
   }
-  void remove(u32 unit, u32 count) {
-    start_word(unit / 64) &= ~(u64{1} << (unit % 64));
-    set_used(unit, count, false);
+  void remove(u32 start, u32 units) {
+    start_word(start / 64) &= ~(u64{1} << (start % 64));
+    set_used(start, units, false);
   }
   // Without a start: units that are nobody's and may not be handed out.
-  void set_used(u32 unit, u32 count, bool used) {
-    for (const u32 end = unit + count; unit < end;) {
+  void set_used(u32 start, u32 units, bool used) {
+    for (u32 unit = start; unit < start + units;) {
       const u32 bit = unit % 64;
-      const u32 here = 64 - bit < end - unit ? 64 - bit : end - unit;
+      const u32 here = 64 - bit < start + units - unit ? 64 - bit : start + units - unit;
       u64& word = used_word(unit / 64);
       word = used ? word | (low_mask(here) << bit) : word & ~(low_mask(here) << bit);
       unit += here;

@@ -60,7 +60,7 @@ void MixedPool::restore(Span* span) {
     span[i].first_distance.set(static_cast<u8>(i));
     span[i].use.store(SlotUse::span_rest, relaxed);  // relaxed: as above
   }
-  span->cut.set(0);
+  span->live_units.set(0);
   set_live(shard, span, map.count_used());
   if (!add(shard, span)) end(span);
 }

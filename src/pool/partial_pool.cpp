@@ -30,7 +30,7 @@ void PartialPool::link(Shard& shard, Span* span, SpanNumber previous, SpanNumber
 void PartialPool::link_waiting(Shard& shard, Span* span, usize free_bytes) {
   const ClassIndex size_class = span->size_class.get();
   const u32 units = static_cast<u32>(free_bytes / (kQuantum * 2));
-  span->mail_next.store((tick_now() << kNoteShift) | units, relaxed);
+  span->pool_note.set((tick_now() << kNoteShift) | units);
   waiting_bytes_.fetch_add(note_bytes(units), relaxed);
   link(shard, span, 0, shard.heads[size_class].load(relaxed));
   if (shard.waiting[size_class].load(relaxed) == 0) shard.waiting[size_class].store(span_number(span), relaxed);
@@ -54,7 +54,7 @@ bool PartialPool::insert_looked_at(Span* span) {
     span->listed.set(kNobody);
     return false;
   }
-  span->mail_next.store(0, relaxed);
+  span->pool_note.set(0);
   const SpanNumber before = shard.waiting[span->size_class.get()].load(relaxed);
   const SpanNumber head = shard.heads[span->size_class.get()].load(relaxed);
   link(shard, span, before, before != 0 ? span_at(before)->next.get() : head);

@@ -71,11 +71,10 @@ class PartialPool {
     Owned<usize> bytes;                    // of all spans in it
   };
 
-  // What a linked span's mail_next holds, for it is in no mailbox: when it was put in, and what waiting_bytes_ counts
-  // for it.
+  // What a linked span's pool_note holds: when it was put in, and what waiting_bytes_ counts for it.
   static constexpr u32 kNoteShift = 14;
   static constexpr u32 kTickMask = ~u32{0} >> kNoteShift;
-  static u32 note_of(const Span* span) { return span->mail_next.load(relaxed); }  // relaxed: under the lock
+  static u32 note_of(const Span* span) { return span->pool_note.get(); }
   static u32 note_bytes(u32 note) { return (note & ((1u << kNoteShift) - 1)) * kQuantum * 2; }
   static u32 note_tick(u32 note) { return note >> kNoteShift; }
   static u32 tick_now();

@@ -7,7 +7,9 @@
 //
 //   first  block at the head of the remote list: 1 + its offset from the span's start in 16-byte units; 0 is none
 //   count  private states: blocks on the remote list
-//          shared states: all free blocks of the span (shared_base() + blocks on the remote list)
+//          shared states: all free blocks of the span (shared_base() + blocks on the remote list). When they are all
+//          that there are, the span is returning: nobody holds a block, and only who pushed the last one goes on with
+//          it
 //   state  SpanState
 //   tag    grows whenever the record begins a new life or is given another claim_at, so that a stale word never
 //          matches
@@ -19,20 +21,48 @@
 
 namespace coffer {
 
-// Who may change what in which state, and all transitions: see the table in span/span.hpp.
+// Who may change what in which state: see the table in span/span.hpp.
 enum class SpanState : u8 {
   free = 0,
   owned = 1,
   claimed = 2,
   shared = 3,
   listed = 4,
-  returning = 5,
-  mixed = 6,  // blocks of any size: pushes go to mixed/mixed.hpp
+  mixed = 5,  // blocks of any size: pushes go to mixed/mixed.hpp
 };
-inline constexpr u32 kSpanStates = 7;
+inline constexpr u32 kSpanStates = 6;
 
 constexpr bool is_private(SpanState state) { return state == SpanState::owned || state == SpanState::claimed; }
-constexpr bool is_shared(SpanState state) { return state >= SpanState::shared && state <= SpanState::returning; }
+constexpr bool is_shared(SpanState state) { return state == SpanState::shared || state == SpanState::listed; }
+
+// All moves from state to state, and the functions that make them. What the documents, the models and the tests list is
+// compared with this (test/tidy/test_documents.py, test/unit/span/moves_test.cpp).
+struct Move {
+  SpanState from, to;
+  const char* made_by;
+};
+inline constexpr Move kMoves[] = {
+    {SpanState::free, SpanState::owned, "make_span"},
+    {SpanState::owned, SpanState::owned, "mark_hot"},  // here and below: another claim_at
+    {SpanState::owned, SpanState::owned, "mark_floating"},
+    {SpanState::owned, SpanState::owned, "mark_reusable"},
+    {SpanState::owned, SpanState::claimed, "push_remote"},
+    {SpanState::owned, SpanState::claimed, "claim"},
+    {SpanState::claimed, SpanState::owned, "receive_claimed"},
+    {SpanState::claimed, SpanState::shared, "mark_shared"},
+    {SpanState::claimed, SpanState::listed, "mark_shared"},
+    {SpanState::claimed, SpanState::mixed, "mark_mixed"},
+    {SpanState::claimed, SpanState::free, "end_span"},
+    {SpanState::shared, SpanState::listed, "push_remote"},
+    {SpanState::shared, SpanState::listed, "list_early"},
+    {SpanState::shared, SpanState::shared, "list_early"},
+    {SpanState::shared, SpanState::free, "end_span"},
+    {SpanState::listed, SpanState::owned, "mark_adopted"},
+    {SpanState::listed, SpanState::claimed, "mark_looked_at"},
+    {SpanState::listed, SpanState::free, "end_span"},
+    {SpanState::free, SpanState::mixed, "make"},  // MixedPool's, both
+    {SpanState::mixed, SpanState::free, "end"},
+};
 
 class RemoteWord {
  public:

@@ -151,8 +151,7 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
 void end_span(Span* span) {
   const u32 slots = span->slots.get();
   const u64 dirty = dirty_slots(span);
-  // relaxed: the caller's own; a span that was private ends in state claimed.
-  const bool was_shared = load_word(span, relaxed).state() == SpanState::returning;
+  const bool was_shared = is_shared(load_word(span, relaxed).state());  // relaxed: the caller's own
   give_colour_line(span);
   span_ended(span, was_shared ? shared_base_bytes(span) : 0);
   // relaxed, all here: published by the release of the slots.
@@ -220,7 +219,6 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
       duty = PushDuty::claimed;
     } else if (is_shared(state) && total == capacity) {
       duty = state == SpanState::listed ? PushDuty::take_off : PushDuty::give_back;
-      state = SpanState::returning;
     } else if (state == SpanState::shared && total >= span->claim_at.load(relaxed)) {
       state = SpanState::listed;
       duty = PushDuty::list;
@@ -329,7 +327,8 @@ bool list_early(Span* span) {
   u64 seen = span->remote.load(seq_cst);  // seq_cst: see share_span
   for (;;) {
     const RemoteWord word(seen);
-    if (word.state() != SpanState::shared) return false;
+    // A returning one is its returner's. The capacity is this life's: the CAS fails in another.
+    if (word.state() != SpanState::shared || word.count() == span->capacity.get()) return false;
     const bool list = word.count() != 0;
     // relaxed: published by the CAS. If the span's life ended meanwhile, it is too low in the next one, as in
     // take_remote.
@@ -348,7 +347,7 @@ bool mark_looked_at(Span* span) {
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   for (;;) {
     const RemoteWord word(seen);
-    if (word.state() != SpanState::listed) break;
+    if (word.state() != SpanState::listed || word.count() == span->capacity.get()) break;
     const RemoteWord wanted = word.with(SpanState::claimed, word.count() - base, word.first());
     // acquire: as in mark_adopted.
     if (span->remote.compare_exchange(seen, wanted.bits(), acquire, relaxed)) return true;
@@ -365,7 +364,7 @@ bool mark_adopted(Span* span, Heap* heap) {
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
   for (;;) {
     const RemoteWord word(seen);
-    if (word.state() != SpanState::listed) break;
+    if (word.state() != SpanState::listed || word.count() == span->capacity.get()) break;
     const u32 remote = word.count() - base;
     // relaxed, both: published by the CAS. Before it, for from then on a push may claim the span from its new owner.
     span->owner.store(heap, relaxed);

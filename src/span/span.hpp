@@ -5,21 +5,23 @@
 // the span on. Every transition is one CAS on the remote word; the functions that make them are named.
 //
 //   state      owner   found by           who moves it on, and to what
-//   free       none    -                  make_span: -> owned (its slots were claimed, nobody else can see it)
+//   free       none    -                  who claimed its slots, and nobody else can see it: -> owned, mixed
 //   owned      heap    the heap, blocks   a remote push that reaches claim_at: -> claimed
 //                                         the owner, to hand it on, end or convert it: -> claimed, by itself
 //   claimed    heap    owner's mailbox    who takes the mail: -> owned; or hands it on or ends it
 //              none    -                  its claimant: -> shared, listed, mixed or free
 //   shared     none    its blocks         a push that reaches the threshold: -> listed, and lists it
-//                                         a push that frees the last block: -> returning, and gives it back
+//                                         a push that frees the last block gives it back: -> free
 //   listed     none    partial pool       an adopter, under the pool's lock: -> owned; who looks at its pages: ->
 //   claimed
-//                                         a push that frees the last block: -> returning, takes it off, gives it back
-//   returning  none    -                  whoever set it: -> free
+//                                         a push that frees the last block takes it off and gives it back: -> free
 //   mixed      none    its blocks, holes  its last block is freed: -> free (mixed/mixed.hpp); made so, or converted
 //
 // What an owned span is to its heap is the heap's own business: hot (malloc's blocks come from it: heap->hot), reusable
 // (it has room, and stands on a ring: exchange/ring.hpp) or floating (neither; its frees find it).
+//
+// A shared or listed span all of whose blocks are free is returning: nobody holds a block of it, and whoever pushed the
+// last one alone goes on with it, or the inserter that comes second.
 //
 // Whoever makes a span claimed is its claimant, and alone moves it on, or hands that right on by a mailbox. The owner
 // of a span in its mailbox may go on using it, but neither share nor end nor convert it.
@@ -121,7 +123,7 @@ enum class Start : u8 { coloured, first };
 // A new span of the class, owned by `owner`, as its hot one, no page cut. nullptr: no memory.
 Span* make_span(ClassIndex size_class, Heap* owner, Start start = Start::coloured);
 // Ends the span's life and gives its slots back. The caller holds it alone: no block is live, it is on no list, and
-// its state is claimed (its claimant calls) or returning.
+// it is claimed (its claimant calls) or returning.
 void end_span(Span* span);
 
 // Cuts the next absent page that a block starts in, in address order from the page that the span's colour says, and on
@@ -134,9 +136,11 @@ Block* cut_page(Span* span, bool* zero);
 
 // The order and its partner are the caller's to say.
 inline RemoteWord load_word(const Span* span, std::memory_order order) { return RemoteWord(span->remote.load(order)); }
-// Free blocks of a private span but for what its heap's list has: on both lists and in absent pages.
-inline u32 free_of_private(const Span* span, std::memory_order order) {
-  return shared_base(span) + load_word(span, order).count();
+// Free blocks of the span, on both lists and in absent pages; of a hot one without what its heap's list has. Exact for
+// the owner, and of shared spans. The order as above.
+inline u32 free_blocks(const Span* span, std::memory_order order) {
+  const RemoteWord word = load_word(span, order);
+  return is_shared(word.state()) ? word.count() : shared_base(span) + word.count();
 }
 
 // What the thread whose push was just done has to do; nobody else will.
@@ -144,8 +148,8 @@ enum class PushDuty : u8 {
   none,         // nothing, and the span must not be touched any more
   claimed,      // the span is claimed: mail it to its owner (exchange/mail.hpp)
   list,         // the span is listed: put it into the partial pool
-  give_back,    // the span is returning, and was on no list
-  take_off,     // the span is returning, and was listed
+  give_back,    // the span is returning (all its blocks are free), and on no list: end it
+  take_off,     // the same of a listed one: take it off the list, and end it
   mixed,        // nothing was pushed: the span is a mixed one by now; free the blocks there, one by one
   double_free,  // nothing was pushed: the count would pass the capacity, or the block is already first
 };

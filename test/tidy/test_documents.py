@@ -25,10 +25,19 @@ def span_states() -> list[str]:
     return states
 
 
-def shown_lives() -> list[str]:
+def span_moves() -> set[tuple[str, str, str]]:
+    """From, to, and the function: the one table that the others are compared with."""
+    found = re.search(r"inline constexpr Move kMoves\[\] = \{(.*?)\n\};", read("src/span/remote_word.hpp"), re.DOTALL)
+    assert found
+    rows = re.findall(r"\{SpanState::(\w+), SpanState::(\w+), \"(\w+)\"\},", found[1])
+    assert len(rows) > 15 and len(set(rows)) == len(rows)
+    return set(rows)
+
+
+def shown_lives() -> dict[int, str]:
     found = re.search(r"enum class SpanLife[^{]*\{(.*?)\};", read("src/inspect/walk.hpp"), re.DOTALL)
     assert found
-    return re.findall(r"\w+", found[1])
+    return {int(number): name for name, number in re.findall(r"(\w+) = (\d+)", found[1])}
 
 
 def test_the_states_of_a_span() -> None:
@@ -43,7 +52,60 @@ def test_the_states_of_a_span() -> None:
     assert list(dict.fromkeys(named)) == states
     (shown,) = [node.value for node in ast.walk(ast.parse(read("tools/coffer/live/page.py")))
                 if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "STATES"]
-    assert ast.literal_eval(shown) == shown_lives()
+    names = ast.literal_eval(shown)
+    lives = shown_lives()
+    # What owned spans are to their heap, and the other states.
+    assert set(lives.values()) == {*states, "hot", "floating", "reusable"} - {"owned"}
+    assert all(names[number] == name for number, name in lives.items()) and len(names) == max(lives) + 1
+
+
+def test_the_states_of_the_model() -> None:
+    """span_life.pml has the states by the same names and numbers, but for mixed, which is mixed_span.pml's."""
+    found = re.search(r"/\* States of the remote word.*?\n\n", read("models/span_life.pml"), re.DOTALL)
+    assert found
+    defined = re.findall(r"^#define (\w+) (\d+)$", found[0], re.MULTILINE)
+    assert [(name.lower(), int(number)) for name, number in defined] == [
+        (name, number) for number, name in enumerate(span_states()) if name != "mixed"]
+
+
+def cell_moves(states: list[str], start: str, end: str, functions: str) -> set[tuple[str, str, str]]:
+    movers = {made_by for _, _, made_by in span_moves()}
+    made_by = [name for name in re.findall(r"`(?:\w+::)?(\w+)`", functions) if name in movers]
+    ends = [word for word in re.findall(r"\w+", end) if word in states]
+    starts = [word for word in re.findall(r"\w+", start) if word in states]
+    return {(a, b, name) for a in starts for b in dict.fromkeys(ends) for name in made_by}
+
+
+def test_the_moves_of_a_span() -> None:
+    """The models' table of moves is the code's, and the functions are there."""
+    states = span_states()
+    moves = span_moves()
+    assert {state for start, end, _ in moves for state in (start, end)} == set(states)
+    table = re.search(r"^\| from \| to \|.*?\n\n", read("models/README.md"), re.MULTILINE | re.DOTALL)
+    assert table
+    listed: set[tuple[str, str, str]] = set()
+    for start, end, functions in re.findall(r"^\| ([^|]*) \| ([^|]*) \| ([^|]*) \|", table[0], re.MULTILINE):
+        listed |= cell_moves(states, start, end, functions)
+    assert listed == moves
+    sources = read("src/span/span.cpp") + read("src/mixed/life.cpp")
+    for made_by in {name for _, _, name in moves}:
+        assert re.search(rf"^\S.*\b{made_by}\(", sources, re.MULTILINE), made_by
+
+
+def test_the_moves_in_the_architecture() -> None:
+    """Each row of the table of states: what it says of a state leads where the code does."""
+    states = span_states()
+    allowed = {(start, end) for start, end, _ in span_moves()}
+    table = re.search(r"^\| state \|.*?\n\n", read("docs/architecture.md"), re.MULTILINE | re.DOTALL)
+    assert table
+    told: set[tuple[str, str]] = set()
+    state = ""
+    for name, who in re.findall(r"^\| (\w*) ?\|[^|]*\|[^|]*\| ([^|]*) \|", table[0], re.MULTILINE):
+        state = name or state
+        if ":" in who:
+            told |= {(state, end) for end in re.findall(r"\w+", who.rsplit(":", 1)[1]) if end in states}
+    # One that stays what it is has another claim_at: the text below the table says so.
+    assert told == {(start, end) for start, end in allowed if start != end}
 
 
 def test_the_options() -> None:

@@ -33,6 +33,31 @@ struct Sleeper {
   }
 };
 
+// A full span that is nobody's: its blocks.
+inline Blocks take_orphans() {
+  Blocks orphans;
+  Worker other;
+  other.run([&] {
+    orphans = take_many(kCapacity);
+    empty_own_heap();
+  });
+  return orphans;
+}
+
+// What a thread did that has ended: its heap, which waits whole, and the blocks that it took.
+struct Ended {
+  Heap* heap = nullptr;
+  Blocks blocks;
+  template <class Take>
+  explicit Ended(Take&& take) {
+    Worker thread;
+    thread.run([&] {
+      heap = own_heap();
+      blocks = take();
+    });
+  }
+};
+
 inline usize mail_of(const Heap* heap) { return mail_bytes(heap->mailbox.load(relaxed)); }
 
 // Seizes the heap; whether it was got. The test's own thread works with it meanwhile.

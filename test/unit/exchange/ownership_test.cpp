@@ -269,49 +269,6 @@ FRESH_TEST(Recount, LeavesTheDecisionToPlace) {
   EXPECT_FALSE(recount(heap, span)) << "it is empty";
 }
 
-// --- Shedding. ---
-
-FRESH_TEST(ShedSurplus, HandsOnTwoSpansACallFromOneClassAfterTheOther) {
-  start_heaps(0);
-  Heap* heap = own_heap();
-  const ClassIndex classes[] = {compute_class(512), kClass, compute_class(2048)};
-  for (const ClassIndex c : classes) {
-    for (u32 i = 0; i < 2; ++i) place_again(make_reusable(1, c));
-  }
-  const auto left = [&] {
-    return ring_length(heap, classes[0]) + ring_length(heap, classes[1]) + ring_length(heap, classes[2]);
-  };
-  shed_surplus(heap);
-  EXPECT_EQ(left(), 6u) << "within what may be free";
-  changeable_options().free_limit = 0;
-  changeable_options().reclaimer = false;
-  const usize held = held_by(heap);
-  shed_surplus(heap);
-  EXPECT_EQ(left(), 4u);
-  EXPECT_EQ(held_by(heap), held - 2 * kSlotBytes);
-  EXPECT_EQ(listed_spans().size(), 2u);
-  shed_surplus(heap);
-  shed_surplus(heap);
-  EXPECT_EQ(left(), 0u);
-  EXPECT_EQ(listed_spans().size(), 6u);
-  EXPECT_EQ(heap->slack.get(), 0u);
-  EXPECT_EQ(check_everything(), 0u);
-}
-
-FRESH_TEST(ShedSurplus, StopsAtTheBudget) {
-  start_heaps(0);
-  Heap* heap = own_heap();
-  for (u32 i = 0; i < 2; ++i) place_again(make_reusable(8));
-  changeable_options().free_limit = 0;
-  changeable_options().reclaimer = false;
-  // An eighth of two spans is eight blocks; twenty-four are free in each.
-  changeable_options().slack = 20 * kSize;
-  shed_surplus(heap);
-  EXPECT_EQ(ring_length(heap, kClass), 1u);
-  shed_surplus(heap);
-  EXPECT_EQ(ring_length(heap, kClass), 1u);
-}
-
 // --- Handing on all of it. ---
 
 FRESH_TEST(EmptyHeap, HandsOnAllButFloatingSpans) {
@@ -424,17 +381,22 @@ FRESH_TEST(GiveUpHalfEmpty, LosesToAClaim) {
 
 // --- Other duties. ---
 
+// All its blocks are free, and somebody has the duty to end it.
+void make_returning(Span* span, SpanState state) {
+  span->remote.store(load_word(span, relaxed).with(state, kCapacity, 0).bits(), relaxed);
+}
+
 FRESH_TEST(Duty, OfAnEmptySharedSpanIsToGiveItBack) {
   start_heaps();
   Heap* heap = own_heap();
   Span* span = make_reusable(0);
-  set_state(span, SpanState::returning);
+  make_returning(span, SpanState::shared);
   do_duty(span, PushDuty::give_back);
   EXPECT_EQ(state_of(span), SpanState::free);
   span = make_reusable(20);
   give_up(heap, span);
   ASSERT_EQ(listed_spans(), std::vector<Span*>{span});
-  set_state(span, SpanState::returning);
+  make_returning(span, SpanState::listed);
   do_duty(span, PushDuty::take_off);
   EXPECT_EQ(state_of(span), SpanState::free);
   EXPECT_TRUE(listed_spans().empty());
@@ -445,9 +407,9 @@ FRESH_TEST(Duty, OfTwoTheSecondGivesTheSpanBack) {
   start_heaps();
   own_heap();
   Span* span = make_reusable(0);
-  set_state(span, SpanState::returning);
+  make_returning(span, SpanState::listed);
   do_duty(span, PushDuty::take_off);
-  EXPECT_EQ(state_of(span), SpanState::returning);
+  EXPECT_EQ(state_of(span), SpanState::listed);
   do_duty(span, PushDuty::list);
   EXPECT_EQ(state_of(span), SpanState::free);
   EXPECT_TRUE(listed_spans().empty());

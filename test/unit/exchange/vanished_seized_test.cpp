@@ -3,6 +3,7 @@
 // of ended ones, and of its own.
 #include <gtest/gtest.h>
 
+#include "exchange/registry_record.hpp"
 #include "forks.hpp"
 #include "heap/refill.hpp"
 #include "sleeper.hpp"
@@ -60,6 +61,56 @@ FRESH_TEST(Fork, TheOwnHeapWasSeizedAndTheChildFrees) {
     give_now(mine, 1);
     EXPECT_EQ(check_everything(), 0u);
     EXPECT_EQ(held_bytes(), 0u);
+  });
+}
+
+// Its thread was at the end of a free, its event still to come: a signal handler forked there, and the free goes on in
+// the child. By then the span is nobody's; or another thread of the child has it.
+FRESH_TEST(Fork, TheOwnHeapWasSeizedInTheMidstOfAFree) {
+  Two two;
+  const Blocks mine = take_some();
+  Span* span = span_of(mine[0]);
+  give_many(mine, 0, kThreshold - 1);
+  Block* last = static_cast<Block*>(mine[kThreshold - 1]);
+  ASSERT_TRUE(push_local(span, last, span->local_free.get()));
+  const Seized seized(t_heap);
+  for (const bool adopted : {false, true}) {
+    if (adopted && kSanitizer) continue;
+    run_fresh([&] {
+      Heap* other = nullptr;
+      if (adopted) {
+        settle_fork();
+        Worker thread;
+        thread.run([&] {
+          take_many(kThreshold + 1);
+          other = own_heap();
+        });
+        ASSERT_EQ(owner_of(span), other);
+        local_event(span);
+        EXPECT_EQ(owner_of(span), other);
+        EXPECT_FALSE(stands_on_ring(span));
+      } else {
+        local_event(span);
+        EXPECT_EQ(state_of(span), SpanState::listed);
+        EXPECT_EQ(remote_count(span), kThreshold);
+      }
+      EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
+      EXPECT_EQ(ring_length(t_heap, kClass), 0u);
+      EXPECT_EQ(check_everything(), 0u);
+    });
+  }
+  // In the parent, whoever has the heap gets the span by mail.
+  local_event(span);
+  EXPECT_EQ(state_of(span), SpanState::claimed);
+}
+
+// Heaps that wait are for the child's next threads, which start where it runs.
+FRESH_TEST(Fork, HeapsOfVanishedThreadsWaitOnTheChildsProcessor) {
+  Two two;
+  os::fake::set_current_processor(3);
+  in_fork_child([&] {
+    EXPECT_EQ(g_registry.waiting[0], 0u);
+    EXPECT_EQ(g_registry.waiting[3], two.theirs->index.get());
   });
 }
 
@@ -139,16 +190,13 @@ FRESH_TEST(Fork, AVanishedThreadWasInAFastPath) {
 
 FRESH_TEST(Fork, HeapsOfEndedThreadsStayWhole) {
   Two two;
-  Blocks theirs;
-  Heap* ended = nullptr;
-  {
-    Worker third;
-    third.run([&] {
-      ended = own_heap();
-      theirs = take_some();
-      give_many(theirs, 0, kThreshold);
-    });
-  }
+  const Ended third([] {
+    const Blocks blocks = take_some();
+    give_many(blocks, 0, kThreshold);
+    return blocks;
+  });
+  Heap* const ended = third.heap;
+  const Blocks& theirs = third.blocks;
   const usize held = held_by(ended);
   in_fork_child([&] {
     EXPECT_EQ(held_by(ended), held);
@@ -171,15 +219,9 @@ FRESH_TEST(Fork, HeapsOfEndedThreadsStayWhole) {
 
 FRESH_TEST(Fork, AnEndedThreadsHeapWasSeized) {
   Two two;
-  Blocks theirs;
-  Heap* ended = nullptr;
-  {
-    Worker third;
-    third.run([&] {
-      ended = own_heap();
-      theirs = take_some();
-    });
-  }
+  const Ended third(take_some);
+  Heap* const ended = third.heap;
+  const Blocks& theirs = third.blocks;
   const Seized seized(ended);
   in_fork_child([&] {
     EXPECT_EQ(ended->self.load(relaxed), ended);
@@ -192,16 +234,9 @@ FRESH_TEST(Fork, AnEndedThreadsHeapWasSeized) {
 
 FRESH_TEST(Fork, ASpanOfAnEndedThreadThatWasClaimedAndNotMailed) {
   Two two;
-  Blocks theirs;
-  Heap* ended = nullptr;
-  {
-    Worker third;
-    third.run([&] {
-      ended = own_heap();
-      theirs = take_many(kCapacity + 1);
-    });
-  }
-  Span* span = span_of(theirs[0]);
+  const Ended third([] { return take_many(kCapacity + 1); });
+  Heap* const ended = third.heap;
+  Span* span = span_of(third.blocks[0]);
   ASSERT_TRUE(claim(span));
   in_fork_child([&] {
     EXPECT_EQ(owner_of(span), ended);
@@ -218,18 +253,16 @@ FRESH_TEST(Fork, ASpanOfAnEndedThreadThatWasClaimedAndNotMailed) {
 // one, and of a thread that ended before.
 FRESH_TEST(Fork, ASpanThatWasCountedOffAndNotHandedOn) {
   Two two;
-  Blocks mine = take_many(kCapacity + 1), fallbacks, ended;
+  Blocks mine = take_many(kCapacity + 1), fallbacks;
   {
     const FallbackHeap fallback;
     bool zero = false;
     for (u32 i = 0; i < kCapacity + 1; ++i) fallbacks.push_back(allocate_block(fallback.get(), kClass, true, &zero));
   }
-  {
-    Worker third;
-    third.run([&] { ended = take_many(kCapacity + 1); });
-  }
+  const Ended third([] { return take_many(kCapacity + 1); });
+  const Blocks& ended = third.blocks;
   const usize held = held_by(t_heap);
-  Heap* const heap_of_ended = owner_of(span_of(ended[0]));
+  Heap* const heap_of_ended = third.heap;
   for (const Blocks& blocks : {mine, fallbacks, ended}) {
     Span* span = span_of(blocks[0]);
     ASSERT_TRUE(claim(span));

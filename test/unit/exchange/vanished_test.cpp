@@ -282,7 +282,7 @@ FRESH_TEST(Fork, ASpanThatWasListedAndNotLinked) {
 
 void set_returning(Span* span) {
   const RemoteWord word = load_word(span, relaxed);
-  span->remote.store(word.with(SpanState::returning, kCapacity, word.first()).bits(), relaxed);
+  span->remote.store(word.with(word.state(), kCapacity, word.first()).bits(), relaxed);
 }
 
 FRESH_TEST(Fork, ASpanThatWasReturningAndNotEnded) {

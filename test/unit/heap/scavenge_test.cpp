@@ -55,14 +55,7 @@ FRESH_TEST(Scavenge, FindsABlockThatAnotherThreadFreed) {
 
 FRESH_TEST(Scavenge, FindsABlockOfNobodysSpan) {
   start_heaps(0, usize{8} << 20);
-  Blocks orphans;
-  {
-    Worker other;
-    other.run([&] {
-      orphans = take_many(kCapacity);
-      empty_own_heap();
-    });
-  }
+  const Blocks orphans = take_orphans();
   Span* span = span_of(orphans[0]);
   take_many(kCapacity);
   exhaust_slots();
@@ -117,6 +110,24 @@ FRESH_TEST(Scavenge, TheLastTwoSlotsServeAsALargeBlock) {
   ASSERT_NE(block, nullptr);
   EXPECT_TRUE(is_large(span_of(block)));
   EXPECT_EQ(Allocator::usable_size(block), 2 * kSlotBytes);
+  EXPECT_EQ(check_everything(), 0u);
+  give(block);
+}
+
+// Heaps outlive threads, and keep what is free in them.
+FRESH_TEST(Scavenge, ALargeBlockHasWhatAnEndedThreadsHeapKeeps) {
+  start_heaps(usize{4} << 20, usize{8} << 20);
+  take_many(1);
+  const Ended ended([] {
+    const Blocks blocks = take_many(16 * kCapacity);
+    give_many(blocks);
+    return Blocks{};
+  });
+  ASSERT_GE(ended.heap->empties.get(), 8 * kSlotBytes);
+  exhaust_slots();
+  void* block = allocate_any(4 * kSlotBytes);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(ended.heap->empties.get(), 0u);
   EXPECT_EQ(check_everything(), 0u);
   give(block);
 }

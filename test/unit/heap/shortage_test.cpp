@@ -3,10 +3,13 @@
 // at every span again.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 
 #include "heap/refill.hpp"
 #include "heaps.hpp"
+#include "os/fake/fake.hpp"
+#include "os/os.hpp"
 #include "sleeper.hpp"
 
 namespace coffer {
@@ -77,14 +80,7 @@ FRESH_TEST(Shortage, WithoutSlackItIsListed) {
 
 FRESH_TEST(Shortage, ABlockOfNobodysSpanListsIt) {
   start_heaps(0, usize{8} << 20);
-  Blocks orphans;
-  {
-    Worker other;
-    other.run([&] {
-      orphans = take_many(kCapacity);
-      empty_own_heap();
-    });
-  }
+  const Blocks orphans = take_orphans();
   Span* span = span_of(orphans[0]);
   take_many(kCapacity);
   exhaust_slots();
@@ -146,6 +142,46 @@ FRESH_TEST(Shortage, AFailureAsksTheKernelTwice) {
   EXPECT_EQ(allocate_any(kSize), nullptr);
   const u64 once = os::call_count() - before;
   EXPECT_LE(once, 12u) << "for each of the larger classes once more";
+}
+
+// What each class has is looked at once; the search of all heaps, with its barrier, is made once a call.
+FRESH_TEST(Shortage, AnAlignedFailureCostsNoMoreThanAPlainOne) {
+  full_and_failed();
+  const auto cost_of = [](auto&& call) {
+    const u64 calls = os::call_count();
+    const u64 barriers = os::fake::calls_of(os::fake::kBarrier);
+    const u32 ticks = t_heap->ticks.get();
+    EXPECT_EQ(call(), nullptr);
+    return std::array<u64, 3>{os::call_count() - calls, os::fake::calls_of(os::fake::kBarrier) - barriers,
+                              u64{t_heap->ticks.get() - ticks}};
+  };
+  Sleeper sleeper;  // whose heap is robbed, by a barrier
+  const std::array<u64, 3> plain = cost_of([] { return allocate_any(kSize); });
+  EXPECT_EQ(plain[1], 1u);
+  for (const usize alignment : {usize{32}, usize{64}, usize{256}, usize{4096}}) {
+    const std::array<u64, 3> aligned = cost_of([=] { return Allocator::allocate_aligned(kSize, alignment); });
+    EXPECT_LE(aligned[0], plain[0]) << alignment;
+    EXPECT_LE(aligned[1], plain[1]) << alignment;
+    EXPECT_LE(aligned[2], kClasses) << alignment;
+  }
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(Shortage, AnAlignedBlockIsFoundInALargerClass) {
+  start_heaps(usize{64} << 10, usize{8} << 20);
+  // Twins: all blocks of the class are aligned to their size.
+  Blocks wide;
+  for (u32 i = 0; i < 8; ++i) wide.push_back(Allocator::allocate_aligned(4096, 4096));
+  const Blocks plain = take_many(kCapacity, 4096);
+  exhaust_slots();
+  while (Allocator::allocate_aligned(1024, 1024) != nullptr) {
+  }
+  give(plain[0]);  // not aligned, or by chance
+  EXPECT_EQ(Allocator::allocate_aligned(1024, 1024), nullptr);
+  give(wide[3]);
+  EXPECT_EQ(Allocator::allocate_aligned(1024, 1024), wide[3]);
+  EXPECT_EQ(Allocator::allocate_aligned(1024, 1024), nullptr);
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 }  // namespace

@@ -113,7 +113,8 @@ const Case kBlockCases[] = {
 
 const Case kSpanCases[] = {
     {"a span in use is in a passing state", [](World& world) { set_state(world.floating, SpanState::free); }},
-    {"a span in use is in a passing state", [](World& world) { set_state(world.shared, SpanState::returning); }},
+    {"an empty shared span was not given back",
+     [](World& world) { set_word(world.shared, SpanState::shared, world.shared->capacity.get()); }},
     {"a private span has no owner", [](World& world) { world.floating->owner.store(nullptr, relaxed); }},
     {"a private span has no owner", [](World& world) { world.reusable->owner.store(nullptr, relaxed); }},
     {"a claimed span was handed on to nobody", [](World& world) { set_state(world.floating, SpanState::claimed); }},

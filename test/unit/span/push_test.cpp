@@ -43,10 +43,10 @@ Expected expect_push(SpanState state, u32 total, u32 capacity, u32 claim_at) {
     case SpanState::owned:
       return total < claim_at ? Expected{state, PushDuty::none} : Expected{SpanState::claimed, PushDuty::claimed};
     case SpanState::shared:
-      if (total == capacity) return {SpanState::returning, PushDuty::give_back};
+      if (total == capacity) return {state, PushDuty::give_back};
       return total < claim_at ? Expected{state, PushDuty::none} : Expected{SpanState::listed, PushDuty::list};
     case SpanState::listed:
-      return total == capacity ? Expected{SpanState::returning, PushDuty::take_off} : Expected{state, PushDuty::none};
+      return {state, total == capacity ? PushDuty::take_off : PushDuty::none};
     default:
       return {state, PushDuty::none};
   }
@@ -71,9 +71,7 @@ FRESH_TEST(Push, LeavesTheDutyOfEachThreshold) {
           const bool near = total <= length + 1 || (total + 2 >= threshold && total <= threshold + 2) ||
                             (total + 2 >= capacity / 2 && total <= capacity / 2 + 2) ||
                             (total + 2 >= capacity && total <= capacity + 2);
-          // Who sets returning has counted all blocks.
-          const bool possible = static_cast<SpanState>(state) != SpanState::returning || before == capacity;
-          if (!near || !possible) continue;
+          if (!near) continue;
           const u32 first = before == 0 ? 0 : unit_of(span, block(span, 0));
           set_word(span, static_cast<SpanState>(state), before, first);
           const u32 tag = load_word(span, relaxed).tag();

@@ -40,12 +40,12 @@ TEST(RemoteWord, ChangesOnlyWhatIsNamed) {
   const RemoteWord word = RemoteWord::make(99, SpanState::shared, 17, 4711);
   const RemoteWord state = word.with_state(SpanState::listed);
   EXPECT_EQ(state.bits(), RemoteWord::make(99, SpanState::listed, 17, 4711).bits());
-  const RemoteWord more = word.with(SpanState::returning, 18, 5);
-  EXPECT_EQ(more.bits(), RemoteWord::make(99, SpanState::returning, 18, 5).bits());
+  const RemoteWord more = word.with(SpanState::claimed, 18, 5);
+  EXPECT_EQ(more.bits(), RemoteWord::make(99, SpanState::claimed, 18, 5).bits());
 }
 
 TEST(RemoteWord, ANewLifeIsEmptyAndHasANewTag) {
-  const RemoteWord word = RemoteWord::make(41, SpanState::returning, 17, 4711).next_life(SpanState::free);
+  const RemoteWord word = RemoteWord::make(41, SpanState::shared, 17, 4711).next_life(SpanState::free);
   EXPECT_EQ(word.bits(), RemoteWord::make(42, SpanState::free, 0, 0).bits());
   // The tag begins again, and nothing runs over.
   EXPECT_EQ(RemoteWord::make(kMaxTag, SpanState::free, 0, 0).next_life(SpanState::owned).bits(),
@@ -73,7 +73,7 @@ TEST(RemoteWord, StatesArePrivateOrSharedOrNeither) {
   for (u32 number = 0; number < kSpanStates; ++number) {
     const SpanState state = static_cast<SpanState>(number);
     const bool one = state == SpanState::owned || state == SpanState::claimed;
-    const bool none = state == SpanState::shared || state == SpanState::listed || state == SpanState::returning;
+    const bool none = state == SpanState::shared || state == SpanState::listed;
     EXPECT_EQ(is_private(state), one);
     EXPECT_EQ(is_shared(state), none);
     EXPECT_EQ(state == SpanState::free || state == SpanState::mixed, !one && !none);

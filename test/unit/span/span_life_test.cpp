@@ -278,12 +278,14 @@ FRESH_TEST(SpanLife, SharedIsListedEarlyOnlyIfABlockIsFree) {
   ASSERT_EQ(mark_shared(full), ShareResult::shared);
   EXPECT_FALSE(list_early(full));
   EXPECT_EQ(state_of(full), SpanState::shared);
-  for (const SpanState state :
-       {SpanState::free, SpanState::owned, SpanState::claimed, SpanState::returning, SpanState::mixed}) {
+  for (const SpanState state : {SpanState::free, SpanState::owned, SpanState::claimed, SpanState::mixed}) {
     set_word(full, state, 5, 9);
     EXPECT_FALSE(list_early(full)) << static_cast<int>(state);
     EXPECT_EQ(state_of(full), state);
   }
+  set_word(full, SpanState::shared, full->capacity.get(), 9);
+  EXPECT_FALSE(list_early(full)) << "it is returning";
+  EXPECT_EQ(state_of(full), SpanState::shared);
 }
 
 FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
@@ -309,8 +311,7 @@ FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
   span->owner.store(nullptr, relaxed);
   for (u32 number = 0; number < kSpanStates; ++number) {
     const SpanState state = static_cast<SpanState>(number);
-    if (state == SpanState::listed) continue;
-    set_word(span, state, 100, 9);
+    set_word(span, state, state == SpanState::listed ? span->capacity.get() : 100, 9);
     EXPECT_FALSE(mark_adopted(span, &g_heap)) << static_cast<int>(state);
     EXPECT_EQ(state_of(span), state);
     EXPECT_EQ(span->owner.load(relaxed), nullptr);
@@ -334,11 +335,11 @@ FRESH_TEST(SpanLife, ListedIsLookedAtUnlessItIsReturning) {
   EXPECT_EQ(load_word(span, relaxed).count(), 84u);
   for (u32 number = 0; number < kSpanStates; ++number) {
     const SpanState state = static_cast<SpanState>(number);
-    if (state == SpanState::listed) continue;
-    set_word(span, state, 100, 9);
+    const u32 free = state == SpanState::listed ? span->capacity.get() : 100;
+    set_word(span, state, free, 9);
     EXPECT_FALSE(mark_looked_at(span)) << static_cast<int>(state);
     EXPECT_EQ(state_of(span), state);
-    EXPECT_EQ(load_word(span, relaxed).count(), 100u);
+    EXPECT_EQ(load_word(span, relaxed).count(), free);
   }
 }
 
@@ -353,7 +354,7 @@ FRESH_TEST(SpanLife, EndsFreeWithANewTag) {
     const uptr first = span->first_block;
     const u32 tag = load_word(span, relaxed).tag();
     EXPECT_EQ(counters().held.load(relaxed), slots * kSlotBytes);
-    set_word(span, SpanState::returning, span->capacity.get(), 1);
+    set_word(span, SpanState::shared, span->capacity.get(), 1);
     end_span(span);
     EXPECT_EQ(load_word(span, relaxed).bits(), RemoteWord::make(tag + 1, SpanState::free, 0, 0).bits());
     EXPECT_EQ(span->owner.load(relaxed), nullptr);

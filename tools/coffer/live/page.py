@@ -35,6 +35,7 @@ FIGURES = ["taken_ns", "walk_ns", "live", "held", "resident", "free_resident", "
 CLASS_FIELDS = ["block_bytes", "spans", "held", "live", "bound", "allocated_blocks"]
 HEAP_FIELDS = ["index", "attached", "held", "slack", "mailed", "allocated_blocks"]
 SPAN_FIELDS = ["address", "block_bytes", "state", "owner", "held", "live", "resident"]
+# By their numbers. An earlier Coffer had "returning".
 STATES = ["free", "hot", "floating", "reusable", "claimed", "shared", "listed", "returning", "mixed"]
 # Older figures are called so. A process that answers does so within its step of a quarter second.
 STALE_SECONDS = 1.0

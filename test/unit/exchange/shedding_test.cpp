@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// What a heap hands on when it keeps more than its budgets, which shrink when other heaps come.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "heaps.hpp"
+
+namespace coffer {
+namespace {
+
+using namespace test;
+
+FRESH_TEST(ShedSurplus, HandsOnTwoSpansACallFromOneClassAfterTheOther) {
+  start_heaps(0);
+  Heap* heap = own_heap();
+  const ClassIndex classes[] = {compute_class(512), kClass, compute_class(2048)};
+  for (const ClassIndex c : classes) {
+    for (u32 i = 0; i < 2; ++i) place_again(make_reusable(1, c));
+  }
+  const auto left = [&] {
+    return ring_length(heap, classes[0]) + ring_length(heap, classes[1]) + ring_length(heap, classes[2]);
+  };
+  shed_surplus(heap);
+  EXPECT_EQ(left(), 6u) << "within what may be free";
+  changeable_options().free_limit = 0;
+  changeable_options().reclaimer = false;
+  const usize held = held_by(heap);
+  shed_surplus(heap);
+  EXPECT_EQ(left(), 4u);
+  EXPECT_EQ(held_by(heap), held - 2 * kSlotBytes);
+  EXPECT_EQ(listed_spans().size(), 2u);
+  shed_surplus(heap);
+  shed_surplus(heap);
+  EXPECT_EQ(left(), 0u);
+  EXPECT_EQ(listed_spans().size(), 6u);
+  EXPECT_EQ(heap->slack.get(), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(ShedSurplus, StopsAtTheBudget) {
+  start_heaps(0);
+  Heap* heap = own_heap();
+  for (u32 i = 0; i < 2; ++i) place_again(make_reusable(8));
+  changeable_options().free_limit = 0;
+  changeable_options().reclaimer = false;
+  // An eighth of two spans is eight blocks; twenty-four are free in each.
+  changeable_options().slack = 20 * kSize;
+  shed_surplus(heap);
+  EXPECT_EQ(ring_length(heap, kClass), 1u);
+  shed_surplus(heap);
+  EXPECT_EQ(ring_length(heap, kClass), 1u);
+}
+
+// The budget of empty spans shrinks when other heaps come, and with the option.
+FRESH_TEST(ShedSurplus, EndsEmptySpansThatAreTooManyNow) {
+  start_heaps(0);
+  Heap* heap = own_heap();
+  Span* used = make_reusable(8);
+  for (u32 i = 0; i < 3; ++i) place_again(make_reusable(0));
+  place_again(used);
+  ASSERT_EQ(heap->empties.get(), 3 * kSlotBytes);
+  shed_surplus(heap);
+  EXPECT_EQ(ring_length(heap, kClass), 4u) << "within what may be free";
+  g_heaps_share.store(kSlotBytes, relaxed);  // relaxed, here and below: there is one thread
+  shed_surplus(heap);
+  EXPECT_EQ(heap->empties.get(), kSlotBytes);
+  EXPECT_EQ(held_bytes(), 2 * kSlotBytes);
+  g_heaps_share.store(0, relaxed);
+  changeable_options().slack = kSlotBytes - 1;  // the used one fits, and no empty one
+  shed_surplus(heap);
+  EXPECT_EQ(heap->empties.get(), 0u);
+  EXPECT_EQ(reusable_of(heap), std::vector<Span*>{used});
+  shed_surplus(heap);
+  EXPECT_EQ(reusable_of(heap), std::vector<Span*>{used});
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+}  // namespace
+}  // namespace coffer
