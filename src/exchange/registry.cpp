@@ -259,6 +259,7 @@ bool start_process() {
     g_unusual.fetch_or(kFenceCalls, relaxed);
   }
   limit_start();
+  share_among(0);
   span_choices_start();
   colours_start();
   const u32 wanted = config::options().shards;

@@ -193,12 +193,18 @@ inline void start_heaps(usize slack = usize{64} << 10, usize arena_bytes = usize
   ASSERT_TRUE(start_process());
 }
 
+// The option, and each heap's share of it as it is after the next thread came or went.
+inline void set_free_limit(usize bytes) {
+  changeable_options().free_limit = bytes;
+  // relaxed, both: hints.
+  g_heaps_share.store(share_of(bytes / 2, counters().heaps.load(relaxed)), relaxed);
+}
+
 // The same, and a heap may keep no more free than the option `slack` and its share of an eighth of what is held.
 inline void start_tight(usize slack = 0, usize arena_bytes = usize{1} << 30) {
   start_heaps(slack, arena_bytes);
-  config::Options& options = changeable_options();
-  options.free_limit = 0;
-  options.reclaimer = false;
+  set_free_limit(0);
+  changeable_options().reclaimer = false;
 }
 
 // From now on the kernel gives neither address space nor memory.

@@ -84,8 +84,7 @@ FRESH_TEST(Place, TheSlackDecides) {
 // The process may keep so much free; each heap its share.
 FRESH_TEST(Place, HeapsShareWhatMayBeFree) {
   start_tight(0);
-  config::Options& options = changeable_options();
-  options.free_limit = usize{64} << 20;
+  set_free_limit(usize{64} << 20);
   const Blocks blocks = take_many(4 * kCapacity);
   Heap* heap = own_heap();
   Span* partly = make_reusable(20);
@@ -258,7 +257,7 @@ FRESH_TEST(Recount, LeavesTheDecisionToPlace) {
     heap->slack.set(heap->slack.get() + budget_now());
     EXPECT_FALSE(recount(heap, span));
     heap->slack.set(heap->slack.get() - budget_now());
-    changeable_options().free_limit = usize{1} << 20;
+    set_free_limit(usize{1} << 20);
     heap->slack.set(heap->slack.get() + (usize{1} << 20));
     EXPECT_TRUE(recount(heap, span) == within_slack(usize{1} << 20, 12 * kSize, budget_now()));
     heap->slack.set(heap->slack.get() - (usize{1} << 20));

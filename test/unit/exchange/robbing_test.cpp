@@ -282,12 +282,12 @@ FRESH_TEST(IdleHeaps, WhoIsAwakeAgainAsksForTheReclaimerWhereHeapsMayKeepMuch) {
   take();
   Heap* heap = t_heap;
   EXPECT_FALSE(heaps_may_keep_much());
-  changeable_options().free_limit = usize{64} << 10;
+  set_free_limit(usize{64} << 10);
   EXPECT_TRUE(heaps_may_keep_much());
   EXPECT_TRUE(empty_idle_heaps()) << "they may be idle at the next step";
   EXPECT_FALSE(empty_idle_heaps());
   EXPECT_NE(heap->rested.load(relaxed), 0u);
-  changeable_options().free_limit = usize{1} << 40;
+  set_free_limit(usize{1} << 40);
   take();  // its list went with its hot span
   EXPECT_EQ(heap->rested.load(relaxed), 0u) << "its next slow path says that it is awake";
 }

@@ -23,7 +23,7 @@ FRESH_TEST(ShedSurplus, HandsOnTwoSpansACallFromOneClassAfterTheOther) {
   };
   shed_surplus(heap);
   EXPECT_EQ(left(), 6u) << "within what may be free";
-  changeable_options().free_limit = 0;
+  set_free_limit(0);
   changeable_options().reclaimer = false;
   const usize held = held_by(heap);
   shed_surplus(heap);
@@ -42,7 +42,7 @@ FRESH_TEST(ShedSurplus, StopsAtTheBudget) {
   start_heaps(0);
   Heap* heap = own_heap();
   for (u32 i = 0; i < 2; ++i) place_again(make_reusable(8));
-  changeable_options().free_limit = 0;
+  set_free_limit(0);
   changeable_options().reclaimer = false;
   // An eighth of two spans is eight blocks; twenty-four are free in each.
   changeable_options().slack = 20 * kSize;

@@ -248,7 +248,7 @@ FRESH_TEST(VanishAnywhere, WhileALargeBlockGrows) {
 FRESH_TEST(VanishAnywhere, WhileChunksComeAndGo) {
   if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
   World world(kWideSize);
-  changeable_options().free_limit = 0;     // what is freed is purged at once
+  set_free_limit(0);                       // what is freed is purged at once
   changeable_options().reclaimer = false;  // its start blocks all signals, and the step then ends the process
   vanish_in([] {
     void* block = Allocator::allocate(3 * kChunkBytes);

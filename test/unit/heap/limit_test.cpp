@@ -175,7 +175,7 @@ FRESH_TEST(LimitedHeap, AForkChildInheritsIt) {
 // Everything at once, while purges and moves fail now and then: the sum is kept to the byte.
 FRESH_TEST(LimitedHeap, TheSumIsExactWhateverHappens) {
   start_heaps();
-  changeable_options().free_limit = kMiB;
+  set_free_limit(kMiB);
   Random random(20260101);
   struct Held {
     void* at;

@@ -202,7 +202,7 @@ FRESH_TEST(MixedPages, TrimGivesIdleOnesBack) {
 
 FRESH_TEST(MixedPages, TheReclaimersChoreGivesThemBackOnceNothingHappens) {
   Survivors survivors;
-  changeable_options().free_limit = 4 * kPage;
+  set_free_limit(4 * kPage);
   for (int step = 0; step < 4; ++step) {
     EXPECT_TRUE(purge_mixed_that_wait()) << "there is something to stay for";
     EXPECT_FALSE(survivors.are_alone());
@@ -216,7 +216,7 @@ FRESH_TEST(MixedPages, TheReclaimersChoreGivesThemBackOnceNothingHappens) {
 FRESH_TEST(MixedPages, TheReclaimerGivesThemBack) {
   if (kSanitizer) GTEST_SKIP();  // it starts no thread then
   Survivors survivors;
-  changeable_options().free_limit = kPage;
+  set_free_limit(kPage);
   // One that is not alone in its span.
   const usize last = survivors.live.size() - 1;
   const bool alone = span_of(survivors.live[last]) != span_of(survivors.live[last - 1]);

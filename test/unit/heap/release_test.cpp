@@ -160,7 +160,7 @@ FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlack) {
 
 FRESH_TEST(LocalFree, AloneItKeepsHalfOfWhatMayBeFree) {
   start_tight(0);
-  test::changeable_options().free_limit = 2 * kThreshold * kSize;
+  test::set_free_limit(2 * kThreshold * kSize);
   const Blocks blocks = take_many(3 * kCapacity + 1);
   ASSERT_EQ(attached_heaps(), 1u);
   // An eighth of four spans is sixteen blocks, and half of the option four more.
