@@ -19,7 +19,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep traces format lint install uninstall clean help setup
+.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install uninstall clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
@@ -97,6 +97,11 @@ bench-sweep:  ## what the options slack, empty_fraction and span cost and save
 	@tools/setup.sh $(build_sets) test
 	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries bench_programs
 	@python3 bench/sweep.py --build-dir $(build_dir)
+
+bench-policy:  ## what half and twice of each policy constant would cost
+	@tools/setup.sh $(build_sets) test
+	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries coffer_simulators bench_programs
+	@python3 bench/policy_sweep.py --build-dir $(build_dir)
 
 traces:  ## the library of traces, recorded from real programs, in build/traces: two minutes
 	@tools/setup.sh $(build_sets) tools test

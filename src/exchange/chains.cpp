@@ -5,14 +5,11 @@
 #include "exchange/mixed_free.hpp"
 #include "exchange/ownership.hpp"
 #include "exchange/registry.hpp"
+#include "policy/held_back.hpp"
 
 namespace coffer {
 
 namespace {
-
-// Frees for one span of others that a heap may hold back, to push them at once; and about how many bytes.
-constexpr u32 kMaxChain = 16;
-constexpr usize kMaxChainBytes = 4096;
 
 struct ChainLimits {
   u8 blocks[kClasses];

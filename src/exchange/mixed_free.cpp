@@ -4,6 +4,7 @@
 #include "exchange/bad_pointer.hpp"
 #include "exchange/watch.hpp"
 #include "mixed/mixed.hpp"
+#include "policy/mixing.hpp"
 
 namespace coffer {
 

@@ -6,10 +6,6 @@
 
 namespace coffer {
 
-// A thread that freed so many blocks of a class in mixed spans, and asks for more, works with the class: it gets a span
-// of its own, where that is fast.
-inline constexpr u32 kChurn = 64;
-
 // Any thread: frees a block of a mixed span; reports what is not the start of one, or of one smaller than `size`.
 // heap: the thread's, or the null heap; it counts what its thread frees.
 void free_mixed(Heap* heap, void* block, Span* span, usize size = 0);

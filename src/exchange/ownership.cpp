@@ -8,6 +8,7 @@
 #include "exchange/registry.hpp"
 #include "exchange/ring.hpp"
 #include "observe/counters.hpp"
+#include "policy/kept.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "span/emptiness.hpp"
@@ -17,8 +18,6 @@
 namespace coffer {
 
 namespace {
-
-constexpr u32 kShedAtOnce = 2;
 
 // acquire: pairs with push_remote; if all blocks are free the caller ends the span.
 u32 all_free(const Span* span) { return free_blocks(span, acquire); }

@@ -3,12 +3,12 @@
 // paths of malloc and free over it are heap/heap.hpp's.
 #pragma once
 
+#include "policy/held_back.hpp"
 #include "span/span.hpp"
 
 namespace coffer {
 
 // Chains of remote frees that a heap has open (chains.hpp).
-inline constexpr u32 kChainsLog2 = 5;
 inline constexpr u32 kChains = 1u << kChainsLog2;
 struct Chain {
   Owned<Span*> span;  // of which all its blocks are; nullptr: none is on it

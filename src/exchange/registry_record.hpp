@@ -60,7 +60,7 @@ inline void wait_for_thread(Heap* heap, u32 processor) {
 // The same. What heaps may keep is divided among so many.
 inline void share_among(u32 heaps) {
   counters().heaps.store(heaps, relaxed);  // relaxed, all here: hints
-  const usize share = share_of(config::options().free_limit / 2, heaps);
+  const usize share = heaps_share_of(config::options().free_limit, heaps);
   if (g_heaps_share.load(relaxed) != share) g_heaps_share.store(share, relaxed);  // all threads read its line
 }
 
@@ -70,7 +70,7 @@ inline void set_attached(u32 attached) {
   const u32 made = g_registry.made.load(relaxed) - 1;  // relaxed, all here: hints
   const u32 used = attached + os::processors();
   share_among(made < used ? made : used);
-  g_attached_heaps.store(attached, relaxed);                                      // relaxed: a hint
+  g_attached_heaps.store(attached, relaxed);  // relaxed: a hint
   const u32 log2 = attached > 1 ? ceil_log2(attached) : 0;
   const u8 sharing = static_cast<u8>(log2 < kMostSharingLog2 ? log2 : kMostSharingLog2);
   if (g_sharing_log2.get() != sharing) g_sharing_log2.set(sharing);  // all threads read its line

@@ -7,6 +7,7 @@
 #include "exchange/ownership.hpp"
 #include "exchange/ring.hpp"
 #include "os/os.hpp"
+#include "policy/idle.hpp"
 #include "pool/reclaimer.hpp"
 #include "span/emptiness.hpp"
 
@@ -14,15 +15,7 @@ namespace coffer {
 
 namespace {
 
-constexpr u32 kLooks = 4;  // heaps that one call looks at
-// A heap is idle when the process took so much new memory for each of its heaps while this one took no list of blocks.
-// So what robbing costs is a small part of what the growth costs that it saves.
-constexpr usize kIdleGrowth = usize{64} << 10;
-constexpr u32 kRobbedOfRing = 64;  // of each class
-constexpr u32 kTries = 3;          // where memory is needed, of heaps that are in the midst of a call
-// What an idle heap may keep, about; where all heaps together may keep more than the option `free_limit`, the reclaimer
-// looks at them.
-constexpr usize kKeptByIdle = usize{64} << 10;
+constexpr u32 kTries = 3;  // where memory is needed, of heaps that are in the midst of a call
 
 // `watched` of a heap: | slots of growth when it was first seen so (32) | its ticks (32) |; `rested`: | emptied (1) |
 // its ticks (31) |.
@@ -152,10 +145,10 @@ bool rob_idle_heaps(const Heap* but, u32 slots) {
   const u32 count = heaps_ever() - first;
   const u32 growth = g_search.growth.fetch_add(slots, relaxed) + slots;  // relaxed: a figure
   if (count < 2) return false;
-  u32 at = g_search.next_look.fetch_add(kLooks, relaxed);  // relaxed: where to go on looking
-  Heap* idle[kLooks];
+  u32 at = g_search.next_look.fetch_add(kHeapLooks, relaxed);  // relaxed: where to go on looking
+  Heap* idle[kHeapLooks];
   u32 found = 0;
-  for (u32 i = 0; i < kLooks && i < count; ++i) {
+  for (u32 i = 0; i < kHeapLooks && i < count; ++i) {
     Heap* heap = heap_by_index(first + at++ % count);
     if (heap != but && (stands_still(heap, growth) || has_much_mail(heap))) idle[found++] = heap;
   }
@@ -194,7 +187,7 @@ void rob_heaps(Take what, const Heap* but) {
                   [=](Heap** heaps, u32 count) { rob_all(heaps, count, work); });
 }
 
-bool heaps_may_keep_much() { return heaps_ever() * kKeptByIdle > config::options().free_limit; }
+bool heaps_may_keep_much() { return heaps_ever() * kIdleGrowth > config::options().free_limit; }
 
 void note_awake(Heap* heap) {
   // relaxed, both: a hint; the sweep writes it while the heap is its own.

@@ -10,6 +10,8 @@
 #include "exchange/watch.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
+#include "policy/kept.hpp"
+#include "policy/mixing.hpp"
 #include "pool/partial_pool.hpp"
 #include "span/choices.hpp"
 #include "span/emptiness.hpp"
@@ -20,31 +22,6 @@ namespace {
 
 using config::MixedPolicy;
 
-// --- The figures of the policy. All were chosen by the ten phases and the small program of bench/patterns;
-// docs/design/mixed-spans.md has what each is worth. ---
-
-// Blocks of this size on are cut to what was asked for; smaller ones by classes.
-constexpr u32 kCutExactly = 128;
-constexpr u32 kListBytes = 2 * 1024;  // of a list; with 8 KiB phases of 128 to 256 bytes hold 5 % more
-// Where an eighth of what is held are mixed spans, memory is full of holes, and blocks of this size on get new memory
-// in mixed spans, too: survivors then lie closer together, and no class is rounded up to.
-constexpr u32 kGrowMixed = 128;
-// Free bytes in spans that their class may still want: at least this, and 1/256 of what is held.
-constexpr usize kWasteFloor = usize{256} << 10;
-constexpr usize kFreeAtHand = usize{256} << 10;  // resident in free slots
-constexpr u32 kColdTicks = 8192;                 // slow refills of other classes after which a class is cold
-constexpr u32 kLooks = 8;                        // spans that one call looks at for conversion
-// A process is small while it holds no more than this; a class in it is young for so many blocks of a thread.
-constexpr usize kSmallProcess = usize{1} << 20;
-// Mixed spans of so many bytes are more than a small process left behind: their holes are used before new memory is.
-constexpr usize kManyMixed = usize{2} << 20;
-constexpr u32 kYoungBlocks = 250;
-constexpr usize kYoungSize = 4096;
-// In a small process sooner than after kChurn frees, and for ever: a loop of malloc and free would make and end a mixed
-// span each time.
-constexpr u32 kYoungChurn = 16;
-static_assert(kYoungBlocks <= 255, "counted in a byte");
-
 // Where the search for spans to convert goes on, by class.
 Atomic<u32> g_cursor;
 
@@ -54,8 +31,8 @@ bool always() { return config::options().mixed == MixedPolicy::always; }
 // cold, else an eighth.
 bool is_convertible(const Span* span, u32 free, bool cold) {
   const u32 capacity = span->capacity.get();
-  if (always()) return free >= capacity / 4;
-  return cold ? free >= capacity / 2 : free >= capacity - capacity / 8;
+  if (always()) return free >= capacity / (2 * kConvertCold);
+  return cold ? free >= capacity / kConvertCold : free >= capacity - capacity / kSmallPart;
 }
 
 // Free bytes that no class but their own can use.
@@ -68,11 +45,11 @@ bool is_fragmented(const Heap* heap) {
   if (always()) return true;
   const Counters& counts = counters();
   const usize dirty = counts.dirty.load(relaxed);
-  if (dirty > kFreeAtHand) return false;
+  if (dirty > kNegligible) return false;
   if (counts.held.load(relaxed) + dirty + kSlotBytes < counts.peak.load(relaxed)) return false;
   if (!g_mixed_pool.may_grow(kMaxSpanSlots * kSlotBytes)) return false;
-  const usize held = counts.held.load(relaxed) / 256;
-  return waste(heap) > (held > kWasteFloor ? held : kWasteFloor);
+  const usize held = counts.held.load(relaxed) / kWasteShare;
+  return waste(heap) > (held > kNegligible ? held : kNegligible);
 }
 
 bool is_at_work(const Heap* heap, ClassIndex size_class) {
@@ -81,7 +58,7 @@ bool is_at_work(const Heap* heap, ClassIndex size_class) {
 
 bool is_full_of_holes() {
   const usize mixed = counters().mixed.load(relaxed);  // relaxed, both: as above
-  return mixed >= kManyMixed && mixed > counters().held.load(relaxed) / 8;
+  return mixed >= 2 * kSmallProcess && mixed > counters().held.load(relaxed) / kSmallPart;
 }
 
 // Converts an owned span of the heap, unless a push claims it first.
@@ -135,7 +112,7 @@ bool is_cold(const Heap* heap, ClassIndex size_class) {
 bool convert_some(Heap* heap, ClassIndex for_class) {
   const u32 start = g_cursor.load(relaxed);  // relaxed: a place to start
   u32 looks = kLooks;
-  const bool much = waste(heap) > counters().held.load(relaxed) / 16;  // relaxed: a threshold
+  const bool much = waste(heap) > counters().held.load(relaxed) / kSmallPart;  // relaxed: a threshold
   for (u32 i = 0; i < kClasses && looks > 0; ++i) {
     const ClassIndex size_class = (start + i) % kClasses;
     const bool cold = is_cold(heap, size_class);
@@ -202,9 +179,9 @@ bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
 // Whether this is one of the first blocks of its class in a small process. Frees are counted for the class of what was
 // cut (free_mixed), which is that of a whole line where there are several heaps: not for the class of the request.
 bool is_young(const Heap* heap, ClassIndex size_class, usize size) {
-  return size != 0 && size <= kYoungSize && heap->hot[size_class].get() == nullptr &&
+  return size != 0 && size <= kCarvePage && heap->hot[size_class].get() == nullptr &&
          heap->young_blocks[size_class].get() < kYoungBlocks &&
-         (heap->churn[class_of(exact_bytes(size))].get() < kYoungChurn || always());
+         (heap->churn[class_of(exact_bytes(size))].get() < kChurn / 4 || always());
 }
 
 }  // namespace
@@ -225,7 +202,7 @@ bool take_young(Heap* heap, ClassIndex size_class, usize size) {
 bool take_holes(Heap* heap, ClassIndex size_class, usize size) {
   if (config::options().mixed == MixedPolicy::never || is_at_work(heap, size_class)) return false;
   // relaxed: a threshold.
-  if (counters().mixed.load(relaxed) < kManyMixed && !always()) return false;
+  if (counters().mixed.load(relaxed) < 2 * kSmallProcess && !always()) return false;
   return take_any_hole(heap, size_class, size);
 }
 
@@ -236,7 +213,7 @@ bool make_holes(Heap* heap, ClassIndex size_class, usize size) {
     return false;
   }
   if (is_fragmented(heap) && convert_some(heap, size_class) && take_any_hole(heap, size_class, size)) return true;
-  return size >= kGrowMixed && is_full_of_holes() && take_exactly(heap, size_class, size, kMaxSpanSlots);
+  return size >= kCutExactly && is_full_of_holes() && take_exactly(heap, size_class, size, kMaxSpanSlots);
 }
 
 }  // namespace coffer

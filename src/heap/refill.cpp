@@ -16,6 +16,7 @@
 #include "heap/mixing.hpp"
 #include "large/large.hpp"
 #include "observe/counters.hpp"
+#include "policy/idle.hpp"
 #include "pool/partial_pool.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
@@ -93,9 +94,6 @@ Span* next_reusable(Heap* heap, ClassIndex size_class) {
   }
   return nullptr;
 }
-
-// What a process holds at least before idle heaps are searched for spans.
-constexpr usize kWorthSearching = usize{4} << 20;
 
 // What a refill came to: a span, blocks from holes, or, with neither, no memory.
 struct Found {

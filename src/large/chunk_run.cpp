@@ -7,6 +7,7 @@
 #include "large/record.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "policy/returned.hpp"
 #include "pool/breath.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
@@ -20,9 +21,6 @@ namespace {
 // 60 threads that asked for alignments up to 2^62 and for terabytes, a call took up to 12 s. A search up to 64 GiB
 // reads 512 groups, some 15 us. (glibc refuses what is more than the machine's memory.)
 constexpr usize kMostAlignment = usize{64} << 30;
-
-// Shrinking by less than this keeps the pages.
-constexpr usize kPurgeOnShrink = 64 * 1024;
 
 // Chunks of room that a block gets when it moves to grow, at most.
 constexpr u32 kMostRoom = 64;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "mixed/mixed.hpp"
+#include "policy/mixing.hpp"
 
 #include "config/config.hpp"
 #include "mixed/map_of.hpp"

@@ -30,9 +30,6 @@
 namespace coffer {
 
 inline constexpr u32 kMostTaken = 128;  // blocks that one call of take() cuts
-// What all mixed spans hold is at most twice what was live in them, and this (docs/design/bound.md).
-inline constexpr usize kMixedFloor = usize{4} << 20;
-inline constexpr u32 kMixedPerLive = 2;
 
 enum class Lines : bool { shared, whole };
 inline constexpr u32 kAnyHome = ~u32{0};  // the smallest hole of all that fit

@@ -153,7 +153,7 @@ void note_clean(usize bytes) {
 
 usize least_free_limit() {
   const usize option = config::options().free_limit;
-  return option < kPressureFloor ? option : kPressureFloor;
+  return option < kNegligible ? option : kNegligible;
 }
 
 void note_limit(usize limit, usize dirty) {

@@ -4,6 +4,7 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "policy/returned.hpp"
 #include "pool/breath.hpp"
 #include "pool/slot_pool.hpp"
 #include "pool/tails.hpp"
@@ -30,9 +31,6 @@ usize purge_all(usize bytes) {
   const usize tails = purge_tails(bytes, TailAge::any);
   return tails < bytes ? tails + purge_free(bytes - tails) : tails;
 }
-
-// Below this, what could be given back is not worth a look at the cgroup: most processes stay below.
-constexpr usize kWorthReading = usize{8} << 20;
 
 // What limit_pressure goes by. 0: not read yet.
 Atomic<usize> g_group_limit;
@@ -83,14 +81,14 @@ bool limit_pressure() {
   if (used < kWorthReading || !config::options().cgroup) return false;
   read_group_limit(used);
   const usize limit = g_group_limit.load(relaxed);
-  return limit != 0 && limit != os::kNoMemoryLimit && used > limit - limit / 8;
+  return limit != 0 && limit != os::kNoMemoryLimit && used > limit - limit / kSmallPart;
 }
 
 void relieve_pressure(usize taken) {
   const usize free = purgeable();
-  if (free <= kPressureFloor || !limit_pressure()) return;
+  if (free <= kNegligible || !limit_pressure()) return;
   const usize most = 2 * taken;
-  purge_all(free - kPressureFloor < most ? free - kPressureFloor : most);
+  purge_all(free - kNegligible < most ? free - kNegligible : most);
 }
 
 bool charge_or_purge(usize bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "budget/budget.hpp"
+#include "policy/kept.hpp"
 
 namespace coffer {
 
@@ -16,10 +17,9 @@ bool make_room();
 bool charge_or_purge(usize bytes);
 
 // Whether Coffer holds so much that a limit of the process's cgroup is near: beyond 7/8 of it. Free memory then goes
-// back at once, but for kPressureFloor. The limits are read here, when there is enough to make them matter, and again
+// back at once, but for kNegligible. The limits are read here, when there is enough to make them matter, and again
 // whenever what Coffer holds has doubled since.
 bool limit_pressure();
-inline constexpr usize kPressureFloor = 256 * 1024;
 // Called when `taken` bytes of new memory were taken: under pressure, free memory goes back for them.
 void relieve_pressure(usize taken);
 

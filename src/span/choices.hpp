@@ -6,11 +6,10 @@
 #include "base/atomic.hpp"
 #include "base/bits.hpp"
 #include "config/config.hpp"
+#include "policy/listed.hpp"
 #include "size_class/placement.hpp"
 
 namespace coffer {
-
-constexpr u32 reuse_shift(config::EmptyFraction fraction) { return 2 + static_cast<u32>(fraction); }
 
 struct SpanChoices {
   Owned<u32> reuse_shift{coffer::reuse_shift(config::EmptyFraction::quarter)};  // log2 of 2 / f

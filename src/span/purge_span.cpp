@@ -3,6 +3,8 @@
 
 #include "config/config.hpp"
 #include "os/os.hpp"
+#include "policy/kept.hpp"
+#include "policy/returned.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
@@ -14,13 +16,6 @@ namespace coffer {
 namespace {
 
 constexpr u32 kMostBlocks = kMaxSpanSlots * kSlotBytes / kQuantum;
-
-// How old, in ticks, a span must be for whoever frees and for the reclaimer: a class that is alive adopts its spans
-// before, the newest first.
-constexpr u32 kAgeForFreers = 2;
-constexpr u32 kAgeForReclaimer = 4;
-constexpr u32 kSpansAStep = 1024;  // that the reclaimer looks at, a waking
-constexpr u32 kListsALook = 16;    // lists that a free looks into, to find a span old enough
 
 Atomic<u32> g_next_list;  // where the next look begins, in lists over all shards
 
@@ -193,7 +188,7 @@ usize free_bytes(const Span* span) {
   const u32 count = load_word(span, relaxed).count();  // relaxed: a figure
   const u32 absent = absent_count(span);
   if (count <= absent) return 0;
-  const u32 least = span->cut.get() / 8;
+  const u32 least = span->cut.get() / kSmallPart;
   return usize{count - absent > least ? count - absent : least} * span->block_bytes.get();
 }
 
@@ -217,7 +212,7 @@ void look_at_oldest() {
   want_reclaimer();
   const u32 lists = shard_count() * kClasses;
   usize bytes = 0;
-  for (u32 i = 0; i < kListsALook; ++i) {
+  for (u32 i = 0; i < kLooks; ++i) {
     const u32 list = g_next_list.load(relaxed) % lists;  // relaxed: only a place to start
     if (look_at_one(list, kAgeForFreers, &bytes)) return;
     g_next_list.store(list + 1, relaxed);  // relaxed: as above

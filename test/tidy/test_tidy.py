@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import cpp_text
+import policy
 import tidy
 
 LAYER_LINE = ", ".join(f"`{layer}`" for layer in tidy.LAYERS)
@@ -62,6 +63,7 @@ int pool_size(Pool& pool) {
 """,
     "src/span/span.cpp": """// relaxed, in this file: a walk without other threads.
 
+#include "policy/kept.hpp"
 #include "pool/pool.hpp"
 
 // acquire, twice: pairs with put.
@@ -72,6 +74,19 @@ int walk(Pool& pool) {
   return one + two + pool.three.load(relaxed);
 }
 """,
+    "src/policy/kept.hpp": """#pragma once
+
+#include "base/base.hpp"
+
+namespace coffer {
+
+// Bytes that are kept. Chosen by a ring of threads.
+inline constexpr usize kKept = usize{64} << 10;
+constexpr usize twice(usize bytes) { return bytes == kKept ? 2 * bytes : bytes; }
+
+}  // namespace coffer
+""",
+    "docs/design/policy.md": "# Policy\n\n| constant | value |\n|---|---|\n| `kKept` | `usize{64} << 10` |\n",
     "src/api/malloc.cpp": '#include "coffer/coffer.h"\n#include "pool/pool.hpp"\n\nvoid f() { free(nullptr); }\n',
     "rt/src/tree.c": '#include "heap.h"\n\n#include <stdint.h>\n\nint tree(void) { return (int)sizeof(int32_t); }\n',
     "README.md": """# A pool
@@ -140,6 +155,11 @@ SEEDS = [
     ("dead-link", "src/pool/pool.cpp", "figures for people", "src/pool/none" ".md"),
     ("dead-link", "src/pool/pool.cpp", "figures for people", "DESIGN" ".md's 3.4"),
     ("layer-list", "CONTRIBUTING.md", "`heap`, ", ""),
+    ("policy", "src/policy/kept.hpp", "Bytes that", "What"),
+    ("policy", "src/policy/kept.hpp", "Chosen by", "Not"),
+    ("policy", "src/policy/kept.hpp", "{64} << 10", "{64} << 20"),
+    ("policy", "src/policy/kept.hpp", "}  // namespace", "constexpr u32 kOther = 1, kMore = 2;\n}  // namespace"),
+    ("policy", "docs/design/policy.md", "|---|---|", "|---|---|\n| `kGone` | `1` |"),
     ("dead-header", "src/pool/dead.hpp", "", LICENCE + "#pragma once\n"),
 ]
 
@@ -168,12 +188,24 @@ def test_seeded_violation_is_found(tmp_path: Path, seed: tuple[str, str, str, st
 
 
 def test_every_rule_has_a_seed() -> None:
-    assert set(tidy.RULES) | {"dead-header", "dead-link"} == {seed[0] for seed in SEEDS}
+    assert set(tidy.RULES) | {"dead-header", "dead-link", "policy"} == {seed[0] for seed in SEEDS}
 
 
 def test_empty_gate_fails(tmp_path: Path) -> None:
     violations = tidy.check_tree(tmp_path)[0]
-    assert {violation.rule for violation in violations} == set(tidy.RULES) | {"dead-link"}
+    assert {violation.rule for violation in violations} == set(tidy.RULES) | {"dead-link", "policy"}
+
+
+def test_policy_has_few_constants(tmp_path: Path) -> None:
+    count = policy.MOST - 1  # beside the one of the clean tree
+    for more, expected in ((count, set()), (count + 1, {"policy"})):
+        names = [f"kMore{index}" for index in range(more)]
+        text = "".join(f"// Bytes. Chosen by chance.\ninline constexpr u32 {name} = 1;\n" for name in names)
+        header = CLEAN["src/policy/kept.hpp"].replace("}  // namespace", text + "}  // namespace")
+        rows = "".join(f"| `{name}` | `1` |\n" for name in names)
+        files = {"src/policy/kept.hpp": header, policy.PAGE: CLEAN[policy.PAGE] + rows}
+        violations = tidy.check_tree(write_tree(tmp_path, CLEAN | files))[0]
+        assert {violation.rule for violation in violations} == expected
 
 
 def test_functions_are_found() -> None:

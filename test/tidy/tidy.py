@@ -18,12 +18,14 @@ from typing import NamedTuple
 
 import cpp_text
 import documents
+import policy
 
 LAYERS = ["api", "papers", "latency", "inspect", "heap", "exchange", "mixed", "large", "span", "pool", "arena",
-          "size_class", "budget", "observe", "harden", "config", "os", "cpu", "base"]
+          "policy", "size_class", "budget", "observe", "harden", "config", "os", "cpu", "base"]
 # The papers' allocators stand on the ground that they share with Coffer, and use nothing of Coffer itself.
 FORBIDDEN_INCLUDES = {("papers", layer) for layer in (
-    "latency", "inspect", "heap", "exchange", "mixed", "large", "span", "pool", "arena", "size_class", "budget")}
+    "latency", "inspect", "heap", "exchange", "mixed", "large", "span", "pool", "arena", "policy",
+    "size_class", "budget")}
 
 WARN_FILE_LINES = 400
 MAX_FILE_LINES = 500
@@ -323,6 +325,15 @@ def dead_links(root: Path, files: list[File]) -> Iterator[Violation]:
             yield Violation(file.path, name.line, "dead-link", f"{name.target}: there is no such file")
 
 
+def policy_constants(files: list[File]) -> Iterator[Violation]:
+    headers = {file.path: file.text for file in files if file.layer == "policy"}
+    page = next((file.text for file in files if file.path == policy.PAGE), "")
+    if not headers:
+        yield Violation(".", 0, "policy", "looked at no file: the rule guards nothing")
+    for path, line, text in policy.faults(headers, page):
+        yield Violation(path, line, "policy", text)
+
+
 @rule("layer-list", lambda file: file.path == "CONTRIBUTING.md")
 def check_layer_list(file: File) -> Iterator[Violation]:
     line, named = documents.listed_layers(file.text)
@@ -333,7 +344,7 @@ def check_layer_list(file: File) -> Iterator[Violation]:
 def check_tree(root: Path) -> tuple[list[Violation], list[str]]:
     """All violations, and the files that grow too long."""
     files = read_tree(root)
-    violations = [*dead_headers(files), *dead_links(root, files)]
+    violations = [*dead_headers(files), *dead_links(root, files), *policy_constants(files)]
     if not any(file.suffix == ".md" for file in files):
         violations.append(Violation(".", 0, "dead-link", "looked at no file: the rule guards nothing"))
     for name, (applies, function) in RULES.items():

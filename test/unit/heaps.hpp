@@ -197,7 +197,7 @@ inline void start_heaps(usize slack = usize{64} << 10, usize arena_bytes = usize
 inline void set_free_limit(usize bytes) {
   changeable_options().free_limit = bytes;
   // relaxed, both: hints.
-  g_heaps_share.store(share_of(bytes / 2, counters().heaps.load(relaxed)), relaxed);
+  g_heaps_share.store(heaps_share_of(bytes, counters().heaps.load(relaxed)), relaxed);
 }
 
 // The same, and a heap may keep no more free than the option `slack` and its share of an eighth of what is held.

@@ -16,11 +16,11 @@ using namespace test;
 
 usize budget_now() {
   const config::Options& options = config::options();
-  return slack_budget(options.slack, share_of(options.free_limit / 2, attached_heaps()), held_by(own_heap()));
+  return slack_budget(options.slack, heaps_share_of(options.free_limit, attached_heaps()), held_by(own_heap()));
 }
 usize empties_budget_now() {
   const config::Options& options = config::options();
-  return empties_budget(options.slack, share_of(options.free_limit / 2, attached_heaps()));
+  return empties_budget(options.slack, heaps_share_of(options.free_limit, attached_heaps()));
 }
 
 // What a heap keeps, as it counts it: in partly used spans, and in empty ones.

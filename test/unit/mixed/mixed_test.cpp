@@ -14,6 +14,7 @@
 #include "heap/heap.hpp"
 #include "observe/counters.hpp"
 #include "os/fake/fake.hpp"
+#include "policy/mixing.hpp"
 #include "span/choices.hpp"
 #include "worker.hpp"
 

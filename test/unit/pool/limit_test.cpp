@@ -275,9 +275,9 @@ FRESH_TEST(Pressure, LeavesLittleFreeMemoryResident) {
   EXPECT_TRUE(limit_pressure());
   counters().held.fetch_sub(40 * kMiB, relaxed);
   EXPECT_TRUE(limit_pressure());
-  EXPECT_EQ(free_limit(), kPressureFloor);
+  EXPECT_EQ(free_limit(), kNegligible);
   release_slots(&first_arena(), 32, 32, low_mask(32));
-  EXPECT_LE(dirty(), kPressureFloor);
+  EXPECT_LE(dirty(), kNegligible);
   test::changeable_options().free_limit = 0;
   EXPECT_EQ(free_limit(), 0u) << "the option may be less";
 }
@@ -294,9 +294,9 @@ FRESH_TEST(Pressure, IsRelievedWhenNewMemoryIsTaken) {
   relieve_pressure(100);
   EXPECT_EQ(dirty(), kMiB - kSlotBytes) << "twice what was taken, by slots";
   relieve_pressure(kChunkBytes);
-  EXPECT_EQ(dirty(), kPressureFloor);
+  EXPECT_EQ(dirty(), kNegligible);
   relieve_pressure(kChunkBytes);
-  EXPECT_EQ(dirty(), kPressureFloor);
+  EXPECT_EQ(dirty(), kNegligible);
 }
 
 }  // namespace
