@@ -29,9 +29,8 @@ enum class SlotUse : u8 {
   none = 0,       // free, or never used
   span = 1,       // first slot of a span of a size class
   span_rest = 2,  // a later slot of one: `first_distance` slots after its first
-  large = 3,      // first slot of a large block made of slots, or of whole chunks
-  large_rest = 4,
-  mixed = 5,  // first slot of a mixed span (mixed/mixed.hpp); its later slots are span_rest
+  large = 3,      // first slot of a large block made of slots, or of whole chunks; its later ones are none
+  mixed = 4,      // first slot of a mixed span (mixed/mixed.hpp); its later slots are span_rest
 };
 
 struct alignas(kCacheLine) Span {
@@ -74,7 +73,7 @@ struct alignas(kCacheLine) Span {
   Owned<u8> shard;   // shard of the partial pool; fixed while the span lives
   Owned<u8> listed;  // what next and previous are worth: PartialPool's duty flags, or the list of holes; the same lock
   Atomic<SlotUse> use;
-  Owned<u8> first_distance;        // span_rest, large_rest: slots back to the first
+  Owned<u8> first_distance;        // span_rest: slots back to the first
   Owned<u8> pages_zero;            // absent pages are known to be zero
   Owned<u8> dirty_slots_at_start;  // slots that held old data when the span was made
   Owned<u8> row_log2;              // Stride: how the blocks follow each other

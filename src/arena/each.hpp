@@ -28,11 +28,14 @@ void for_each_chunk(Visit&& visit) {
   }
 }
 
-// Calls visit(first record) for every span, mixed ones too, and large block made of slots in a chunk.
+// Calls visit(first record) for every span, mixed ones too, and large block that begins in a chunk.
 template <class Visit>
 void for_each_record(Arena* arena, u32 chunk_index, Visit&& visit) {
-  const u64 free = arena->chunks[chunk_index].free.load(acquire);  // acquire: pairs with the release of slots
-  for (u32 i = 0; i < kSlotsPerChunk; ++i) {
+  const Chunk& chunk = arena->chunks[chunk_index];
+  const u64 free = chunk.free.load(acquire);  // acquire: pairs with the release of slots
+  // relaxed: large is whole, and as the caller found it.
+  const u32 slots = chunk.use.load(relaxed) == ChunkUse::large ? 1 : kSlotsPerChunk;
+  for (u32 i = 0; i < slots; ++i) {
     if ((free >> i) & 1) continue;
     Span* record = arena->spans + usize{chunk_index} * kSlotsPerChunk + i;
     const SlotUse use = record->use.load(acquire);

@@ -12,15 +12,17 @@ namespace {
 
 using harden::BadPointer;
 
-// The large block of several chunks that an address lies in. Only a large block's first chunk is marked, so this looks
-// at all of them: good enough for last words.
+// The large block that an address lies in. Only its first slot is marked, so this looks at all of them: good enough for
+// last words.
 Span* large_around(const Arena* arena, uptr address) {
   Span* found = nullptr;
-  for_each_chunk([&](Arena* in, u32 index, ChunkUse use) {
-    if (in != arena || use != ChunkUse::large) return;
-    if (address - chunk_address(in, index) < usize{in->chunks[index].large_chunks.get()} * kChunkBytes) {
-      found = in->spans + usize{index} * kSlotsPerChunk;
-    }
+  for_each_chunk([&](Arena* in, u32 index, ChunkUse) {
+    if (in != arena) return;
+    for_each_record(in, index, [&](Span* span, SlotUse use) {
+      const usize chunks = usize{span->large_chunks.get()} * kChunkBytes;
+      const usize bytes = chunks != 0 ? chunks : large_bytes(span);
+      if (use == SlotUse::large && address - slot_address(in, span) < bytes) found = span;
+    });
   });
   return found;
 }
@@ -34,10 +36,15 @@ void report_bad_pointer(const char* call, void* block) {
   Span* span = first_record(slot_record(arena, address));
   if (span == nullptr) span = large_around(arena, address);
   if (span == nullptr) {
-    // relaxed: words for a person. A pointer to memory that never held anything is foreign, not freed.
-    const bool used = slot_record(arena, address)->remote.load(relaxed) != 0 ||
-                      slot_record(arena, address)->absent.get() != 0 ||
-                      slot_record(arena, address)->first_distance.get() != 0;
+    // A pointer to memory that never held anything is foreign, not freed. Later slots of a large block that was freed
+    // are dirty, or a heap keeps them. relaxed, all: words for a person.
+    const Span* slot = slot_record(arena, address);
+    const u32 number = static_cast<u32>(slot - arena->spans);
+    const Chunk& chunk = arena->chunks[number / kSlotsPerChunk];
+    const u64 taken = chunk.use.load(relaxed) == ChunkUse::spans ? ~chunk.free.load(relaxed) : 0;
+    const bool held_data = (((chunk.dirty.load(relaxed) | taken) >> (number % kSlotsPerChunk)) & 1) != 0;
+    const bool used =
+        held_data || slot->remote.load(relaxed) != 0 || slot->absent.get() != 0 || slot->first_distance.get() != 0;
     harden::bad_pointer(call, block, used ? BadPointer::free_span : BadPointer::foreign, 0);
   }
   if (is_large(span)) {

@@ -3,6 +3,7 @@
 
 #include "config/config.hpp"
 #include "exchange/chains.hpp"
+#include "exchange/kept_slots.hpp"
 #include "exchange/lists.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/registry.hpp"
@@ -45,9 +46,7 @@ usize in_partly_used(const Heap* heap) { return heap->slack.get() - heap->emptie
 bool may_keep(const Heap* heap, const Span* span, u32 free_bytes) {
   const u32 counted = span->ring_slack.get();
   const u32 whole = span_bytes(span);
-  if (free_bytes == whole) {
-    return within_slack(heap->empties.get() - (counted == whole ? whole : 0), whole, budget_of_empties());
-  }
+  if (free_bytes == whole) return may_keep_empty(heap, counted == whole ? 0 : whole);
   return within_slack(in_partly_used(heap) - (counted != whole ? counted : 0), free_bytes, budget_of_partly_used(heap));
 }
 
@@ -65,6 +64,10 @@ Span* put_down_hot(Heap* heap, ClassIndex size_class) {
 }
 
 }  // namespace
+
+bool may_keep_empty(const Heap* heap, usize bytes) {
+  return within_slack(heap->empties.get() + kept_bytes(heap), bytes, budget_of_empties());
+}
 
 void let_go(Heap* heap, Span* span) {
   heap->held.fetch_sub(span_bytes(span), relaxed);  // relaxed: a figure for budgets
@@ -151,6 +154,7 @@ void release_idle(Heap* heap) {
   const auto keep_if_used = [heap](Span* span) {
     all_free(span) >= span->capacity.get() ? give_up(heap, span) : place(heap, span);
   };
+  give_back_kept(heap);
   close_chains(heap);
   take_mail(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {
@@ -160,6 +164,7 @@ void release_idle(Heap* heap) {
 }
 
 void give_up_half_empty(Heap* heap, u32 most_of_ring) {
+  give_back_kept(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (Span* span = heap->hot[c].get()) {
       const u32 listed = measure_list(heap->blocks[c].get(), span->capacity.get()).count;
@@ -177,6 +182,7 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
 }
 
 void empty_heap(Heap* heap) {
+  give_back_kept(heap);
   close_chains(heap);
   take_mail(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {

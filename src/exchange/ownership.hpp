@@ -10,6 +10,9 @@ namespace coffer {
 // Takes a span out of what the heap holds, before it is shared or ended.
 void let_go(Heap* heap, Span* span);
 
+// Whether the heap may keep so many more bytes in which nothing is live, of a span or of a large block.
+bool may_keep_empty(const Heap* heap, usize bytes);
+
 // Makes a listed span the heap's hot one, and counts it. Under the pool's lock. false: its last block was freed.
 bool take_over(Heap* heap, Span* span);
 

@@ -37,6 +37,9 @@ struct alignas(kCacheLine) Heap {
   Owned<u32> settled;       // g_shortage when all its spans with free blocks were known (refill.cpp)
   Owned<usize> slack;       // free bytes in the spans on the rings, as counted at their last event
   Owned<usize> empties;     // of these, bytes of spans that are empty
+  Owned<Span*> kept_chunk;  // of which it keeps slots (kept_slots.hpp): its first slot's record
+  Owned<u64> kept_slots;    // bit i: slot i of it
+  Owned<u8> freed_large;    // 1: slots were kept, and no large block was wanted since
   Owned<u32> shed_class;    // where shedding surplus reusable spans goes on
   Owned<u32> generation;    // fork generation of the thread that uses the heap (registry.cpp)
   Owned<u32> next_waiting;  // registry's list

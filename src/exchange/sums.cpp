@@ -23,15 +23,13 @@ Sums sum_chunks() {
     if (use == ChunkUse::spans) {
       sums.held += count_bits(~chunk.free.load(relaxed)) * kSlotBytes;
       sums.dirty += count_bits(chunk.dirty.load(relaxed)) * kSlotBytes;
-      for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
-        if (slot_use == SlotUse::large) sums.add_large(large_bytes(span));
-      });
     } else if (use == ChunkUse::large) {
-      const usize bytes = large_bytes(&arena->spans[usize{index} * kSlotsPerChunk]);
-      sums.held += bytes;
+      sums.held += large_bytes(&arena->spans[usize{index} * kSlotsPerChunk]);
       sums.tails += tail_bytes(chunk);
-      sums.add_large(bytes);
     }
+    for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
+      if (slot_use == SlotUse::large) sums.add_large(large_bytes(span));
+    });
   });
   const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
   for (u32 a = 0; a < arenas; ++a) {

@@ -152,12 +152,15 @@ void resolve_span(Span* span) {
   }
 }
 
-// What heaps own is counted anew while the walk goes on: whoever took a span from a heap may have vanished between the
-// count and the owner. A span that has an owner once it is resolved is one of a heap that lives on, or of an ended
-// thread's.
+// What heaps own is counted anew while the walk goes on, and gives slots back that no record describes, those that
+// heaps keep, too: whoever took a span from a heap may have vanished between the count and the owner. A span that has
+// an owner once it is resolved is one of a heap that lives on, or of an ended thread's.
 void forget_held() {
-  // relaxed: the child's other threads wait.
-  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) heap_by_index(i)->held.store(0, relaxed);
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) {
+    Heap* heap = heap_by_index(i);
+    heap->held.store(0, relaxed);  // relaxed: the child's other threads wait
+    heap->kept_slots.set(0);
+  }
 }
 
 void count_held(const Span* span) {
@@ -198,7 +201,6 @@ void resolve_chunk(Arena* arena, u32 index) {
         i += record->slots.get() - 1;
         break;
       case SlotUse::span_rest:
-      case SlotUse::large_rest:
         // Later slots without a first: described before it, or told after it that they are free.
         release_slot(arena, record);
         break;
@@ -244,8 +246,6 @@ void resolve_vanished() {
   count_tails_anew(sums.tails);
   g_mixed_pool.count_anew();
   budget().charged.store(sums.held + sums.tails + sums.dirty + counters().metadata.load(relaxed), relaxed);
-  counters().large.store(sums.large, relaxed);
-  counters().large_blocks.store(sums.large_blocks, relaxed);
   // release: pairs with the acquire in settle_fork.
   g_pending.fetch_and(~u32{kVanished}, release);
 }

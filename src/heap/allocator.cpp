@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "exchange/inside.hpp"
+#include "exchange/kept_slots.hpp"
 #include "exchange/ownership.hpp"
 #include "exchange/registry.hpp"
 #include "exchange/seizing.hpp"
@@ -127,6 +128,10 @@ void* Allocator::reallocate(void* block, usize size) {
   if (size > kLargestSmall) {
     settle_fork();
     note_if_heapless(t_heap);
+    if (size > have) {
+      const Inside inside;
+      if (inside.heap() != &g_null_heap) give_back_behind(inside.heap(), span);
+    }
     if (void* resized = resize_large(block, span, size)) {
       sample_resized(block, resized, size);
       return resized;

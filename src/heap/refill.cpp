@@ -5,6 +5,7 @@
 #include "heap/refill.hpp"
 #include "arena/each.hpp"
 #include "exchange/chains.hpp"
+#include "exchange/kept_slots.hpp"
 #include "exchange/lists.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/ownership.hpp"
@@ -279,15 +280,22 @@ Block* allocate_in_span(ClassIndex size_class) {
 
 void* allocate_large_block(usize size, usize alignment, bool* zero) {
   settle_fork();
-  // Large blocks belong to no heap; but a thread that has one is known to fork (registry.cpp).
-  if (COFFER_UNLIKELY(t_heap == &g_null_heap)) {
+  void* block = nullptr;
+  {
+    // Large blocks belong to no heap; but a thread that has one is known to fork (registry.cpp).
     Inside inside;
-    if (inside.own() == nullptr && !start_process()) return nullptr;
-    note_if_heapless(t_heap);
+    if (Heap* heap = inside.own()) {
+      block = allocate_kept(heap, size, alignment);
+      *zero = false;
+    } else if (!start_process()) {
+      return nullptr;
+    } else {
+      note_if_heapless(t_heap);
+    }
   }
-  void* block = allocate_large(size, alignment, zero);
+  if (block == nullptr) block = allocate_large(size, alignment, zero);
   if (COFFER_UNLIKELY(block == nullptr) && may_fit_later(size)) {
-    // As in scavenge: what this heap and others keep for speed is given up. Heaps of ended threads keep as much.
+    // As in scavenge: what heaps keep for speed is given up.
     const Inside inside;
     if (inside.heap() != &g_null_heap) release_idle(inside.heap());
     rob_heaps(Take::empty_spans, inside.heap());

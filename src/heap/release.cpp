@@ -2,6 +2,7 @@
 // free's slow paths: countdown events of the owner, blocks of other heaps, blocks elsewhere, and what is not a block.
 #include "exchange/chains.hpp"
 #include "exchange/inside.hpp"
+#include "exchange/kept_slots.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/mixed_free.hpp"
 #include "exchange/ownership.hpp"
@@ -64,6 +65,15 @@ void free_in_mixed(Heap* heap, void* block, Span* span, usize size) {
   leave(t_heap);
 }
 
+// After settle_fork.
+void free_large_block(void* block, Span* span) {
+  note_if_heapless(t_heap);
+  forget_sample(block);
+  if (!end_large(block, span)) return refuse_free(block);
+  const Inside inside;
+  if (inside.heap() == &g_null_heap || !keep_large(inside.heap(), span)) return_large(span);
+}
+
 COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   settle_fork();
   Heap* heap = enter(t_heap);
@@ -71,11 +81,8 @@ COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   const uptr address = reinterpret_cast<uptr>(block);
   if (is_large(span)) {
-    note_if_heapless(t_heap);
     leave(t_heap);
-    forget_sample(block);
-    if (!free_large(block, span)) return refuse_free(block);
-    return;
+    return free_large_block(block, span);
   }
   if (is_mixed(span)) return free_in_mixed(heap, block, span, 0);
   if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) return refuse_free(block);

@@ -4,6 +4,7 @@
 #include "budget/budget.hpp"
 #include "exchange/chains.hpp"
 #include "exchange/inside.hpp"
+#include "exchange/kept_slots.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/registry.hpp"
 #include "exchange/ring.hpp"
@@ -59,6 +60,12 @@ void count_span(Figures& figures, ClassStatistics* classes, const Span* span, co
   figures.live += live;
   figures.free_blocks += free < capacity ? free : capacity;
   unbacked += unbacked_bytes(span);
+}
+
+void count_large(Figures& figures, const Span* span) {
+  figures.large += large_bytes(span);
+  figures.large_blocks += 1;
+  figures.live += large_bytes(span);
 }
 
 void count_mixed(Figures& statistics, const Span* span, usize& unbacked) {
@@ -170,31 +177,33 @@ void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_he
   statistics.chunks = counts.chunks.load(relaxed);
   statistics.held = counts.held.load(relaxed);
   statistics.free_resident = counts.dirty.load(relaxed);
-  statistics.large = counts.large.load(relaxed);
-  statistics.large_blocks = counts.large_blocks.load(relaxed);
   statistics.peak_held = counts.peak.load(relaxed);
   statistics.system_calls = os::call_count();
   statistics.heaps = attached_heaps();
   statistics.heaps_ever = heaps_ever();
   // Each of the makers was at work on one span; the largest counts.
-  statistics.bound = statistics.metadata + statistics.large + free_bound() + makers_bound(kClasses - 1);
+  statistics.bound = statistics.metadata + free_bound() + makers_bound(kClasses - 1);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     const usize bound = bound_of_class(class_high(c));
     statistics.bound += bound;
     if (classes != nullptr) classes[c] = {class_layout(c).block_bytes, 0, 0, 0, bound + makers_bound(c)};
   }
-  statistics.live = statistics.large;
   usize unbacked = 0;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use == ChunkUse::large) statistics.resident += tail_bytes(arena->chunks[index]);
-    if (use != ChunkUse::spans) return;
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
+      if (slot_use == SlotUse::large) count_large(statistics, span);
       if (slot_use == SlotUse::span) count_span(statistics, classes, span, own, shared_heap, unbacked);
       if (slot_use == SlotUse::mixed) count_mixed(statistics, span, unbacked);
     });
   });
   statistics.mixed_bound = g_mixed_pool.limit();
-  statistics.bound += statistics.mixed_bound;
+  // Slots that heaps keep are free.
+  usize kept = 0;
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) kept += kept_bytes(heap_by_index(i));
+  statistics.held -= kept < statistics.held ? kept : statistics.held;
+  statistics.free_resident += kept;
+  statistics.bound += statistics.mixed_bound + statistics.large + kept;
   discount_hole_lists(statistics, own);
   if (shared_heap != own) discount_hole_lists(statistics, shared_heap);
   statistics.resident += statistics.held - (unbacked < statistics.held ? unbacked : 0) + statistics.free_resident;

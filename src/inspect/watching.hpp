@@ -7,7 +7,7 @@
 // and each slow path comes by here:
 //
 //   what is counted                    when                                                 how exact
-//   held, free, large, purges (now)    a thread comes by and one of them changed            exact then
+//   held, free, purges (now)           a thread comes by and one of them changed            exact then
 //   live, by class and heap (a copy)   the same, kStep after the last, or kRest times as    exact but for lists of hot
 //                                      long as that took; and when a signal asks, or a      spans of other threads
 //                                      reader, whom the reclaimer answers

@@ -77,7 +77,7 @@ void describe_chunks(const ChunkRun& run, usize offset, usize size, usize moved_
   tail_changes(0, tail);
   chunk.use.store(ChunkUse::large, release);  // release: pairs with the acquire of walks
   Span* span = run.arena->spans + usize{run.index} * kSlotsPerChunk;
-  describe_large(span, run.index, chunk_address(run.arena, run.index), offset, bytes, 1, run.count);
+  describe_large(span, chunk_address(run.arena, run.index), offset, bytes, 1, run.count);
   change_held(moved_from, bytes);
   note_peak();
   if (tail != 0) set_tail(run.arena, run.index, tail);
@@ -156,7 +156,6 @@ void set_chunk_run_size(Span* span, usize size, u32 chunks, usize charged) {
   const usize bytes = round_up(size, kCarvePage);
   tail_changes(tail_bytes(arena->chunks[index]), charged - bytes);
   change_held(large_bytes(span), bytes);
-  count_large(index, bytes - large_bytes(span), 0);
   set_large_bytes(span, bytes);
   span->large_chunks.set(chunks);
   arena->chunks[index].large_chunks.set(chunks);
@@ -243,7 +242,6 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   if (!moved) memcpy(to + offset, from + offset, bytes - offset);
   uncharge((moved ? charged : 0) + dirty + paid - need);
   span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
-  count_large(index, usize{0} - bytes, ~usize{0});
   forget_tail(arena, index);
   describe_chunks(run, offset, size, bytes);
   if (moved) {

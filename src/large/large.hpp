@@ -3,6 +3,7 @@
 // that the program touches cost memory. A large block is known by the record of its first slot.
 #pragma once
 
+#include "pool/slot_pool.hpp"
 #include "span/span.hpp"
 
 namespace coffer {
@@ -16,6 +17,17 @@ inline constexpr usize kLargestSlotRun = 1024 * 1024;  // with the offset
 void* allocate_large(usize size, usize alignment, bool* zero);
 // false: `block` is not the start of the live large block that `span` describes; nothing was done.
 bool free_large(void* block, Span* span);
+// The same in two steps. After the first, what the block was made of is the caller's: the record's `slots` from its own
+// on, all of which may be resident, or chunks, where `large_chunks` is not 0. The second gives it back.
+bool end_large(void* block, Span* span);
+void return_large(Span* span);
+// The run of slots that a block needs, its first a multiple of `alignment` slots; count 0: it needs whole chunks.
+struct RunShape {
+  u32 count, alignment;
+};
+RunShape run_shape(usize size, usize alignment);
+// A block in a run of this shape that the caller has.
+void* begin_large(const SlotRun& run, usize size, usize alignment);
 // Grows or shrinks in place, or moves the pages; the block's new address, or nullptr: neither can be done (the block is
 // as it was; copying may still work). `size` is over 32 KiB.
 void* resize_large(void* block, Span* span, usize size);

@@ -9,11 +9,8 @@ namespace coffer {
 
 inline u32 slots_for(usize size) { return static_cast<u32>(divide_up(size, kSlotBytes)); }
 
-// What the figures count as large, in the cell of the chunk that the block begins in.
-void count_large(u32 chunk, usize bytes, usize blocks);
-
 // `bytes` from `start`, where the record's slot starts; the block lies `offset` behind that.
-void describe_large(Span* span, u32 chunk, uptr start, usize offset, usize bytes, u32 slots, u32 chunks);
+void describe_large(Span* span, uptr start, usize offset, usize bytes, u32 slots, u32 chunks);
 
 // What a block has grown by, from `before` to `after` bytes behind its run's start, may have been purged before.
 void keep_growth_locked(uptr start, usize before, usize after);

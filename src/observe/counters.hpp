@@ -9,13 +9,11 @@ namespace coffer {
 
 // Memory that turns from free and resident to held, and back, changes both figures by as much; where large blocks come
 // and go that happens a million times a second in every thread. So what turned is counted apart, by the shard of its
-// chunk (pool/slot_pool.hpp), in one step for both, and so are large blocks: threads that work in different chunks do
-// not wait for each other's lines.
+// chunk (pool/slot_pool.hpp), in one step for both: threads that work in different chunks do not wait for each other's
+// lines.
 inline constexpr u32 kTurnCells = 16;
 struct alignas(kCacheLine) TurnCell {
-  Atomic<usize> turned;        // bytes that became held less those that became free and resident
-  Atomic<usize> large;         // bytes of live large blocks
-  Atomic<usize> large_blocks;  // their number
+  Atomic<usize> turned;  // bytes that became held less those that became free and resident
 };
 inline constinit TurnCell g_turns[kTurnCells];
 inline constinit Owned<u32> g_turn_cells{1};  // how many are in use; a power of two, set once, before any other use
@@ -63,14 +61,6 @@ struct DirtyPart {
   // The order is the caller's.
   static usize of(const TurnCell& cell, std::memory_order order) { return usize{0} - cell.turned.load(order); }
 };
-struct LargePart {
-  // The order is the caller's.
-  static usize of(const TurnCell& cell, std::memory_order order) { return cell.large.load(order); }
-};
-struct LargeBlocksPart {
-  // The order is the caller's.
-  static usize of(const TurnCell& cell, std::memory_order order) { return cell.large_blocks.load(order); }
-};
 
 struct Counters {
   Atomic<usize> reserved;                           // bytes of address space
@@ -80,8 +70,6 @@ struct Counters {
   Atomic<u32> heaps;                                // heaps among which what may be kept is divided
   alignas(kCacheLine) TurnedFigure<HeldPart> held;  // bytes of slots and chunks in spans and large blocks
   TurnedFigure<DirtyPart> dirty;                    // bytes of free slots and chunks that may be resident
-  TurnedFigure<LargePart> large;                    // bytes of live large blocks
-  TurnedFigure<LargeBlocksPart> large_blocks;       // their number
   Atomic<usize> mixed;                              // bytes of mixed spans
   Atomic<usize> peak;                               // highest held + dirty seen when a chunk was taken
 };

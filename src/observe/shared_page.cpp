@@ -181,16 +181,13 @@ void SharedPage::write_now() {
   const u64 held = counts.held.load(relaxed);
   const u64 dirty = counts.dirty.load(relaxed);
   const os::Purged purged = os::purged();
-  const u64 large = counts.large.load(relaxed);
   const bool same = now[figure::held].load(relaxed) == held && now[figure::free_resident].load(relaxed) == dirty &&
-                    now[figure::large].load(relaxed) == large && now[figure::purges].load(relaxed) == purged.calls;
+                    now[figure::purges].load(relaxed) == purged.calls;
   if (same && now[figure::now_ns].load(relaxed) != 0) return;
   put(now[figure::held], held);
   put(now[figure::free_resident], dirty);
   put(now[figure::committed], counts.committed.load(relaxed));
   put(now[figure::metadata], counts.metadata.load(relaxed));
-  put(now[figure::large], large);
-  put(now[figure::large_blocks], counts.large_blocks.load(relaxed));
   put(now[figure::mixed_held], counts.mixed.load(relaxed));
   put(now[figure::peak_held], counts.peak.load(relaxed));
   put(now[figure::system_calls], os::call_count());
@@ -280,6 +277,8 @@ void SharedPage::write(const Statistics& statistics, const Allocated& allocated,
   COFFER_PUT(mixed_resident)
   COFFER_PUT(mixed_bound)
 #undef COFFER_PUT
+  put(page_->header.now[page::now::large], statistics.large);
+  put(page_->header.now[page::now::large_blocks], statistics.large_blocks);
   const os::Purged purged = os::purged();
   put(figures[page::purges], purged.calls);
   put(figures[page::purged_bytes], purged.bytes);

@@ -356,6 +356,13 @@ SlotRun acquire_slots(u32 count, u32 alignment, u32 shard) {
   return run;
 }
 
+bool is_lowest(const Span* chunk, u32 count) {
+  const usize slot = slot_in_first(chunk);
+  const u32 index = static_cast<u32>(slot / kSlotsPerChunk);
+  // relaxed: a hint. The hints are of the first arena.
+  return slot < slots_of_first() && index < g_lowest[index & (g_shards - 1)].chunk[count].load(relaxed);
+}
+
 bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty) {
   const u32 bit = slot % kSlotsPerChunk;
   if (bit == 0 || bit + count > kSlotsPerChunk) return false;

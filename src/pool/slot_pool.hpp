@@ -33,6 +33,9 @@ u32 current_shard();
 // Takes `count` (1 to kMostSlots) consecutive slots whose first is a multiple of `alignment` slots (a power of two up
 // to 32, counted in the chunk, which is aligned to 64). count 0 in the result: no memory.
 SlotRun acquire_slots(u32 count, u32 alignment, u32 shard);
+// Whether the next resident run of so many slots is to be looked for in a chunk of the shard above this one, which
+// begins with this slot's record. A hint.
+bool is_lowest(const Span* chunk, u32 count);
 // Takes the run that follows [slot, ...) if it is free: growth in place. Stays inside the chunk.
 bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty);
 // Gives slots back; bit i of `dirty` tells that slot i of the run may be resident.

@@ -40,7 +40,8 @@ namespace coffer {
 inline uptr span_start(const Span* span) { return round_down(span->first_block, kSlotBytes); }
 inline u32 span_bytes(const Span* span) { return u32{span->slots.get()} * static_cast<u32>(kSlotBytes); }
 
-// The record that answers for a slot: that of its span's or large block's first slot; nullptr: the slot is free.
+// The record that answers for a slot: that of its span's first slot, or of a large block that begins there; nullptr:
+// the slot is free, or a large block's later one.
 inline Span* first_record(Span* slot) {
   // relaxed: see describe_slots in span.cpp.
   switch (slot->use.load(relaxed)) {
@@ -49,7 +50,6 @@ inline Span* first_record(Span* slot) {
     case SlotUse::mixed:
       return slot;
     case SlotUse::span_rest:
-    case SlotUse::large_rest:
       return slot - slot->first_distance.get();
     case SlotUse::none:
       break;

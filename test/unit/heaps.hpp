@@ -237,8 +237,6 @@ inline std::vector<SlotRun> exhaust_slots() {
     span->large_chunks.set(0);
     span->limit = 0;
     span->use.store(SlotUse::large, relaxed);
-    counters().large.fetch_add(kSlotBytes, relaxed);
-    counters().large_blocks.fetch_add(1, relaxed);
     runs.push_back(run);
   }
   return runs;

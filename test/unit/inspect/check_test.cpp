@@ -55,6 +55,8 @@ World make_world() {
   give(world.blocks[4 * kCapacity + 1]);
   world.wide = span_of(take(kWideSize));
   world.slots = span_of(take(100 * 1024));
+  for (u32 times = 0; times < 2; ++times) give(take(200 * 1024));
+  EXPECT_NE(t_heap->kept_slots.get(), 0u);
   world.chunks = span_of(take(3 * kChunkBytes));
   bool zero = false;
   const FallbackHeap fallback;
@@ -155,18 +157,22 @@ const Case kChunkCases[] = {
      [](World& world) { chunk_of(world.hot).dirty.fetch_or(bit_of(world.hot), relaxed); }},
     {"a free slot is described", [](World& world) { chunk_of(world.hot).free.fetch_or(bit_of(world.hot), relaxed); }},
     {"a slot is lost", [](World& world) { world.floating->use.store(SlotUse::none, relaxed); }},
-    {"a slot is lost", [](World& world) { world.slots->use.store(SlotUse::large_rest, relaxed); }},
+    {"a slot is lost", [](World& world) { world.slots->use.store(SlotUse::none, relaxed); }},
+    {"a slot is lost", [](World& world) { world.slots->slots.set(1); }},
+    {"a slot is lost",
+     [](World&) { t_heap->kept_slots.set(t_heap->kept_slots.get() & (t_heap->kept_slots.get() - 1)); }},
+    {"a later slot has no first", [](World& world) { world.slots->use.store(SlotUse::span_rest, relaxed); }},
     {"a later slot is wrong", [](World& world) { world.wide[3].first_distance.set(2); }},
-    {"a later slot is wrong", [](World& world) { world.wide[7].use.store(SlotUse::large_rest, relaxed); }},
+    {"a later slot is wrong", [](World& world) { world.wide[7].use.store(SlotUse::none, relaxed); }},
     {"a later slot is wrong", [](World& world) { world.slots[1].use.store(SlotUse::span_rest, relaxed); }},
     {"a slot of a span is free",
      [](World& world) { chunk_of(world.wide).free.fetch_or(bit_of(world.wide + 2), relaxed); }},
     {"a span of the partial pool is not listed", [](World& world) { set_state(world.listed, SpanState::shared); }},
     {"the bytes held are not what the counter says", [](World&) { counters().held.fetch_add(1, relaxed); }},
     {"the free resident bytes are not what the counter says", [](World&) { counters().dirty.fetch_sub(1, relaxed); }},
-    {"the bytes in large blocks are not what the counter says", [](World& world) { set_large_bytes(world.chunks, 5); }},
+    {"the bytes held are not what the counter says", [](World& world) { set_large_bytes(world.chunks, 5); }},
     {"what the heaps hold is not what they count", [](World&) { t_heap->held.fetch_add(kSlotBytes, relaxed); }},
-    {"the large blocks are not as many as counted", [](World&) { counters().large_blocks.fetch_add(1, relaxed); }},
+    {"a heap keeps more than it may", [](World&) { t_heap->empties.set(~usize{0} / 2); }},
 };
 
 template <usize kCount>

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "exchange/sums.hpp"
 #include "ground.hpp"
 #include "large/large.hpp"
 #include "observe/counters.hpp"
@@ -39,7 +40,7 @@ inline Chunk& chunk_of(const void* block) { return first_arena().chunks[chunk_in
 
 inline usize held() { return counters().held.load(relaxed); }
 inline usize dirty() { return counters().dirty.load(relaxed); }
-inline usize large_bytes() { return counters().large.load(relaxed); }
-inline usize large_blocks() { return counters().large_blocks.load(relaxed); }
+inline usize large_bytes() { return sum_chunks().large; }
+inline usize large_blocks() { return sum_chunks().large_blocks; }
 
 }  // namespace coffer::test

@@ -38,7 +38,6 @@ FRESH_TEST(ResizeSlots, GrowsIntoTheFreeSlotsBehind) {
   Span* span = record(block);
   EXPECT_EQ(coffer::large_bytes(span), 10 * kSlotBytes);
   EXPECT_EQ(span->slots.get(), 10u);
-  for (u32 i = 0; i < 10; ++i) EXPECT_EQ(first_record(span + i), span);
   EXPECT_EQ(large_bytes(), 10 * kSlotBytes);
   EXPECT_EQ(large_blocks(), 1u);
   EXPECT_EQ(held(), 10 * kSlotBytes);
@@ -69,8 +68,6 @@ FRESH_TEST(ResizeSlots, ShrinksAndGivesTheTailBack) {
   EXPECT_EQ(resize(block, 3 * kSlotBytes - 5), block);
   Span* span = record(block);
   EXPECT_EQ(coffer::large_bytes(span), 3 * kSlotBytes);
-  EXPECT_EQ(first_record(span + 2), span);
-  for (u32 i = 3; i < 10; ++i) EXPECT_EQ(first_record(span + i), nullptr);
   EXPECT_EQ(held(), 3 * kSlotBytes);
   EXPECT_EQ(large_bytes(), 3 * kSlotBytes);
   EXPECT_EQ(dirty(), 7 * kSlotBytes) << "they hold old data";

@@ -16,8 +16,6 @@ FRESH_TEST(Counters, StartAtZero) {
   }
   EXPECT_EQ(all.held.load(relaxed), 0u);
   EXPECT_EQ(all.dirty.load(relaxed), 0u);
-  EXPECT_EQ(all.large.load(relaxed), 0u);
-  EXPECT_EQ(all.large_blocks.load(relaxed), 0u);
   EXPECT_EQ(&counters(), &all) << "one set for the process";
 }
 
@@ -59,14 +57,14 @@ FRESH_TEST(Counters, WhatTurnsIsHeldOrFree) {
 // A block may be freed in another cell's name than it was counted in, if a fork child counted anew between.
 FRESH_TEST(Counters, ACellMayBeBelowNothing) {
   g_turn_cells.set(2);
-  turn_cell(0).large.fetch_sub(100, relaxed);
-  turn_cell(1).large.fetch_add(400, relaxed);
-  EXPECT_EQ(counters().large.load(relaxed), 300u);
-  counters().large.fetch_sub(301, relaxed);
-  EXPECT_EQ(counters().large.load(relaxed), 0u) << "a look at cells that change may find less than nothing";
-  EXPECT_EQ(counters().large.exact(), ~usize{0}) << "who checks is told";
-  counters().large.store(5, relaxed);
-  EXPECT_EQ(counters().large.load(relaxed), 5u);
+  turn_cell(0).turned.fetch_sub(100, relaxed);
+  turn_cell(1).turned.fetch_add(400, relaxed);
+  EXPECT_EQ(counters().held.load(relaxed), 300u);
+  counters().held.fetch_sub(301, relaxed);
+  EXPECT_EQ(counters().held.load(relaxed), 0u) << "a look at cells that change may find less than nothing";
+  EXPECT_EQ(counters().held.exact(), ~usize{0}) << "who checks is told";
+  counters().held.store(5, relaxed);
+  EXPECT_EQ(counters().held.load(relaxed), 5u);
 }
 
 // Between the looks at the two, another thread may have taken slots, freed and purged them: found is what was purged,

@@ -163,7 +163,7 @@ FRESH_TEST(SharedPage, WhatNeedsNoWalkIsWrittenWhenItChanged) {
   EXPECT_NE(time, 0u);
   page.write_now();
   EXPECT_EQ(now(page::now::now_ns), time) << "nothing changed";
-  counters().large.store(1, relaxed);
+  counters().dirty.store(1, relaxed);
   page.write_now();
   EXPECT_GT(now(page::now::now_ns), time);
   page.close();
