@@ -27,7 +27,7 @@
 #include "mixed/mixed.hpp"
 #include "observe/budget.hpp"
 #include "observe/counters.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"

@@ -4,7 +4,7 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/slot_pool.hpp"
 #include "pool/tails.hpp"
 
@@ -27,7 +27,7 @@ usize purgeable() { return dirty() + resident_tails(); }
 
 // Tails first: free memory may be used again.
 usize purge_all(usize bytes) {
-  const usize tails = purge_tails(bytes, TailAge::any);
+  const usize tails = purge_tails(bytes);
   return tails < bytes ? tails + purge_free(bytes - tails) : tails;
 }
 

@@ -15,10 +15,9 @@ namespace {
 
 constexpr u32 kMostBlocks = kMaxSpanSlots * kSlotBytes / kQuantum;
 
-// How old, in ticks, a span must be for whoever frees and for the reclaimer: a class that is alive adopts its spans
-// before, the newest first.
-constexpr u32 kAgeForFreers = 2;
-constexpr u32 kAgeForReclaimer = 4;
+// How old, in ticks, a span must be to have lain there for a whole one. A class that is alive adopts its spans before,
+// the newest first.
+constexpr u32 kWholeTick = 2;
 constexpr u32 kSpansAStep = 1024;  // that the reclaimer looks at, a waking
 constexpr u32 kListsALook = 16;    // lists that a free looks into, to find a span old enough
 
@@ -219,7 +218,7 @@ void look_at_oldest() {
   usize bytes = 0;
   for (u32 i = 0; i < kListsALook; ++i) {
     const u32 list = g_next_list.load(relaxed) % lists;  // relaxed: only a place to start
-    if (look_at_one(list, kAgeForFreers, &bytes)) return;
+    if (look_at_one(list, kWholeTick, &bytes)) return;
     g_next_list.store(list + 1, relaxed);  // relaxed: as above
   }
 }
@@ -238,7 +237,7 @@ usize purge_all_spans() {
 }
 
 bool purge_spans_that_wait() {
-  purge_waiting_spans(kAgeForReclaimer, kSpansAStep);
+  purge_waiting_spans(kWholeTick, kSpansAStep);
   return g_partial_pool.waiting_bytes() > much();
 }
 

@@ -11,7 +11,7 @@
 #include "heap/sleeper.hpp"
 #include "large/large.hpp"
 #include "os/probe.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 
 namespace coffer {
 namespace {

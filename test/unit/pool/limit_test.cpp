@@ -10,7 +10,7 @@
 #include "observe/counters.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/slot_pool.hpp"
 #include "worker.hpp"
 
