@@ -80,22 +80,23 @@ bool limit_could_allow(usize bytes) {
   return limit - 1 >= records && bytes <= limit - 1 - records;
 }
 
-bool make_room() {
-  if (!is_limited() || purgeable() == 0) return false;
+bool make_room(usize own) {
+  if (!is_limited() || purgeable() <= own) return false;
   if (purge_all(kEverything) != 0) return true;
   // Whoever purges holds the slots meanwhile and counts them clean afterwards: others find nothing, and their NULL
   // would be false.
   usize left = dirty();
-  if (left <= g_stuck.load(relaxed)) return false;  // relaxed, here and below: a guess that saves time
+  // relaxed, here and below: a guess that saves time.
+  if (left <= own + g_stuck.load(relaxed)) return false;
   const u64 start = os::monotonic_ns();
-  while (left != 0 && os::monotonic_ns() - start < kWaitNs) {
+  while (left > own && os::monotonic_ns() - start < kWaitNs) {
     os::yield();
     if (purge_all(kEverything) != 0) return true;
     const usize now = dirty();
     if (now < left) return true;
     left = now;
   }
-  g_stuck.store(left, relaxed);
+  g_stuck.store(left > own ? left - own : 0, relaxed);
   return false;
 }
 
@@ -115,11 +116,11 @@ void relieve_pressure(usize taken) {
   purge_all(free - kPressureFloor < most ? free - kPressureFloor : most);
 }
 
-bool charge_or_purge(usize bytes) {
+bool charge_or_purge(usize bytes, usize own) {
   // Twice: what the first time gave back, another thread may have taken, and have given back since.
   for (u32 i = 0; i < 2; ++i) {
     if (charge(bytes)) return true;
-    if (!make_room()) return false;
+    if (!make_room(own)) return false;
   }
   return charge(bytes);
 }

@@ -291,7 +291,7 @@ bool pay_for(SlotRun* run, u32 alignment) {
     }
     put_back_run(resident);  // resident in part only, or purged between look and claim
   }
-  if (charge_or_purge(bytes)) return true;
+  if (charge_or_purge(bytes, dirty_bytes(run->dirty))) return true;
   put_back_run(*run);
   return false;
 }
@@ -367,7 +367,7 @@ bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty) {
     // acquire: pairs with the release in put_back.
   } while (!chunk.free.compare_exchange(free, free & ~mask, acquire, relaxed));
   *dirty = take_dirty(chunk, mask) >> bit;
-  if (!charge_or_purge(clean_bytes(count, *dirty))) {
+  if (!charge_or_purge(clean_bytes(count, *dirty), dirty_bytes(*dirty))) {
     put_back(arena, slot / kSlotsPerChunk, mask, *dirty << bit);
     return false;
   }
