@@ -11,7 +11,8 @@
 #   COFFER_STATIC_LIBRARY  libcoffer.a
 #   neither                libcoffer.so
 set(coffer_source_dir ${CMAKE_CURRENT_SOURCE_DIR}/src)
-set(coffer_folders base cpu os/linux config harden observe size_class arena pool span large mixed heap)
+set(coffer_folders base cpu os/linux config harden observe budget size_class arena pool span large mixed exchange heap
+  inspect)
 set(coffer_sources "")
 foreach(folder IN LISTS coffer_folders)
   file(GLOB files CONFIGURE_DEPENDS ${coffer_source_dir}/${folder}/*.cpp)
@@ -37,7 +38,7 @@ endfunction()
 
 # What most processes never run: it comes last in the libraries, so that a small program maps less of their code (the
 # kernel maps 64 KiB around each page that is touched).
-set(coffer_seldom_run "/(observe/(pprof|samples|shared_page)|heap/(walk|check|vanished)\
+set(coffer_seldom_run "/(observe/(pprof|samples|shared_page)|inspect/(walk|check)|exchange/(vanished|sums|bad_pointer)\
 |os/linux/(unwind|unwind_step|stack|mappings|files|cgroup)|latency/[a-z_]+|rt/src/[a-z_]+)[.]c(pp)?[.]o(bj)?$")
 
 # The objects of some object libraries in the order in which they are to be linked.

@@ -3,7 +3,7 @@
  *
  * The threads of span_life.pml run; heap 2's thread, or one without a heap, forks when it is outside of every call.
  * From then on the others have vanished, each between two stores (the steps that span_life.pml takes as one are split
- * here). The child walks once (src/heap/vanished.cpp). A heap is gone if its thread has vanished, or if somebody had
+ * here). The child walks once (src/exchange/vanished.cpp). A heap is gone if its thread has vanished, or if somebody had
  * seized it at that moment, be it the child's own: whatever is in it may be half moved. Its spans are counted anew with
  * the heap's lists, and made nobody's; the child's own heap is then empty and goes on. A heap that waits for a thread,
  * and that nobody had seized, is whole and stays so. A vanished thread may have had the partial pool's lock: then the

@@ -9,7 +9,7 @@
  * after a heap was given back. A span that the owner frees into just now is put back into the box.
  *
  * mail_next is written by the claimant of a span alone: the push that claims it, and then who took it out of the box.
- * The owner's two flags are one step here; seize.pml has them apart. Code: src/heap/mail.cpp; seize in seizing.cpp;
+ * The owner's two flags are one step here; seize.pml has them apart. Code: src/exchange/mail.cpp; seize in seizing.cpp;
  * thread_ended in registry.cpp.
  */
 #define SPANS 3

@@ -12,7 +12,7 @@
  * them (docs/design/fork.md), and nothing else.
  *
  * Code: src/mixed/life.cpp, MixedPool::release and take in src/mixed/mixed.cpp, push_remote in src/span/span.cpp,
- * free_mixed in src/heap/mixing.cpp, resolve_vanished in src/heap/vanished.cpp.
+ * free_mixed in src/exchange/mixed_free.cpp, resolve_vanished in src/exchange/vanished.cpp.
  */
 #define ALL 15
 #ifndef CHAIN

@@ -13,7 +13,7 @@
  * owner's end. With -DATTACH the heap has no thread at first, and the owner is one that starts: then no barrier is
  * needed where `attached` is 0.
  *
- * Code: src/heap/inside.hpp, seizing.cpp, mail.cpp; the fast paths in heap.hpp. With -DFENCED there is no membarrier:
+ * Code: src/exchange/inside.hpp, seizing.cpp, mail.cpp; the fast paths in heap.hpp. With -DFENCED there is no membarrier:
  * the owner fences after it wrote `inside`, and has no fast path.
  */
 #ifndef OPS

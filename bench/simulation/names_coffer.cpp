@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the lines of Coffer's records are.
-#include "heap/registry.hpp"
+#include "exchange/registry.hpp"
 #include "program.hpp"
 #include "symbols.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What happens when the library is loaded and when the process ends. (fork: heap/registry.cpp, at the first
+// What happens when the library is loaded and when the process ends. (fork: exchange/registry.cpp, at the first
 // allocation.)
 #include "api/lifetime.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "arena/find.hpp"
 #include "arena/reservation.hpp"
-#include "observe/budget.hpp"
+#include "budget/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 

@@ -15,7 +15,7 @@
 
 namespace coffer {
 
-struct Heap;  // heap/heap.hpp: here only a name for an owner
+struct Heap;  // exchange/record.hpp: here only a name for an owner
 
 // A free block. Its first word links it to the next one of its list; the rest is whatever the program left there.
 struct Block {
@@ -57,7 +57,7 @@ struct alignas(kCacheLine) Span {
   Owned<u32> capacity;               // blocks in the span
   Atomic<u32> claim_at;              // owned: blocks on the remote list at which a push claims the span; shared: free
                                      // blocks at which a push lists it
-  // Its owner's ring of reusable spans of its class (heap/ring.hpp); 0: it stands on none.
+  // Its owner's ring of reusable spans of its class (exchange/ring.hpp); 0: it stands on none.
   Owned<SpanNumber> ring_next, ring_previous;
   Owned<u8> size_class;
   Owned<u8> slots;   // slots of the span

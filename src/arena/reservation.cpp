@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "arena/reservation.hpp"
 
-#include "observe/budget.hpp"
+#include "budget/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 
@@ -136,8 +136,8 @@ bool advance_frontier(Arena* arena, u32 end) {
   counters().metadata.fetch_add(bytes, relaxed);  // relaxed: a statistic
   // release: pairs with the load in arena_of_slow; whoever sees the new frontier can read the records behind it.
   arena->frontier.store(usize{to_chunk} * kChunkBytes, release);
-  // relaxed: see arena_of. Without a barrier to issue on other processors each free needs a fence (heap/inside.hpp),
-  // and the fast path has none.
+  // relaxed: see arena_of. Without a barrier to issue on other processors each free needs a fence
+  // (exchange/inside.hpp), and the fast path has none.
   if (os::has_barrier()) arena->fast_frontier.store(usize{to_chunk} * kChunkBytes, relaxed);
   return true;
 }

@@ -3,16 +3,14 @@
 
 #include <string.h>
 
-#include "heap/inside.hpp"
-#include "heap/mixing.hpp"
-#include "heap/ownership.hpp"
-#include "heap/profiling.hpp"
+#include "exchange/inside.hpp"
+#include "exchange/ownership.hpp"
+#include "exchange/registry.hpp"
+#include "exchange/seizing.hpp"
+#include "exchange/watch.hpp"
 #include "heap/refill.hpp"
-#include "heap/registry.hpp"
-#include "heap/seizing.hpp"
-#include "heap/walk.hpp"
-#include "heap/watching.hpp"
 #include "large/large.hpp"
+#include "mixed/idle.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "pool/limit.hpp"
@@ -172,18 +170,6 @@ void Allocator::set_limit(usize bytes) {
   coffer::set_limit(bytes);
 }
 usize Allocator::limit() { return get_limit(); }
-void Allocator::statistics(Statistics& statistics) { collect_statistics(statistics); }
-void Allocator::figures(Figures& figures) { collect_figures(figures); }
-bool Allocator::heap_statistics(u32 index, HeapStatistics& statistics) { return collect_heap(index, statistics); }
-usize Allocator::check() { return check_everything(); }
-// Cold, and what they call: code that every process runs at its start lies together, or small ones map more of it.
-COFFER_COLD void Allocator::loaded() { watching_prepare(); }
-COFFER_COLD void Allocator::ending() { watching_end(); }
-void Allocator::profile_start(usize mean) {
-  if (start_process()) coffer::profile_start(mean);
-}
-void Allocator::profile_stop() { coffer::profile_stop(); }
-bool Allocator::profile_dump(const char* path) { return start_process() && coffer::profile_dump(path); }
 void Allocator::fork_prepare() { coffer::fork_prepare(); }
 void Allocator::fork_parent() { coffer::fork_parent(); }
 void Allocator::fork_child() { coffer::fork_child(); }

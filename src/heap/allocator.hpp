@@ -23,6 +23,11 @@ struct Allocator {
   static bool trim(usize keep);
   static void set_limit(usize bytes);
   static usize limit();
+  static void fork_prepare();
+  static void fork_parent();
+  static void fork_child();
+
+  // Inspection (inspect/allocator.cpp).
   static void statistics(Statistics& statistics);
   static void figures(Figures& figures);
   static bool heap_statistics(u32 index, HeapStatistics& statistics);
@@ -32,9 +37,6 @@ struct Allocator {
   static bool profile_dump(const char* path);
   static void loaded();
   static void ending();
-  static void fork_prepare();
-  static void fork_parent();
-  static void fork_child();
 };
 
 }  // namespace coffer

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A heap: the front end that one thread owns. This file holds the record and the fast paths of malloc and free; what
-// they cannot do goes on in refill.cpp (allocate), release.cpp (free) and registry.cpp (threads).
+// The fast paths of malloc and free, over the heap that one thread owns (exchange/record.hpp); what they cannot do goes
+// on in refill.cpp (allocate) and release.cpp (free).
 //
 // allocate(size):                                 free(block):
 //   size over 32 KiB ........ large/                address outside the first arena .. free_elsewhere
@@ -18,8 +18,8 @@
 // `self` are for says inside.hpp.
 #pragma once
 
-#include "harden/report.hpp"
-#include "span/span.hpp"
+#include "exchange/bad_pointer.hpp"
+#include "exchange/record.hpp"
 
 namespace coffer {
 
@@ -29,70 +29,6 @@ inline constexpr bool kMisuseChecks =
 #else
     true;
 #endif
-
-// Chains of remote frees that a heap has open (chains.hpp).
-inline constexpr u32 kChainsLog2 = 5;
-inline constexpr u32 kChains = 1u << kChainsLog2;
-struct Chain {
-  Owned<Span*> span;  // of which all its blocks are; nullptr: none is on it
-  Owned<Block*> first, last;
-  Owned<u32> count, limit;
-};
-
-struct Watch;
-
-struct alignas(kCacheLine) Heap {
-  constexpr Heap() = default;
-  constexpr explicit Heap(Heap* name) : self(name) {}
-
-  // --- What malloc touches. Owner only. First, so that the index is the whole address. ---
-  Owned<Block*> blocks[kClasses];  // free blocks of the hot span of the class
-
-  // --- What every call touches. ---
-  Atomic<Heap*> self;  // this heap; the null heap while another than its thread has it (seizing.hpp)
-  // What its thread is at work on: kOutside, kPopping, kInSlowPath, or the span that it frees into.
-  Atomic<uptr> inside;
-
-  // --- Slow paths. Owner only, but for the mailbox. ---
-  Owned<u32> index;         // in the registry
-  Chain chains[kChains];    // of remote frees
-  Owned<u32> chain_turn;    // which of them is closed next
-  Owned<u32> settled;       // g_shortage when all its spans with free blocks were known (refill.cpp)
-  Owned<usize> slack;       // free bytes in the spans on the rings, as counted at their last event
-  Owned<usize> empties;     // of these, bytes of spans that are empty
-  Owned<u32> shed_class;    // where shedding surplus reusable spans goes on
-  Owned<u32> generation;    // fork generation of the thread that uses the heap (registry.cpp)
-  Owned<u32> next_waiting;  // registry's list
-  Owned<Span*> hot[kClasses];
-  Owned<SpanNumber> reusable[kClasses];  // rings of spans with room, one a class: the newest; before it the oldest
-  Owned<u32> asked[kClasses];            // ticks at the class's last slow refill (mixing.cpp)
-  Owned<u8> grown;                       // the process was not small once: no young blocks any more (mixing.cpp)
-  Owned<u8> young_blocks[kClasses];      // blocks that came from the mixed spans of a small process (mixing.cpp)
-  Owned<u8> churn[kClasses];             // blocks of about this size that the thread freed in mixed spans (mixing.cpp)
-  Owned<u8> zero[kClasses];              // the blocks of the class are zero but for their links
-
-  Owned<Watch*> watch;  // what is counted of it while lists are sampled (watching.hpp); nullptr: nothing yet
-
-  Owned<u32> ticks;  // grows with each list that malloc takes: a heap whose ticks stand still is idle (seizing.cpp)
-
-  // What others write, too.
-  alignas(kCacheLine) Atomic<u64> mailbox;  // claimed spans (heap/mail.hpp)
-  Atomic<usize> held;                       // bytes of the spans that are private to it
-  Atomic<u32> attached;                     // 1: a thread uses it
-  Atomic<u64> watched;                      // when it was seen by those who look for idle heaps (seizing.cpp)
-  Atomic<u32> rested;                       // the same as the reclaimer sees it
-};
-
-// The heap of the calling thread: what it may use of it, `self` says. Threads without one (new, or past their end) have
-// the null heap, which is its own `self`: it has no blocks and owns no span, so that both fast paths fall through
-// without a test of their own.
-// See Heap::inside.
-inline constexpr uptr kOutside = 0;
-inline constexpr uptr kPopping = 1;     // malloc's fast path: a list that malloc pops from
-inline constexpr uptr kInSlowPath = 2;  // anything
-
-extern Heap g_null_heap __attribute__((visibility("hidden")));
-extern __thread Heap* t_heap __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
 // --- Slow paths. They go on with the call that a fast path began, and end it. ---
 
@@ -105,11 +41,6 @@ void free_sized_elsewhere(void* block, usize size);
 void free_sized_beyond(void* block, Span* slot, usize size);
 void free_sized_not_local(void* block, Span* slot, usize size);
 void local_event(Span* span);
-// Reports and aborts. Not declared noreturn: the compiler would call it, with a stack frame, where it now jumps.
-void refuse_free(void* block);
-void refuse_size(void* block, usize size);
-// Says what is wrong with a pointer that `call` was given, and aborts.
-[[noreturn]] void report_bad_pointer(const char* call, void* block);
 
 // --- Fast paths. ---
 

@@ -2,17 +2,15 @@
 #include "heap/mixing.hpp"
 
 #include "config/config.hpp"
-#include "heap/lists.hpp"
-#include "heap/ownership.hpp"
-#include "heap/profiling.hpp"
-#include "heap/registry.hpp"
-#include "heap/ring.hpp"
-#include "heap/walk.hpp"
-#include "heap/watching.hpp"
+#include "exchange/lists.hpp"
+#include "exchange/mixed_free.hpp"
+#include "exchange/ownership.hpp"
+#include "exchange/registry.hpp"
+#include "exchange/ring.hpp"
+#include "exchange/watch.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "pool/partial_pool.hpp"
-#include "pool/reclaimer.hpp"
 #include "span/choices.hpp"
 #include "span/emptiness.hpp"
 
@@ -42,10 +40,8 @@ constexpr usize kSmallProcess = usize{1} << 20;
 constexpr usize kManyMixed = usize{2} << 20;
 constexpr u32 kYoungBlocks = 250;
 constexpr usize kYoungSize = 4096;
-// A thread that freed so many blocks of a class in mixed spans, and asks for more, works with the class: it gets a span
-// of its own, where that is fast.
-constexpr u32 kChurn = 64;
-// In a small process sooner, and for ever: a loop of malloc and free would make and end a mixed span each time.
+// In a small process sooner than after kChurn frees, and for ever: a loop of malloc and free would make and end a mixed
+// span each time.
 constexpr u32 kYoungChurn = 16;
 static_assert(kYoungBlocks <= 255, "counted in a byte");
 
@@ -243,54 +239,6 @@ bool make_holes(Heap* heap, ClassIndex size_class, usize size) {
   }
   if (is_fragmented(heap) && convert_some(heap, size_class) && take_any_hole(heap, size_class, size)) return true;
   return size >= kGrowMixed && is_full_of_holes() && take_exactly(heap, size_class, size, kMaxSpanSlots);
-}
-
-void free_mixed(Heap* heap, void* block, Span* span, usize size) {
-  forget_sample(block);
-  const usize bytes = g_mixed_pool.release(span, block, size);
-  if (COFFER_UNLIKELY(bytes == 0))
-    return g_mixed_pool.size_of(span, block) != 0 ? refuse_size(block, size) : refuse_free(block);
-  if (bytes > kLargestSmall || heap == &g_null_heap) return;
-  Owned<u8>& churn = heap->churn[class_of(bytes)];
-  if (churn.get() < kChurn) churn.set(static_cast<u8>(churn.get() + 1));
-}
-
-void free_mixed_list(Heap* heap, Block* first, u32 count, Span* span) {
-  for (; count > 0; --count) {
-    Block* next = first->next;
-    free_mixed(heap, first, span);
-    first = next;
-  }
-}
-
-// --- Idle pages. ---
-
-namespace {
-
-template <class Visit>
-void for_each_mixed(Visit&& visit) {
-  // relaxed: a span that becomes one now waits for the next time.
-  if (counters().mixed.load(relaxed) == 0) return;
-  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
-    if (use != ChunkUse::spans) return;
-    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::mixed) visit(span);
-    });
-  });
-}
-
-}  // namespace
-
-usize purge_mixed_spans() {
-  usize bytes = 0;
-  for_each_mixed([&](Span* span) { bytes += g_mixed_pool.purge(span, ~usize{0}); });
-  return bytes;
-}
-
-bool purge_mixed_that_wait() {
-  usize waits = 0;
-  for_each_mixed([&](Span* span) { g_mixed_pool.purge_if_idle(span, &waits); });
-  return waits > config::options().free_limit;
 }
 
 }  // namespace coffer

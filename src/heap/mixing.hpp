@@ -4,7 +4,7 @@
 // by the thread that uses `heap`, unless said.
 #pragma once
 
-#include "heap/heap.hpp"
+#include "exchange/record.hpp"
 
 namespace coffer {
 
@@ -17,16 +17,5 @@ bool take_young(Heap* heap, ClassIndex size_class, usize size);
 bool take_holes(Heap* heap, ClassIndex size_class, usize size);
 // Where there was none: from a span that is converted now, or a new mixed span.
 bool make_holes(Heap* heap, ClassIndex size_class, usize size);
-
-// Any thread: frees a block of a mixed span; reports what is not the start of one, or of one smaller than `size`.
-// heap: the thread's, or the null heap; it counts what its thread frees.
-void free_mixed(Heap* heap, void* block, Span* span, usize size = 0);
-// Any thread: frees what a push found to be blocks of a mixed span.
-void free_mixed_list(Heap* heap, Block* first, u32 count, Span* span);
-
-// Gives back the whole pages of mixed spans in which nothing is live. Returns their bytes.
-usize purge_mixed_spans();
-// A chore of the reclaimer: the same for spans in which nothing happened for a second.
-bool purge_mixed_that_wait();
 
 }  // namespace coffer

@@ -2,7 +2,7 @@
 // Allocation by size class, for callers off malloc's fast path.
 #pragma once
 
-#include "heap/heap.hpp"
+#include "exchange/record.hpp"
 
 namespace coffer {
 

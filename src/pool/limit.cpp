@@ -31,8 +31,6 @@ usize purge_all(usize bytes) {
   return tails < bytes ? tails + purge_free(bytes - tails) : tails;
 }
 
-constexpr usize encode(usize bytes) { return bytes == 0 ? kLimitNone : bytes < ~usize{0} ? bytes + 1 : bytes; }
-
 // Below this, what could be given back is not worth a look at the cgroup: most processes stay below.
 constexpr usize kWorthReading = usize{8} << 20;
 
@@ -54,30 +52,10 @@ void read_group_limit(usize used) {
 
 }  // namespace
 
-void limit_start() {
-  usize unset = kLimitUnset;
-  // relaxed, here and below: see charge.
-  while (!budget().limit.compare_exchange(unset, encode(config::options().limit), relaxed, relaxed)) {
-    if (unset != kLimitUnset) return;
-  }
-}
-
 void set_limit(usize bytes) {
   // relaxed, both: see charge.
-  budget().limit.store(encode(bytes), relaxed);
+  budget().limit.store(encode_limit(bytes), relaxed);
   if (bytes != 0 && budget().charged.load(relaxed) > bytes) purge_all(kEverything);
-}
-
-usize get_limit() {
-  const usize limit = budget().limit.load(relaxed);  // relaxed: see charge
-  return limit == kLimitUnset ? config::options().limit : limit - 1;
-}
-
-bool limit_could_allow(usize bytes) {
-  const usize limit = budget().limit.load(relaxed);  // relaxed, both: see charge; records only grow
-  if (limit <= kLimitNone) return true;
-  const usize records = counters().metadata.load(relaxed);
-  return limit - 1 >= records && bytes <= limit - 1 - records;
 }
 
 bool make_room(usize own) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "pool/tails.hpp"
 
+#include "budget/budget.hpp"
 #include "config/config.hpp"
-#include "observe/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/age.hpp"

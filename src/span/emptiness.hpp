@@ -22,7 +22,7 @@ constexpr u32 part_of(u32 capacity, u32 shift) {
 }
 
 // How many heaps share what may be kept, as a power of two, rounded up: 1, 2, 4 or more. Written by the registry
-// (heap/registry.cpp), read as a hint wherever a threshold is computed.
+// (exchange/registry.cpp), read as a hint wherever a threshold is computed.
 inline constexpr u32 kMostSharingLog2 = 2;
 inline constinit Owned<u8> g_sharing_log2;
 
@@ -59,8 +59,8 @@ constexpr usize empties_budget(usize slack, usize free_limit, u32 heaps) {
 
 // Bytes of claimed spans that may wait for their owner to fetch them. Half of what it holds, up to kMostMail beyond the
 // option: while it is at work it fetches them soon, and to take them from it costs a barrier. Where more than the
-// option waits, whoever needs memory takes it at once (heap/seizing.cpp). A slot at least, so that it can be divided
-// by: what the heap held may be gone when a pusher looks.
+// option waits, whoever needs memory takes it at once (exchange/seizing.cpp). A slot at least, so that it can be
+// divided by: what the heap held may be gone when a pusher looks.
 inline constexpr usize kMostMail = usize{512} << 10;
 constexpr usize mail_budget(usize option, usize held) {
   const usize budget = option + (held / 2 < kMostMail ? held / 2 : kMostMail);

@@ -19,7 +19,7 @@
 //   mixed      none    its blocks, holes  its last block is freed: -> free (mixed/mixed.hpp); made so, or converted
 //
 // What an owned span is to its heap is the heap's own business: hot (malloc's blocks come from it: heap->hot), reusable
-// (it has room, and stands on a ring: heap/ring.hpp) or floating (neither; its frees find it).
+// (it has room, and stands on a ring: exchange/ring.hpp) or floating (neither; its frees find it).
 //
 // Whoever makes a span claimed is its claimant, and alone moves it on, or hands that right on by a mailbox. The owner
 // of a span in its mailbox may go on using it, but neither share nor end nor convert it.
@@ -55,6 +55,8 @@ inline Span* first_record(Span* slot) {
   return nullptr;
 }
 inline bool is_large(const Span* span) { return span->use.load(relaxed) == SlotUse::large; }  // relaxed: as above
+// Of a large block, or of each block of a span of a class.
+inline usize usable_bytes(const Span* span) { return is_large(span) ? large_usable(span) : span->block_bytes.get(); }
 
 // True just when `address`, which lies in one of the span's slots, is the start of one of its blocks (stride.hpp:
 // BlockTest).
@@ -140,7 +142,7 @@ inline u32 free_of_private(const Span* span, std::memory_order order) {
 // What the thread whose push was just done has to do; nobody else will.
 enum class PushDuty : u8 {
   none,         // nothing, and the span must not be touched any more
-  claimed,      // the span is claimed: mail it to its owner (heap/mail.hpp)
+  claimed,      // the span is claimed: mail it to its owner (exchange/mail.hpp)
   list,         // the span is listed: put it into the partial pool
   give_back,    // the span is returning, and was on no list
   take_off,     // the span is returning, and was listed

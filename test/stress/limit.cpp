@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "observe/budget.hpp"
+#include "budget/budget.hpp"
 #include "stress/stress.hpp"
 #include "support/held_block.hpp"
 

@@ -26,7 +26,7 @@ def span_states() -> list[str]:
 
 
 def shown_lives() -> list[str]:
-    found = re.search(r"enum class SpanLife[^{]*\{(.*?)\};", read("src/heap/walk.hpp"), re.DOTALL)
+    found = re.search(r"enum class SpanLife[^{]*\{(.*?)\};", read("src/inspect/walk.hpp"), re.DOTALL)
     assert found
     return re.findall(r"\w+", found[1])
 

@@ -19,12 +19,11 @@ from typing import NamedTuple
 import cpp_text
 import documents
 
-LAYERS = ["api", "papers", "latency", "heap", "mixed", "large", "span", "pool", "arena", "size_class", "observe",
-          "harden", "config", "os", "cpu", "base"]
-# Large blocks know nothing of heaps; the list alone says so, this says it is meant. The papers' allocators stand on the
-# ground that they share with Coffer, and use nothing of Coffer itself.
-FORBIDDEN_INCLUDES = {("large", "heap")} | {
-    ("papers", layer) for layer in ("latency", "heap", "mixed", "large", "span", "pool", "arena", "size_class")}
+LAYERS = ["api", "papers", "latency", "inspect", "heap", "exchange", "mixed", "large", "span", "pool", "arena",
+          "size_class", "budget", "observe", "harden", "config", "os", "cpu", "base"]
+# The papers' allocators stand on the ground that they share with Coffer, and use nothing of Coffer itself.
+FORBIDDEN_INCLUDES = {("papers", layer) for layer in (
+    "latency", "inspect", "heap", "exchange", "mixed", "large", "span", "pool", "arena", "size_class", "budget")}
 
 WARN_FILE_LINES = 400
 MAX_FILE_LINES = 500

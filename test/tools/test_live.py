@@ -181,7 +181,7 @@ def test_one_source_for_all_forms() -> None:
                + page.SPAN_FIELDS + page.STATES)
     fields = re.search(r"struct Span \{\n  Atomic<u64> ([^;]*);", header)[1].split(", ")
     assert fields == page.SPAN_FIELDS
-    states = (Path(__file__).parents[2] / "src/heap/walk.hpp").read_text()
+    states = (Path(__file__).parents[2] / "src/inspect/walk.hpp").read_text()
     assert re.findall(r"\w+", re.search(r"enum class SpanLife[^{]*\{([^}]*)\}", states)[1]) == page.STATES
 
 

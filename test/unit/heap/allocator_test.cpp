@@ -6,12 +6,12 @@
 
 #include <cstring>
 
-#include "heap/heaps.hpp"
 #include "heap/refill.hpp"
-#include "heap/sleeper.hpp"
+#include "heaps.hpp"
 #include "large/large.hpp"
 #include "os/probe.hpp"
 #include "pool/age.hpp"
+#include "sleeper.hpp"
 
 namespace coffer {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "heap/heaps.hpp"
+#include "budget/budget.hpp"
+#include "heaps.hpp"
 #include "large/large.hpp"
-#include "observe/budget.hpp"
 #include "support/random.hpp"
 
 namespace coffer {

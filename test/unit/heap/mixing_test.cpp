@@ -11,7 +11,8 @@
 #include <set>
 #include <thread>
 
-#include "heap/forks.hpp"
+#include "forks.hpp"
+#include "mixed/idle.hpp"
 #include "mixed/mixed.hpp"
 #include "os/probe.hpp"
 #include "support/build.hpp"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <set>
 
-#include "heap/heaps.hpp"
+#include "heaps.hpp"
 #include "os/probe.hpp"
 #include "span/choices.hpp"
 #include "span/colour.hpp"

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "heap/sleeper.hpp"
+#include "sleeper.hpp"
 
 namespace coffer {
 namespace {

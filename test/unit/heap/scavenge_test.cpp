@@ -2,10 +2,10 @@
 // Memory is exhausted: everything that is free is looked for before an allocation fails.
 #include <gtest/gtest.h>
 
-#include "heap/heaps.hpp"
 #include "heap/refill.hpp"
-#include "heap/sleeper.hpp"
+#include "heaps.hpp"
 #include "large/large.hpp"
+#include "sleeper.hpp"
 
 namespace coffer {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <set>
 
-#include "heap/heaps.hpp"
 #include "heap/refill.hpp"
-#include "heap/sleeper.hpp"
+#include "heaps.hpp"
+#include "sleeper.hpp"
 
 namespace coffer {
 namespace {

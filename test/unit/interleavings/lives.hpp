@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "heap/heaps.hpp"
+#include "heaps.hpp"
 #include "interleavings/explorer.hpp"
 
 namespace coffer::test {

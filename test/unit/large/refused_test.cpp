@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "budget/budget.hpp"
 #include "fresh.hpp"
 #include "large/blocks.hpp"
-#include "observe/budget.hpp"
 #include "os/fake/fake.hpp"
 #include "pool/limit.hpp"
 #include "support/build.hpp"

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <thread>
 
+#include "budget/budget.hpp"
 #include "fresh.hpp"
 #include "large/blocks.hpp"
-#include "observe/budget.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
 #include "pool/age.hpp"

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "exchange/chains.hpp"
+
+#include "exchange/bad_pointer.hpp"
+#include "exchange/mixed_free.hpp"
+#include "exchange/ownership.hpp"
+#include "exchange/registry.hpp"
+
+namespace coffer {
+
+namespace {
+
+// Frees for one span of others that a heap may hold back, to push them at once; and about how many bytes.
+constexpr u32 kMaxChain = 16;
+constexpr usize kMaxChainBytes = 4096;
+
+struct ChainLimits {
+  u8 blocks[kClasses];
+};
+constexpr ChainLimits compute_chain_limits() {
+  ChainLimits limits{};
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    const u32 bytes = kLayout[c].block_bytes;
+    const usize blocks = bytes * kMaxChain <= kMaxChainBytes ? kMaxChain : kMaxChainBytes / bytes + 1;
+    limits.blocks[c] = static_cast<u8>(blocks);
+  }
+  return limits;
+}
+constexpr ChainLimits kChainLimits = compute_chain_limits();
+
+// Frees that may wait for each other: few of large blocks, for as long as they wait nobody else has them; and never the
+// ones that give a shared span back, for they may be the thread's last.
+u32 chain_limit(const Span* span, RemoteWord word) {
+  u32 limit = kChainLimits.blocks[span->size_class.get()];
+  if (is_shared(word.state()) && span->capacity.get() - word.count() < limit) {
+    limit = span->capacity.get() - word.count();
+  }
+  return limit;
+}
+
+void push(Heap* heap, Span* span, Block* first, Block* last, u32 count) {
+  const PushDuty duty = push_remote(span, first, last, count);
+  if (duty == PushDuty::mixed) return free_mixed_list(heap, first, count, span);
+  if (duty == PushDuty::double_free) return refuse_free(first);
+  do_duty(span, duty);
+}
+
+}  // namespace
+
+void free_remote(Heap* heap, Span* span, Block* block) {
+  // A thread that only frees gets a heap for its chains: one atomic for up to kMaxChain blocks instead of each.
+  if (heap == &g_null_heap) heap = own_heap_slow();
+  if (COFFER_UNLIKELY(heap == nullptr)) {
+    note_if_heapless(t_heap);
+    return push(&g_null_heap, span, block, block, 1);
+  }
+  Chain& chain = chain_of(heap, span);
+  if (chain.span.get() == span) {
+    Block* first = chain.first.get();
+    if (first == block) return refuse_free(block);
+    if (add_to_chain(chain, block, first)) close_chain(heap, chain);
+    return;
+  }
+  close_chain(heap, chain);
+  // relaxed: a look for the commonest mistake.
+  const RemoteWord word = load_word(span, relaxed);
+  if (word.first() != 0 && span_start(span) + uptr{word.first() - 1} * kQuantum == reinterpret_cast<uptr>(block)) {
+    return refuse_free(block);
+  }
+  chain.span.set(span);
+  chain.first.set(block);
+  chain.last.set(block);
+  chain.count.set(1);
+  chain.limit.set(chain_limit(span, word));
+  if (chain.limit.get() <= 1) close_chain(heap, chain);
+}
+
+void close_chain(Heap* heap, Chain& chain) {
+  Span* span = chain.span.get();
+  if (span == nullptr) return;
+  chain.span.set(nullptr);
+  push(heap, span, chain.first.get(), chain.last.get(), chain.count.get());
+}
+
+void close_chains(Heap* heap) {
+  for (Chain& chain : heap->chains) close_chain(heap, chain);
+}
+
+void close_next_chain(Heap* heap) {
+  const u32 turn = heap->chain_turn.get();
+  heap->chain_turn.set(turn + 1);
+  close_chain(heap, heap->chains[turn % kChains]);
+}
+
+}  // namespace coffer

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "exchange/mail.hpp"
+
+#include "config/config.hpp"
+#include "exchange/ownership.hpp"
+#include "exchange/seizing.hpp"
+#include "span/emptiness.hpp"
+
+namespace coffer {
+
+namespace {
+
+void collect_mail(Heap* heap) {
+  seize(&heap, 1, [](Heap* seized) { take_mail(seized); });
+}
+
+// Returns what was in the box before.
+u64 put(Heap* owner, Span* span) {
+  const u32 slots = span->slots.get();
+  u64 box = owner->mailbox.load(relaxed);  // relaxed: the CAS below checks it
+  do {
+    span->mail_next.store(mail_first(box), relaxed);  // relaxed: published by the CAS
+    // seq_cst: release pairs with the acquire in take_mail. With the load below and thread_ended's store and load: one
+    // of the two sees the other, so that no mail stays unseen with a heap without a thread.
+  } while (!owner->mailbox.compare_exchange(box, box_with(box, slots, span_number(span)), seq_cst, relaxed));
+  return box;
+}
+
+}  // namespace
+
+void mail(Span* span) {
+  const u32 slots = span->slots.get();
+  // acquire: pairs with the release of the transition that made the span the owner's; only who takes the mail, or the
+  // owner, changes it.
+  Heap* owner = span->owner.load(acquire);
+  const u64 box = put(owner, span);
+  // seq_cst: see put.
+  if (owner->attached.load(seq_cst) == 0) return collect_mail(owner);
+  // Once for each time that the box has grown by what it may hold: a thread that is inside just now cannot be helped.
+  const usize budget = mail_budget(config::options().slack, owner->held.load(relaxed));  // relaxed: a figure
+  if (mail_bytes(box) / budget != (mail_bytes(box) + slots * kSlotBytes) / budget) collect_mail(owner);
+}
+
+void take_mail(Heap* heap, const Span* but) {
+  // relaxed: only whether to look.
+  if (heap->mailbox.load(relaxed) == 0) return;
+  // acquire: pairs with the release in mail.
+  SpanNumber number = mail_first(heap->mailbox.exchange(0, acquire));
+  while (number != 0) {
+    Span* span = span_at(number);
+    number = span->mail_next.load(relaxed);  // relaxed: acquired with the box
+    if (span == but) {
+      put(heap, span);
+    } else if (heap->hot[span->size_class.get()].get() == span) {
+      receive_claimed(span, Role::hot);
+    } else {
+      place(heap, span, Claimed::yes);
+    }
+  }
+}
+
+void take_late_mail(Heap* heap) {
+  if (heap->mailbox.load(seq_cst) != 0) collect_mail(heap);  // seq_cst: see mail
+}
+
+bool is_mailed(const Span* span) {
+  const Heap* owner = span->owner.load(relaxed);  // relaxed, all: no other thread is inside
+  if (owner == nullptr) return false;
+  SpanNumber number = mail_first(owner->mailbox.load(relaxed));
+  while (number != 0 && number != span_number(span)) number = span_at(number)->mail_next.load(relaxed);
+  return number != 0;
+}
+
+}  // namespace coffer

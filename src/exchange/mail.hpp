@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Mail: how a span that a remote free claimed gets to somebody who can use it, though its owner may sleep for ever. The
+// claimant puts it into its owner's mailbox; the owner takes it out at its next slow path, or whoever seizes the heap:
+//
+//   owned --push reaches claim_at--> claimed --mail--> owner's mailbox --take_mail--> owned, shared, listed or ended
+//
+// A box never closes. It belongs to the heap, not to its thread, and a heap without a thread does not keep mail: who
+// puts some in seizes the heap and takes it out. So does whoever fills the box of a thread that does not come by.
+//
+// Hoard (paper 1, section 3.2) moves superblocks to the global heap at the free that makes a heap too empty; here that
+// free may be another thread's.
+//
+// Model: models/mail.pml, models/span_life.pml.
+#pragma once
+
+#include "exchange/record.hpp"
+
+namespace coffer {
+
+// A box: a stack of claimed spans. | slots in the box (32) | number of the first span (32) |
+inline SpanNumber mail_first(u64 box) { return static_cast<SpanNumber>(box); }
+inline usize mail_bytes(u64 box) { return (box >> 32) * kSlotBytes; }
+inline u64 box_with(u64 box, u32 slots, SpanNumber first) { return ((box >> 32) + slots) << 32 | first; }
+
+// Any thread. The claimant of an owned span puts it into its owner's mailbox.
+void mail(Span* span);
+// Takes what is in the box and places it, but for one span. The heap's thread, or who seized it.
+void take_mail(Heap* heap, const Span* but = nullptr);
+// After the heap's thread has ended: what came while it did is placed.
+void take_late_mail(Heap* heap);
+// For coffer_check: whether a claimed span lies in its owner's mailbox.
+bool is_mailed(const Span* span);
+
+}  // namespace coffer

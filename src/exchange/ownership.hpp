@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// The owner's side of spans: where they go when they have room, and handing them on. Everything here is called by the
+// thread that uses `heap`, inside (inside.hpp), or by who has seized it or holds the fallback lock, unless said.
+#pragma once
+
+#include "exchange/record.hpp"
+
+namespace coffer {
+
+// Takes a span out of what the heap holds, before it is shared or ended.
+void let_go(Heap* heap, Span* span);
+
+// Makes a listed span the heap's hot one, and counts it. Under the pool's lock. false: its last block was freed.
+bool take_over(Heap* heap, Span* span);
+
+// An owned span of the heap that is not hot (any more): keeps it as reusable, hands it on, or ends it, as emptiness and
+// slack say. It may be claimed, if the caller has it from the mailbox. Does nothing if a push claims it first.
+enum class Claimed : u8 { no, yes };
+void place(Heap* heap, Span* span, Claimed claimed = Claimed::no);
+// The shortest way through place, and by far the commonest: a reusable span that stands on the ring, stays there, and
+// whose claim needs no lowering, has its free bytes counted anew. false: place has to decide.
+bool recount(Heap* heap, Span* span);
+// As place, but it is handed on or ended in any case.
+void give_up(Heap* heap, Span* span, Claimed claimed = Claimed::no);
+
+// Hands on some of the spans that exceed the slack, a bounded number a call.
+void shed_surplus(Heap* heap);
+
+// Gives back what the heap keeps only for speed: spans without a live block, hot or reusable.
+void release_idle(Heap* heap);
+// Hands on half-empty spans: hot ones, and of so many of each ring. Lists of blocks from holes go back.
+void give_up_half_empty(Heap* heap, u32 most_of_ring);
+// Hands on every span of the heap but the floating ones, which their frees find. Afterwards its lists are empty.
+void empty_heap(Heap* heap);
+
+// A claimed span without an owner that nobody else can be at work on: makes it shared, listed, or ends it.
+void share_claimed(Span* span);
+// Any thread: does what a push left to do.
+void do_duty(Span* span, PushDuty duty);
+
+}  // namespace coffer

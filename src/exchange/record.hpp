@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// The record of a heap: what its thread works with, and what others have of it for a moment (seizing.hpp). The fast
+// paths of malloc and free over it are heap/heap.hpp's.
+#pragma once
+
+#include "span/span.hpp"
+
+namespace coffer {
+
+// Chains of remote frees that a heap has open (chains.hpp).
+inline constexpr u32 kChainsLog2 = 5;
+inline constexpr u32 kChains = 1u << kChainsLog2;
+struct Chain {
+  Owned<Span*> span;  // of which all its blocks are; nullptr: none is on it
+  Owned<Block*> first, last;
+  Owned<u32> count, limit;
+};
+
+struct Watch;
+
+struct alignas(kCacheLine) Heap {
+  constexpr Heap() = default;
+  constexpr explicit Heap(Heap* name) : self(name) {}
+
+  // --- What malloc touches. Owner only. First, so that the index is the whole address. ---
+  Owned<Block*> blocks[kClasses];  // free blocks of the hot span of the class
+
+  // --- What every call touches. ---
+  Atomic<Heap*> self;  // this heap; the null heap while another than its thread has it (seizing.hpp)
+  // What its thread is at work on: kOutside, kPopping, kInSlowPath, or the span that it frees into.
+  Atomic<uptr> inside;
+
+  // --- Slow paths. Owner only, but for the mailbox. ---
+  Owned<u32> index;         // in the registry
+  Chain chains[kChains];    // of remote frees
+  Owned<u32> chain_turn;    // which of them is closed next
+  Owned<u32> settled;       // g_shortage when all its spans with free blocks were known (refill.cpp)
+  Owned<usize> slack;       // free bytes in the spans on the rings, as counted at their last event
+  Owned<usize> empties;     // of these, bytes of spans that are empty
+  Owned<u32> shed_class;    // where shedding surplus reusable spans goes on
+  Owned<u32> generation;    // fork generation of the thread that uses the heap (registry.cpp)
+  Owned<u32> next_waiting;  // registry's list
+  Owned<Span*> hot[kClasses];
+  Owned<SpanNumber> reusable[kClasses];  // rings of spans with room, one a class: the newest; before it the oldest
+  Owned<u32> asked[kClasses];            // ticks at the class's last slow refill (mixing.cpp)
+  Owned<u8> grown;                       // the process was not small once: no young blocks any more (mixing.cpp)
+  Owned<u8> young_blocks[kClasses];      // blocks that came from the mixed spans of a small process (mixing.cpp)
+  Owned<u8> churn[kClasses];             // blocks of about this size that the thread freed in mixed spans (mixing.cpp)
+  Owned<u8> zero[kClasses];              // the blocks of the class are zero but for their links
+
+  Owned<Watch*> watch;  // what is counted of it while lists are sampled (watching.hpp); nullptr: nothing yet
+
+  Owned<u32> ticks;  // grows with each list that malloc takes: a heap whose ticks stand still is idle (seizing.cpp)
+
+  // What others write, too.
+  alignas(kCacheLine) Atomic<u64> mailbox;  // claimed spans (exchange/mail.hpp)
+  Atomic<usize> held;                       // bytes of the spans that are private to it
+  Atomic<u32> attached;                     // 1: a thread uses it
+  Atomic<u64> watched;                      // when it was seen by those who look for idle heaps (seizing.cpp)
+  Atomic<u32> rested;                       // the same as the reclaimer sees it
+};
+
+// The heap of the calling thread: what it may use of it, `self` says. Threads without one (new, or past their end) have
+// the null heap, which is its own `self`: it has no blocks and owns no span, so that both fast paths fall through
+// without a test of their own.
+// See Heap::inside.
+inline constexpr uptr kOutside = 0;
+inline constexpr uptr kPopping = 1;     // malloc's fast path: a list that malloc pops from
+inline constexpr uptr kInSlowPath = 2;  // anything
+
+extern Heap g_null_heap __attribute__((visibility("hidden")));
+extern __thread Heap* t_heap __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+}  // namespace coffer

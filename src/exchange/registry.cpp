@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+#include "exchange/registry.hpp"
+
+#include "budget/budget.hpp"
+#include "config/config.hpp"
+#include "exchange/chains.hpp"
+#include "exchange/inside.hpp"
+#include "exchange/mail.hpp"
+#include "exchange/ownership.hpp"
+#include "exchange/registry_record.hpp"
+#include "exchange/seizing.hpp"
+#include "exchange/watch.hpp"
+#include "mixed/idle.hpp"
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+#include "pool/limit.hpp"
+#include "pool/reclaimer.hpp"
+#include "pool/slot_pool.hpp"
+#include "pool/tails.hpp"
+#include "span/choices.hpp"
+#include "span/colour.hpp"
+#include "span/purge_span.hpp"
+
+namespace coffer {
+
+constinit Heap g_null_heap{&g_null_heap};
+__thread Heap* t_heap = &g_null_heap;
+__thread char t_lock_identity;
+// What every slow path reads and hardly anybody writes, apart from what starts and ends of threads write.
+alignas(kCacheLine) constinit Atomic<u32> g_pending{kFastPathClosed};
+alignas(kCacheLine) Atomic<u8> g_unusual;
+Atomic<u32> g_heapless_at_work;
+alignas(kCacheLine) Atomic<u32> g_attached_heaps;  // heaps that threads use
+Atomic<u32> g_sharing_heaps;
+Registry g_registry;
+__thread u8 t_forks;
+
+namespace {
+
+// The calling thread gave its heap back; what it allocates from now on comes from the fallback heap. A destructor of
+// thread-specific data that allocates would otherwise attach a heap that no later destructor gives back.
+__thread bool t_ended;
+
+constexpr usize kCommitStep = 64 * 1024;
+constexpr u32 kMostHeaps = 1u << 20;
+constexpr u32 kFewestHeaps = 1024;
+constexpr u32 kTooFewHeaps = 16;
+
+void thread_ended(void* heap);
+
+bool start_registry() {
+  Registry& registry = g_registry;
+  // As many heaps as a process of this address space could have threads, so that the records' share of it stays small.
+  const usize by_space = os::reservation_limit(config::options().arena) / (256 * 1024);
+  u32 capacity = by_space > kMostHeaps ? kMostHeaps : static_cast<u32>(by_space);
+  if (capacity < kFewestHeaps) capacity = kFewestHeaps;
+  // The record of the first thread begins a page, so that it takes no second one.
+  const usize first_two = round_up(2 * sizeof(Heap), os::page_size());
+  usize bytes = 0;
+  void* memory = nullptr;
+  for (; memory == nullptr && capacity >= kTooFewHeaps; capacity /= 2) {
+    bytes = round_up(first_two + (capacity - 2) * sizeof(Heap), kCommitStep);
+    memory = os::reserve(bytes, kCommitStep);
+    registry.capacity = capacity;
+  }
+  if (memory == nullptr) return false;
+  os::advise_huge_pages(memory, bytes, os::HugePages::forbid);
+  os::name_mapping(memory, bytes, "coffer heaps");
+  counters().reserved.fetch_add(bytes, relaxed);  // relaxed: a statistic
+  registry.made.store(1, relaxed);                // relaxed, here and below: under the lock; walks may miss the newest
+  registry.has_key = pthread_key_create(&registry.key, &thread_ended) == 0;
+  compiler_fence();  // a fork child that finds the table finds the key, too
+  registry.end = reinterpret_cast<uptr>(memory) + bytes;
+  registry.heaps = reinterpret_cast<Heap*>(registry.end - first_two) + 1;
+  return true;
+}
+
+// Makes the record of an index readable. Under the lock.
+bool commit_record(u32 index) {
+  Registry& registry = g_registry;
+  const usize wanted = registry.end - reinterpret_cast<uptr>(record(index));
+  // relaxed: under the lock.
+  for (usize done = registry.committed.load(relaxed); done < wanted; done += kCommitStep) {
+    void* at = reinterpret_cast<void*>(registry.end - done - kCommitStep);
+    if (!charge(kCommitStep)) return false;
+    if (!os::commit(at, kCommitStep)) {
+      uncharge(kCommitStep);
+      return false;
+    }
+    registry.committed.store(done + kCommitStep, release);  // release: pairs with the acquire in fallback_heap_used
+    counters().metadata.fetch_add(kCommitStep, relaxed);    // relaxed: a statistic
+  }
+  return true;
+}
+
+// A new heap; nullptr: there can be no more. Under the lock.
+Heap* make_record() {
+  Registry& registry = g_registry;
+  // relaxed, all: under the lock; walks may miss the newest.
+  const u32 index = registry.made.load(relaxed);
+  if (index >= registry.capacity || !commit_record(index)) return nullptr;
+  Heap* heap = record(index);
+  heap->index.set(index);
+  heap->self.store(heap, relaxed);
+  registry.made.store(index + 1, relaxed);
+  return heap;
+}
+
+// The heap that was left last on this processor, or on one of those that follow. Under the lock.
+Heap* take_waiting(u32 processor, u32 processors) {
+  Registry& registry = g_registry;
+  for (u32 i = 0; i < processors; ++i) {
+    u32& waiting = registry.waiting[(processor + i) % kMostProcessors];
+    if (waiting == 0) continue;
+    Heap* heap = record(waiting);
+    waiting = heap->next_waiting.get();
+    return heap;
+  }
+  return nullptr;
+}
+
+// A heap for a thread: one that was left on its processor; what other processors left is in their caches, so a new one
+// is better, until there is one more for each processor than threads. Under the lock.
+Heap* take_record() {
+  const u32 processor = os::current_processor();
+  if (Heap* heap = take_waiting(processor, 1)) return heap;
+  if (heaps_ever() - 1 < attached_heaps() + os::processors()) {
+    if (Heap* heap = make_record()) return heap;
+  }
+  return take_waiting(processor, kMostProcessors);
+}
+
+void open_heap(Heap* heap) {
+  // relaxed: grows in a fork child only, while it has one thread.
+  heap->generation.set(g_registry.generation.load(relaxed));
+  heap->attached.store(1, seq_cst);  // seq_cst: before the thread's look at `self`; pairs with seize
+  full_fence();
+}
+
+void leave_heap(Heap* heap) {
+  Registry& registry = g_registry;
+  LockGuard guard(registry.lock);
+  heap->attached.store(0, seq_cst);  // seq_cst: see mail; release: what the thread did is seen by who seizes it
+  wait_for_thread(heap, os::current_processor());
+  set_attached(attached_heaps() - 1);
+}
+
+// The destructor of the thread's key. The heap stays whole: a thread that starts may go on with it.
+void thread_ended(void* value) {
+  Heap* heap = static_cast<Heap*>(value);
+  if (t_heap != heap) return;
+  settle_fork();
+  if (enter(heap) == heap) close_chains(heap);
+  t_heap = &g_null_heap;
+  t_ended = true;
+  leave(heap);
+  leave_heap(heap);
+  take_late_mail(heap);
+  if (heaps_may_keep_much()) want_reclaimer();
+}
+
+Heap* take_heap() {
+  Registry& registry = g_registry;
+  LockGuard guard(registry.lock);
+  Heap* heap = take_record();
+  if (heap == nullptr) return nullptr;
+  open_heap(heap);
+  set_attached(attached_heaps() + 1);
+  return heap;
+}
+
+// Attaches a heap to the calling thread. nullptr: there is none.
+Heap* attach() {
+  Registry& registry = g_registry;
+  Heap* heap = take_heap();
+  if (heap == nullptr && make_room()) heap = take_heap();
+  if (heap == nullptr) return nullptr;
+  t_heap = heap;
+  // The heap is in place first: pthread_setspecific may allocate. If it fails the heap is kept until the process ends.
+  if (registry.has_key) pthread_setspecific(registry.key, heap);
+  heap = enter(heap);
+  return heap != &g_null_heap ? heap : nullptr;
+}
+
+}  // namespace
+
+namespace {
+
+// While the dynamic linker relocates a program it calls the resolvers of indirect functions (IFUNC), which may
+// allocate. The thread-local variables of the main thread are there then, but all zero: their initial values are copied
+// when everything is relocated. So malloc's fast path is closed at first, at no cost: what it compares a size with is
+// 0. Who opens it gives the variables of such a thread values for the meantime: those of a thread past its end, which
+// has no heap and never gets one. (A heap that it had would be forgotten by the copy.)
+COFFER_COLD void open_fast_path() {
+  if (t_heap == nullptr) {
+    t_heap = &g_null_heap;
+    t_ended = true;
+  }
+  g_pending.fetch_and(~u32{kFastPathClosed}, relaxed);  // relaxed: the thread's own variables
+}
+
+}  // namespace
+
+COFFER_NOINLINE void settle_all() {
+  // relaxed, all: settle_fork acquired it.
+  if ((g_pending.load(relaxed) & kFastPathClosed) != 0) open_fast_path();
+  if (g_pending.load(relaxed) >= kForking) begin_child_if_forked();
+  const u32 pending = g_pending.load(relaxed);
+  if ((pending & kVanished) != 0) resolve_vanished();
+  if ((pending & kWatching) != 0) watching_comes_by();
+}
+
+namespace {
+
+// At the first allocation and not in a constructor: a process that allocates nothing pays nothing, and the C library
+// may allocate here: then that allocation makes the start, and this function is passed over. Before the start, so that
+// the child of a fork meanwhile learns that it has to start by itself. Of handlers registered earlier than these, those
+// in the child run before this one: begin_child_if_forked.
+void handle_forks() {
+  u32 seen = 0;
+  if (!g_registry.handlers.compare_exchange(seen, 1, relaxed, relaxed)) return;  // relaxed: nothing else is published
+  if (os::on_fork(&fork_prepare, &fork_parent, &fork_child)) return;
+  constexpr char kFailed[] = "coffer: fork handlers could not be registered; do not fork while threads allocate\n";
+  os::write_error(kFailed, sizeof kFailed - 1);
+}
+
+}  // namespace
+
+// The reclaimer has no heap and never gets one: it frees and allocates as a thread past its end.
+void enter_reclaimer() {
+  t_heap = &g_null_heap;
+  t_ended = true;
+  settle_fork();
+}
+
+constexpr Chore kChores[] = {&purge_spans_that_wait, &purge_mixed_that_wait, &purge_tails_that_wait,
+                             &begin_sweep,           &empty_idle_heaps,      &purge_what_waits};
+
+bool start_process() {
+  Registry& registry = g_registry;
+  // acquire: pairs with the release below.
+  if (COFFER_LIKELY(registry.start.load(acquire) == kStarted)) return true;
+  open_fast_path();
+  handle_forks();
+  for (;;) {
+    uptr seen = kNotStarted;
+    // acquire, on failure, too: as above.
+    if (registry.start.compare_exchange(seen, this_thread(), acquire, acquire)) break;
+    if (seen == kStarted) return true;
+    os::yield();
+  }
+  config::load();
+  os::note_filter();
+  os::prepare_barrier();
+  // relaxed, both: before there is a span. Here and nowhere else, so that nobody opens what has to stay closed.
+  if (os::has_barrier()) {
+    g_arenas.arenas[0].fast_sizes.store(kLargestSmall + 1, relaxed);
+  } else {
+    g_unusual.fetch_or(kFenceCalls, relaxed);
+  }
+  limit_start();
+  span_choices_start();
+  colours_start();
+  const u32 wanted = config::options().shards;
+  slot_pool_start(wanted != 0 ? wanted : os::processors());
+  // The heap table may stand already, if an earlier start failed after it; both may in a fork child whose parent was
+  // starting. relaxed: whoever made the arena was this thread, or has vanished.
+  const bool ready = (registry.heaps != nullptr || start_registry()) &&
+                     (g_arenas.count.load(relaxed) != 0 || arenas_start(config::options().arena));
+  os::note_process();
+  // In a static program these may lie on different sides of the program's own thread-local variables.
+  const bool reclaimable =
+      os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended) && os::transient_reaches(&t_forks);
+  set_chores(&enter_reclaimer, kChores, reclaimable ? sizeof kChores / sizeof kChores[0] : 0, &answer_readers);
+  registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
+  if (ready) watching_start();
+  return ready;
+}
+
+Heap* own_heap_slow() {
+  // With a heap of its own it is here because another has seized that.
+  if (t_ended || t_heap != &g_null_heap || !start_process()) return nullptr;
+  return attach();
+}
+
+Heap* Inside::attach() {
+  Heap* heap = own_heap_slow();
+  if (heap != nullptr) heap_ = heap;
+  return heap;
+}
+
+u32 attached_heaps() { return g_attached_heaps.load(relaxed); }  // relaxed: a hint
+u32 heaps_ever() { return g_registry.made.load(relaxed); }       // relaxed: see start_registry
+Heap* heap_by_index(u32 index) { return record(index); }
+
+// acquire: pairs with the release in commit_record: the record can be read.
+bool fallback_heap_used() { return g_registry.committed.load(acquire) != 0; }
+
+FallbackHeap::FallbackHeap(Wait wait) : heap_(nullptr), locked_(false) {
+  Registry& registry = g_registry;
+  if (wait == Wait::not_at_all) {
+    // acquire: pairs with the release in start_process.
+    locked_ = registry.start.load(acquire) == kStarted && registry.fallback.try_lock();
+    // relaxed: under the lock.
+    if (locked_ && fallback_heap_used() && record(0)->attached.load(relaxed) != 0) heap_ = record(0);
+    return;
+  }
+  locked_ = start_process();
+  if (!locked_) return;
+  registry.fallback.lock();
+  LockGuard guard(registry.lock);
+  if (!commit_record(0)) return;
+  heap_ = record(0);
+  // relaxed, both: under the lock.
+  if (heap_->attached.load(relaxed) == 0) {
+    heap_->self.store(heap_, relaxed);
+    open_heap(heap_);
+  }
+}
+
+FallbackHeap::~FallbackHeap() {
+  if (locked_) g_registry.fallback.unlock();
+}
+
+}  // namespace coffer

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// Which heap belongs to which thread: start of the process, start and end of threads, fork.
+//
+// Heaps outlive threads: a thread that ends leaves its heap whole, and a thread that starts takes the one that was left
+// last. Records are numbered and never unmapped, so that an owner field can always be looked at. A thread past its end,
+// one for which no record is left, and one whose heap another has seized allocate from the fallback heap under a lock
+// and free as any stranger does.
+#pragma once
+
+#include "exchange/record.hpp"
+
+namespace coffer {
+
+// In a call (inside.hpp) that found the null heap: the thread gets a heap, if it never had one, and is inside it.
+// nullptr: use the fallback heap.
+Heap* own_heap_slow();
+
+// Everything that must be ready before the first allocation; safe to call often. false: no memory at all.
+bool start_process();
+
+// Heaps that threads use now.
+u32 attached_heaps();
+extern Atomic<u32> g_attached_heaps __attribute__((visibility("hidden")));
+inline bool several_heaps() { return g_attached_heaps.load(relaxed) > 1; }  // relaxed: a hint
+// Heaps that share what may be kept: those and the ones that threads are likely to take next.
+extern Atomic<u32> g_sharing_heaps __attribute__((visibility("hidden")));
+inline u32 sharing_heaps() { return g_sharing_heaps.load(relaxed); }  // relaxed: a hint
+u32 heaps_ever();
+Heap* heap_by_index(u32 index);
+bool fallback_heap_used();  // record 0 exists
+
+// The heap of threads without one, locked while this object lives.
+class FallbackHeap {
+ public:
+  // not_at_all: another thread may have the heap (has_lock), and none is made.
+  enum class Wait : u8 { as_needed, not_at_all };
+  explicit FallbackHeap(Wait wait = Wait::as_needed);
+  ~FallbackHeap();
+  FallbackHeap(const FallbackHeap&) = delete;
+  FallbackHeap& operator=(const FallbackHeap&) = delete;
+  Heap* get() const { return heap_; }  // nullptr: no memory even for it; or, not waiting, there is none yet
+  bool has_lock() const { return locked_; }
+
+ private:
+  Heap* heap_;
+  bool locked_;
+};
+
+// Called first in every slow path: at the very first, opens the fast one; in a fork child, resolves what the threads
+// that it does not have left behind; and shows what the process holds to those who watch it (inspect/watching.hpp).
+// kForking, the highest: for each thread that forks, from before the fork until after it (fork_prepare).
+enum Pending : u32 { kVanished = 1, kWatching = 2, kFastPathClosed = 4, kForking = 8 };
+extern Atomic<u32> g_pending __attribute__((visibility("hidden")));
+void resolve_vanished();
+void settle_all();
+// Between a fork and Coffer's handler in the child, handlers of others may allocate: then this does the handler's work.
+void begin_child_if_forked();
+COFFER_INLINE void settle_fork() {
+  // acquire: pairs with the release in resolve_vanished; relaxed would do for the thread that forked.
+  if (COFFER_UNLIKELY(g_pending.load(acquire) != 0)) settle_all();
+}
+
+// A thread without a heap is about to change what the pools or large blocks have: the child of another thread's fork
+// has to know of it, for no count of heaps tells. To be called after settle_fork.
+extern Atomic<u32> g_heapless_at_work __attribute__((visibility("hidden")));
+inline void note_if_heapless(const Heap* heap) {
+  // relaxed: in a fork child, what a vanished thread did before the rest of its work is seen with it.
+  if (COFFER_UNLIKELY(heap == &g_null_heap)) g_heapless_at_work.store(1, relaxed);
+}
+
+// For vanished.cpp, under registry_lock.
+SpinLock& registry_lock();
+bool has_vanished(const Heap* heap);  // its thread was not taken along by fork, or who had seized it
+void empty_mailboxes();               // of the heaps that live on
+void reclaim_vanished_records();      // makes such heaps empty, and what waits ready for new threads
+
+void fork_prepare();
+void fork_parent();
+void fork_child();
+
+}  // namespace coffer

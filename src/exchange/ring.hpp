@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// The rings of reusable spans, one a heap and class: the head is the newest, before it lies the oldest. All on a heap's
+// rings are its own. One may be claimed, and come by mail: then it is placed anew.
+#pragma once
+
+#include "exchange/record.hpp"
+
+namespace coffer {
+
+// Puts the span on its heap's ring, `slack` free bytes of it counted; of an empty one all its bytes.
+void push_ring(Heap* heap, Span* span, u32 slack);
+// Whether it stands on a ring; if so, its place is kept and its free bytes are counted anew.
+inline bool stands_on_ring(const Span* span) { return span->ring_next.get() != 0; }
+void set_ring_slack(Heap* heap, Span* span, u32 slack);
+// Takes the span off the heap's ring if it stands there.
+void leave_ring(Heap* heap, Span* span);
+// Takes off the span that has been there for longest; nullptr: the ring is empty.
+Span* pop_ring(Heap* heap, ClassIndex size_class);
+u32 ring_length(const Heap* heap, ClassIndex size_class, u32 most);  // walks; at most that
+
+}  // namespace coffer

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+#include "exchange/seizing.hpp"
+
+#include "config/config.hpp"
+#include "exchange/chains.hpp"
+#include "exchange/mail.hpp"
+#include "exchange/ownership.hpp"
+#include "exchange/ring.hpp"
+#include "os/os.hpp"
+#include "pool/reclaimer.hpp"
+#include "span/emptiness.hpp"
+
+namespace coffer {
+
+namespace {
+
+constexpr u32 kLooks = 4;  // heaps that one call looks at
+// A heap is idle when the process took so much new memory for each of its heaps while this one took no list of blocks.
+// So what robbing costs is a small part of what the growth costs that it saves.
+constexpr usize kIdleGrowth = usize{64} << 10;
+constexpr u32 kRobbedOfRing = 64;  // of each class
+constexpr u32 kTries = 3;          // where memory is needed, of heaps that are in the midst of a call
+// What an idle heap may keep, about; where all heaps together may keep more than the option `free_limit`, the reclaimer
+// looks at them.
+constexpr usize kKeptByIdle = usize{64} << 10;
+
+// `watched` of a heap: | slots of growth when it was first seen so (32) | its ticks (32) |; `rested`: | emptied (1) |
+// its ticks (31) |.
+constexpr u32 kEmptied = 1u << 31;
+constexpr u32 kTicksMask = kEmptied - 1;
+struct alignas(kCacheLine) Search {
+  Atomic<u32> next_look;
+  Atomic<u32> growth;  // slots of new spans
+};
+Search g_search;
+
+// The fallback heap has no thread: who has its lock has it.
+u32 seize_fallback(Heap* heap, void (*work)(Heap* heap)) {
+  const FallbackHeap fallback(FallbackHeap::Wait::not_at_all);
+  if (fallback.get() != heap) return 0;
+  work(heap);
+  return 1;
+}
+
+bool begin(Heap* heap) {
+  // seq_cst: before the look at `attached`; a thread that gets this heap meanwhile stores that first (registry.cpp). On
+  // failure, too: see end.
+  for (Heap* seen = heap; !heap->self.compare_exchange(seen, &g_null_heap, seq_cst, seq_cst);) {
+    if (seen != heap) return false;
+  }
+  return true;
+}
+
+// seq_cst: pairs with begin and the loads below. acquire: pairs with thread_ended.
+bool has_no_thread(const Heap* heap) { return heap->attached.load(seq_cst) == 0; }
+
+// Mail of a heap without a thread does not wait unseen: who put it in, or ended the thread, may have failed in `begin`
+// while this one had the heap and did not look into the box any more. Either it sees the heap given back, or this one
+// sees what it did before.
+void end(Heap* heap) {
+  for (;;) {
+    // release: pairs with the acquire in enter; seq_cst, both: before the looks behind it.
+    heap->self.store(heap, seq_cst);
+    if (!has_no_thread(heap) || heap->mailbox.load(seq_cst) == 0 || !begin(heap)) return;
+    if (has_no_thread(heap)) take_mail(heap);
+  }
+}
+
+bool pass_barrier() {
+  if (!fences_calls()) return os::barrier_everywhere();
+  full_fence();  // pairs with the one in enter
+  return true;
+}
+
+}  // namespace
+
+u32 seize(Heap* const* heaps, u32 count, void (*work)(Heap* heap)) {
+  u32 done = 0;
+  Heap* got[kMostSeized];
+  u32 waiting = 0;  // for the barrier
+  for (u32 i = 0; i < count; ++i) {
+    Heap* heap = heaps[i];
+    if (heap->index.get() == 0) {
+      done += seize_fallback(heap, work);
+    } else if (begin(heap)) {
+      // Without a thread there is nobody to be seen inside, and what this thread does itself it knows without a barrier
+      // (which a program with one thread has perhaps forbidden by a filter). relaxed: its own.
+      const bool own = heap == t_heap;
+      if (own ? heap->inside.load(relaxed) == kOutside : has_no_thread(heap)) {
+        work(heap);
+        end(heap);
+        ++done;
+      } else if (own) {
+        end(heap);
+      } else {
+        got[waiting++] = heap;
+      }
+    }
+  }
+  if (waiting == 0) return done;
+  const bool barrier = pass_barrier();
+  for (u32 i = 0; i < waiting; ++i) {
+    // acquire: pairs with the release in leave: what the thread did last is seen.
+    const uptr inside = barrier ? got[i]->inside.load(acquire) : kInSlowPath;
+    if (inside == kOutside) {
+      work(got[i]);
+      ++done;
+    } else if (inside != kInSlowPath) {
+      take_mail(got[i], inside != kPopping ? reinterpret_cast<const Span*>(inside) : nullptr);
+    }
+    end(got[i]);
+  }
+  return done;
+}
+
+namespace {
+
+// A fallback heap that nobody wanted yet cannot be had, and its record is there all the same.
+u32 first_heap() {
+  // relaxed: only whether to try.
+  return fallback_heap_used() && heap_by_index(0)->attached.load(relaxed) != 0 ? 0 : 1;
+}
+
+// More than the option waits for the heap's thread.
+bool has_much_mail(const Heap* heap) {
+  return mail_bytes(heap->mailbox.load(relaxed)) > config::options().slack;  // relaxed: only whether to rob it
+}
+
+// Whether the heap took no slow path while the process grew; once, and then again after as much.
+bool stands_still(Heap* heap, u32 growth) {
+  const u32 ticks = heap->ticks.get();
+  const u64 seen = heap->watched.load(relaxed);  // relaxed, all: a guess, and each look is as good as another's
+  const bool same = static_cast<u32>(seen) == ticks;
+  if (same && growth - static_cast<u32>(seen >> 32) < attached_heaps() * (kIdleGrowth / kSlotBytes)) return false;
+  heap->watched.store(u64{growth} << 32 | ticks, relaxed);
+  return same;
+}
+
+// Only spans that are half empty: of what is fuller little would be gained, and the heap's thread, when it wakes, would
+// find most of its blocks in spans of others. A thread that only frees stands still, too, and nothing else closes its
+// chains.
+void rob(Heap* heap) {
+  close_chains(heap);
+  take_mail(heap);
+  give_up_half_empty(heap, kRobbedOfRing);
+}
+
+}  // namespace
+
+bool rob_idle_heaps(const Heap* but, u32 slots) {
+  const u32 first = first_heap();
+  const u32 count = heaps_ever() - first;
+  const u32 growth = g_search.growth.fetch_add(slots, relaxed) + slots;  // relaxed: a figure
+  if (count < 2) return false;
+  u32 at = g_search.next_look.fetch_add(kLooks, relaxed);  // relaxed: where to go on looking
+  Heap* idle[kLooks];
+  u32 found = 0;
+  for (u32 i = 0; i < kLooks && i < count; ++i) {
+    Heap* heap = heap_by_index(first + at++ % count);
+    if (heap != but && (stands_still(heap, growth) || has_much_mail(heap))) idle[found++] = heap;
+  }
+  return seize(idle, found, rob) != 0;
+}
+
+namespace {
+
+void rob_all(Heap** heaps, u32 count, void (*work)(Heap*)) {
+  if (seize(heaps, count, work) == count) return;
+  for (u32 i = 0; i < count; ++i) {
+    for (u32 tries = 0; tries < kTries && seize(&heaps[i], 1, work) == 0 && heaps[i] != t_heap; ++tries) os::yield();
+  }
+}
+
+}  // namespace
+
+void rob_heaps(Take what, const Heap* but) {
+  void (*const work)(Heap*) = what == Take::pages ? &empty_heap : &release_idle;
+  Heap* heaps[kMostSeized];
+  u32 found = 0;
+  for (u32 i = first_heap(); i < heaps_ever(); ++i) {
+    if (heap_by_index(i) == but) continue;
+    heaps[found++] = heap_by_index(i);
+    if (found < kMostSeized) continue;
+    rob_all(heaps, found, work);
+    found = 0;
+  }
+  rob_all(heaps, found, work);
+}
+
+bool heaps_may_keep_much() { return heaps_ever() * kKeptByIdle > config::options().free_limit; }
+
+void note_awake(Heap* heap) {
+  // relaxed, both: a hint; the sweep writes it while the heap is its own.
+  if (COFFER_LIKELY((heap->rested.load(relaxed) & kEmptied) == 0)) return;
+  heap->rested.store(0, relaxed);
+  if (heaps_may_keep_much()) want_reclaimer();
+}
+
+bool empty_idle_heaps() {
+  // A filter that came after the start may kill for a barrier, which a program with one thread need not have allowed.
+  if (os::filter_came()) return false;
+  bool wait = false;
+  Heap* idle[kMostSeized];
+  u32 found = 0;
+  constexpr auto empty = [](Heap* heap) {
+    empty_heap(heap);
+    heap->rested.store((heap->ticks.get() & kTicksMask) | kEmptied, relaxed);  // relaxed: as in note_awake
+  };
+  for (u32 i = first_heap(); i < heaps_ever(); ++i) {
+    Heap* heap = heap_by_index(i);
+    const u32 ticks = heap->ticks.get() & kTicksMask;
+    const u32 rested = heap->rested.load(relaxed);  // relaxed, here and below: as in note_awake
+    const bool mailed = heap->mailbox.load(relaxed) != 0;
+    if (rested == (ticks | kEmptied) && !mailed) continue;
+    if ((rested & kTicksMask) != ticks) {
+      heap->rested.store(ticks, relaxed);
+      wait = wait || heaps_may_keep_much() || heap->slack.get() > config::options().free_limit;
+      continue;
+    }
+    idle[found++] = heap;
+    if (found < kMostSeized) continue;
+    wait = seize(idle, found, empty) < found || wait;
+    found = 0;
+  }
+  return seize(idle, found, empty) < found || wait;
+}
+
+}  // namespace coffer

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// Idle pages of all mixed spans.
+#pragma once
+
+#include "base/base.hpp"
+
+namespace coffer {
+
+// Gives back the whole pages of mixed spans in which nothing is live. Returns their bytes.
+usize purge_mixed_spans();
+// A chore of the reclaimer: the same for spans in which nothing happened for a second.
+bool purge_mixed_that_wait();
+
+}  // namespace coffer

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+// What heaps are seized for: memory that they keep goes to whoever needs it, or back to the kernel.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "exchange/seizing.hpp"
+#include "heap/refill.hpp"
+#include "os/os.hpp"
+#include "sleeper.hpp"
+
+namespace coffer {
+namespace {
+
+using namespace test;
+namespace fake = os::fake;
+
+// --- Robbing all heaps. ---
+
+FRESH_TEST(RobHeaps, TakesWhatHoldsNoLiveBlock) {
+  start_heaps(usize{1} << 20);
+  Sleeper sleeper;
+  const std::vector<Blocks> spans = sleeper.fill(2);
+  Span *idle = nullptr, *used = nullptr;
+  Blocks hot;
+  sleeper.thread.run([&] {
+    place_again(idle = make_reusable(0));
+    place_again(used = make_reusable(1));
+    give(take(512));  // hot, without a live block
+    hot = take_many(1, 2048);
+  });
+  push_blocks(spans[0], 0, kThreshold);
+  rob_heaps(Take::empty_spans);
+  EXPECT_EQ(mail_of(sleeper.heap), 0u);
+  EXPECT_EQ(life_of(span_of(spans[0][kThreshold])), SpanLife::reusable) << "the sleeper's, still";
+  EXPECT_EQ(state_of(idle), SpanState::free);
+  EXPECT_EQ(life_of(used), SpanLife::reusable);
+  EXPECT_EQ(sleeper.heap->hot[compute_class(512)].get(), nullptr);
+  EXPECT_EQ(life_of(span_of(hot[0])), SpanLife::reusable);
+  EXPECT_TRUE(listed_spans().empty());
+  EXPECT_EQ(held_bytes(), 4 * kSlotBytes);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(RobHeaps, ForTheirPagesTakesAllButWhatFloats) {
+  start_heaps(usize{1} << 20);
+  Full full;
+  rob_heaps(Take::pages);
+  EXPECT_EQ(state_of(full.mailed), SpanState::listed);
+  EXPECT_EQ(state_of(full.reusable), SpanState::listed);
+  EXPECT_EQ(state_of(full.its_hot), SpanState::listed);
+  EXPECT_EQ(life_of(full.floating), SpanLife::floating);
+  full.expect_to_go_on();
+}
+
+FRESH_TEST(RobHeaps, TrimTakesTheCallersOwnToo) {
+  start_heaps(usize{1} << 20);
+  Full full;
+  const Blocks mine = take_many(8);
+  give(take(512));
+  ASSERT_EQ(life_of(span_of(mine[0])), SpanLife::hot);
+  Allocator::trim(0);
+  EXPECT_EQ(t_heap->hot[kClass].get(), nullptr);
+  EXPECT_EQ(t_heap->hot[compute_class(512)].get(), nullptr);
+  EXPECT_EQ(state_of(span_of(mine[0])), SpanState::listed);
+  EXPECT_EQ(held_by(t_heap), 0u);
+  EXPECT_EQ(full.heap->hot[kClass].get(), nullptr);
+  EXPECT_EQ(t_heap->self.load(relaxed), t_heap);
+  EXPECT_EQ(check_everything(), 0u);
+  give_now(mine);
+  full.expect_to_go_on();
+}
+
+// A thread inside is asked a few times.
+FRESH_TEST(RobHeaps, DoesNotWait) {
+  start_heaps(usize{1} << 20);
+  Full full;
+  const Stopped stopped(full.heap, kInSlowPath);
+  rob_heaps(Take::pages);
+  full.expect_untouched();
+}
+
+FRESH_TEST(RobHeaps, IsDoneBeforeANull) {
+  start_heaps(usize{1} << 20, usize{8} << 20);
+  own_heap();
+  Sleeper sleeper;
+  Blocks theirs;
+  sleeper.thread.run([&] { give(take(512)); });
+  exhaust_slots();
+  EXPECT_NE(take(), nullptr) << "the slot of the sleeper's hot span";
+  EXPECT_EQ(sleeper.heap->hot[compute_class(512)].get(), nullptr);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// --- Heaps that stand still while the process grows. ---
+
+FRESH_TEST(RobIdle, TakesMailAndHalfEmptySpansOfAHeapThatStandsStill) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Full full;
+  // One that is fuller, and a free of a block of another.
+  Blocks& fuller = full.spans[2];
+  constexpr u32 kFew = kCapacity / 2 - 1;
+  const Blocks mine = take_many(1);
+  full.thread.run([&] {
+    give_many(fuller, kThreshold, kThreshold + kFew);
+    give(mine[0]);
+  });
+  fuller.erase(fuller.begin() + kThreshold, fuller.begin() + kThreshold + kFew);
+  ASSERT_EQ(life_of(span_of(fuller.back())), SpanLife::reusable);
+  ASSERT_EQ(held_back(full.heap), 1u);
+  ASSERT_EQ(attached_heaps(), 2u);
+  EXPECT_FALSE(rob_idle_heaps(t_heap, 1)) << "it sees where the heap stands";
+  EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots - 1)) << "not enough was taken since";
+  full.expect_untouched();
+  EXPECT_EQ(held_back(full.heap), 1u);
+  EXPECT_TRUE(rob_idle_heaps(t_heap, 1));
+  EXPECT_EQ(state_of(full.mailed), SpanState::listed);
+  EXPECT_EQ(state_of(full.reusable), SpanState::listed);
+  EXPECT_EQ(state_of(full.its_hot), SpanState::listed);
+  EXPECT_EQ(life_of(full.floating), SpanLife::floating);
+  EXPECT_EQ(reusable_of(full.heap), std::vector<Span*>{span_of(fuller.back())});
+  EXPECT_EQ(full.heap->slack.get(), kFew / kThreshold * kThreshold * kSize) << "as counted at its last event";
+  EXPECT_EQ(held_back(full.heap), 0u);
+  EXPECT_EQ(remote_count(span_of(mine[0])), 1u) << "its chains are closed";
+  EXPECT_EQ(check_everything(), 0u);
+  EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots - 1)) << "not again so soon";
+  empty_own_heap();
+  full.expect_to_go_on();
+}
+
+// Each attached heap may grow by so much before.
+FRESH_TEST(RobIdle, WaitsLongerWhereThereAreMoreHeaps) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Worker third;
+  third.run([] { take(); });
+  Full full;
+  ASSERT_EQ(attached_heaps(), 3u);
+  EXPECT_FALSE(rob_idle_heaps(t_heap, 1));
+  EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots + 1)) << "64 KiB for each of three";
+  full.expect_untouched();
+  EXPECT_TRUE(rob_idle_heaps(t_heap, 1));
+  EXPECT_EQ(state_of(full.its_hot), SpanState::listed);
+}
+
+FRESH_TEST(RobIdle, LeavesAHotSpanWithoutRoom) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Sleeper sleeper;
+  Blocks full;
+  sleeper.thread.run([&] { full = take_many(kCapacity / 2 + 1); });
+  for (u32 i = 0; i < 3; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+  EXPECT_EQ(life_of(span_of(full[0])), SpanLife::hot);
+  EXPECT_EQ(sleeper.heap->hot[kClass].get(), span_of(full[0]));
+  sleeper.thread.run([&] { give(full[0]); });
+  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
+  EXPECT_EQ(state_of(span_of(full[1])), SpanState::listed) << "half of it is free";
+}
+
+FRESH_TEST(RobIdle, LeavesAHeapAtWorkAndTheCallers) {
+  start_heaps(usize{1} << 20);
+  const Blocks mine = take_many(kCapacity + 1);
+  give_many(mine, 0, kCapacity / 2);
+  Sleeper busy;
+  busy.fill(1);
+  for (u32 i = 0; i < 40; ++i) {
+    EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots));
+    busy.thread.run([] { take_many(2 * kBlocksPerPage + 1, 512); });  // a slow refill now and then
+  }
+  EXPECT_EQ(life_of(span_of(mine[kCapacity / 2])), SpanLife::reusable);
+}
+
+FRESH_TEST(RobIdle, TakesMuchMailAtOnce) {
+  start_heaps(kSlotBytes);
+  own_heap();
+  Sleeper sleeper;
+  const std::vector<Blocks> spans = sleeper.fill(6);
+  push_blocks(spans[0], 0, Full::kMany);
+  EXPECT_FALSE(rob_idle_heaps(t_heap, 1)) << "the option";
+  push_blocks(spans[1], 0, Full::kMany);
+  ASSERT_EQ(mail_of(sleeper.heap), 2 * kSlotBytes);
+  EXPECT_TRUE(rob_idle_heaps(t_heap, 1));
+  EXPECT_EQ(mail_of(sleeper.heap), 0u);
+  EXPECT_EQ(listed_spans().size(), 2u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(RobIdle, IsDoneBeforeANewSpanIsMade) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  bool zero = false;
+  ASSERT_NE(allocate_large_block(usize{5} << 20, kQuantum, &zero), nullptr) << "not in a small process";
+  Sleeper sleeper;
+  const std::vector<Blocks> spans = sleeper.fill(1);
+  sleeper.thread.run([&] { give_many(spans[0], 0, 16); });
+  ASSERT_EQ(life_of(span_of(spans[0][20])), SpanLife::reusable);
+  const Blocks mine = take_many(40 * kCapacity);
+  const auto is_theirs = [&](const void* block) { return span_of(block) == span_of(spans[0][20]); };
+  EXPECT_EQ(std::count_if(mine.begin(), mine.end(), is_theirs), 16);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// --- The reclaimer's chore. ---
+
+FRESH_TEST(IdleHeaps, AreEmptiedAfterAStepAndTheThreadGoesOn) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Full full;
+  empty_idle_heaps();
+  full.expect_untouched();
+  EXPECT_FALSE(empty_idle_heaps()) << "all of them could be had";
+  EXPECT_EQ(state_of(full.mailed), SpanState::listed);
+  EXPECT_EQ(state_of(full.reusable), SpanState::listed);
+  EXPECT_EQ(state_of(full.its_hot), SpanState::listed);
+  EXPECT_EQ(life_of(full.floating), SpanLife::floating);
+  EXPECT_EQ(held_by(full.heap), 2 * kSlotBytes);
+  EXPECT_EQ(check_everything(), 0u);
+  // Until it goes on or gets mail, nobody looks at it again.
+  const u64 barriers = fake::calls_of(fake::kBarrier);
+  EXPECT_FALSE(empty_idle_heaps());
+  EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
+  push_blocks(full.spans[0], 0, kThreshold);
+  EXPECT_FALSE(empty_idle_heaps());
+  EXPECT_EQ(state_of(full.floating), SpanState::listed) << "late mail";
+  full.spans[0].erase(full.spans[0].begin(), full.spans[0].begin() + kThreshold);
+  full.expect_to_go_on();
+  // It was awake.
+  full.thread.run([&] { full.hot = take_many(2); });
+  empty_idle_heaps();
+  empty_idle_heaps();
+  EXPECT_EQ(full.heap->hot[kClass].get(), nullptr);
+}
+
+FRESH_TEST(IdleHeaps, OneThatIsAwakeIsLeftAlone) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Sleeper busy;
+  for (u32 i = 0; i < 20; ++i) {
+    empty_idle_heaps();
+    Span* hot = busy.heap->hot[compute_class(512)].get();
+    EXPECT_TRUE(i == 0 || hot != nullptr);
+    busy.thread.run([] { take_many(kBlocksPerPage * 2 + 1, 512); });
+  }
+}
+
+FRESH_TEST(IdleHeaps, OneInTheMiddleOfACallIsTriedAgain) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Full full;
+  empty_idle_heaps();
+  {
+    const Stopped stopped(full.heap, kInSlowPath);
+    EXPECT_TRUE(empty_idle_heaps()) << "the reclaimer stays";
+    full.expect_untouched();
+  }
+  EXPECT_FALSE(empty_idle_heaps());
+  EXPECT_EQ(state_of(full.its_hot), SpanState::listed);
+}
+
+FRESH_TEST(IdleHeaps, ManyAreEmptiedByFewBarriers) {
+  constexpr u32 kThreads = 40;
+  start_heaps(usize{1} << 20);
+  own_heap();
+  std::vector<std::unique_ptr<Sleeper>> sleepers;
+  for (u32 i = 0; i < kThreads; ++i) {
+    sleepers.push_back(std::make_unique<Sleeper>());
+    sleepers.back()->thread.run([] { take(); });
+  }
+  empty_idle_heaps();
+  const u64 barriers = fake::calls_of(fake::kBarrier);
+  empty_idle_heaps();
+  EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers + 3);
+  for (const auto& sleeper : sleepers) EXPECT_EQ(held_by(sleeper->heap), 0u);
+  EXPECT_EQ(listed_spans().size(), kThreads);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(IdleHeaps, WhoIsAwakeAgainAsksForTheReclaimerWhereHeapsMayKeepMuch) {
+  start_heaps(usize{1} << 20);
+  take();
+  Heap* heap = t_heap;
+  EXPECT_FALSE(heaps_may_keep_much());
+  changeable_options().free_limit = usize{64} << 10;
+  EXPECT_TRUE(heaps_may_keep_much());
+  EXPECT_TRUE(empty_idle_heaps()) << "they may be idle at the next step";
+  EXPECT_FALSE(empty_idle_heaps());
+  EXPECT_NE(heap->rested.load(relaxed), 0u);
+  changeable_options().free_limit = usize{1} << 40;
+  take();  // its list went with its hot span
+  EXPECT_EQ(heap->rested.load(relaxed), 0u) << "its next slow path says that it is awake";
+}
+
+}  // namespace
+}  // namespace coffer
