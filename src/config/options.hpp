@@ -33,7 +33,7 @@ enum class AlignPolicy : u8 { multiples, all };
   CHOICE(placement, PlacementPolicy, PlacementPolicy::index, "flat|index", "blocks start at all cache indices")      \
   CHOICE(align, AlignPolicy, AlignPolicy::multiples, "multiples|all", "blocks of 64 bytes and more on lines")     \
   BOOLEAN(colour, true, "spans and large blocks start at different cache indices")                                   \
-  SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside what was seen to come back")                  \
+  SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside what was in use within a second")              \
   CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, all")     \
   CHOICE(mixed, MixedPolicy, MixedPolicy::automatic, "auto|never|always", "blocks of any size in holes of spans")     \
   UNSIGNED(shards, 0, 0, 16, "shards of the span pool; 0: by the number of processors")                               \

@@ -233,8 +233,8 @@ void enter_reclaimer() {
   settle_fork();
 }
 
-constexpr Chore kChores[] = {&empty_idle_heaps, &purge_spans_that_wait, &purge_mixed_that_wait, &purge_tails_that_wait,
-                             &purge_what_waits};
+constexpr Chore kChores[] = {&purge_spans_that_wait, &purge_mixed_that_wait, &purge_tails_that_wait,
+                             &begin_sweep,           &empty_idle_heaps,      &purge_what_waits};
 
 bool start_process() {
   Registry& registry = g_registry;

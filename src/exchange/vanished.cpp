@@ -28,7 +28,7 @@
 #include "exchange/sums.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"

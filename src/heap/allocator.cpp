@@ -160,7 +160,7 @@ bool Allocator::trim(usize keep) {
   note_if_heapless(t_heap);
   rob_heaps(Take::pages);  // the thread's own, too
   usize back = purge_all_spans() + purge_mixed_spans();
-  back += purge_tails(~usize{0} / 2, TailAge::any);
+  back += purge_tails(~usize{0} / 2);
   // relaxed: a figure.
   const usize dirty = counters().dirty.load(relaxed);
   if (dirty > keep) back += purge_free(dirty - keep);

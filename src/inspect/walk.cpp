@@ -14,7 +14,7 @@
 #include "observe/counters.hpp"
 #include "observe/statistics.hpp"
 #include "os/os.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
 #include "pool/tails.hpp"

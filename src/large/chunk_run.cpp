@@ -8,7 +8,7 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "policy/returned.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
 #include "pool/tails.hpp"
@@ -49,7 +49,7 @@ usize charge_of(usize size, usize dirty_end) {
   return dirty_end > bytes ? dirty_end : bytes;
 }
 
-// The block gives its chunks up: before held falls, so that the breath sees one change.
+// The block gives its chunks up.
 void forget_tail(Arena* arena, u32 index) {
   tail_changes(tail_bytes(arena->chunks[index]), 0);
   set_tail(arena, index, 0);
@@ -116,27 +116,22 @@ void clear_tail(ChunkRun* run, uptr start, usize size) {
 // that the block has elsewhere it makes `need`. Returns what was charged in `paid`; false: the run was given back.
 bool pay_for(const ChunkRun& run, usize dirty, usize credit, usize need, usize* paid) {
   *paid = need > dirty + credit ? need - dirty - credit : 0;
-  if (charge_or_purge(*paid)) {
-    note_clean(*paid);
-    return true;
-  }
+  if (charge_or_purge(*paid)) return true;
   return_charged(run, dirty);
   return false;
 }
 
-// Gives a run of chunks back, of which the first `charged` bytes are charged. What of its pages has to go, when much
-// has to, goes with one call; the rest is judged as all free memory is.
+// Gives a run of chunks back, of which the first `charged` bytes are charged.
 void return_run(Arena* arena, u32 index, u32 count, usize charged) {
   const usize unit = os::page_size() > kSlotBytes ? os::page_size() : kSlotBytes;
   const uptr start = chunk_address(arena, index);
   // Free memory counts by slots.
   usize resident = round_up(charged, unit);
-  usize kept = many_moved() && arena->chunks[index].moved.get() != 0 ? 0 : round_up(keepable(charged), unit);
+  usize kept = many_moved() && arena->chunks[index].moved.get() != 0 ? 0 : resident;
   if (kept > charged && !charge(kept - charged)) kept = round_down(charged, unit);
   if (kept < charged) {
     if (os::purge(reinterpret_cast<void*>(start + kept), round_up(charged, os::page_size()) - kept)) {
       uncharge(charged - kept);
-      note_purged(charged - kept);
       resident = kept;
     } else {
       charge_anyway(resident - charged);
@@ -146,7 +141,7 @@ void return_run(Arena* arena, u32 index, u32 count, usize charged) {
   const u32 left = chunks_for(resident);
   unmark_moved(arena, index + left, count - left);
   return_chunks_partly(arena, index, count, resident);
-  purge_after_free(charged);
+  purge_after(charged);
 }
 
 // `charged`: what the block counts for from now on. The caller holds its tail, and no longer afterwards.
@@ -197,6 +192,7 @@ bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
     const usize bytes = round_up(size, kCarvePage);
     if (bytes > before && !charge_or_purge(bytes - before)) return false;
     set_chunk_run_size(span, size, want, bytes > before ? bytes : before);
+    if (bytes > before) purge_after(bytes - before);
     return true;
   }
   ChunkRun more;
@@ -208,6 +204,7 @@ bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   if (!pay_for(more, dirty, before, need, &paid)) return false;
   uncharge(before + dirty + paid - need);
   set_chunk_run_size(span, size, want, need);
+  purge_after(paid);
   return true;
 }
 
@@ -249,6 +246,7 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
     // The old range is empty; if pages had been moved there before, it merges with its neighbours again.
     unmark_moved(arena, index, have);
     return_chunks(arena, index, have, false);
+    purge_after(paid);
   } else {
     return_run(arena, index, have, charged);
   }
@@ -278,6 +276,7 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   *zero = run.fresh;
   describe_chunks(run, offset, size, 0);
   relieve_pressure(paid);
+  purge_after(paid);
   os::keep_locked(reinterpret_cast<void*>(start), round_up(size, os::page_size()));
   return reinterpret_cast<void*>(start + offset);
 }

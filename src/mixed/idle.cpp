@@ -33,7 +33,7 @@ usize purge_mixed_spans() {
 
 bool purge_mixed_that_wait() {
   usize waits = 0;
-  for_each_mixed([&](Span* span) { g_mixed_pool.purge_if_quiet(span, kQuietSteps, &waits); });
+  for_each_mixed([&](Span* span) { g_mixed_pool.purge_if_idle(span, &waits); });
   return waits > config::options().free_limit;
 }
 

@@ -310,15 +310,20 @@ usize MixedPool::purge(Span* span, usize bytes) {
   }
 }
 
-usize MixedPool::purge_if_quiet(Span* span, u32 calls, usize* waits) {
+usize MixedPool::purge_if_idle(Span* span, usize* waits) {
   {
     LockGuard guard(shard_of(span).lock);
-    if (!is_mixed(span) || quiet_of(span) == kPurged) return 0;
-    const u8 quiet = quiet_of(span);
-    set_quiet(span, quiet < calls ? static_cast<u8>(quiet + 1) : kPurged);
-    if (quiet < calls) {
-      *waits += span_bytes(span) - live_bytes(span);
-      return 0;
+    if (!is_mixed(span)) return 0;
+    switch (age_of(span)) {
+      case MixedAge::touched:
+        set_age(span, MixedAge::seen);
+        *waits += span_bytes(span) - live_bytes(span);
+        return 0;
+      case MixedAge::seen:
+        set_age(span, MixedAge::purged);
+        break;
+      case MixedAge::purged:
+        return 0;
     }
   }
   return purge(span, ~usize{0});

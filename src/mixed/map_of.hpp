@@ -24,9 +24,10 @@ inline u64 pages_of(u32 from, u32 to) {
   return low_mask(last - first + 1) << first;
 }
 
-inline u8 quiet_of(const Span* span) { return span->quiet.get(); }
-inline void set_quiet(Span* span, u8 calls) { span->quiet.set(calls); }
-inline constexpr u8 kPurged = 255;
+// Whether something was cut or freed in the span since the last tick ended; if not, whether its idle pages went back.
+enum class MixedAge : u8 { touched, seen, purged };
+inline MixedAge age_of(const Span* span) { return static_cast<MixedAge>(span->quiet.get()); }
+inline void set_age(Span* span, MixedAge age) { span->quiet.set(static_cast<u8>(age)); }
 
 // The slot of its span that a unit lies in.
 inline u32 slot_of(u32 unit) { return unit / kUnitsPerSlot; }

@@ -51,7 +51,7 @@ void MixedPool::shrink(usize bytes) {
 void MixedPool::set_live(Shard& shard, Span* span, u32 units) {
   shard.live.set(shard.live.get() + (usize{units} - span->live_units.get()) * kQuantum);
   span->live_units.set(units);
-  set_quiet(span, 0);
+  set_age(span, MixedAge::touched);
 }
 
 // --- Holes. Under the shard's lock. ---

@@ -13,7 +13,7 @@
 //               conversion meets it in its CAS loop, pushes nothing, and frees the blocks here (PushDuty::mixed)
 //   live_units  units in use
 //   absent      bit i: page i is not resident, as far as is known
-//   quiet       looks of the reclaimer since something was cut or freed; kPurged: its idle pages were given back
+//   quiet       whether something was cut or freed since the last tick ended (MixedAge)
 //   limit, multiplier, capacity, block_bytes   of the class it was, untouched: that thread may still read them
 //
 // And of each of its slots the record has:
@@ -68,9 +68,9 @@ class MixedPool {
   // Gives back the whole pages of the span in which nothing is live; the caller says for how many bytes at most.
   // Returns the bytes given back. No lock is held across the system call.
   usize purge(Span* span, usize bytes);
-  // The same, if nothing was cut or freed in the span for so many calls of this. *waits grows by the free bytes of a
-  // span that has to be looked at again.
-  usize purge_if_quiet(Span* span, u32 calls, usize* waits);
+  // The same, once, if nothing was cut or freed in the span since the last call of this. *waits grows by the free bytes
+  // of a span that has to be looked at again.
+  usize purge_if_idle(Span* span, usize* waits);
 
   // What all mixed spans hold cannot pass this: twice the most that was seen live in them, and kMixedFloor; 0 if there
   // is none. It is computed from what is live when one is added, and rises until there is none any more.

@@ -6,11 +6,9 @@
 
 namespace coffer {
 
-// Ticks that a span has been listed for when a free looks for idle pages in it: a class that is alive adopts its spans
-// before, the newest first. Chosen by the sweep: with 1 and 4 no row differs.
-inline constexpr u32 kAgeForFreers = 2;
-// Derived: the same for the reclaimer, which nobody waits for. With half and with twice of it no row differs.
-inline constexpr u32 kAgeForReclaimer = 2 * kAgeForFreers;
+// Ticks that a span has been listed for when idle pages in it go: it has lain there for a whole one. A class that is
+// alive adopts its spans before, the newest first. Chosen by the sweep: with 1 and 4 no row differs.
+inline constexpr u32 kWholeTick = 2;
 // Spans that the reclaimer looks at, a waking, so that a step is bounded. Chosen by the sweep: with half and with twice
 // no row differs.
 inline constexpr u32 kSpansAStep = 1024;

@@ -5,7 +5,7 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "policy/returned.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/slot_pool.hpp"
 #include "pool/tails.hpp"
 
@@ -28,7 +28,7 @@ usize purgeable() { return dirty() + resident_tails(); }
 
 // Tails first: free memory may be used again.
 usize purge_all(usize bytes) {
-  const usize tails = purge_tails(bytes, TailAge::any);
+  const usize tails = purge_tails(bytes);
   return tails < bytes ? tails + purge_free(bytes - tails) : tails;
 }
 
@@ -56,22 +56,23 @@ void set_limit(usize bytes) {
   if (bytes != 0 && budget().charged.load(relaxed) > bytes) purge_all(kEverything);
 }
 
-bool make_room() {
-  if (!is_limited() || purgeable() == 0) return false;
+bool make_room(usize own) {
+  if (!is_limited() || purgeable() <= own) return false;
   if (purge_all(kEverything) != 0) return true;
   // Whoever purges holds the slots meanwhile and counts them clean afterwards: others find nothing, and their NULL
   // would be false.
   usize left = dirty();
-  if (left <= g_stuck.load(relaxed)) return false;  // relaxed, here and below: a guess that saves time
+  // relaxed, here and below: a guess that saves time.
+  if (left <= own + g_stuck.load(relaxed)) return false;
   const u64 start = os::monotonic_ns();
-  while (left != 0 && os::monotonic_ns() - start < kWaitNs) {
+  while (left > own && os::monotonic_ns() - start < kWaitNs) {
     os::yield();
     if (purge_all(kEverything) != 0) return true;
     const usize now = dirty();
     if (now < left) return true;
     left = now;
   }
-  g_stuck.store(left, relaxed);
+  g_stuck.store(left > own ? left - own : 0, relaxed);
   return false;
 }
 
@@ -91,11 +92,11 @@ void relieve_pressure(usize taken) {
   purge_all(free - kNegligible < most ? free - kNegligible : most);
 }
 
-bool charge_or_purge(usize bytes) {
+bool charge_or_purge(usize bytes, usize own) {
   // Twice: what the first time gave back, another thread may have taken, and have given back since.
   for (u32 i = 0; i < 2; ++i) {
     if (charge(bytes)) return true;
-    if (!make_room()) return false;
+    if (!make_room(own)) return false;
   }
   return charge(bytes);
 }

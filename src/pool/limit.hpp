@@ -11,10 +11,11 @@ namespace coffer {
 void set_limit(usize bytes);
 
 // After a charge or a request failed under a limit: gives back all free memory that is resident. true: something was
-// given back, or another thread just did, so that trying again is worth it.
-bool make_room();
-// Charges `bytes`, making room if need be.
-bool charge_or_purge(usize bytes);
+// given back, or another thread just did, so that trying again is worth it. `own`: bytes of a run that the caller has
+// claimed which count as free as yet; they come back from nobody.
+bool make_room(usize own = 0);
+// Charges `bytes`, making room if need be. `own`: see make_room.
+bool charge_or_purge(usize bytes, usize own = 0);
 
 // Whether Coffer holds so much that a limit of the process's cgroup is near: beyond 7/8 of it. Free memory then goes
 // back at once, but for kNegligible. The limits are read here, when there is enough to make them matter, and again

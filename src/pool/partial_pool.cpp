@@ -2,7 +2,7 @@
 #include "pool/partial_pool.hpp"
 
 #include "os/os.hpp"
-#include "pool/breath.hpp"
+#include "pool/reclaimer.hpp"
 
 namespace coffer {
 

@@ -4,7 +4,7 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/limit.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/room_map.hpp"
@@ -21,21 +21,14 @@ void forbid_huge(Arena* arena, u32 index) {
 
 namespace {
 
-// docs/design/physical-memory.md: twice what was freed, plus 64 pages.
-constexpr usize kPurgeFloor = kFreeBatch;
 // What one limited call looks at, at most.
 constexpr u32 kChunksPerVisit = 16;
 constexpr u32 kGroupsPerVisit = 256;
-// From so much on that has to go at once, the owner of a large block gives its pages back with one call.
-constexpr usize kAtOnce = usize{16} << 20;
-
-// When nothing breathes and held did not change for kQuietSteps, as far as the reclaimer could see, the program is
-// quiet, and only this share of the option stays.
-constexpr usize kQuietShare = 4;
-
 // Where the next purge starts, in groups counted over all arenas, if the last one did not get what it wanted from the
 // groups above; 0: at the top.
 Atomic<u32> g_next_group;
+
+usize g_held_at_begin;  // of the sweep; plain: one thread at a time is at the chores
 
 // Purges the runs of set bits of `slots`; returns the bits for which the kernel refused.
 u64 purge_runs(Arena* arena, u32 index, u64 slots) {
@@ -170,32 +163,6 @@ usize purge_from_top(Budget budget) {
   return done;
 }
 
-// What one reclaimer has seen; the next one begins anew.
-struct Watch {
-  usize held_before = 0;
-  u32 quiet = 0;  // steps since held last changed
-  u32 under = 0;  // steps since more than the floor was free
-};
-Watch g_watch;
-
-// Free bytes that nobody needs to wait for.
-usize waiting_floor() { return config::options().free_limit + kPurgeFloor; }
-
-// What stays for a breath, as a fresh fall, or because a call may not do more, has to go when nobody frees any more;
-// and of a program that had so much, most of what the option allows. Before the limit is looked at: while there is a
-// reclaimer, it is higher.
-void wait_if_much(usize dirty) {
-  if (dirty > waiting_floor()) want_reclaimer();
-}
-
-usize over_limit(usize dirty) {
-  const usize limit = free_limit();
-  note_limit(limit, dirty);
-  // A little more may wait, so that small frees share a system call.
-  const usize batch = limit / 32 < kPurgeFloor ? limit / 32 : kPurgeFloor;
-  return dirty > limit + batch ? dirty - limit : 0;
-}
-
 }  // namespace
 
 usize purge_free(usize bytes) {
@@ -203,46 +170,40 @@ usize purge_free(usize bytes) {
   return purge_from_top({bytes, ~u32{0}, ~u32{0}});
 }
 
-void purge_after_free(usize freed) {
-  const usize dirty = counters().dirty.load(relaxed);  // relaxed: judged at each free, and may be a little late
+void purge_after(usize bytes) {
+  // relaxed, here and below: figures that may be a little late.
+  const usize dirty = counters().dirty.load(relaxed);
   if (COFFER_LIKELY(dirty <= least_free_limit())) return;
-  if (dirty <= config::options().free_limit && !limit_pressure()) return;
-  wait_if_much(dirty);
-  const usize over = over_limit(dirty);
-  if (over == 0) return;
-  const usize most = 2 * freed + kPurgeFloor;
-  const u32 chunks = kChunksPerVisit + static_cast<u32>(freed / kChunkBytes * 2);
-  note_purged(purge_from_top({over < most ? over : most, chunks, kGroupsPerVisit}));
+  const usize option = config::options().free_limit;
+  if (dirty <= option && !limit_pressure()) return;
+  if (dirty > option + kFreeBatch) want_reclaimer();
+  const u64 began = tick_began();
+  const bool ends = !reclaimer_lives() && tick_is_over(began);
+  const usize limit = ends ? next_free_limit(held_now()) : free_limit();
+  const usize batch = limit / 32 < kFreeBatch ? limit / 32 : kFreeBatch;
+  if (dirty > limit + batch) {
+    const usize most = 2 * bytes + kFreeBatch;
+    const u32 chunks = kChunksPerVisit + static_cast<u32>(bytes / kChunkBytes * 2);
+    purge_from_top({dirty - limit < most ? dirty - limit : most, chunks, kGroupsPerVisit});
+  } else if (ends) {
+    end_tick(began);
+  }
 }
 
-void begin_to_wait() { g_watch = {}; }
+bool begin_sweep() {
+  g_held_at_begin = held_now();
+  return false;
+}
 
 bool purge_what_waits() {
-  Watch& watch = g_watch;
-  const usize option = config::options().free_limit;
-  const usize limit = free_limit();
-  // relaxed, both: figures.
-  const usize held = counters().held.load(relaxed);
-  const usize dirty = counters().dirty.load(relaxed);
-  watch.quiet = held == watch.held_before ? watch.quiet + 1 : 0;
-  watch.held_before = held;
-  const usize keep = watch.quiet >= kQuietSteps && limit == option ? option / kQuietShare : limit;
+  const usize now = held_now();
+  const usize held = now < g_held_at_begin ? g_held_at_begin : now;
+  const usize keep = is_quiet(held) ? least_free_limit() : next_free_limit(held);
+  const usize dirty = counters().dirty.load(relaxed);  // relaxed: as above
   const usize done = dirty > keep ? purge_free(dirty - keep) : 0;
-  // Under the floor it stays for a while, to see whether the program is quiet. Where the kernel refuses, waiting does
-  // not help.
-  watch.under = dirty > waiting_floor() ? 0 : watch.under + 1;
-  const usize left = dirty > done ? dirty - done : 0;
-  return left > option / kQuietShare + kPurgeFloor && (done != 0 || watch.quiet < 2 * kQuietSteps) &&
-         watch.under < 4 * kQuietSteps;
-}
-
-usize keepable(usize bytes) {
-  const usize dirty = counters().dirty.load(relaxed) + bytes;  // relaxed: as above
-  if (dirty <= least_free_limit() || bytes < kAtOnce) return bytes;
-  wait_if_much(dirty);
-  const usize over = over_limit(dirty);
-  if (over < kAtOnce) return bytes;
-  return over < bytes ? round_down(bytes - over, kSlotBytes) : 0;
+  end_tick(tick_began());
+  // Where the kernel refuses, waiting does not help.
+  return dirty > done + config::options().free_limit + kFreeBatch && (done != 0 || dirty <= keep);
 }
 
 }  // namespace coffer

@@ -12,9 +12,8 @@ namespace {
 
 enum class State : u32 { none = 0, running = 1, wanted = 2 };
 
-// It stays for as many steps after its chores are done: a program that breathes has nothing over the floor now and
-// then.
-constexpr u32 kIdleSteps = 2;
+// It stays for as many ticks after its chores are done, to see whether the program becomes quiet.
+constexpr u32 kIdleTicks = 4;
 constexpr u64 kRetryNs = 2'000'000'000;  // where no thread can be had, it is tried again after so long
 
 Atomic<State> g_state;
@@ -52,17 +51,14 @@ bool do_chores() {
 
 void run() {
   // Before everything else: of a watched fork child nothing is touched if it becomes another program meanwhile.
-  os::pause_ns(kStepNs);
+  os::pause_ns(kTickNs);
   g_enter();
-  constexpr u32 kResting = kIdleSteps + 1;
+  constexpr u32 kResting = kIdleTicks + 1;
   u32 idle = kResting;
   for (bool asked = true;; asked = false) {
     // acq_rel: with the CASes in want_reclaimer: what was freed before the request is seen by the chores.
     asked = g_state.exchange(State::running, acq_rel) == State::wanted || asked;
-    if (idle == kResting && asked) {
-      begin_to_wait();
-      idle = 0;
-    }
+    if (asked) idle = 0;
     begin_work();
     if (idle < kResting) idle = do_chores() ? 0 : idle + 1;
     const bool attends = g_attend != nullptr && g_attend();
@@ -70,7 +66,7 @@ void run() {
     State seen = State::running;
     // release: pairs with the acquire of the next one who starts. A failure without reason is one more round.
     if (idle == kResting && !attends && g_state.compare_exchange(seen, State::none, release, relaxed)) return;
-    os::pause_ns(kStepNs);
+    os::pause_ns(kTickNs);
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The reclaimer: a thread that lives for a moment. While a program breathes, memory that it will want back stays
 // resident; when it stops, nobody may ever free again, and somebody has to notice. So whoever leaves free memory over
-// the floor asks for the reclaimer. It wakes four times a second, does its chores, and ends when they find nothing left
-// to wait for. There is one at a time, and none in a program that keeps little.
+// the floor asks for the reclaimer. It wakes at the end of each tick, does its chores, and ends when they find nothing
+// left to wait for. There is one at a time, and none in a program that keeps little.
 //
 //   state     meaning
 //   none      no reclaimer
@@ -18,9 +18,7 @@
 
 namespace coffer {
 
-inline constexpr u64 kStepNs = 250'000'000;  // it sleeps so long between its chores
-// What did not change for so many steps, a second, is quiet: a program, a heap, a mixed span.
-inline constexpr u32 kQuietSteps = 4;
+inline constexpr u64 kTickNs = 500'000'000;  // it sleeps so long between its chores: a tick (pool/age.hpp)
 
 // Something to do at each waking. Returns whether the reclaimer shall stay for it. It may use all of Coffer as any
 // thread may; between two chores and during its sleep the reclaimer holds nothing.
@@ -53,10 +51,10 @@ class ReclaimerRests {
   const bool outer_;
 };
 
-// A chore: gives back free slots and chunks over what may stay (free_limit). When nothing was taken or freed for a
-// second, most of what may stay goes, too.
+// A chore, before idle heaps are emptied: notes what is held.
+bool begin_sweep();
+// A chore, the last: gives back free slots and chunks over what may stay in the next tick, of a quiet program all but
+// least_free_limit, and ends the tick.
 bool purge_what_waits();
-// A reclaimer starts: what an earlier one saw, perhaps before a fork, is forgotten.
-void begin_to_wait();
 
 }  // namespace coffer

@@ -5,7 +5,7 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/limit.hpp"
 #include "pool/room_map.hpp"
 
@@ -270,7 +270,8 @@ bool find_slots(u32 count, u32 alignment, u32 shard, SlotRun* run) {
   return false;
 }
 
-usize clean_bytes(u32 count, u64 dirty) { return (count - count_bits(dirty)) * kSlotBytes; }
+usize dirty_bytes(u64 dirty) { return count_bits(dirty) * kSlotBytes; }
+usize clean_bytes(u32 count, u64 dirty) { return count * kSlotBytes - dirty_bytes(dirty); }
 
 void put_back_run(const SlotRun& run) {
   const u32 bit = run.slot % kSlotsPerChunk;
@@ -291,7 +292,7 @@ bool pay_for(SlotRun* run, u32 alignment) {
     }
     put_back_run(resident);  // resident in part only, or purged between look and claim
   }
-  if (charge_or_purge(bytes)) return true;
+  if (charge_or_purge(bytes, dirty_bytes(run->dirty))) return true;
   put_back_run(*run);
   return false;
 }
@@ -347,11 +348,11 @@ SlotRun acquire_slots(u32 count, u32 alignment, u32 shard) {
   const bool found =
       find_slots(count, alignment, shard, &run) || (make_room() && find_slots(count, alignment, shard, &run));
   if (!found || !pay_for(&run, alignment)) return {};
-  if (run.dirty != low_mask(count)) {
-    note_clean(clean_bytes(count, run.dirty));
-    os::keep_locked(reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes), count * kSlotBytes);
-  }
   slots_rise(run.slot / kSlotsPerChunk, run.count * kSlotBytes, count_bits(run.dirty) * kSlotBytes);
+  if (run.dirty != low_mask(count)) {
+    os::keep_locked(reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes), count * kSlotBytes);
+    purge_after(clean_bytes(count, run.dirty));
+  }
   note_peak();
   return run;
 }
@@ -374,11 +375,12 @@ bool acquire_slots_at(Arena* arena, u32 slot, u32 count, u64* dirty) {
     // acquire: pairs with the release in put_back.
   } while (!chunk.free.compare_exchange(free, free & ~mask, acquire, relaxed));
   *dirty = take_dirty(chunk, mask) >> bit;
-  if (!charge_or_purge(clean_bytes(count, *dirty))) {
+  if (!charge_or_purge(clean_bytes(count, *dirty), dirty_bytes(*dirty))) {
     put_back(arena, slot / kSlotsPerChunk, mask, *dirty << bit);
     return false;
   }
   slots_rise(slot / kSlotsPerChunk, count * kSlotBytes, count_bits(*dirty) * kSlotBytes);
+  if (*dirty != low_mask(count)) purge_after(clean_bytes(count, *dirty));
   return true;
 }
 
@@ -388,7 +390,7 @@ void release_slots(Arena* arena, u32 slot, u32 count, u64 dirty) {
   put_back(arena, slot / kSlotsPerChunk, low_mask(count) << bit, dirty << bit);
   if (dirty != 0) note_lowest(arena, slot / kSlotsPerChunk, count);
   uncharge(clean_bytes(count, dirty));
-  purge_after_free(count * kSlotBytes);
+  purge_after(count * kSlotBytes);
 }
 
 }  // namespace coffer

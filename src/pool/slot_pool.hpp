@@ -48,13 +48,9 @@ void return_empty_chunks();
 // Gives back the physical memory of free slots and chunks, about `bytes` of it at most, the highest addresses first:
 // the lowest are used again first. Returns the bytes given back. No lock is held across the system call.
 usize purge_free(usize bytes);
-// Purges when free resident memory is over its limit (breath.hpp): at most twice what was freed and 64 pages
-// (docs/design/physical-memory.md).
-void purge_after_free(usize freed);
+// After so many bytes were freed, or taken that were not resident: purges when free resident memory is over its limit
+// (pool/age.hpp), at most twice as much and 64 pages; and asks for the reclaimer (docs/design/physical-memory.md).
+void purge_after(usize bytes);
 // A huge page would be split by a purge of part of it and put together again by the kernel later: off first.
 void forbid_huge(Arena* arena, u32 index);
-// How many of `bytes` that are about to be free may stay resident, where so much has to go that their owner should
-// give them back himself, with one call; else all of them.
-usize keepable(usize bytes);
-
 }  // namespace coffer

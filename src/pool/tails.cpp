@@ -5,7 +5,7 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
 
@@ -50,14 +50,14 @@ bool purge_held(Arena* arena, u32 index, usize bytes) {
   return os::purge(reinterpret_cast<void*>(chunk_address(arena, index) + from), end - from);
 }
 
-// `aged`: whether a tail became older.
-usize purge_tail(Arena* arena, u32 index, TailAge age, bool* aged) {
+// With `young`: one that was not yet seen is now, stays, and *young says so.
+usize purge_tail(Arena* arena, u32 index, bool* young) {
   Chunk& chunk = arena->chunks[index];
   u32 seen = chunk.large_tail.load(relaxed);  // relaxed: the CAS checks it
   if (seen == 0 || (seen & kTailHeld) != 0) return 0;
-  if (age == TailAge::old && seen / kTailStep < kTailSteps) {
+  if (young != nullptr && (seen & kTailSeen) == 0) {
     // relaxed, both: publishes nothing. Who fails was overtaken by the block's holder.
-    if (chunk.large_tail.compare_exchange(seen, seen + kTailStep, relaxed, relaxed)) *aged = true;
+    if (chunk.large_tail.compare_exchange(seen, seen | kTailSeen, relaxed, relaxed)) *young = true;
     return 0;
   }
   // acquire: pairs with the release in set_tail: the size of the block is the one that belongs to this tail.
@@ -96,7 +96,8 @@ void settle_tail(Arena* arena, u32 index, bool live) {
 
 namespace {
 
-usize purge_tails(usize bytes, TailAge age, bool* aged) {
+usize purge_tails(usize bytes, bool* young) {
+  if (resident_tails() == 0) return 0;
   usize done = 0;
   const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
   for (u32 i = arenas; i-- > 0 && done < bytes;) {
@@ -107,7 +108,7 @@ usize purge_tails(usize bytes, TailAge age, bool* aged) {
       for (u64 left = arena->groups[group].tails.load(relaxed); left != 0 && done < bytes;) {
         const u32 bit = highest_bit(left);
         left &= ~(u64{1} << bit);
-        done += purge_tail(arena, group * kChunksPerGroup + bit, age, aged);
+        done += purge_tail(arena, group * kChunksPerGroup + bit, young);
       }
     }
   }
@@ -116,17 +117,13 @@ usize purge_tails(usize bytes, TailAge age, bool* aged) {
 
 }  // namespace
 
-usize purge_tails(usize bytes, TailAge age) {
-  bool aged = false;
-  return resident_tails() != 0 ? purge_tails(bytes, age, &aged) : 0;
-}
+usize purge_tails(usize bytes) { return purge_tails(bytes, nullptr); }
 
 bool purge_tails_that_wait() {
-  if (resident_tails() == 0) return false;
-  bool aged = false;
-  const usize done = purge_tails(kEverything, TailAge::old, &aged);
+  bool young = false;
+  const usize done = purge_tails(kEverything, &young);
   // Where the kernel refuses, waiting does not help.
-  return (aged || done != 0) && many_wait();
+  return (young || done != 0) && many_wait();
 }
 
 }  // namespace coffer

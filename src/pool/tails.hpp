@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Tails: what earlier blocks left resident behind a large block of chunks, in the last of them. A tail is charged with
-// its block and free again with it. Nobody else can use it meanwhile, so it goes back: when it is kTailSteps steps of
-// the reclaimer old, at malloc_trim, and when memory is short.
+// its block and free again with it. Nobody else can use it meanwhile, so it goes back: when it lay there for a whole
+// tick, at malloc_trim, and when memory is short.
 //
 // Chunk::large_tail of the block's first chunk says how long it is, and who may change that:
 //
 //   word                 meaning
 //   0                    no tail; or no large block begins here
 //   pages                a tail; whoever sets kTailHeld by a CAS may change it
-//   pages + n kTailStep  the same; the reclaimer saw it at n steps, at most kTailSteps
+//   pages | kTailSeen    the same; it was there when a tick ended
 //   pages | kTailHeld    its block is being freed or resized, or somebody purges it. Nobody else changes the word, the
 //                        block's size or what lies behind it, until the holder stores another value.
 //
@@ -21,16 +21,11 @@
 namespace coffer {
 
 inline constexpr u32 kTailHeld = u32{1} << 31;
-inline constexpr u32 kTailStep = u32{1} << 28;
-// A little over a second: so long is remembered what comes back (breath.hpp). A block that is replaced before leaves
-// its tail to the next one. (Two threads that replace 1 GB of blocks of 1 to 4 MB each, 30 rounds of 0.3 s and
-// more: 1.57 million page faults without any purge, 3.54 million with one step, 2.01 to 2.28 million with four. In
-// rounds of 64 and 256 MB there is no difference from four on.)
-inline constexpr u32 kTailSteps = 5;
+inline constexpr u32 kTailSeen = u32{1} << 30;
 
 inline usize tail_bytes(const Chunk& chunk) {
   // relaxed: for the holder, and for figures.
-  return (chunk.large_tail.load(relaxed) & (kTailStep - 1)) * kCarvePage;
+  return (chunk.large_tail.load(relaxed) & (kTailSeen - 1)) * kCarvePage;
 }
 
 // For whoever frees or resizes the block that begins in the chunk: nobody purges its tail until set_tail.
@@ -41,12 +36,10 @@ void set_tail(Arena* arena, u32 chunk, usize bytes);
 // In a fork child, where whoever held the tail vanished: nobody holds it. `live`: whether a block begins there still.
 void settle_tail(Arena* arena, u32 chunk, bool live);
 
-// Gives tails back, about `bytes` at most; with `old` only those that are, and the others become a step older. Returns
-// the bytes given back.
-enum class TailAge : u8 { any, old };
-usize purge_tails(usize bytes, TailAge age);
+// Gives tails back, about `bytes` at most. Returns the bytes given back.
+usize purge_tails(usize bytes);
 
-// A chore: old tails go back.
+// A chore: tails that were seen when the last tick ended go back, and the others are seen.
 bool purge_tails_that_wait();
 
 }  // namespace coffer

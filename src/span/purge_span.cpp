@@ -214,7 +214,7 @@ void look_at_oldest() {
   usize bytes = 0;
   for (u32 i = 0; i < kLooks; ++i) {
     const u32 list = g_next_list.load(relaxed) % lists;  // relaxed: only a place to start
-    if (look_at_one(list, kAgeForFreers, &bytes)) return;
+    if (look_at_one(list, kWholeTick, &bytes)) return;
     g_next_list.store(list + 1, relaxed);  // relaxed: as above
   }
 }
@@ -233,7 +233,7 @@ usize purge_all_spans() {
 }
 
 bool purge_spans_that_wait() {
-  purge_waiting_spans(kAgeForReclaimer, kSpansAStep);
+  purge_waiting_spans(kWholeTick, kSpansAStep);
   return g_partial_pool.waiting_bytes() > much();
 }
 

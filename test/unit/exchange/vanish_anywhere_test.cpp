@@ -17,6 +17,7 @@
 #include "heaps.hpp"
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
+#include "pool/slot_pool.hpp"
 #include "span/purge_span.hpp"
 #include "support/build.hpp"
 
@@ -248,15 +249,16 @@ FRESH_TEST(VanishAnywhere, WhileALargeBlockGrows) {
 FRESH_TEST(VanishAnywhere, WhileChunksComeAndGo) {
   if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
   World world(kWideSize);
-  set_free_limit(0);                       // what is freed is purged at once
   changeable_options().reclaimer = false;  // its start blocks all signals, and the step then ends the process
   vanish_in([] {
     void* block = Allocator::allocate(3 * kChunkBytes);
     block = Allocator::reallocate(block, 5 * kChunkBytes);
     block = Allocator::reallocate(block, 2 * kChunkBytes);
     give(block);
+    purge_free(kChunkBytes);
     take_all(0, 12);
     give_all(0, 12);
+    purge_free(~usize{0} / 2);
   });
 }
 

@@ -8,7 +8,7 @@
 #include "heap/refill.hpp"
 #include "large/large.hpp"
 #include "os/probe.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/tails.hpp"
 
 namespace coffer {
@@ -193,7 +193,7 @@ FRESH_TEST(Fork, ATailThatSomebodyHeld) {
   hold_tail(arena, index);
   in_fork_child([&] {
     EXPECT_EQ(tail_bytes(arena->chunks[index]), tail);
-    EXPECT_EQ(purge_tails(kChunkBytes, TailAge::any), tail);
+    EXPECT_EQ(purge_tails(kChunkBytes), tail);
     give(block);
   });
   in_fork_child([&] { give(block); });
@@ -210,7 +210,7 @@ FRESH_TEST(Fork, ATailOfABlockThatWasHalfFree) {
   hold_tail(arena, chunk_index(block));
   in_fork_child([&] {
     EXPECT_EQ(resident_tails(), 0u);
-    EXPECT_EQ(purge_tails(kChunkBytes, TailAge::any), 0u);
+    EXPECT_EQ(purge_tails(kChunkBytes), 0u);
     EXPECT_EQ(held_bytes(), 0u);
   });
 }

@@ -10,7 +10,7 @@
 #include "heaps.hpp"
 #include "large/large.hpp"
 #include "os/probe.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "sleeper.hpp"
 
 namespace coffer {

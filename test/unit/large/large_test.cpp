@@ -10,7 +10,7 @@
 #include "large/blocks.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
-#include "pool/breath.hpp"
+#include "pool/slot_pool.hpp"
 #include "worker.hpp"
 
 namespace coffer {
@@ -217,11 +217,9 @@ FRESH_TEST(Large, ChunksAreZeroIfTheyWerePurged) {
   zero_large(block, 5'000'000);
   EXPECT_TRUE(all_bytes(block, 5'000'000, 0));
   std::memset(block, 7, 5'000'000);
-  changeable_options().free_limit = 0;
-  fake::set_clock(u64{1} << 50);
-  free_limit();  // what came and went long ago is no breath
   EXPECT_TRUE(free_large(block, record(block)));
-  EXPECT_EQ(dirty(), 0u) << "given back at once";
+  purge_free(~usize{0} / 2);
+  EXPECT_EQ(dirty(), 0u);
   EXPECT_EQ(resident_pages(block, 5 * kMiB), 0u);
   EXPECT_EQ(allocate_large(5'000'000, 16, &zero), block);
   EXPECT_TRUE(zero);
@@ -230,8 +228,6 @@ FRESH_TEST(Large, ChunksAreZeroIfTheyWerePurged) {
 
 FRESH_TEST(Large, WhatTheKernelWouldNotTakeIsNotZero) {
   start_ground();
-  changeable_options().free_limit = 0;
-  fake::set_clock(u64{1} << 50);
   void* block = allocate(5'000'000);
   std::memset(block, 7, 5'000'000);
   fake::Faults faults;
@@ -240,6 +236,7 @@ FRESH_TEST(Large, WhatTheKernelWouldNotTakeIsNotZero) {
   faults.damage = fake::Damage::torn;
   fake::set_faults(faults);
   EXPECT_TRUE(free_large(block, record(block)));
+  purge_free(~usize{0} / 2);
   EXPECT_EQ(fake::failed_calls(), 1u);
   EXPECT_GT(dirty(), 0u);
   bool zero = true;

@@ -14,7 +14,7 @@
 #include "large/blocks.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/limit.hpp"
 #include "support/build.hpp"
 #include "worker.hpp"
@@ -66,10 +66,8 @@ FRESH_TEST(Tails, GoWhenTheyAreOld) {
   start_ground();
   char* const block = block_with_tail();
   expect_sums(kTail);
-  for (u32 step = 0; step < kTailSteps; ++step) {
-    purge_tails_that_wait();
-    expect_sums(kTail);
-  }
+  purge_tails_that_wait();
+  expect_sums(kTail);
   const u64 purges = fake::calls_of(fake::kPurge);
   purge_tails_that_wait();
   EXPECT_EQ(fake::calls_of(fake::kPurge), purges + 1);
@@ -87,7 +85,7 @@ FRESH_TEST(Tails, GoWhenTheyAreOld) {
 FRESH_TEST(Tails, OfABlockThatIsReplacedAreYoungAgain) {
   start_ground();
   char* block = block_with_tail();
-  for (u32 step = 0; step < 3 * kTailSteps; ++step) {
+  for (u32 step = 0; step < 4; ++step) {
     purge_tails_that_wait();
     EXPECT_TRUE(free_block(block));
     block = static_cast<char*>(allocate(kShort));
@@ -110,10 +108,10 @@ FRESH_TEST(Tails, GoAtOnceWhenSomebodyAsks) {
   start_ground();
   char* const first = block_with_tail();
   char* const second = block_with_tail();
-  EXPECT_EQ(purge_tails(1, TailAge::any), kTail) << "whole tails, the highest first";
+  EXPECT_EQ(purge_tails(1), kTail) << "whole tails, the highest first";
   EXPECT_EQ(tail_bytes(chunk_of(second)), 0u);
   expect_sums(kTail);
-  EXPECT_EQ(purge_tails(kEverything, TailAge::any), kTail);
+  EXPECT_EQ(purge_tails(kEverything), kTail);
   EXPECT_EQ(resident_behind(first, kShort) + resident_behind(second, kShort), 0u);
   expect_sums(0);
 }
@@ -166,13 +164,13 @@ FRESH_TEST(Tails, ThatTheKernelKeepsStayCharged) {
   start_ground();
   char* const block = block_with_tail();
   refuse_purges();
-  EXPECT_EQ(purge_tails(kEverything, TailAge::any), 0u);
+  EXPECT_EQ(purge_tails(kEverything), 0u);
   expect_sums(kTail);
-  for (u32 step = 0; step < 2 * kTailSteps; ++step) purge_tails_that_wait();
+  for (u32 step = 0; step < 2; ++step) purge_tails_that_wait();
   EXPECT_FALSE(purge_tails_that_wait()) << "waiting does not help";
   expect_sums(kTail);
   fake::stop_faults();
-  EXPECT_EQ(purge_tails(kEverything, TailAge::any), kTail);
+  EXPECT_EQ(purge_tails(kEverything), kTail);
   expect_sums(0);
   EXPECT_TRUE(free_block(block));
 }
@@ -189,7 +187,7 @@ FRESH_TEST(Tails, OfShrunkBlocksGoToo) {
     ASSERT_EQ(resize(block, size), block);
   }
   expect_sums(2 * kChunkBytes - size);
-  EXPECT_EQ(purge_tails(kEverything, TailAge::any), 2 * kChunkBytes - size);
+  EXPECT_EQ(purge_tails(kEverything), 2 * kChunkBytes - size);
   expect_sums(0);
   EXPECT_EQ(resident_behind(block, size), 0u);
   EXPECT_TRUE(all_bytes(block, size, 2));
@@ -198,7 +196,7 @@ FRESH_TEST(Tails, OfShrunkBlocksGoToo) {
 FRESH_TEST(Tails, AreGrownIntoAfterTheyWent) {
   start_ground();
   char* const block = block_with_tail();
-  purge_tails(kEverything, TailAge::any);
+  purge_tails(kEverything);
   ASSERT_EQ(resize(block, kShort + 100 * kCarvePage), block);
   expect_sums(0);
   EXPECT_TRUE(all_bytes(block, kShort, 2));
@@ -213,7 +211,7 @@ FRESH_TEST(Tails, OfABlockThatCouldNotGrowAreAsBefore) {
   char* const block = block_with_tail();
   EXPECT_EQ(resize(block, usize{1} << 45), nullptr);
   expect_sums(kTail);
-  EXPECT_EQ(purge_tails(kEverything, TailAge::any), kTail) << "nobody holds it";
+  EXPECT_EQ(purge_tails(kEverything), kTail) << "nobody holds it";
   expect_sums(0);
 }
 
@@ -226,7 +224,7 @@ FRESH_TEST(Tails, OfMovedBlocksGoWithThem) {
   EXPECT_NE(moved, block);
   EXPECT_TRUE(all_bytes(moved, kShort, 2));
   expect_sums(tail_bytes(chunk_of(moved)));
-  EXPECT_EQ(purge_tails(kEverything, TailAge::any), tail_bytes(chunk_of(moved)));
+  EXPECT_EQ(purge_tails(kEverything), tail_bytes(chunk_of(moved)));
 }
 
 // --- Threads. ---
@@ -248,7 +246,7 @@ FRESH_TEST(Tails, HoldTheirBlockWhileTheyGo) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     EXPECT_FALSE(g_freed);
   });
-  EXPECT_EQ(purge_tails(kEverything, TailAge::any), kTail);
+  EXPECT_EQ(purge_tails(kEverything), kTail);
   ASSERT_NE(g_other, nullptr);
   g_other->join();
   EXPECT_TRUE(g_freed);
@@ -265,7 +263,7 @@ FRESH_TEST(Tails, AmongThreads) {
   run_together(kThreads + 1, [&](u32 self) {
     if (self > kThreads) {
       while (working != 0) {
-        purge_tails(kEverything, TailAge::any);
+        purge_tails(kEverything);
         purge_tails_that_wait();
       }
       return;
@@ -292,7 +290,7 @@ FRESH_TEST(Tails, AmongThreads) {
     }
     working -= 1;
   });
-  purge_tails(kEverything, TailAge::any);
+  purge_tails(kEverything);
   expect_sums(0);
   EXPECT_EQ(held(), 0u);
 }

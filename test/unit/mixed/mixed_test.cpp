@@ -241,8 +241,8 @@ FRESH_TEST(Mixed, IdlePagesAreGivenBack) {
   EXPECT_TRUE(is_filled(rest[4], 4096));
 }
 
-// The reclaimer waits until nothing happens in a span any more, and then looks at it once.
-FRESH_TEST(Mixed, IdlePagesWaitUntilTheSpanIsQuiet) {
+// The sweep waits until nothing happened in a span for a whole tick, and then looks at it once.
+FRESH_TEST(Mixed, IdlePagesWaitForAWholeTick) {
   start_ground();
   g_span_choices.flat.set(1);  // blocks of a page lie on pages
   auto* first = reinterpret_cast<char*>(g_mixed_pool.make(4096, 1));
@@ -252,16 +252,15 @@ FRESH_TEST(Mixed, IdlePagesWaitUntilTheSpanIsQuiet) {
   EXPECT_EQ(MixedPool::unbacked_bytes(span), 4 * 4096u);
   ASSERT_TRUE(g_mixed_pool.release(span, second));
   usize waits = 0;
-  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  EXPECT_EQ(g_mixed_pool.purge_if_idle(span, &waits), 0u);
   EXPECT_EQ(waits, 7 * 4096u);
-  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
   Block* third = g_mixed_pool.take(16, 1);  // it begins anew
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  EXPECT_EQ(g_mixed_pool.purge_if_idle(span, &waits), 0u);
   waits = 0;
-  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 2 * 4096u);
+  EXPECT_EQ(g_mixed_pool.purge_if_idle(span, &waits), 2 * 4096u);
   EXPECT_EQ(waits, 0u);
   EXPECT_EQ(MixedPool::unbacked_bytes(span), 6 * 4096u);
-  EXPECT_EQ(g_mixed_pool.purge_if_quiet(span, 2, &waits), 0u);
+  EXPECT_EQ(g_mixed_pool.purge_if_idle(span, &waits), 0u);
   EXPECT_EQ(waits, 0u) << "it was looked at";
   EXPECT_EQ(g_mixed_pool.check(span), Fault::none);
   EXPECT_TRUE(g_mixed_pool.release(span, third));

@@ -2,6 +2,7 @@
 #include "pool/limit.hpp"
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <cstring>
 
@@ -10,7 +11,7 @@
 #include "observe/counters.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
-#include "pool/breath.hpp"
+#include "pool/age.hpp"
 #include "pool/slot_pool.hpp"
 #include "worker.hpp"
 
@@ -227,6 +228,25 @@ FRESH_TEST(LimitedSlots, ThreadsNeverPassTheLimitTogether) {
 }
 
 // --- The cgroup's limits. ---
+
+// What of a claimed run is dirty counts as free until the run is paid for. Its claimer does not wait for that: nobody
+// else can give it back.
+FRESH_TEST(Limit, NobodyWaitsForHisOwnDirtySlots) {
+  start_ground();
+  take(63);
+  release_slots(&first_arena(), 62, 1, 1);
+  set_limit(charged());
+  const auto cpu_ns = [] {
+    timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<u64>(time.tv_sec) * 1'000'000'000 + static_cast<u64>(time.tv_nsec);
+  };
+  const u64 start = cpu_ns();
+  EXPECT_EQ(acquire_slots(2, 2, 0).count, 0u) << "one slot of the two is charged, the other does not fit";
+  u64 more = 0;
+  EXPECT_FALSE(acquire_slots_at(&first_arena(), 62, 2, &more));
+  EXPECT_LT(cpu_ns() - start, 10'000'000u) << "it waited";
+}
 
 FRESH_TEST(Pressure, IsNearALimitOfTheCgroupOnly) {
   start_ground();

@@ -12,6 +12,7 @@
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
 #include "pool/partial_pool.hpp"
+#include "pool/reclaimer.hpp"
 #include "span/choices.hpp"
 #include "span/colour.hpp"
 #include "support/random.hpp"
@@ -222,12 +223,12 @@ FRESH_TEST(PurgeSpan, TheOldestFirstAndOnlyOldOnes) {
   start();
   Shared first(3);
   for (u32 i = 0; i < 64; ++i) first.free(i);
-  fake::set_clock(2 * kSecond);
+  fake::set_clock(kSecond + 4 * kTickNs);
   Shared second(3);
   for (u32 i = 0; i < 64; ++i) second.free(i);
   EXPECT_EQ(g_partial_pool.waiting_bytes(), 2 * kCarvePage);
   EXPECT_EQ(purge_waiting_spans(5, 9), 0u);
-  fake::set_clock(2 * kSecond + kSecond / 4);
+  fake::set_clock(kSecond + 5 * kTickNs);
   EXPECT_EQ(purge_waiting_spans(5, 9), kCarvePage);
   EXPECT_EQ(first.span->absent.get(), 1u);
   EXPECT_EQ(second.span->absent.get(), 0u);

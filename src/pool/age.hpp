@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// One rule for what stays resident, in two generations: what was free and untouched for a whole tick goes at its end.
+//
+// What a program held at most in a tick it needed in that tick. As much may be resident, held and free together, as was
+// held at most in the running tick and the one before, and an eighth of that for holes that move, and the option
+// `free_limit`:
+//
+//     free bytes <= free_limit() = option + 9/8 x highest held of both ticks - held
+//
+// At the end of a tick the sweep gives back what was there when the tick began and passes, with the option, the highest
+// held of this one tick. A program that breathes comes back to its highest in each tick, and keeps its breath. One that
+// fell stays below in the next tick, and its fall goes at the end of that.
+//
+// Nobody else purges, but for who takes memory that is not resident where the limit is reached: a free makes held less
+// and free memory more by as much, and the limit falls only when a tick ends, after the sweep. The reclaimer ends
+// ticks, as long as it lives; else whoever frees or takes memory, finds that a tick has passed, and sweeps by bounded
+// steps.
+#pragma once
+
+#include "base/base.hpp"
+#include "size_class/placement.hpp"
+
+namespace coffer {
+
+// So much more than the limit may wait, so that small purges share a system call.
+inline constexpr usize kFreeBatch = 64 * kCarvePage;
+
+// Count bytes of spans and large blocks that begin or end to be held. (Not called between two changes that belong
+// together, as a block that moves: the sum would be their highest.)
+void held_rises(usize bytes);
+void held_falls(usize bytes);
+// The same of slots of a chunk, of which so many bytes were free and resident before, or are now: those turn.
+void slots_rise(u32 chunk, usize bytes, usize resident);
+void slots_fall(u32 chunk, usize bytes, usize resident);
+// What is resident behind a large block (Chunk::large_tail) was `before` bytes and is `after` now: in use as what is
+// held, for it serves nobody else and is free again with the block. Followed by held_rises or held_falls, where the
+// block changes.
+void tail_changes(usize before, usize after);
+// The sum of all tails; and what a fork child found it to be.
+usize resident_tails();
+void count_tails_anew(usize bytes);
+
+// Bytes of spans, large blocks and tails.
+usize held_now();
+// Free bytes that may stay resident now.
+usize free_limit();
+// The same for the sweep that ends the tick, if `held` was held when it began: what it made free itself was idle, and
+// goes, too.
+usize next_free_limit(usize held);
+// What free memory cannot pass at any time: the limit, with what may wait for a system call.
+usize free_bound();
+// What may stay in any case: near a limit of the process's cgroup, and of a quiet program.
+usize least_free_limit();
+
+// When the running tick began; whether it is over by now, which reads the clock.
+u64 tick_began();
+bool tick_is_over(u64 began);
+// Whether held is what it was when the running tick began, and never was more: what is free then nobody needed.
+bool is_quiet(usize held);
+// The tick that began then becomes the one before, unless another thread ended it. What is still over the limit then
+// (the kernel refused, or it was not found) stays allowed for another tick.
+void end_tick(u64 began);
+
+}  // namespace coffer
