@@ -130,7 +130,7 @@ FRESH_TEST(KeptSlots, AreOfTheLowestChunkOnly) {
 FRESH_TEST(KeptSlots, AreNoMoreThanTheBudget) {
   start_keeping();
   empty_own_heap();
-  changeable_options().free_limit = 0;
+  set_free_limit(0);
   changeable_options().slack = slots(6);
   Blocks blocks;
   for (u32 i = 0; i < 3; ++i) blocks.push_back(take(slots(6)));

@@ -91,8 +91,8 @@ FRESH_TEST(Place, HeapsShareWhatMayBeFree) {
   Span* empty = make_reusable(0);
   ASSERT_EQ(budget_now(), (usize{32} << 20) + 6 * kSlotBytes / 8);
   ASSERT_EQ(empties_budget_now(), usize{32} << 20);
-  // Half of both, less a span: there is room for it as long as the heap is alone.
-  set_kept(heap, budget_now() / 2, empties_budget_now() / 2);
+  // Half of what may be free: there is room for as much again as long as the heap is alone.
+  set_kept(heap, budget_now() - (usize{16} << 20), usize{16} << 20);
   place_again(partly);
   place_again(empty);
   EXPECT_EQ(life_of(partly), SpanLife::reusable);

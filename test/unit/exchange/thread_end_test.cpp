@@ -235,8 +235,8 @@ FRESH_TEST(ThreadEnd, WhatOthersFreeInItGetsToOthers) {
   Heap* heap = in_thread_that_ends([&] { blocks = fill_two_and_a_page(); });
   Span* span = span_of(blocks[0]);
   ASSERT_EQ(held_by(heap), 3 * kSlotBytes);
-  // An eighth of what is held, of which the thread's own heap has a half; counted at each push that claims.
-  constexpr u32 kMayKeep = 3 * kSlotBytes / 8 / 2 / kSize / kThreshold * kThreshold;
+  // An eighth of what it holds; counted at each push that claims.
+  constexpr u32 kMayKeep = 3 * kSlotBytes / 8 / kSize / kThreshold * kThreshold;
   static_assert(kMayKeep != 0);
   push_blocks(blocks, 0, kMayKeep);
   EXPECT_EQ(life_of(span), SpanLife::reusable);

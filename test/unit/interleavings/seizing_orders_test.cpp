@@ -260,28 +260,49 @@ FRESH_TEST(SeizingOrders, AHotSpanIsCollectedWhileItsOwnerRefills) {
                [&] { give_different({from(blocks, 12), more}); });
 }
 
-FRESH_TEST(SeizingOrders, AMailboxIsSeizedWhileItsOwnerTakesItsMail) {
+FRESH_TEST(SeizingOrders, ASpanInTheMailboxIsSeizedWhileItsOwnerTakesIt) {
   SeizedLife life(kMuch);
-  Blocks first, second, more;
+  Blocks first, more;
   life.explore({{[&] {
                    first = take_span();
-                   second = take_span();
                    more = {take(kBytes)};
                  },
                  [&] {
                    const Inside inside;
                    if (inside.heap() != &g_null_heap) take_mail(inside.heap());
                  }},
-                other([&] {
-                  push(first, 0, 3);
-                  push(second, 0, 3);
-                }),
+                other([&] { push(first, 0, 3); }),
                 seizer()},
                [&] {
                  give_many(first, 3);
-                 give_many(second, 3);
                  give_many(more);
                });
+}
+
+FRESH_TEST(SeizingOrders, AMailboxIsSeizedWhileItsOwnerTakesItsMail) {
+  SeizedLife life(kMuch);
+  Blocks first, second, more;
+  life.explore(
+      {{[&] {
+          first = take_span();
+          second = take_span();
+          more = {take(kBytes)};
+        },
+        [&] {
+          const Inside inside;
+          if (inside.heap() != &g_null_heap) take_mail(inside.heap());
+        }},
+       other([&] {
+         push(first, 0, 3);
+         push(second, 0, 3);
+       }),
+       seizer()},
+      [&] {
+        give_many(first, 3);
+        give_many(second, 3);
+        give_many(more);
+      },
+      1);  // two switches are more orders than can be tried
 }
 
 // The owner makes its span shared, ends it, or goes on with it, while a push claims it.

@@ -332,6 +332,7 @@ FRESH_TEST(PurgeAfter, ABreathIsKept) {
 
 // Holes that serve no request: the process does not grow by them beyond the limit. Who grows gives them back.
 FRESH_TEST(PurgeAfter, NewMemoryTakesThePlaceOfHoles) {
+  test::changeable_options().huge = config::HugePolicy::never;  // of those, slots that nobody used go first
   start();
   start_tick();
   for (u32 i = 0; i < 20 * kSlotsPerChunk; ++i) ASSERT_EQ(acquire_slots(1, 1, 0).slot, i);
