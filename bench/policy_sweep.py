@@ -30,6 +30,7 @@ from pathlib import Path
 
 from coffer_bench.allocators import TOP, Allocator, BenchError, describe, machine_facts, run_json
 from coffer_bench.callgrind import count_all, require_tools
+from coffer_bench.suite import pairs
 
 POLICY = "src/policy"
 LIBRARY = "lib/libcoffer.so.0.1.0"
@@ -55,7 +56,7 @@ class Constant:
 class Build:
     """What is measured."""
 
-    library: Path
+    allocator: Allocator
     simulator: Path
 
 
@@ -70,16 +71,16 @@ class Row:
 
 def memory(program: str, figure: str, **arguments: int | str) -> Callable[[Build, Path], float]:
     def measure(build: Build, programs: Path) -> float:
-        command = [str(programs / "patterns" / program), *(f"{key}={value}" for key, value in arguments.items())]
-        return run_json(Allocator("coffer", build.library), command)[figure]
+        command = [str(programs / "patterns" / program), *pairs(arguments)]
+        return run_json(build.allocator, command)[figure]
 
     return measure
 
 
 def instructions(program: str, **arguments: int | str) -> Callable[[Build, Path], float]:
     def measure(build: Build, programs: Path) -> float:
-        command = [str(programs / program), *(f"{key}={value}" for key, value in arguments.items())]
-        return count_all(Allocator("coffer", build.library), command)
+        command = [str(programs / program), *pairs(arguments)]
+        return count_all(build.allocator, command)
 
     return measure
 
@@ -155,6 +156,7 @@ class Builder:
         text = re.sub(rf"( {constant.name} = )[^;]+;", lambda match: f"{match[1]}{cast};", text, count=1)
         # They say what comes out with the values as they are.
         header.write_text(re.sub(r"^static_assert\([^;]*\);", "", text, flags=re.MULTILINE))
+        everywhere = self.is_in_headers(constant)
         moved: dict[str, str] = {}
         compiles, links = [], []
         for command in self.commands:
@@ -163,7 +165,9 @@ class Builder:
             words = shlex.split(command)
             if "-c" in words:
                 target = words[words.index("-o") + 1]
-                if constant.header not in self.depends.get(target, set()) or not self.names(constant, words):
+                if constant.header not in self.depends.get(target, set()):
+                    continue
+                if not everywhere and constant.name not in Path(words[words.index("-c") + 1]).read_text():
                     continue
                 moved[target] = str(place / target.replace("/", "_"))
                 words = [word for word in words if word != "-MD"]
@@ -188,17 +192,16 @@ class Builder:
                                   capture_output=True, text=True)
             if done.returncode:
                 raise BenchError(f"{constant.name} = {value}: {done.stderr.strip()[-2000:]}")
-        return Build(Path(moved[LIBRARY]), Path(moved.get(SIMULATOR, SIMULATOR)))
+        return Build(Allocator("coffer", Path(moved[LIBRARY])), Path(moved.get(SIMULATOR, SIMULATOR)))
 
-    def names(self, constant: Constant, words: list[str]) -> bool:
-        """Whether the source has to be compiled anew: it names the constant, or some header does."""
+    def is_in_headers(self, constant: Constant) -> bool:
+        """Whether every source that includes the constant's header has to be compiled anew: some header uses it. Else
+        those that name it."""
         used = re.compile(rf"^(?!\s*//)(?:(?!//).)*\b{constant.name}\b", re.MULTILINE)
         headers = [path for path in (TOP / "src").rglob("*.hpp") if used.search(path.read_text())]
         elsewhere = any(path.parent.name != "policy" for path in headers)
         own = (TOP / POLICY / f"{constant.header}.hpp").read_text()
-        if elsewhere or len(used.findall(own)) > 1:
-            return True
-        return constant.name in Path(words[words.index("-c") + 1]).read_text()
+        return elsewhere or len(used.findall(own)) > 1
 
     def run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(words, cwd=self.build_dir, capture_output=True, text=True)
@@ -258,10 +261,11 @@ def main() -> int:
     rows = [row for row in ROWS if matches(row.name, arguments.rows)]
     if not chosen or not rows:
         raise BenchError("no constant or no row has such a name")
-    programs = arguments.build_dir.resolve() / "bench"
-    built = Build(arguments.build_dir.resolve() / LIBRARY, arguments.build_dir.resolve() / SIMULATOR)
+    place = arguments.build_dir.resolve()
+    programs = place / "bench"
+    built = Build(Allocator("coffer", place / LIBRARY), place / SIMULATOR)
     builder = Builder(arguments.build_dir)
-    facts = machine_facts([Allocator("coffer", built.library)])
+    facts = machine_facts([built.allocator])
     print(describe(facts) + "\n")
     base = measure_base(built, rows, programs)
     print("| row | as it is | its runs differ by |\n|---|---:|---:|")

@@ -12,9 +12,9 @@ namespace coffer {
 // each use in spans by itself: with half and with twice the ten phases are the same.
 inline constexpr usize kNegligible = usize{256} << 10;
 // Part, 1/8, that is small against the whole: what is live of a span that is converted though its class is not cold;
-// mixed spans, or waste, beyond which memory is full of holes; what all heaps may keep free in partly used spans; what
-// is left below a limit that is near. Chosen by the sweep, for each of these but the last by itself: with 1/4 and with
-// 1/16 no row differs.
+// mixed spans, or waste, beyond which memory is full of holes; what a heap may keep free of what it holds in partly
+// used spans; what is left below a limit that is near. Chosen by the sweep, for each of these but the last by itself:
+// with 1/4 and with 1/16 no row differs.
 inline constexpr u32 kSmallPart = 8;
 // Records that one call looks at: spans to convert, spans of a list whose holes may be too small, holes of a slot to
 // cut from, lists with spans that wait for a look at their pages. Chosen by the ten phases: with 2 they hold 0.005
