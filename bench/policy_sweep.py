@@ -97,7 +97,7 @@ def simulated(workload: str, cores: int, scale: float) -> Callable[[Build, Path]
 
 
 SPANS = ("kept", "held_back", "listed", "idle")
-EVERY = (*SPANS, "returned", "mixing")
+EVERY = (*SPANS, "returned", "taken", "mixing")
 ROWS = [
     Row("ring of 16", "memory", memory("ring", "ratio"), (*SPANS, "mixing"), 2),
     Row("idle owners", "memory", memory("idle_owners", "ratio", local=1), (*SPANS, "returned"), 2),

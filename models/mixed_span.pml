@@ -137,7 +137,7 @@ mark_mixed:
   busy--
 }
 
-/* deallocate, free_not_local: looks at the record's use, then puts blocks on a chain of its own, or frees them in the
+/* deallocate, free_not_own: looks at the record's use, then puts blocks on a chain of its own, or frees them in the
  * table. A look that came before the conversion ends in a push that comes after it. */
 proctype Freer(byte mine) provided(!frozen) {
   byte b = 0, chain = 0, seen_list = 0, seen_state = 0;

@@ -47,6 +47,9 @@ SIGNAL = "TAKE PURGE FORK BY_PURGER"
 ADOPTED = "A=1,2,1 B=1,1,1 G=1"
 LOCAL_FREES = "A=1,3,2 B=1,0,1 G=0"
 
+# Lives of threads and the processor where they begin.
+STARTERS = "A=2,0 B=1,0 C=1,1"
+
 # Hoard's threads of heaps 1, 2 and 1: mallocs, frees.
 HEAPS = "A=3,2 B=1,0 C=0,1"
 
@@ -88,6 +91,9 @@ MODELS = {
         plain={"two pushers, two threads": "", "three pushers": "THREE THREADS=1 CALLS=1"},
         faults={name: "" for name in ["LINK_LATE", "NEXT_AFTER", "NO_SECOND_LOOK", "END_UNSEEN", "LOOK_FIRST",
                                       "ATTACHED_FIRST"]}),
+    "waiting": Model(
+        plain={"two threads, three lives": "A=3,0 B=3,1 C=0,0", "three threads": STARTERS},
+        faults={name: STARTERS for name in ["NO_TAG", "LINK_ONCE", "LINK_LATE", "COUNT_LATE", "UNCOUNT_FIRST"]}),
     "partial_pool": Model(
         plain={"three freers, two adopters": ""},
         faults={name: "" for name in ["NO_AWAITED", "RETURNER_ENDS", "DECIDE_LATER", "UNLINK_FIRST",

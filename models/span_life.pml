@@ -396,7 +396,7 @@ list_early:
   goto do_duty;
 #endif
 
-  /* --- free (heap.hpp: deallocate; release.cpp: free_not_local, local_event). --- */
+  /* --- free (heap.hpp: deallocate; release.cpp: free_not_own, local_event). --- */
 free:
   atomic {
     enter(FREEING);
@@ -417,11 +417,6 @@ free:
     if
     :: !got -> countdown = NEVER; goto claim_own
     :: got && hot[h] -> countdown = NEVER; goto leave
-    :: got && ring[h] && own_free < K && claim_at <= K - local_list - absent ->
-       if
-       :: countdown = T; counted = own_free; goto leave /* recount */
-       :: ws = OWNED; goto place
-       fi
     :: else -> ws = OWNED; goto place
     fi
   }
@@ -448,8 +443,12 @@ place:
        :: ws == OWNED && st == CLAIMED -> countdown = NEVER; ws = 0; goto back /* it comes by mail */
        :: else
        fi;
-       wc = count; claim_at = wc + THRESHOLD;
-       if :: claim_at + local_list + absent > K -> claim_at = K - local_list - absent :: else fi
+       wc = count; v = wc + THRESHOLD;
+       if :: v + local_list + absent > K -> v = K - local_list - absent :: else fi;
+       if
+       :: ws == OWNED && claim_at == v -> v = 0; goto kept /* pushes go by the same number */
+       :: else -> claim_at = v; v = 0
+       fi
      };
      atomic {
        if
@@ -458,6 +457,11 @@ place:
           countdown = (own_free == K -> NEVER : T); ring[g] = 1; wc = 0; ws = 0; goto back
        :: else -> wc = 0; goto keep
        fi
+     };
+     kept: atomic { /* others may have pushed, and claimed it, since it was counted */
+       assert(private(st) && owner == g);
+       counted = local_list + absent + wc; countdown = (counted == K -> NEVER : T); ring[g] = 1;
+       wc = 0; ws = 0; goto back
      }
   :: true
   fi;

@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The operating system of the simulated machine: os/linux, built with a namespace of its own, does what has to be done
 // to real memory; what it takes, how many processors there are and what the clock says is the machine's to say.
+#define COFFER_OS_DECLARED os_linux
 #include "os/os.hpp"
 
 #include "machine.hpp"
-
-namespace coffer::os_linux {
-
-usize page_size();
-bool commit(void* address, usize length);
-bool decommit(void* address, usize length);
-bool purge(void* address, usize length);
-bool move_pages(void* from, void* to, usize length);
-bool remap(void* address, usize length);
-void release(void* address, usize length);
-void write_error(const char* text, usize length);
-usize page_table_bytes();
-u64 call_count();
-
-}  // namespace coffer::os_linux
 
 namespace coffer::os {
 

@@ -9,10 +9,16 @@
 //
 // Time is the processor's counter, less what its reading costs. A call of over slow_us microseconds is noted with its
 // kind (a block over 32 KiB is large) and whether the thread was taken off the processor since the last note, which a
-// gap of that length between two calls makes too: such a call's time is not the allocator's. list=1 prints the notes on
-// stderr. Results, for KIND malloc and free: KIND_p50_ns, _p99_ns, _p999_ns, _p9999_ns, _max_ns, and KIND_longest_ns,
-// the longest without such calls; for KIND small_malloc, large_malloc, small_free and large_free: slow.KIND.count,
-// .switched (how many of them were taken off) and .longest_ns, 0 where there is none. An operation is a request.
+// gap of that length between two calls makes too: such a call's time is not the allocator's. So are the page faults
+// that it took, if the kernel lets a program count its own (slow.faults_known=1). list=1 prints the notes on stderr.
+// Results, for KIND malloc and free: KIND_p50_ns, _p99_ns, _p999_ns, _p9999_ns, _max_ns, and KIND_longest_ns, the
+// longest without calls that were taken off; for KIND small_malloc, large_malloc, small_free and large_free:
+// slow.KIND.count, .switched (how many of them were taken off), .faulted (how many of the others took page faults),
+// .longest_ns, of those not taken off, and .plain_ns, of those without either: system calls, locks, lists, interrupts.
+// 0 where there is none. An operation is a request.
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+
 #include <algorithm>
 
 #include "suite.hpp"
@@ -28,14 +34,42 @@ struct Note {
   Call call;
   bool switched, waited;  // taken off the processor; gave it up by itself, as for a lock
   size_t size;
-  uint64_t ticks, request;
+  uint64_t ticks, request, faults;
+};
+
+// The page faults of the thread, read without a system call: the kernel writes a record for each into a ring that the
+// program maps, and how much it wrote in all stands in the ring's first page.
+class Faults {
+ public:
+  Faults() {
+    perf_event_attr wanted{};
+    wanted.size = sizeof wanted;
+    wanted.type = PERF_TYPE_SOFTWARE;
+    wanted.config = PERF_COUNT_SW_PAGE_FAULTS;
+    wanted.sample_period = 1;
+    wanted.sample_type = PERF_SAMPLE_IP;
+    wanted.exclude_kernel = wanted.exclude_hv = 1;
+    const long file = syscall(SYS_perf_event_open, &wanted, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (file < 0) return;
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    void* ring = mmap(nullptr, 2 * page, PROT_READ, MAP_SHARED, static_cast<int>(file), 0);
+    if (ring != MAP_FAILED) page_ = static_cast<const perf_event_mmap_page*>(ring);
+  }
+
+  bool known() const { return page_ != nullptr; }
+  uint64_t count() const { return known() ? __atomic_load_n(&page_->data_head, __ATOMIC_RELAXED) / kRecord : 0; }
+
+ private:
+  static constexpr uint64_t kRecord = sizeof(perf_event_header) + sizeof(uint64_t);
+  const perf_event_mmap_page* page_ = nullptr;
 };
 
 struct Log {
   suite::Histogram malloc, free;
   uint64_t malloc_longest, free_longest;  // of calls in which the thread was not taken off
-  size_t slow[kCalls], switched[kCalls], kept;
-  uint64_t longest[kCalls];
+  size_t slow[kCalls], switched[kCalls], faulted[kCalls], kept;
+  uint64_t longest[kCalls], plain[kCalls];
+  bool knows_faults;
   Note notes[kNotes];  // the first
 };
 
@@ -60,6 +94,7 @@ struct State {
 class Timer {
  public:
   Timer(Log& log, uint64_t slow) : log_(log), slow_(slow) {
+    log_.knows_faults = faults_.known();
     see_switches();
     last_ = suite::Ticks::now();
   }
@@ -89,6 +124,7 @@ class Timer {
 
  private:
   uint64_t begin() {
+    faults_before_ = faults_.count();
     uint64_t start = suite::Ticks::now();
     if (start - last_ <= slow_) return start;
     // Something took the processor between two calls: it is not the next call's.
@@ -108,13 +144,17 @@ class Timer {
   }
 
   [[gnu::noinline]] bool note(Call call, size_t size, uint64_t took) {
-    uint64_t off = off_, waits = waits_;
+    uint64_t off = off_, waits = waits_, faults = faults_.count() - faults_before_;
     see_switches();
     bool switched = off != off_;
     ++log_.slow[call];
     log_.switched[call] += switched;
-    if (!switched) log_.longest[call] = std::max(log_.longest[call], took);
-    if (log_.kept < kNotes) log_.notes[log_.kept++] = {call, switched, waits != waits_, size, took, request};
+    if (!switched) {
+      log_.longest[call] = std::max(log_.longest[call], took);
+      if (faults == 0) log_.plain[call] = std::max(log_.plain[call], took);
+      log_.faulted[call] += faults != 0;
+    }
+    if (log_.kept < kNotes) log_.notes[log_.kept++] = {call, switched, waits != waits_, size, took, request, faults};
     return switched;
   }
 
@@ -126,7 +166,8 @@ class Timer {
   }
 
   Log& log_;
-  uint64_t slow_, last_ = 0, off_ = 0, waits_ = 0;
+  Faults faults_;
+  uint64_t slow_, last_ = 0, off_ = 0, waits_ = 0, faults_before_ = 0;
 };
 
 size_t octave_size(suite::Random& random, size_t low, size_t octaves) {
@@ -206,8 +247,11 @@ void merge(Log& all, const Log& other) {
   for (size_t call = 0; call < kCalls; ++call) {
     all.slow[call] += other.slow[call];
     all.switched[call] += other.switched[call];
+    all.faulted[call] += other.faulted[call];
     all.longest[call] = std::max(all.longest[call], other.longest[call]);
+    all.plain[call] = std::max(all.plain[call], other.plain[call]);
   }
+  all.knows_faults = all.knows_faults && other.knows_faults;
 }
 
 void report(suite::Run& run, const char* kind, const suite::Histogram& times, uint64_t longest) {
@@ -225,15 +269,19 @@ void report(suite::Run& run, const char* kind, const suite::Histogram& times, ui
 }
 
 void report_slow(suite::Run& run, const Log& log) {
-  char key[64];
   for (size_t call = 0; call < kCalls; ++call) {
-    snprintf(key, sizeof key, "slow.%s.count", kCallNames[call]);
-    run.add(key, static_cast<double>(log.slow[call]));
-    snprintf(key, sizeof key, "slow.%s.switched", kCallNames[call]);
-    run.add(key, static_cast<double>(log.switched[call]));
-    snprintf(key, sizeof key, "slow.%s.longest_ns", kCallNames[call]);
-    run.add(key, suite::Ticks::to_ns(log.longest[call]));
+    const auto put = [&](const char* figure, double value) {
+      char key[64];
+      snprintf(key, sizeof key, "slow.%s.%s", kCallNames[call], figure);
+      run.add(key, value);
+    };
+    put("count", static_cast<double>(log.slow[call]));
+    put("switched", static_cast<double>(log.switched[call]));
+    put("faulted", static_cast<double>(log.faulted[call]));
+    put("longest_ns", suite::Ticks::to_ns(log.longest[call]));
+    put("plain_ns", suite::Ticks::to_ns(log.plain[call]));
   }
+  run.add("slow.faults_known", log.knows_faults ? 1 : 0);
 }
 
 void list_notes(const State& state) {
@@ -241,10 +289,10 @@ void list_notes(const State& state) {
     const Log& log = state.logs[thread];
     for (size_t i = 0; i < log.kept; ++i) {
       const Note& note = log.notes[i];
-      fprintf(stderr, "thread=%zu request=%zu call=%s size=%zu us=%.1f%s%s\n", thread,
+      fprintf(stderr, "thread=%zu request=%zu call=%s size=%zu us=%.1f faults=%zu%s%s\n", thread,
               static_cast<size_t>(note.request), kCallNames[note.call], note.size,
-              suite::Ticks::to_ns(note.ticks) / 1000, note.switched ? " taken off the processor" : "",
-              note.waited ? " waited" : "");
+              suite::Ticks::to_ns(note.ticks) / 1000, static_cast<size_t>(note.faults),
+              note.switched ? " taken off the processor" : "", note.waited ? " waited" : "");
     }
   }
 }

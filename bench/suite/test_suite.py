@@ -207,6 +207,29 @@ def test_latencies_of_requests_are_always_there() -> None:
     assert result["latency.request.count"] == result["operations"]
 
 
+def test_slow_calls_have_their_causes() -> None:
+    done = run("suite/tails", "scale=0.02", "slow_us=1", "list=1", preload=COFFER)
+    result = results(done)
+    notes = [dict(word.split("=") for word in line.split() if "=" in word) | {"line": line}
+             for line in done.stderr.splitlines()]
+    assert notes
+    for kind in ("small_malloc", "large_malloc", "small_free", "large_free"):
+        of_kind = [note for note in notes if note["call"] == kind]
+        stayed = [note for note in of_kind if "taken off" not in note["line"]]
+        plain = [note for note in stayed if note["faults"] == "0"]
+        figures = {key: float(result[f"slow.{kind}.{key}"])
+                   for key in ("count", "switched", "faulted", "longest_ns", "plain_ns")}
+        assert figures["count"] == len(of_kind)
+        assert figures["switched"] == len(of_kind) - len(stayed)
+        assert figures["faulted"] == len(stayed) - len(plain)
+        for key, among in (("longest_ns", stayed), ("plain_ns", plain)):
+            longest = max((float(note["us"]) for note in among), default=0)
+            assert abs(figures[key] / 1000 - longest) <= 0.1
+    # A page is cut in malloc. Whether a program may count its faults is the system's to say.
+    faulted = sum(float(value) for key, value in result.items() if key.endswith(".faulted"))
+    assert (faulted > 0) == (result["slow.faults_known"] == "1")
+
+
 # A faulty allocator is noticed: by the program, by its results, or since it crashes or does not end. Not here are
 # programs that allocate next to nothing, and xml, whose blocks are the library's.
 FAULTS = {

@@ -6,19 +6,13 @@
 #include "budget/budget.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "policy/taken.hpp"
 
 namespace coffer {
 
 ArenaTable g_arenas;
 
 namespace {
-
-// A window of chunks that become writable together is this part of all that are, once these are so many: what is ahead
-// of its use is not locked if the program asks for locked memory later.
-constexpr usize kCommitShare = 2;
-constexpr usize kLeastForWindows = 16;
-
-constexpr u32 kMostMoved = 1024;  // chunks with a mapping of their own that may wait for their next use
 
 Atomic<u32> g_moved;  // chunks that are marked as moved
 

@@ -36,7 +36,7 @@ enum class SlotUse : u8 {
 struct alignas(kCacheLine) Span {
   constexpr Span() {}  // for tests; in an arena records begin as zero bytes
 
-  // --- The owner's line: everything a local free reads or writes. ---
+  // --- The owner's line: everything a local free reads or writes, and all that a remote one reads. ---
   Atomic<Heap*> owner;       // heap the span is private to; null: shared, free, or not a first slot
   Owned<Block*> local_free;  // blocks freed by the owner's thread, last first
   Owned<i32> countdown;      // local frees left until something must happen
@@ -55,7 +55,11 @@ struct alignas(kCacheLine) Span {
     Owned<u32> cut{};       // span: blocks cut so far; capacity - cut lie in absent pages
     Owned<u32> live_units;  // mixed: units (kQuantum) in use
   };
-  Owned<u32> ring_slack;  // free bytes that the heap of the ring counts for the span
+  // What the slot is. Here, for a free by another thread asks it, too, and reads nothing else that others write.
+  Atomic<SlotUse> use;
+  Owned<u8> first_distance;  // span_rest: slots back to the first
+  Owned<u8> size_class;
+  Owned<u8> slots;  // slots of the span
 
   // --- The shared line: what others write. ---
   Atomic<u64> remote;            // RemoteWord: first remotely freed block, count, state, tag
@@ -68,12 +72,9 @@ struct alignas(kCacheLine) Span {
                                      // lists a shared one
   // Its owner's ring of reusable spans of its class (exchange/ring.hpp); 0: it stands on none.
   Owned<SpanNumber> ring_next, ring_previous;
-  Owned<u8> size_class;
-  Owned<u8> slots;   // slots of the span
-  Owned<u8> shard;   // shard of the partial pool; fixed while the span lives
+  Owned<u32> ring_slack;  // free bytes that the heap of the ring counts for the span
+  Owned<u8> shard;        // shard of the partial pool; fixed while the span lives
   Owned<u8> listed;  // what next and previous are worth: PartialPool's duty flags, or the list of holes; the same lock
-  Atomic<SlotUse> use;
-  Owned<u8> first_distance;        // span_rest: slots back to the first
   Owned<u8> pages_zero;            // absent pages are known to be zero
   Owned<u8> dirty_slots_at_start;  // slots that held old data when the span was made
   Owned<u8> row_log2;              // Stride: how the blocks follow each other

@@ -2,6 +2,7 @@
 #include "arena/find.hpp"
 
 #include "observe/counters.hpp"
+#include "policy/taken.hpp"
 
 namespace coffer {
 
@@ -17,11 +18,6 @@ bool range_is_free(const Arena* arena, u32 index, u32 count) {
 }
 
 namespace {
-
-// Chunks looked at for a range of which much is resident, and how much that has to be in all. A page fault costs about
-// as much as a hundred looks.
-constexpr u32 kRangeLooks = 1024;
-constexpr usize kWorthLooking = kChunkBytes / 2;
 
 // First fit from the lowest group that can have a free chunk. chunk_count if there is none.
 u32 find_range(const Arena* arena, u32 count, u32 alignment_chunks) {
@@ -63,7 +59,7 @@ u32 dirty_slots(const Arena* arena, u32 chunk) {
 // resident elsewhere and has to go back next. chunk_count: none has anything.
 u32 find_resident_range(const Arena* arena, u32 count) {
   // relaxed: whether it is worth looking.
-  if (counters().dirty.load(relaxed) < kWorthLooking || count > kRangeLooks) return arena->chunk_count;
+  if (counters().dirty.load(relaxed) <= count * kSlotBytes || count > kRangeLooks) return arena->chunk_count;
   const u32 from = arena->lowest_free_group * kChunksPerGroup;
   const usize known = arena->frontier.load(relaxed) / kChunkBytes;  // relaxed: under the lock
   const u32 dirty_end = arena->highest_chunk.load(relaxed);         // relaxed: as well

@@ -64,6 +64,12 @@ class Text {
     if (capacity_ > 0) buffer_[length_ < capacity_ ? length_ : capacity_ - 1] = 0;
   }
 
+  // Ends the line inside the buffer, as well.
+  void end_line() {
+    if (length_ >= capacity_) length_ = capacity_ - 1;
+    add('\n');
+  }
+
   // Characters added, whether they fitted or not.
   usize length() const { return length_; }
   const char* data() const { return buffer_; }

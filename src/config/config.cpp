@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/atomic.hpp"
-#include "base/text.hpp"
 #include "config/environment.hpp"
 #include "os/os.hpp"
 
@@ -20,15 +19,10 @@ enum class Phase : u32 { unread, reading, read };
 constinit Settings current;
 constinit Atomic<Phase> phase{Phase::unread};
 
-void write_line(Text& line) {
-  line.add('\n');
-  os::write_error(line.data(), line.stored());
-}
-
 void complain(const Text& complaint, void*) {
   TextBuffer<400> line;
   line.add("coffer: ").add(complaint.data(), complaint.stored());
-  write_line(line);
+  os::write_line(line);
 }
 
 constexpr Complaints kComplaints = {&complain, nullptr};
@@ -59,7 +53,7 @@ void name_foreign_variables() {
     line.add("coffer: ");
     for (usize i = 0; variable[i] != 0 && variable[i] != '=' && i < 64; ++i) line.add(variable[i]);
     line.add(" has no meaning for Coffer's malloc");
-    write_line(line);
+    os::write_line(line);
   }
 }
 
@@ -70,7 +64,7 @@ void print_confirmation() {
     line.add("coffer: ").add(option.name).add(':');
     print_value(option, option.get(current.values), line);
     line.add(" (").add(source_name(current.sources[i])).add(')');
-    write_line(line);
+    os::write_line(line);
   }
   name_foreign_variables();
 }
@@ -78,7 +72,7 @@ void print_confirmation() {
 void print_help() {
   TextBuffer<160> head;
   head.add("coffer: the options of ").add(kVariable).add("=\"key:value,key:value\"");
-  write_line(head);
+  os::write_line(head);
   for (const Option& option : kOptions) {
     TextBuffer<240> line;
     line.add("  ").add(option.name).pad(0, 16).add(' ');
@@ -92,7 +86,7 @@ void print_help() {
     line.pad(0, 35).add(" default ");  // a blank even after the widest choice
     print_value(option, option.standard, line);
     line.pad(0, 50).add(' ').add(option.help);
-    write_line(line);
+    os::write_line(line);
   }
 }
 

@@ -11,28 +11,13 @@ namespace coffer {
 
 namespace {
 
-struct ChainLimits {
-  u8 blocks[kClasses];
-};
-constexpr ChainLimits compute_chain_limits() {
-  ChainLimits limits{};
-  for (ClassIndex c = 0; c < kClasses; ++c) {
-    const u32 bytes = kLayout[c].block_bytes;
-    const usize blocks = bytes * kMaxChain <= kMaxChainBytes ? kMaxChain : kMaxChainBytes / bytes + 1;
-    limits.blocks[c] = static_cast<u8>(blocks);
-  }
-  return limits;
-}
-constexpr ChainLimits kChainLimits = compute_chain_limits();
-
-// Frees that may wait for each other: few of large blocks, for as long as they wait nobody else has them; and never the
-// ones that give a shared span back, for they may be the thread's last.
+// Frees that may wait for each other: for as long as they wait nobody else has them. Never the ones that give a shared
+// span back, for they may be the thread's last.
 u32 chain_limit(const Span* span, RemoteWord word) {
-  u32 limit = kChainLimits.blocks[span->size_class.get()];
-  if (is_shared(word.state()) && span->capacity.get() - word.count() < limit) {
-    limit = span->capacity.get() - word.count();
-  }
-  return limit;
+  const u32 limit = static_cast<u32>(kMaxChainBytes) / span->block_bytes.get() + 1;
+  if (!is_shared(word.state())) return limit;
+  const u32 live = span->capacity.get() - word.count();
+  return live < limit ? live : limit;
 }
 
 void push(Heap* heap, Span* span, Block* first, Block* last, u32 count) {
@@ -45,7 +30,7 @@ void push(Heap* heap, Span* span, Block* first, Block* last, u32 count) {
 }  // namespace
 
 void free_remote(Heap* heap, Span* span, Block* block) {
-  // A thread that only frees gets a heap for its chains: one atomic for up to kMaxChain blocks instead of each.
+  // A thread that only frees gets a heap for its chains: one atomic for a chain of blocks instead of each.
   if (heap == &g_null_heap) heap = own_heap_slow();
   if (COFFER_UNLIKELY(heap == nullptr)) {
     note_if_heapless(t_heap);
@@ -67,16 +52,18 @@ void free_remote(Heap* heap, Span* span, Block* block) {
   chain.span.set(span);
   chain.first.set(block);
   chain.last.set(block);
-  chain.count.set(1);
-  chain.limit.set(chain_limit(span, word));
-  if (chain.limit.get() <= 1) close_chain(heap, chain);
+  const u32 limit = chain_limit(span, word);
+  chain.limit.set(static_cast<u16>(limit));
+  chain.left.set(limit - 1);
+  chain.block_bytes.set(static_cast<u16>(span->block_bytes.get()));
+  if (limit <= 1) close_chain(heap, chain);
 }
 
 void close_chain(Heap* heap, Chain& chain) {
   Span* span = chain.span.get();
   if (span == nullptr) return;
   chain.span.set(nullptr);
-  push(heap, span, chain.first.get(), chain.last.get(), chain.count.get());
+  push(heap, span, chain.first.get(), chain.last.get(), chain.count());
 }
 
 void close_chains(Heap* heap) {

@@ -3,29 +3,29 @@
 // together by one CAS. The table is direct-mapped by span: who frees blocks of many sizes, or of many threads, has a
 // chain open for most of the spans. (snmalloc keeps such a table, too.)
 //
-//   heap->chains   | span, first, last, count, limit | ...    kChains of them; a span has one place
+//   heap->chains   | span, first, last, left, limit | ...    kChains of them; a span has one place
 //
-// Blocks on a chain are live to all others. What waits is bounded: kMaxChain blocks and about kMaxChainBytes a chain;
-// each slow refill closes one chain in turn, and who seizes the heap closes all.
+// Blocks on a chain are live to all others. What waits is bounded, as coffer_check verifies: at most kMaxChainBytes a
+// chain, for one that is full is pushed. Each slow refill closes one chain in turn, and who seizes the heap closes all.
 #pragma once
 
 #include "exchange/record.hpp"
 
 namespace coffer {
 
+// The golden section of 2^25, by which numbers of records that follow each other, or lie 2, 4 or 8 apart, fall on
+// different places: a record is 128 bytes, so the lowest 7 bits of its address say nothing.
 inline usize chain_place(const Span* span) {
-  const usize number = reinterpret_cast<uptr>(span) / sizeof(Span);
-  return number * 0x9e3779b97f4a7c15 >> (64 - kChainsLog2);
+  static_assert(sizeof(Span) == 1 << 7);
+  return static_cast<u32>(reinterpret_cast<uptr>(span)) * u32{0x13c6ef7} >> (32 - kChainsLog2);
 }
 inline Chain& chain_of(Heap* heap, const Span* span) { return heap->chains[chain_place(span)]; }
 
 // Puts a block before the first one on the open chain of its span. true: it takes no more.
 COFFER_INLINE bool add_to_chain(Chain& chain, Block* block, Block* first) {
-  const u32 count = chain.count.get() + 1;
   block->next = first;
   chain.first.set(block);
-  chain.count.set(count);
-  return count >= chain.limit.get();
+  return chain.left.decrement();
 }
 
 // Puts a block of another's span on a chain, or pushes it. Inside; heap: the thread's, or the null heap.

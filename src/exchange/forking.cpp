@@ -133,7 +133,11 @@ void empty_record(Heap* heap) {
 void reclaim_vanished_records() {
   Registry& registry = g_registry;
   if (fallback_heap_used() && has_vanished(record(0))) empty_record(record(0));
-  for (u32& waiting : registry.waiting) waiting = 0;
+  for (Waiting& waiting : registry.waiting) {
+    // relaxed: the child's other threads wait. Written only where something is: most of it was never touched.
+    const u64 word = waiting.newest.load(relaxed);
+    if (word != 0) waiting.newest.store(waiting_word(word, 0), relaxed);
+  }
   // Where their last threads ran is not known. Here the child's next ones start.
   const u32 processor = os::current_processor();
   u32 attached = 0;
@@ -145,9 +149,11 @@ void reclaim_vanished_records() {
       continue;
     }
     heap->index.set(i);
+    heap->self.store(heap, relaxed);
     wait_for_thread(heap, processor);
   }
-  set_attached(attached);
+  g_attached_heaps.store(attached, relaxed);
+  follow_attached();
   end_shortage();  // a span that was half shared is known to nobody
 }
 

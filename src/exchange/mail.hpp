@@ -5,7 +5,9 @@
 //   owned --push reaches claim_at--> claimed --mail--> owner's mailbox --take_mail--> owned, shared, listed or ended
 //
 // A box never closes. It belongs to the heap, not to its thread, and a heap without a thread does not keep mail: who
-// puts some in seizes the heap and takes it out. So does whoever fills the box of a thread that does not come by.
+// puts some in seizes the heap and takes it out. So does whoever fills the box of a thread that does not come by
+// (mail_budget). What waits is its owner's in any case; more than that budget, and a span, only where its owner was in
+// a call when that was looked at.
 //
 // Hoard (paper 1, section 3.2) moves superblocks to the global heap at the free that makes a heap too empty; here that
 // free may be another thread's.

@@ -26,10 +26,7 @@ u32 all_free(const Span* span) { return free_blocks(span, acquire); }
 // The next event of a reusable span with `free` blocks: when the slack has to be counted anew, or when the frees that
 // are missing were all local ones. Remote ones are counted at the event.
 u32 frees_to_event(u32 capacity, u32 free) {
-  if (free >= capacity) return kNever;
-  const u32 missing = capacity - free;
-  const u32 step = recount_step(capacity);
-  return missing < step ? missing : step;
+  return free >= capacity ? kNever : frees_to_recount(capacity, free);
 }
 
 usize budget_of_partly_used(const Heap* heap) {
@@ -96,36 +93,27 @@ void give_up(Heap* heap, Span* span, Claimed claimed) {
 
 void place(Heap* heap, Span* span, Claimed claimed) {
   const u32 capacity = span->capacity.get();
-  const u32 free = all_free(span);
   // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
   const bool stands = stands_on_ring(span);
-  const u32 free_bytes = free >= capacity ? span_bytes(span) : free * span->block_bytes.get();
-  if (!may_keep(heap, span, free_bytes)) return give_up(heap, span, claimed);
-  if (claimed == Claimed::yes) {
-    receive_claimed(span, Role::reusable);
-  } else if (!mark_reusable(span)) {
-    return set_countdown(span, local_count(span), kNever);  // it comes by mail
+  u32 free_bytes = 0;
+  // Others may free while it is counted, all of it even, and none of their pushes claims what is claimed already.
+  for (u32 free = all_free(span), counted = free + 1; free != counted;) {
+    counted = free;
+    free_bytes = counted >= capacity ? span_bytes(span) : counted * span->block_bytes.get();
+    if (!may_keep(heap, span, free_bytes)) return give_up(heap, span, claimed);
+    if (claimed == Claimed::yes) {
+      receive_claimed(span, Role::reusable);
+      claimed = Claimed::no;
+    } else if (!mark_reusable(span)) {
+      return set_countdown(span, local_count(span), kNever);  // it comes by mail
+    }
+    free = all_free(span);
+    set_countdown(span, local_count(span), frees_to_event(capacity, free));
   }
-  set_countdown(span, local_count(span), frees_to_event(capacity, free));
   // When the heap stands still, the pages inside go back (empty_idle_heaps).
   if (COFFER_UNLIKELY(heap->slack.get() > config::options().free_limit)) want_reclaimer();
   if (stands) return set_ring_slack(heap, span, free_bytes);
   push_ring(heap, span, free_bytes);
-}
-
-bool recount(Heap* heap, Span* span) {
-  const u32 capacity = span->capacity.get();
-  const u32 local = local_count(span);
-  const u32 own = local + absent_count(span);
-  // relaxed: remote frees make it more, and are counted at the next event.
-  const u32 free = own + load_word(span, relaxed).count();
-  // The blocks that others can still free, and have freed, are capacity - own. relaxed: the owner's own.
-  if (free >= capacity || span->claim_at.load(relaxed) > capacity - own) return false;
-  const u32 free_bytes = free * span->block_bytes.get();
-  if (!may_keep(heap, span, free_bytes) || heap->slack.get() > config::options().free_limit) return false;
-  set_countdown(span, local, frees_to_event(capacity, free));
-  set_ring_slack(heap, span, free_bytes);
-  return true;
 }
 
 // Budgets shrink when heaps are added. Of each kind, partly used and empty, what is too much of it; one that stands
@@ -135,18 +123,14 @@ void shed_surplus(Heap* heap) {
   const auto are_too_many = [=](bool empty) {
     return empty ? heap->empties.get() > empties : in_partly_used(heap) > partly_used;
   };
-  u32 shed = 0;
-  for (u32 looked = 0; looked < kClasses && shed < kShedAtOnce; ++looked) {
+  for (u32 looked = 0; looked < kClasses; ++looked) {
     if (COFFER_LIKELY(!are_too_many(false) && !are_too_many(true))) return;
     const u32 size_class = heap->shed_class.get() % kClasses;
     Span* span = oldest_on_ring(heap, size_class);
     if (span != nullptr && are_too_many(span->ring_slack.get() == span_bytes(span))) {
-      leave_ring(heap, span);
-      give_up(heap, span);
-      ++shed;
-    } else {
-      heap->shed_class.set(size_class + 1);
+      return give_up(heap, span);
     }
+    heap->shed_class.set(size_class + 1);
   }
 }
 
@@ -165,10 +149,15 @@ void release_idle(Heap* heap) {
 
 void give_up_half_empty(Heap* heap, u32 most_of_ring) {
   give_back_kept(heap);
+  // Of what was cut: the rest is worth no more to others than a new span, and where the heap's thread has begun a span
+  // they would get its neighbours. Of the heap's list no more is read than decides.
+  const auto is_half_empty = [](const Span* span, Block* listed) {
+    const u32 half = half_of(span->cut.get()), free = all_free(span) - absent_count(span);
+    return free >= half || free + measure_list(listed, half - free).count >= half;
+  };
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (Span* span = heap->hot[c].get()) {
-      const u32 listed = measure_list(heap->blocks[c].get(), span->capacity.get()).count;
-      if (all_free(span) + listed >= half_of(span->capacity.get())) give_up(heap, put_down_hot(heap, c));
+      if (is_half_empty(span, heap->blocks[c].get())) give_up(heap, put_down_hot(heap, c));
     } else {
       free_list(heap, c);
     }
@@ -176,7 +165,7 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
     for (u32 left = ring_length(heap, c, most_of_ring); left > 0; --left) {
       Span* span = span_at(number);
       number = span->ring_next.get();
-      if (all_free(span) >= half_of(span->capacity.get())) give_up(heap, span);
+      if (is_half_empty(span, nullptr)) give_up(heap, span);
     }
   }
 }

@@ -20,13 +20,10 @@ bool take_over(Heap* heap, Span* span);
 // slack say. It may be claimed, if the caller has it from the mailbox. Does nothing if a push claims it first.
 enum class Claimed : u8 { no, yes };
 void place(Heap* heap, Span* span, Claimed claimed = Claimed::no);
-// The shortest way through place, and by far the commonest: a reusable span that stands on the ring, stays there, and
-// whose claim needs no lowering, has its free bytes counted anew. false: place has to decide.
-bool recount(Heap* heap, Span* span);
 // As place, but it is handed on or ended in any case.
 void give_up(Heap* heap, Span* span, Claimed claimed = Claimed::no);
 
-// Hands on some of the spans that exceed the slack, a bounded number a call.
+// Hands on a span of those that exceed the slack.
 void shed_surplus(Heap* heap);
 
 // Gives back what the heap keeps only for speed: spans without a live block, hot or reusable.

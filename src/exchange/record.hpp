@@ -13,7 +13,11 @@ inline constexpr u32 kChains = 1u << kChainsLog2;
 struct Chain {
   Owned<Span*> span;  // of which all its blocks are; nullptr: none is on it
   Owned<Block*> first, last;
-  Owned<u32> count, limit;
+  Owned<u32> left;  // blocks that it still takes
+  Owned<u16> limit;
+  Owned<u16> block_bytes;
+
+  u32 count() const { return limit.get() - left.get(); }
 };
 
 struct Watch;
@@ -45,7 +49,6 @@ struct alignas(kCacheLine) Heap {
   Owned<u32> next_waiting;  // registry's list
   Owned<Span*> hot[kClasses];
   Owned<SpanNumber> reusable[kClasses];  // rings of spans with room, one a class: the newest; before it the oldest
-  Owned<u32> asked[kClasses];            // ticks at the class's last slow refill (mixing.cpp)
   Owned<u8> grown;                       // the process was not small once: no young blocks any more (mixing.cpp)
   Owned<u8> young_blocks[kClasses];      // blocks that came from the mixed spans of a small process (mixing.cpp)
   Owned<u8> churn[kClasses];             // blocks of about this size that the thread freed in mixed spans (mixing.cpp)

@@ -87,44 +87,59 @@ bool commit_record(u32 index) {
       uncharge(kCommitStep);
       return false;
     }
-    registry.committed.store(done + kCommitStep, release);  // release: pairs with the acquire in fallback_heap_used
+    registry.committed.store(done + kCommitStep, release);  // release: pairs with the acquire in is_readable
     counters().metadata.fetch_add(kCommitStep, relaxed);    // relaxed: a statistic
   }
   return true;
 }
 
-// A new heap; nullptr: there can be no more. Under the lock.
+// acquire: pairs with the release in commit_record.
+bool is_readable(u32 index) {
+  return g_registry.committed.load(acquire) >= g_registry.end - reinterpret_cast<uptr>(record(index));
+}
+
+bool make_readable(u32 index) {
+  if (is_readable(index)) return true;
+  LockGuard guard(g_registry.lock);
+  return commit_record(index);
+}
+
+// A new heap; nullptr: there can be no more. Between the CAS and its name the record is one that nobody can seize: its
+// `self` is no heap.
 Heap* make_record() {
   Registry& registry = g_registry;
-  // relaxed, all: under the lock; walks may miss the newest.
-  const u32 index = registry.made.load(relaxed);
-  if (index >= registry.capacity || !commit_record(index)) return nullptr;
+  // relaxed, all: walks may miss the newest; what they find is readable.
+  u32 index = registry.made.load(relaxed);
+  do {
+    if (index >= registry.capacity || !make_readable(index)) return nullptr;
+  } while (!registry.made.compare_exchange(index, index + 1, relaxed, relaxed));
   Heap* heap = record(index);
   heap->index.set(index);
   heap->self.store(heap, relaxed);
-  registry.made.store(index + 1, relaxed);
   return heap;
 }
 
-// The heap that was left last on this processor, or on one of those that follow. Under the lock.
+// The heap that was left last on this processor, or on one of those that follow.
 Heap* take_waiting(u32 processor, u32 processors) {
-  Registry& registry = g_registry;
   for (u32 i = 0; i < processors; ++i) {
-    u32& waiting = registry.waiting[(processor + i) % kMostProcessors];
-    if (waiting == 0) continue;
-    Heap* heap = record(waiting);
-    waiting = heap->next_waiting.get();
-    return heap;
+    Atomic<u64>& newest = g_registry.waiting[(processor + i) % kMostProcessors].newest;
+    // acquire, all: pairs with the release in wait_for_thread: the link, and what the heap's last thread did.
+    u64 seen = newest.load(acquire);
+    while (waiting_index(seen) != 0) {
+      Heap* heap = record(waiting_index(seen));
+      const u32 next = heap->next_waiting.get();  // if the heap is taken meanwhile, the CAS fails
+      if (newest.compare_exchange(seen, waiting_word(seen, next), acquire, acquire)) return heap;
+    }
   }
   return nullptr;
 }
 
-// A heap for a thread: one that was left on its processor; what other processors left is in their caches, so a new one
-// is better, until there is one more for each processor than threads. Under the lock.
+// A heap for a thread, which is counted already: one that was left on its processor; what other processors left is in
+// their caches, so a new one is better, until there is one more for each processor than threads.
 Heap* take_record() {
   const u32 processor = os::current_processor();
   if (Heap* heap = take_waiting(processor, 1)) return heap;
-  if (heaps_ever() - 1 < attached_heaps() + os::processors()) {
+  if (heaps_ever() < attached_heaps() + os::processors()) {
     if (Heap* heap = make_record()) return heap;
   }
   return take_waiting(processor, kMostProcessors);
@@ -138,11 +153,10 @@ void open_heap(Heap* heap) {
 }
 
 void leave_heap(Heap* heap) {
-  Registry& registry = g_registry;
-  LockGuard guard(registry.lock);
   heap->attached.store(0, seq_cst);  // seq_cst: see mail; release: what the thread did is seen by who seizes it
   wait_for_thread(heap, os::current_processor());
-  set_attached(attached_heaps() - 1);
+  count_attached(~u32{0});
+  follow_attached();
 }
 
 // The destructor of the thread's key. The heap stays whole: a thread that starts may go on with it.
@@ -160,12 +174,14 @@ void thread_ended(void* value) {
 }
 
 Heap* take_heap() {
-  Registry& registry = g_registry;
-  LockGuard guard(registry.lock);
+  count_attached(1);
   Heap* heap = take_record();
-  if (heap == nullptr) return nullptr;
+  if (heap == nullptr) {
+    count_attached(~u32{0});
+    return nullptr;
+  }
   open_heap(heap);
-  set_attached(attached_heaps() + 1);
+  follow_attached();
   return heap;
 }
 
@@ -217,8 +233,8 @@ namespace {
 // the child of a fork meanwhile learns that it has to start by itself. Of handlers registered earlier than these, those
 // in the child run before this one: begin_child_if_forked.
 void handle_forks() {
-  u32 seen = 0;
-  if (!g_registry.handlers.compare_exchange(seen, 1, relaxed, relaxed)) return;  // relaxed: nothing else is published
+  u32 seen = g_registry.handlers.load(relaxed);  // relaxed, both: nothing else is published
+  if (seen != 0 || !g_registry.handlers.compare_exchange(seen, 1, relaxed, relaxed)) return;
   if (os::on_fork(&fork_prepare, &fork_parent, &fork_child)) return;
   constexpr char kFailed[] = "coffer: fork handlers could not be registered; do not fork while threads allocate\n";
   os::write_error(kFailed, sizeof kFailed - 1);
@@ -233,20 +249,27 @@ void enter_reclaimer() {
   settle_fork();
 }
 
-constexpr Chore kChores[] = {&purge_spans_that_wait, &purge_mixed_that_wait, &purge_tails_that_wait,
-                             &begin_sweep,           &empty_idle_heaps,      &purge_what_waits};
+// What calls leave: heaps that stand still lose what others need (rob_idle_heaps), for to empty one costs a barrier and
+// a walk over all that it keeps; and purge_after sweeps free memory in any case.
+constexpr Chore kChores[] = {{&purge_spans_that_wait, &purge_spans_step},
+                             {&purge_mixed_that_wait, &purge_mixed_step},
+                             {&purge_tails_that_wait, &purge_tails_step},
+                             {&begin_sweep},
+                             {&empty_idle_heaps},
+                             {&purge_what_waits}};
 
 bool start_process() {
   Registry& registry = g_registry;
   // acquire: pairs with the release below.
   if (COFFER_LIKELY(registry.start.load(acquire) == kStarted)) return true;
-  open_fast_path();
+  // relaxed: the thread's own variables. Many may come here at once, so each cell is looked at before it is written.
+  if (t_heap == nullptr || (g_pending.load(relaxed) & kFastPathClosed) != 0) open_fast_path();
   handle_forks();
   for (;;) {
-    uptr seen = kNotStarted;
-    // acquire, on failure, too: as above.
-    if (registry.start.compare_exchange(seen, this_thread(), acquire, acquire)) break;
+    // acquire, all: as above.
+    uptr seen = registry.start.load(acquire);
     if (seen == kStarted) return true;
+    if (seen == kNotStarted && registry.start.compare_exchange(seen, this_thread(), acquire, acquire)) break;
     os::yield();
   }
   config::load();
@@ -272,7 +295,7 @@ bool start_process() {
   // In a static program these may lie on different sides of the program's own thread-local variables.
   const bool reclaimable =
       os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended) && os::transient_reaches(&t_forks);
-  set_chores(&enter_reclaimer, kChores, reclaimable ? sizeof kChores / sizeof kChores[0] : 0, &answer_readers);
+  set_chores(reclaimable ? &enter_reclaimer : nullptr, kChores, sizeof kChores / sizeof kChores[0], &answer_readers);
   registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
   if (ready) watching_start();
   return ready;

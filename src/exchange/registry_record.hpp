@@ -22,22 +22,37 @@ inline uptr this_thread() { return reinterpret_cast<uptr>(&t_lock_identity); }
 // Processors that have a stack of waiting heaps each; beyond, some share one.
 inline constexpr u32 kMostProcessors = 256;
 
+// Heaps that wait for a thread, of those whose last one ended on this processor: a stack, linked by next_waiting.
+//
+//   newest  | changes (32) | index of the newest, 0: none (32) |
+//
+// Pushed and popped by CAS, so threads start and end without a lock. Records are never unmapped, so whoever pops may
+// read the link of one that another thread takes meanwhile; then the number of changes makes its CAS fail. Model:
+// models/waiting.pml.
+struct alignas(kCacheLine) Waiting {
+  Atomic<u64> newest;
+};
+constexpr u32 waiting_index(u64 word) { return static_cast<u32>(word); }
+constexpr u64 waiting_word(u64 before, u32 index) { return ((before >> 32) + 1) << 32 | index; }
+
 struct alignas(kCacheLine) Registry {
+  // --- What every thread reads at its start, and hardly anybody writes. ---
   Atomic<uptr> start;
   Atomic<u32> handlers;   // 1: a thread has registered the fork handlers, or is at it
-  SpinLock lock;          // everything below, and the fields of heaps that no thread uses
   Heap* heaps = nullptr;  // record 0, which is the fallback heap; those of higher indexes lie below it
   u32 capacity = 0;
   uptr end = 0;             // of the records' memory
-  Atomic<usize> committed;  // bytes before it; read without the lock
-  Atomic<u32> made;         // records in use or waiting
-  // Heaps that wait for a thread, by the processor on which their last one ended: the index of the newest; 0: none.
-  u32 waiting[kMostProcessors] = {};
-  Atomic<u32> generation;  // grows in each fork child: heaps of an older one lost their thread
+  Atomic<usize> committed;  // bytes before it; written under the lock
+  Atomic<u32> generation;   // grows in each fork child: heaps of an older one lost their thread
   pthread_key_t key = 0;
   bool has_key = false;
-  SpinLock fallback;         // outermost of all locks: the fallback heap is used under it
   bool child_began = false;  // a fork child whose handler comes later has begun by itself
+
+  // --- What threads write. ---
+  alignas(kCacheLine) Atomic<u32> made;  // records in use or waiting
+  alignas(kCacheLine) SpinLock lock;     // making records readable, and the walk of a fork child
+  SpinLock fallback;                     // outermost of all locks: the fallback heap is used under it
+  Waiting waiting[kMostProcessors];
 };
 
 extern Registry g_registry __attribute__((visibility("hidden")));
@@ -50,30 +65,46 @@ extern __thread u8 t_forks __attribute__((visibility("hidden"), tls_model("initi
 // need two pages of tables of their own.
 inline Heap* record(u32 index) { return g_registry.heaps - index; }
 
-// Under the registry's lock, or in a fork child's only thread.
+// The heap waits for a thread on this processor.
 inline void wait_for_thread(Heap* heap, u32 processor) {
-  u32& waiting = g_registry.waiting[processor % kMostProcessors];
-  heap->next_waiting.set(waiting);
-  waiting = heap->index.get();
+  Atomic<u64>& newest = g_registry.waiting[processor % kMostProcessors].newest;
+  u64 seen = newest.load(relaxed);  // relaxed: the CAS checks it
+  do {
+    heap->next_waiting.set(waiting_index(seen));
+    // release: pairs with the acquire in take_waiting: the link, and what the heap's last thread did.
+  } while (!newest.compare_exchange(seen, waiting_word(seen, heap->index.get()), release, relaxed));
 }
 
-// The same. What heaps may keep is divided among so many.
+// What heaps may keep is divided among so many.
 inline void share_among(u32 heaps) {
-  counters().heaps.store(heaps, relaxed);  // relaxed, all here: hints
+  // relaxed, all here: hints. Stored where they change, for all threads read their lines.
+  if (counters().heaps.load(relaxed) != heaps) counters().heaps.store(heaps, relaxed);
   const usize share = heaps_share_of(config::options().free_limit, heaps);
-  if (g_heaps_share.load(relaxed) != share) g_heaps_share.store(share, relaxed);  // all threads read its line
+  if (g_heaps_share.load(relaxed) != share) g_heaps_share.store(share, relaxed);
 }
 
-// The same.
-inline void set_attached(u32 attached) {
-  // What ended threads left counts, too, as far as it is used again: a heap for each processor.
-  const u32 made = g_registry.made.load(relaxed) - 1;  // relaxed, all here: hints
-  const u32 used = attached + os::processors();
-  share_among(made < used ? made : used);
-  g_attached_heaps.store(attached, relaxed);  // relaxed: a hint
-  const u32 log2 = attached > 1 ? ceil_log2(attached) : 0;
-  const u8 sharing = static_cast<u8>(log2 < kMostSharingLog2 ? log2 : kMostSharingLog2);
-  if (g_sharing_log2.get() != sharing) g_sharing_log2.set(sharing);  // all threads read its line
+// Sets what follows from the number of heaps that threads use.
+inline void follow_attached() {
+  for (u32 attached = g_attached_heaps.load(relaxed);;) {  // relaxed, all here: hints
+    // What ended threads left counts, too, as far as it is used again: a heap for each processor.
+    const u32 made = g_registry.made.load(relaxed) - 1;
+    const u32 used = attached + os::processors();
+    share_among(made < used ? made : used);
+    const u32 log2 = attached > 1 ? ceil_log2(attached) : 0;
+    const u8 sharing = static_cast<u8>(log2 < kMostSharingLog2 ? log2 : kMostSharingLog2);
+    if (g_sharing_log2.get() != sharing) g_sharing_log2.set(sharing);  // all threads read its line
+    // Of two threads at work here the one whose stores come last looks again, and finds what the other counted.
+    full_fence();
+    const u32 now = g_attached_heaps.load(relaxed);
+    if (now == attached) return;
+    attached = now;
+  }
+}
+
+// A thread that gets a heap is counted before it takes one, and one that ends until its heap waits: a fork child that
+// counts only its own thread has lost no heap.
+inline void count_attached(u32 more) {
+  g_attached_heaps.fetch_add(more, acq_rel);  // acq_rel: what comes after stays there, and what came before
 }
 
 }  // namespace coffer

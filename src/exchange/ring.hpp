@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The rings of reusable spans, one a heap and class: the head is the newest, before it lies the oldest. All on a heap's
 // rings are its own. One may be claimed, and come by mail: then it is placed anew.
+//
+// All spans on them count for `slack`, and those that are empty for `empties`: together within the budgets of
+// policy/kept.hpp, but for what became free since a span was counted. Of one that is owned that is less than
+// frees_to_recount of local frees and less than the threshold of others'.
 #pragma once
 
 #include "exchange/record.hpp"

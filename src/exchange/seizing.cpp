@@ -6,8 +6,10 @@
 #include "exchange/mail.hpp"
 #include "exchange/ownership.hpp"
 #include "exchange/ring.hpp"
+#include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "policy/idle.hpp"
+#include "policy/kept.hpp"
 #include "pool/reclaimer.hpp"
 #include "span/emptiness.hpp"
 
@@ -114,17 +116,39 @@ u32 first_heap() {
   return fallback_heap_used() && heap_by_index(0)->attached.load(relaxed) != 0 ? 0 : 1;
 }
 
+// Whether robbing would find anything. A thread that stands still for long has lost all it had, and a barrier takes 10
+// us and more.
+bool has_something(const Heap* heap) {
+  // relaxed, both: only whether to rob it.
+  if (heap->held.load(relaxed) != 0 || heap->mailbox.load(relaxed) != 0 || heap->kept_slots.get() != 0) return true;
+  for (const Chain& chain : heap->chains) {
+    if (chain.span.get() != nullptr) return true;
+  }
+  for (const Owned<Block*>& list : heap->blocks) {  // from holes
+    if (list.get() != nullptr) return true;
+  }
+  return false;
+}
+
 // More than the option waits for the heap's thread.
 bool has_much_mail(const Heap* heap) {
   return mail_bytes(heap->mailbox.load(relaxed)) > config::options().slack;  // relaxed: only whether to rob it
 }
+
+// Its thread is in a slow path, perhaps for long, as where many threads start: a barrier for it would be in vain.
+// relaxed: a look; `seize` decides.
+bool is_at_work(const Heap* heap) { return heap->inside.load(relaxed) == kInSlowPath; }
 
 // Whether the heap took no slow path while the process grew; once, and then again after as much.
 bool stands_still(Heap* heap, u32 growth) {
   const u32 ticks = heap->ticks.get();
   const u64 seen = heap->watched.load(relaxed);  // relaxed, all: a guess, and each look is as good as another's
   const bool same = static_cast<u32>(seen) == ticks;
-  if (same && growth - static_cast<u32>(seen >> 32) < attached_heaps() * (kIdleGrowth / kSlotBytes)) return false;
+  // One without a thread costs no barrier, and what threads that ended left is what those that start grow by.
+  const u32 heaps = attached_heaps();
+  const bool has_thread = heap->attached.load(relaxed) != 0;
+  const u32 enough = has_thread ? idle_slots(heaps) : heaps * static_cast<u32>(kIdleGrowth / kSlotBytes);
+  if (same && growth - static_cast<u32>(seen >> 32) < enough) return false;
   heap->watched.store(u64{growth} << 32 | ticks, relaxed);
   return same;
 }
@@ -145,12 +169,16 @@ bool rob_idle_heaps(const Heap* but, u32 slots) {
   const u32 count = heaps_ever() - first;
   const u32 growth = g_search.growth.fetch_add(slots, relaxed) + slots;  // relaxed: a figure
   if (count < 2) return false;
+  // relaxed: a threshold. While free memory is at hand the process does not grow, and mail may wait for its heap's
+  // thread.
+  const bool is_short = counters().dirty.load(relaxed) <= kNegligible;
   u32 at = g_search.next_look.fetch_add(kHeapLooks, relaxed);  // relaxed: where to go on looking
   Heap* idle[kHeapLooks];
   u32 found = 0;
   for (u32 i = 0; i < kHeapLooks && i < count; ++i) {
     Heap* heap = heap_by_index(first + at++ % count);
-    if (heap != but && (stands_still(heap, growth) || has_much_mail(heap))) idle[found++] = heap;
+    if (heap == but || is_at_work(heap) || !has_something(heap)) continue;
+    if (stands_still(heap, growth) || (is_short && has_much_mail(heap))) idle[found++] = heap;
   }
   return seize(idle, found, rob) != 0;
 }

@@ -30,6 +30,7 @@
 #include "observe/counters.hpp"
 #include "pool/age.hpp"
 #include "pool/partial_pool.hpp"
+#include "pool/reclaimer.hpp"
 #include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"
 #include "pool/tails.hpp"
@@ -211,6 +212,7 @@ void resolve_chunk(Arena* arena, u32 index) {
 }  // namespace
 
 void resolve_vanished() {
+  const ReclaimerRests rests;  // nor does this thread do a chore among what is not whole yet
   LockGuard guard(registry_lock());
   if ((g_pending.load(relaxed) & kVanished) == 0) return;  // relaxed: under the lock
   empty_mailboxes();

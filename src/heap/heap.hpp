@@ -34,12 +34,10 @@ inline constexpr bool kMisuseChecks =
 
 void* allocate_any(usize size);
 void free_elsewhere(void* block);
-// The slot's record names no heap, or another one. free_beyond looks for a later slot of a span of our own first.
-void free_beyond(void* block, Span* slot);
-void free_not_local(void* block, Span* slot);
+// The slot's record names no heap, or another one than the thread's, which may be the null heap.
+void free_beyond(void* block, Span* slot, Heap* heap);
 void free_sized_elsewhere(void* block, usize size);
-void free_sized_beyond(void* block, Span* slot, usize size);
-void free_sized_not_local(void* block, Span* slot, usize size);
+void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size);
 void local_event(Span* span);
 
 // --- Fast paths. ---
@@ -107,7 +105,7 @@ COFFER_INLINE void deallocate_as(void* block, usize size) {
   Heap* heap = own->self.load(acquire);  // acquire: as there
   // relaxed: equal only if this thread wrote it, or who had the heap before it.
   if (COFFER_UNLIKELY(!span->owner.is(heap)))
-    return kSized ? free_sized_beyond(block, span, size) : free_beyond(block, span);
+    return kSized ? free_sized_beyond(block, span, heap, size) : free_beyond(block, span, heap);
   free_own<kSized>(block, span, heap, size);
 }
 

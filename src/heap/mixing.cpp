@@ -27,12 +27,10 @@ Atomic<u32> g_cursor;
 
 bool always() { return config::options().mixed == MixedPolicy::always; }
 
-// Whether so little is live in the span that its holes are worth more to others: half of it at most where the class is
-// cold, else an eighth.
-bool is_convertible(const Span* span, u32 free, bool cold) {
+// Whether so little is live in the span, an eighth at most, that its holes are worth more to others.
+bool is_convertible(const Span* span, u32 free) {
   const u32 capacity = span->capacity.get();
-  if (always()) return free >= capacity / (2 * kConvertCold);
-  return cold ? free >= capacity / kConvertCold : free >= capacity - capacity / kSmallPart;
+  return free >= capacity - capacity / kSmallPart || always();
 }
 
 // Free bytes that no class but their own can use.
@@ -50,10 +48,6 @@ bool is_fragmented(const Heap* heap) {
   if (!g_mixed_pool.may_grow(kMaxSpanSlots * kSlotBytes)) return false;
   const usize held = counts.held.load(relaxed) / kWasteShare;
   return waste(heap) > (held > kNegligible ? held : kNegligible);
-}
-
-bool is_at_work(const Heap* heap, ClassIndex size_class) {
-  return heap->churn[size_class].get() >= kChurn && !always();
 }
 
 bool is_full_of_holes() {
@@ -74,12 +68,12 @@ bool convert(Heap* heap, Span* span) {
 }
 
 // Converts a span on the heap's ring of the class.
-bool convert_own(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
+bool convert_own(Heap* heap, ClassIndex size_class, u32* looks) {
   while (*looks > 0) {
     Span* span = pop_ring(heap, size_class);
     if (span == nullptr) return false;
     *looks -= 1;
-    if (!is_convertible(span, free_blocks(span, relaxed), cold)) {  // relaxed: a guess
+    if (!is_convertible(span, free_blocks(span, relaxed))) {  // relaxed: a guess
       place(heap, span);
       return false;  // it was the oldest, so the others are hardly emptier
     }
@@ -89,13 +83,13 @@ bool convert_own(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
 }
 
 // Converts a span of the partial pool.
-bool convert_listed(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
+bool convert_listed(Heap* heap, ClassIndex size_class, u32* looks) {
   if (*looks == 0) return false;
   Span* span = g_partial_pool.adopt(
       size_class, current_shard(),
       [&](Span* listed) {
         // relaxed: take_over checks it.
-        return is_convertible(listed, load_word(listed, relaxed).count(), cold) && take_over(heap, listed);
+        return is_convertible(listed, load_word(listed, relaxed).count()) && take_over(heap, listed);
       },
       *looks);
   if (span == nullptr) return false;
@@ -103,21 +97,13 @@ bool convert_listed(Heap* heap, ClassIndex size_class, bool cold, u32* looks) {
   return convert(heap, span);
 }
 
-// Whether the thread has asked for the class so long ago that it will hardly want its spans back. Other threads may,
-// which is their loss.
-bool is_cold(const Heap* heap, ClassIndex size_class) {
-  return always() || heap->ticks.get() - heap->asked[size_class].get() > kColdTicks;
-}
-
 bool convert_some(Heap* heap, ClassIndex for_class) {
   const u32 start = g_cursor.load(relaxed);  // relaxed: a place to start
   u32 looks = kLooks;
-  const bool much = waste(heap) > counters().held.load(relaxed) / kSmallPart;  // relaxed: a threshold
   for (u32 i = 0; i < kClasses && looks > 0; ++i) {
     const ClassIndex size_class = (start + i) % kClasses;
-    const bool cold = is_cold(heap, size_class);
-    if (size_class == for_class || (!cold && !much)) continue;
-    if (convert_own(heap, size_class, cold, &looks) || convert_listed(heap, size_class, cold, &looks)) {
+    if (size_class == for_class) continue;
+    if (convert_own(heap, size_class, &looks) || convert_listed(heap, size_class, &looks)) {
       g_cursor.store(size_class, relaxed);  // relaxed: as above
       return true;
     }
@@ -176,8 +162,17 @@ bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
   return give(heap, size_class, list);
 }
 
-// Whether this is one of the first blocks of its class in a small process. Frees are counted for the class of what was
-// cut (free_mixed), which is that of a whole line where there are several heaps: not for the class of the request.
+// What the thread freed in mixed spans of blocks like the one that is asked for. It is counted for the class of what
+// was cut (free_mixed): of whole lines, where there are several heaps, and not for the class of the request.
+Owned<u8>& churn_of(Heap* heap, ClassIndex size_class, usize size) {
+  return heap->churn[class_of(portion_of(size_class, size).bytes)];
+}
+
+bool is_at_work(Heap* heap, ClassIndex size_class, usize size) {
+  return churn_of(heap, size_class, size).get() >= kChurn && !always();
+}
+
+// Whether this is one of the first blocks of its class in a small process, which are cut to what is asked for.
 bool is_young(const Heap* heap, ClassIndex size_class, usize size) {
   return size != 0 && size <= kCarvePage && heap->hot[size_class].get() == nullptr &&
          heap->young_blocks[size_class].get() < kYoungBlocks &&
@@ -200,7 +195,7 @@ bool take_young(Heap* heap, ClassIndex size_class, usize size) {
 }
 
 bool take_holes(Heap* heap, ClassIndex size_class, usize size) {
-  if (config::options().mixed == MixedPolicy::never || is_at_work(heap, size_class)) return false;
+  if (config::options().mixed == MixedPolicy::never || is_at_work(heap, size_class, size)) return false;
   // relaxed: a threshold.
   if (counters().mixed.load(relaxed) < 2 * kSmallProcess && !always()) return false;
   return take_any_hole(heap, size_class, size);
@@ -208,8 +203,8 @@ bool take_holes(Heap* heap, ClassIndex size_class, usize size) {
 
 bool make_holes(Heap* heap, ClassIndex size_class, usize size) {
   if (config::options().mixed == MixedPolicy::never) return false;
-  if (is_at_work(heap, size_class)) {
-    heap->churn[size_class].set(0);  // it gets its span now
+  if (is_at_work(heap, size_class, size)) {
+    churn_of(heap, size_class, size).set(0);  // it gets its span now
     return false;
   }
   if (is_fragmented(heap) && convert_some(heap, size_class) && take_any_hole(heap, size_class, size)) return true;

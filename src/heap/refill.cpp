@@ -18,7 +18,10 @@
 #include "large/large.hpp"
 #include "observe/counters.hpp"
 #include "policy/idle.hpp"
+#include "policy/taken.hpp"
 #include "pool/partial_pool.hpp"
+#include "pool/reclaimer.hpp"
+#include "pool/slot_pool.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 
@@ -66,11 +69,6 @@ bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span) {
   heap->hot[size_class].set(nullptr);
   return false;
 }
-
-// While a heap holds less, what a thread allocates first falls on other cache indices than what others do. Then the
-// order of addresses is worth more: 150 MB of 224-byte blocks took half as long again to read in the order in which
-// they were allocated when each span began in its midst.
-constexpr usize kFewSpans = usize{2} << 20;
 
 Span* new_span(Heap* heap, ClassIndex size_class) {
   // relaxed, both: a figure for budgets. Counted first: who has the record's number from an earlier life may take the
@@ -218,7 +216,7 @@ bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize si
   if (COFFER_UNLIKELY(heap->grown.get() == 0) && holes && take_young(heap, size_class, size)) return true;
   heap->ticks.set(heap->ticks.get() + 1);
   note_awake(heap);
-  heap->asked[size_class].set(heap->ticks.get());
+  if (COFFER_UNLIKELY(calls_sweep())) purge_after(0);
   close_next_chain(heap);
   take_mail(heap);
   shed_surplus(heap);
@@ -274,6 +272,7 @@ Block* allocate_of_class(ClassIndex size_class, bool* zero, bool last_resort, us
 }
 
 Block* allocate_in_span(ClassIndex size_class) {
+  settle_fork();
   bool zero = false;
   return use_heap([&](Heap* heap, bool) { return take_block(heap, size_class, Reach::new_span, &zero, 0, false); });
 }

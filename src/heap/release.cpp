@@ -29,27 +29,13 @@ void local_event(Span* span) {
     if (claim(span)) mail(span);
   } else if (heap->hot[span->size_class.get()].get() == span) {
     set_countdown(span, local_count(span), kNever);
-  } else if (!stands_on_ring(span) || !recount(heap, span)) {
+  } else {
     place(heap, span);
   }
   leave(t_heap);
 }
 
 namespace {
-
-// As deallocate_as, for the first record of the span that a later slot belongs to.
-template <bool kSized>
-COFFER_INLINE bool free_in_later_slot(void* block, Span* slot, usize size) {
-  if (slot->use.load(relaxed) != SlotUse::span_rest) return false;  // relaxed: see describe_slots in span.cpp
-  Span* span = slot - slot->first_distance.get();
-  Heap* own = t_heap;
-  own->inside.store(reinterpret_cast<uptr>(span), relaxed);  // relaxed, and what follows: as in deallocate_as
-  compiler_fence();
-  Heap* heap = own->self.load(acquire);  // acquire: as there
-  if (!span->owner.is(heap)) return false;
-  free_own<kSized>(block, span, heap, size);
-  return true;
-}
 
 // The free that fills a chain, or that it takes no more of.
 COFFER_NOINLINE void close_full_chain(Heap* heap, Chain& chain) {
@@ -97,32 +83,7 @@ COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   leave(t_heap);
 }
 
-}  // namespace
-
-void free_not_local(void* block, Span* slot) {
-  // The commonest remote free goes on an open chain, and nobody but this thread sees it yet. The blocks that wait there
-  // are live to all others, so the span is what it was when the chain was opened. The mark of the fast path is enough:
-  // of a heap that has it others only take the mail. acquire: as in enter.
-  Heap* heap = t_heap->self.load(acquire);
-  Chain& chain = chain_of(heap, slot);
-  Block* first = chain.first.get();
-  if (COFFER_LIKELY(chain.span.get() == slot && first != block) &&
-      (!kMisuseChecks || COFFER_LIKELY(is_block_start(slot, reinterpret_cast<uptr>(block))))) {
-    if (COFFER_UNLIKELY(add_to_chain(chain, static_cast<Block*>(block), first))) return close_full_chain(heap, chain);
-    return leave(heap);
-  }
-  free_not_chained(block, slot);
-}
-
-void free_beyond(void* block, Span* slot) {
-  if (!free_in_later_slot<false>(block, slot, 0)) free_not_local(block, slot);
-}
-
-void free_sized_beyond(void* block, Span* slot, usize size) {
-  if (!free_in_later_slot<true>(block, slot, size)) free_sized_not_local(block, slot, size);
-}
-
-void free_sized_not_local(void* block, Span* slot, usize size) {
+COFFER_NOINLINE void free_sized_not_chained(void* block, Span* slot, usize size) {
   Span* span = first_record(slot);
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   if (is_mixed(span)) {
@@ -130,23 +91,58 @@ void free_sized_not_local(void* block, Span* slot, usize size) {
     return free_in_mixed(enter(t_heap), block, span, kMisuseChecks ? size : 0);
   }
   if (kMisuseChecks && COFFER_UNLIKELY(size > usable_bytes(span))) return refuse_size(block, size);
-  free_not_local(block, span);
+  free_not_chained(block, span);
 }
+
+// In the fast path of free, which found that the slot's record does not name the heap.
+template <bool kSized>
+COFFER_INLINE void free_not_own(void* block, Span* slot, Heap* heap, usize size) {
+  Span* span = slot;
+  if (slot->use.load(relaxed) == SlotUse::span_rest) {  // relaxed: see describe_slots in span.cpp
+    // As deallocate_as, for the first record of the span that the slot belongs to.
+    span -= slot->first_distance.get();
+    Heap* own = t_heap;
+    own->inside.store(reinterpret_cast<uptr>(span), relaxed);  // relaxed, and what follows: as there
+    compiler_fence();
+    heap = own->self.load(acquire);  // acquire: as there
+    if (span->owner.is(heap)) return free_own<kSized>(block, span, heap, size);
+  }
+  // The commonest remote free goes on an open chain, and nobody but this thread sees it yet. The blocks that wait there
+  // are live to all others, so the span is what it was when the chain was opened. The mark of the fast path is enough:
+  // of a heap that has it others only take the mail. The null heap has no chain.
+  Chain& chain = chain_of(heap, span);
+  Block* first = chain.first.get();
+  if (COFFER_LIKELY(chain.span.get() == span && first != block) &&
+      (!kMisuseChecks || (COFFER_LIKELY(is_block_start(span, reinterpret_cast<uptr>(block))) &&
+                          (!kSized || COFFER_LIKELY(size <= chain.block_bytes.get()))))) {
+    if (COFFER_UNLIKELY(add_to_chain(chain, static_cast<Block*>(block), first))) return close_full_chain(heap, chain);
+    return leave(heap);
+  }
+  if constexpr (kSized) {
+    free_sized_not_chained(block, span, size);
+  } else {
+    free_not_chained(block, span);
+  }
+}
+
+}  // namespace
+
+void free_beyond(void* block, Span* slot, Heap* heap) { free_not_own<false>(block, slot, heap, 0); }
+
+void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size) { free_not_own<true>(block, slot, heap, size); }
 
 void free_elsewhere(void* block) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (arena == nullptr) return refuse_free(block);
-  enter(t_heap);
-  free_not_local(block, slot_record(arena, reinterpret_cast<uptr>(block)));
+  free_not_chained(block, slot_record(arena, reinterpret_cast<uptr>(block)));
 }
 
 void free_sized_elsewhere(void* block, usize size) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (arena == nullptr) return refuse_free(block);
-  enter(t_heap);
-  free_sized_not_local(block, slot_record(arena, reinterpret_cast<uptr>(block)), size);
+  free_sized_not_chained(block, slot_record(arena, reinterpret_cast<uptr>(block)), size);
 }
 
 }  // namespace coffer

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // coffer_check: every invariant that a walk can see. Other threads must be outside Coffer meanwhile.
 #include "budget/budget.hpp"
+#include "config/config.hpp"
+#include "exchange/chains.hpp"
 #include "exchange/kept_slots.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/registry.hpp"
@@ -10,9 +12,13 @@
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "policy/held_back.hpp"
+#include "policy/kept.hpp"
+#include "pool/age.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
+#include "pool/tails.hpp"
 #include "span/choices.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
@@ -58,7 +64,12 @@ class Checker {
   void check_span(Span* span);
   void check_mixed(Span* span);
   void check_hole_list(const Block* list, usize bytes);
-  usize check_ring(const Heap* heap, SpanNumber newest);
+  struct Kept {
+    usize slack = 0, empties = 0;
+  };
+  void check_ring(const Heap* heap, SpanNumber newest, Kept& kept);
+  void check_chain(Heap* heap, const Chain& chain);
+  void check_mail(const Heap* heap);
 
   usize violations_ = 0;
   usize owned_ = 0;  // bytes of spans that heaps own, each weighted
@@ -140,31 +151,79 @@ void Checker::check_hole_list(const Block* list, usize bytes) {
   }
 }
 
-// Walks a ring of reusable spans; returns the slack they count for.
-usize Checker::check_ring(const Heap* heap, SpanNumber newest) {
-  usize slack = 0;
+// Blocks that may be free in an owned span since its heap counted them: less than frees_to_recount of local frees, and
+// less than the threshold (without heaps that share, the highest) of others' frees.
+u32 uncounted(const Span* span) {
+  const u32 capacity = span->capacity.get();
+  const u32 counted = span->ring_slack.get() / span->block_bytes.get();
+  return frees_to_recount(capacity, counted < capacity ? counted : capacity) +
+         reuse_threshold_at(g_span_choices.reuse_shift.get(), capacity, 0);
+}
+
+// Walks a ring of reusable spans.
+void Checker::check_ring(const Heap* heap, SpanNumber newest, Kept& kept) {
   for (SpanNumber number = newest; number != 0;) {
     const Span* span = span_at(number);
+    const u32 slack = span->ring_slack.get();
     expect(span->owner.load(relaxed) == heap, "a span on a heap's ring is not its own");  // relaxed: as above
-    slack += span->ring_slack.get();
+    // One that is claimed comes by mail, and is counted anew.
+    const bool owned = load_word(span, relaxed).state() == SpanState::owned;
+    const usize free = usize{free_blocks(span, relaxed)} * span->block_bytes.get();
+    expect(!owned || free <= slack + usize{uncounted(span)} * span->block_bytes.get(),
+           "a reusable span has more free than its heap counts");
+    kept.slack += slack;
+    if (slack == span_bytes(span)) kept.empties += slack;
     const SpanNumber next = span->ring_next.get();
     const bool whole = next != 0 && span_at(next)->ring_previous.get() == number;
     expect(whole, "a heap's ring is broken");
     number = whole && next != newest ? next : 0;
   }
-  return slack;
+}
+
+void Checker::check_chain(Heap* heap, const Chain& chain) {
+  const Span* span = chain.span.get();
+  if (span == nullptr) return;
+  // One that is full was pushed. Its span may be a mixed one by now; what it was the record still says.
+  const u32 count = chain.count();
+  expect(&chain_of(heap, span) == &chain && count * span->block_bytes.get() <= kMaxChainBytes,
+         "a chain holds back more than it may");
+  u32 length = 0;
+  for (const Block* block = chain.first.get(); block != nullptr && length < count; block = block->next) {
+    if (!is_block_of(span, reinterpret_cast<uptr>(block))) break;
+    ++length;
+    if (block == chain.last.get()) break;
+  }
+  expect(length == count, "a chain is not as long as its count");
+}
+
+// What a box may hold beside (mail_budget) holds at the moment when a pusher looks, of an owner that is in no call: one
+// that is in the midst of one keeps what comes meanwhile, until it comes by. So it is not checked; what is in a box is
+// its heap's in any case, and that of a heap without a thread is empty.
+void Checker::check_mail(const Heap* heap) {
+  const u64 box = heap->mailbox.load(relaxed);  // relaxed, here and below: no other thread is inside
+  usize bytes = 0;
+  for (SpanNumber number = mail_first(box); number != 0 && bytes < mail_bytes(box);) {
+    const Span* span = span_at(number);
+    const bool its_own = span->owner.load(relaxed) == heap && load_word(span, relaxed).state() == SpanState::claimed;
+    expect(its_own, "a heap's mail is not its own");
+    if (!its_own) return;
+    bytes += span_bytes(span);
+    number = span->mail_next.load(relaxed);
+  }
+  expect(bytes == mail_bytes(box) && bytes <= heap->held.load(relaxed), "a mailbox holds more than its heap owns");
+  expect(box == 0 || heap->attached.load(relaxed) != 0, "mail waits at a heap without a thread");
 }
 
 void Checker::check_heaps() {
   for (u32 i = 0; i < heaps_ever(); ++i) {
     if (i == 0 && !fallback_heap_used()) continue;
-    const Heap* heap = heap_by_index(i);
+    Heap* heap = heap_by_index(i);
     // relaxed, both: no other thread is inside. A record that nobody ever had names nobody.
     const bool let_go = heap->self.load(relaxed) == heap || heap->self.load(relaxed) == nullptr;
     expect(let_go, "a heap is still seized");
-    usize slack = 0;
+    Kept kept;
     for (ClassIndex c = 0; c < kClasses; ++c) {
-      slack += check_ring(heap, heap->reusable[c].get());
+      check_ring(heap, heap->reusable[c].get(), kept);
       const Span* hot = heap->hot[c].get();
       if (hot == nullptr) check_hole_list(heap->blocks[c].get(), class_layout(c).block_bytes);
       if (hot != nullptr) {
@@ -175,12 +234,18 @@ void Checker::check_heaps() {
                "a hot span has more free blocks than blocks");
       }
     }
-    expect(slack == heap->slack.get(), "a heap's slack is wrong");
+    expect(kept.slack == heap->slack.get() && kept.empties == heap->empties.get(), "a heap's slack is wrong");
+    for (const Chain& chain : heap->chains) check_chain(heap, chain);
+    check_mail(heap);
     for (u64 slots = heap->kept_slots.get(); slots != 0; slots &= slots - 1) {
       lost_ -= name_of(heap->kept_chunk.get() + lowest_bit(slots));
     }
-    const usize most = empties_budget(config::options().slack, heaps_share_of(config::options().free_limit, 1));
-    expect(heap->empties.get() + kept_bytes(heap) <= most, "a heap keeps more than it may");
+    // The share of one heap alone, and of what it held at most: a budget may fall below what is kept, and the surplus
+    // goes by kShedAtOnce spans at each slow refill of its thread.
+    const usize slack = config::options().slack, share = heaps_share_of(config::options().free_limit, 1);
+    expect(heap->empties.get() + kept_bytes(heap) <= empties_budget(slack, share), "a heap keeps more than it may");
+    expect(heap->slack.get() - heap->empties.get() <= slack_budget(slack, share, counters().peak.load(relaxed)),
+           "a heap keeps more in partly used spans than it may");
   }
 }
 
@@ -190,6 +255,12 @@ void Checker::check_chunk(Arena* arena, u32 index, ChunkUse use) {
   const u64 free = chunk.free.load(acquire);
   const u64 dirty = chunk.dirty.load(relaxed);
   expect(use != ChunkUse::none, "a chunk is taken and not described");
+  if (use == ChunkUse::large) {
+    const usize end = large_bytes(arena->spans + usize{index} * kSlotsPerChunk) + tail_bytes(chunk);
+    // relaxed: as above. A tail lies in the last chunk, and nobody holds it.
+    const bool held = (chunk.large_tail.load(relaxed) & kTailHeld) != 0;
+    expect(!held && end <= chunk.large_chunks.get() * kChunkBytes, "a tail is held, or ends behind its block's chunks");
+  }
   if (use != ChunkUse::spans) return;
   expect((dirty & ~free) == 0, "a slot in use counts as free memory");
   for (u32 i = 0; i < kSlotsPerChunk;) {
@@ -223,9 +294,12 @@ void Checker::check_chunk(Arena* arena, u32 index, ChunkUse use) {
 }
 
 void Checker::check_partial_pool() {
+  usize bytes = 0;
   g_partial_pool.for_each([&](Span* span) {
+    bytes += span_bytes(span);
     expect(load_word(span, relaxed).state() == SpanState::listed, "a span of the partial pool is not listed");
   });
+  expect(bytes == g_partial_pool.listed_bytes(), "the bytes of listed spans are not what was counted");
 }
 
 void Checker::check_classes() {
@@ -252,6 +326,8 @@ void Checker::check_sums() {
   expect(sums.held == counts.held.exact(), "the bytes held are not what the counter says");
   expect(owned_ == heaps_hold, "what the heaps hold is not what they count");
   expect(sums.dirty == counts.dirty.exact(), "the free resident bytes are not what the counter says");
+  expect(sums.tails == resident_tails(), "the bytes of tails are not what was counted");
+  expect(sums.dirty <= free_most(), "free memory is over its limit");
   expect(sums.held + sums.tails + sums.dirty + counts.metadata.load(relaxed) == budget().charged.load(relaxed),
          "what is charged to the limit is not what may be resident");
   expect(mixed_ == counts.mixed.load(relaxed), "the bytes of mixed spans are not what the counter says");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "inspect/profiling.hpp"
 
-#include "base/text.hpp"
 #include "config/config.hpp"
 #include "exchange/inside.hpp"
 #include "exchange/registry.hpp"
@@ -186,24 +185,19 @@ void add_place(const os::Mapping& mapping, void* context) {
   frame.line->add(' ').add(mapping.path).add('+').hex(frame.address - mapping.begin + mapping.offset);
 }
 
-void print_line(Text& line) {
-  line.add('\n');
-  os::write_error(line.data(), line.stored());
-}
-
 void print_stack(u32 index) {
   const Samples& samples = g_profiling.samples;
   const StackSums& sums = samples.sums(index);
   TextBuffer<160> head;
   head.add("coffer: leaks: ").number(static_cast<u64>(sums.allocated_bytes - sums.freed_bytes + 0.5)).add(" bytes in ");
   head.number(static_cast<u64>(sums.allocated_blocks - sums.freed_blocks + 0.5)).add(" blocks from");
-  print_line(head);
+  os::write_line(head);
   samples.for_each_frame(index, [&](u32 address) {
     TextBuffer<600> line;
     line.add("coffer:   ").hex(samples.address(address));
     Frame frame = {samples.address(address), &line};
     os::for_each_code_mapping(&add_place, &frame);
-    print_line(line);
+    os::write_line(line);
   });
 }
 
@@ -306,7 +300,7 @@ void print_leaks() {
   line.number(static_cast<u64>(blocks + 0.5)).add(" blocks are live at the end (a sample each ");
   line.number(shown_mean()).add(" bytes)");
   if (p.samples.dropped() != 0) line.add(", ").number(p.samples.dropped()).add(" samples lost for want of memory");
-  print_line(line);
+  os::write_line(line);
   double before = 1e300;
   u32 last = 0;
   for (u32 shown = 0; shown < kLeaksShown; ++shown) {

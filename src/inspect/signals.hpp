@@ -2,7 +2,6 @@
 // Signals that options name.
 #pragma once
 
-#include "base/text.hpp"
 #include "os/os.hpp"
 
 namespace coffer {
@@ -11,8 +10,8 @@ namespace coffer {
 inline COFFER_COLD void catch_signal(const char* option, u32 signal, void (*handler)(int)) {
   if (signal == 0 || os::on_signal(signal, handler)) return;
   TextBuffer<80> line;
-  line.add("coffer: ").add(option).add(':').number(signal).add(": this signal cannot be caught\n");
-  os::write_error(line.data(), line.stored());
+  line.add("coffer: ").add(option).add(':').number(signal).add(": this signal cannot be caught");
+  os::write_line(line);
 }
 
 }  // namespace coffer

@@ -40,7 +40,7 @@ u32 kept_by(const Heap* heap, const Span* span) {
     count += list_length(heap->blocks[size_class].get(), span->capacity.get());
   }
   const Chain& chain = heap->chains[chain_place(span)];
-  if (chain.span.get() == span) count += chain.count.get();
+  if (chain.span.get() == span) count += chain.count();
   return count;
 }
 
@@ -74,7 +74,7 @@ void count_mixed(Figures& statistics, const Span* span, usize& unbacked) {
   statistics.mixed_live += MixedPool::live_bytes(span);
   statistics.spans += 1;
   statistics.live += MixedPool::live_bytes(span);
-  const usize absent = MixedPool::unbacked_bytes(span);
+  const usize absent = unbacked_bytes(span);
   statistics.mixed_resident += span_bytes(span) - absent;
   unbacked += absent;
 }
@@ -118,7 +118,7 @@ void discount_lists(Heap* heap) {
   }
   for (const Chain& chain : heap->chains) {
     const Span* span = chain.span.get();
-    if (span != nullptr && !is_mixed(span)) discount_blocks(span, chain.count.get());
+    if (span != nullptr && !is_mixed(span)) discount_blocks(span, chain.count());
   }
   discount_hole_lists(*g_waiting.figures, heap);
 }

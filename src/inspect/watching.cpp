@@ -109,7 +109,7 @@ SpanFigures figures_of(const Arena* arena, const Span* span, bool mixed) {
   const u64 free = mixed ? 0 : u64{free_blocks(span, acquire)};  // acquire: as in count_span in walk.cpp
   const u64 capacity = span->capacity.get();
   const u64 used = capacity > free ? capacity - free : 0;
-  const u64 absent = mixed ? MixedPool::unbacked_bytes(span) : unbacked_bytes(span);
+  const u64 absent = unbacked_bytes(span);
   // Where its record lies says where the span starts; what the record says of it is its owner's, and may just change.
   return {.address = arena->base + static_cast<uptr>(span - arena->spans) * kSlotBytes,
           .block_bytes = mixed ? 0 : u64{span->block_bytes.get()},

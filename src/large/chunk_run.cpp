@@ -8,6 +8,7 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "policy/returned.hpp"
+#include "policy/taken.hpp"
 #include "pool/age.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
@@ -21,9 +22,6 @@ namespace {
 // 60 threads that asked for alignments up to 2^62 and for terabytes, a call took up to 12 s. A search up to 64 GiB
 // reads 512 groups, some 15 us. (glibc refuses what is more than the machine's memory.)
 constexpr usize kMostAlignment = usize{64} << 30;
-
-// Chunks of room that a block gets when it moves to grow, at most.
-constexpr u32 kMostRoom = 64;
 
 u32 chunks_for(usize size) { return static_cast<u32>(divide_up(size, kChunkBytes)); }
 u32 chunk_of(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans) / kSlotsPerChunk; }
@@ -61,7 +59,7 @@ void return_charged(const ChunkRun& run, usize dirty) {
   const usize length = usize{run.count} * kChunkBytes;
   bool resident = dirty != 0;
   if (resident && !charge(length - dirty)) {
-    resident = !os::purge(reinterpret_cast<void*>(chunk_address(run.arena, run.index)), length);
+    resident = !give_back_pages(reinterpret_cast<void*>(chunk_address(run.arena, run.index)), length);
     if (resident) charge_anyway(length - dirty);
   }
   if (!resident) uncharge(dirty);
@@ -130,7 +128,7 @@ void return_run(Arena* arena, u32 index, u32 count, usize charged) {
   usize kept = many_moved() && arena->chunks[index].moved.get() != 0 ? 0 : resident;
   if (kept > charged && !charge(kept - charged)) kept = round_down(charged, unit);
   if (kept < charged) {
-    if (os::purge(reinterpret_cast<void*>(start + kept), round_up(charged, os::page_size()) - kept)) {
+    if (give_back_pages(reinterpret_cast<void*>(start + kept), round_up(charged, os::page_size()) - kept)) {
       uncharge(charged - kept);
       resident = kept;
     } else {
@@ -164,7 +162,7 @@ uptr shrink_chunk_run(uptr start, Span* span, Arena* arena, u32 index, usize siz
   const uptr end = start + usize{have} * kChunkBytes;
   const uptr keep = start + round_up(size, os::page_size());
   const bool worth_it = want < have || large_bytes(span) - size >= kPurgeOnShrink;
-  const bool purged = worth_it && os::purge(reinterpret_cast<void*>(keep), end - keep);
+  const bool purged = worth_it && give_back_pages(reinterpret_cast<void*>(keep), end - keep);
   Chunk& chunk = arena->chunks[index];
   const usize before = large_bytes(span) + tail_bytes(chunk);
   if (purged) {
@@ -246,10 +244,10 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
     // The old range is empty; if pages had been moved there before, it merges with its neighbours again.
     unmark_moved(arena, index, have);
     return_chunks(arena, index, have, false);
-    purge_after(paid);
   } else {
     return_run(arena, index, have, charged);
   }
+  purge_after(paid);
   return reinterpret_cast<uptr>(to);
 }
 

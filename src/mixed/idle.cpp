@@ -5,36 +5,68 @@
 #include "config/config.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
-#include "pool/reclaimer.hpp"
+#include "policy/kept.hpp"
 
 namespace coffer {
 
 namespace {
 
+// Calls visit(span) for the mixed spans of so many chunks, from `at` on, and stops (walk_down) behind a chunk in which
+// one of them answered true.
 template <class Visit>
-void for_each_mixed(Visit&& visit) {
+u32 walk_mixed(u32 at, u32 looks, Visit&& visit) {
   // relaxed: a span that becomes one now waits for the next time.
-  if (counters().mixed.load(relaxed) == 0) return;
-  for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
-    if (use != ChunkUse::spans) return;
-    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::mixed) visit(span);
-    });
-  });
+  if (counters().mixed.load(relaxed) == 0) return 0;
+  return walk_down(
+      at, looks, [](const Group& group) { return group.taken.get(); },
+      [&](Arena* arena, u32 index) {
+        // acquire: pairs with the releases that describe chunks.
+        if (arena->chunks[index].use.load(acquire) != ChunkUse::spans) return true;
+        bool stop = false;
+        for_each_record(arena, index, [&](Span* span, SlotUse use) {
+          if (use == SlotUse::mixed) stop = visit(span) || stop;
+        });
+        return !stop;
+      });
 }
+
+// For calls; plain: one at a time is at the chores. Where the next step goes on: at the chunk of the span (its start)
+// behind which the last one stopped, or below what it looked at.
+u32 g_next;
+uptr g_last;
 
 }  // namespace
 
 usize purge_mixed_spans() {
   usize bytes = 0;
-  for_each_mixed([&](Span* span) { bytes += g_mixed_pool.purge(span, ~usize{0}); });
+  walk_mixed(0, ~u32{0}, [&](Span* span) {
+    bytes += g_mixed_pool.purge(span, ~usize{0});
+    return false;
+  });
   return bytes;
 }
 
 bool purge_mixed_that_wait() {
   usize waits = 0;
-  for_each_mixed([&](Span* span) { g_mixed_pool.purge_if_idle(span, &waits); });
+  walk_mixed(0, ~u32{0}, [&](Span* span) {
+    g_mixed_pool.purge_if_idle(span, &waits);
+    return false;
+  });
   return waits > config::options().free_limit;
+}
+
+bool purge_mixed_step() {
+  usize waits = 0;
+  uptr purged = 0;
+  const u32 at = walk_mixed(g_next, kLooks, [&](Span* span) {
+    const uptr start = span_start(span);
+    const bool done = start / kChunkBytes == g_last / kChunkBytes && start <= g_last;
+    if (purged == 0 && !done && g_mixed_pool.purge_if_idle(span, &waits) != 0) purged = start;
+    return purged != 0;
+  });
+  g_last = purged;
+  g_next = purged != 0 ? at + 1 : at;
+  return g_next == 0;
 }
 
 }  // namespace coffer

@@ -13,23 +13,6 @@ namespace coffer {
 
 namespace {
 
-// Pages of which no byte was written since they were last known to be zero.
-u64 untouched_pages(const Span* span) {
-  const u32 pages = span->slots.get() * kPagesPerSlot;
-  u64 untouched = span->absent.get() & low_mask(pages);
-  const u64 cut = ~span->absent.get() & low_mask(pages);
-  // The last block that starts in a page that was cut may reach into the pages after it.
-  if (cut != 0) {
-    const usize touched = (highest_bit(cut) + 1) * kCarvePage + span->block_bytes.get();
-    untouched &= ~low_mask(static_cast<u32>(divide_up(touched, kCarvePage)));
-  }
-  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
-    if ((span->dirty_slots_at_start.get() >> slot) & 1)
-      untouched &= ~(low_mask(kPagesPerSlot) << (slot * kPagesPerSlot));
-  }
-  return untouched;
-}
-
 // The blocks of a free list that were taken out of the table. Not whole: what comes after the last one is no block in
 // use.
 struct Removed {
@@ -274,13 +257,6 @@ bool MixedPool::end_purge(Shard& shard, bool purged) {
   }
   hole_grew(shard, span, map.hole_start(unit), map.next_used(unit));
   return false;
-}
-
-usize MixedPool::unbacked_bytes(const Span* span) {
-  const Arena* arena = arena_of_span(span);
-  // A huge page is resident whole.
-  if (arena->chunks[slot_index(arena, span) / kSlotsPerChunk].huge.get() != 0) return 0;
-  return count_bits(span->absent.get() & low_mask(span->slots.get() * kPagesPerSlot)) * kCarvePage;
 }
 
 usize MixedPool::purge(Span* span, usize bytes) {

@@ -92,9 +92,8 @@ class MixedPool {
   // For walks, while no other thread is inside: violations found in a mixed span.
   enum class Fault : u8 { none, state, table, count, hole, list };
   Fault check(Span* span);
-  usize counted_live() const;                     // over all shards
-  TakeSteps steps() const;                        // over all shards; exact while no other thread is inside
-  static usize unbacked_bytes(const Span* span);  // of pages that are not resident
+  usize counted_live() const;  // over all shards
+  TakeSteps steps() const;     // over all shards; exact while no other thread is inside
   static usize live_bytes(const Span* span) { return usize{span->live_units.get()} * kQuantum; }
 
  private:

@@ -63,15 +63,17 @@ struct DirtyPart {
 };
 
 struct Counters {
-  Atomic<usize> reserved;                           // bytes of address space
-  Atomic<usize> metadata;                           // bytes of metadata made writable
-  Atomic<usize> committed;                          // bytes of chunks made writable
-  Atomic<usize> chunks;                             // chunks ever made writable
-  Atomic<u32> heaps;                                // heaps among which what may be kept is divided
-  alignas(kCacheLine) TurnedFigure<HeldPart> held;  // bytes of slots and chunks in spans and large blocks
-  TurnedFigure<DirtyPart> dirty;                    // bytes of free slots and chunks that may be resident
-  Atomic<usize> mixed;                              // bytes of mixed spans
-  Atomic<usize> peak;                               // highest held + dirty seen when a chunk was taken
+  Atomic<usize> reserved;   // bytes of address space
+  Atomic<usize> metadata;   // bytes of metadata made writable
+  Atomic<usize> committed;  // bytes of chunks made writable
+  Atomic<usize> chunks;     // chunks ever made writable
+  Atomic<u32> heaps;        // heaps among which what may be kept is divided
+  // Each on a line of its own: where a process grows, every span that is made writes the first and the last, while all
+  // four are looked at before it is.
+  alignas(kCacheLine) TurnedFigure<HeldPart> held;    // bytes of slots and chunks in spans and large blocks
+  alignas(kCacheLine) TurnedFigure<DirtyPart> dirty;  // bytes of free slots and chunks that may be resident
+  alignas(kCacheLine) Atomic<usize> mixed;            // bytes of mixed spans
+  alignas(kCacheLine) Atomic<usize> peak;             // highest held + dirty seen when a chunk was taken
 };
 
 inline Counters& counters() {

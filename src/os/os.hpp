@@ -6,9 +6,34 @@
 // unless said; a function that can fail returns false or nullptr and has then changed nothing.
 #pragma once
 
-#include "base/base.hpp"
+#include "base/text.hpp"
 
 namespace coffer::os {
+
+inline constexpr usize kNoMemoryLimit = ~usize{0};
+inline constexpr usize kProgramNameBytes = 16;
+inline constexpr u32 kMostBuildId = 32;
+enum class HugePages : u8 { forbid, allow };
+enum class Existing : u8 { refuse, empty };
+struct Purged {
+  u64 calls, bytes;
+};
+struct Mapping {
+  uptr begin, end;
+  u64 offset;        // in the file
+  const char* path;  // while visit runs; "" where there is none
+  u8 build_id[kMostBuildId];
+  u32 build_id_bytes;  // 0: unknown
+};
+
+}  // namespace coffer::os
+
+// Whoever wraps an implementation sees that one's functions here, and defines those of the namespace os.
+#ifndef COFFER_OS_DECLARED
+#define COFFER_OS_DECLARED os
+#endif
+
+namespace coffer::COFFER_OS_DECLARED {
 
 // Size of a page in bytes, a power of two, 4096 to 64 KiB; read from the kernel at the first call.
 usize page_size();
@@ -32,7 +57,6 @@ bool limit_allows(usize more, usize unused_reservation);
 // The lowest memory limit, in bytes, of the process's control group and those above it (version 2: memory.max and
 // memory.high; version 1: memory.limit_in_bytes), as far up as they are mounted. kNoMemoryLimit: there is none, or none
 // can be read. `root` stands before every path that is opened; it is "" but in tests. Takes some 20 system calls.
-inline constexpr usize kNoMemoryLimit = ~usize{0};
 usize cgroup_memory_limit(const char* root);
 
 // Reserves `length` bytes of address space at an address that is a multiple of `alignment` (a power of two), without
@@ -80,14 +104,18 @@ void* map(usize length, usize alignment);
 void* grow(void* address, usize length, usize wanted);
 
 // Asks for huge pages in the range, or forbids them. Advice: failure is ignored.
-enum class HugePages : u8 { forbid, allow };
-void advise_huge_pages(void* address, usize length, HugePages advice);
+void advise_huge_pages(void* address, usize length, os::HugePages advice);
 
 // Names a range for /proc/self/maps where the kernel can; `name` must be a literal. Advice.
 void name_mapping(void* address, usize length, const char* name);
 
 // Writes to stderr, whole, retrying short writes. Any length.
 void write_error(const char* text, usize length);
+// Ends a line, and writes it.
+inline void write_line(Text& line) {
+  line.end_line();
+  write_error(line.data(), line.stored());
+}
 
 // Random bytes for seeds; falls back to address and time entropy when the kernel has none to give.
 u64 random_seed();
@@ -151,11 +179,7 @@ bool has_process_rights();
 // Calls to the kernel for memory since the start, and those of them that gave pages back, with their bytes
 // (statistics).
 u64 call_count();
-struct Purged {
-  u64 calls;
-  u64 bytes;
-};
-Purged purged();
+os::Purged purged();
 
 // --- For what is shown to people: files, signals, who the process is. ---
 
@@ -165,8 +189,7 @@ u32 process_number();
 u32 user_number();
 u64 pid_namespace();
 // The name by which the kernel knows the program, with its final 0.
-inline constexpr usize kProgramNameBytes = 16;
-void program_name(char (&name)[kProgramNameBytes]);
+void program_name(char (&name)[os::kProgramNameBytes]);
 // Nanoseconds since the machine started, with its sleep, and since 1970.
 u64 boot_ns();
 u64 unix_ns();
@@ -184,8 +207,7 @@ bool is_process_gone(u32 process);
 
 // A file for writing, of mode 0600 if it is new: one that was not there, or whatever is there, emptied. -1: it cannot
 // be had. write_file: whole, or false. close_file: false if what was written is lost.
-enum class Existing : u8 { refuse, empty };
-int create_file(const char* path, Existing existing);
+int create_file(const char* path, os::Existing existing);
 bool write_file(int file, const void* from, usize length);
 bool close_file(int file);
 
@@ -195,19 +217,11 @@ u32 call_stack(uptr* frames, u32 most);
 // Where the shared library that an address lies in ends and begins; 0: in none, or in the program itself.
 uptr library_end(uptr inside, uptr* begin);
 
-// Memory that has code, and the file it is from.
-inline constexpr u32 kMostBuildId = 32;
-struct Mapping {
-  uptr begin, end;
-  u64 offset;        // in the file
-  const char* path;  // while visit runs; "" where there is none
-  u8 build_id[kMostBuildId];
-  u32 build_id_bytes;  // 0: unknown
-};
-void for_each_code_mapping(void (*visit)(const Mapping& mapping, void* context), void* context);
+// Memory that has code.
+void for_each_code_mapping(void (*visit)(const os::Mapping& mapping, void* context), void* context);
 
 // Has `handler` called for a signal, restarting system calls that it interrupts, on the alternate stack where the
 // thread has one. false: there is no such signal, or it cannot be caught.
 bool on_signal(u32 signal, void (*handler)(int));
 
-}  // namespace coffer::os
+}  // namespace coffer::COFFER_OS_DECLARED

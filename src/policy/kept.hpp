@@ -11,10 +11,9 @@ namespace coffer {
 // waste is no reason to mix spans, and so much free memory at hand is reason enough not to. Chosen by the sweep, for
 // each use in spans by itself: with half and with twice the ten phases are the same.
 inline constexpr usize kNegligible = usize{256} << 10;
-// Part, 1/8, that is small against the whole: what is live of a span that is converted though its class is not cold;
-// mixed spans, or waste, beyond which memory is full of holes; what a heap may keep free of what it holds in partly
-// used spans; what is left below a limit that is near. Chosen by the sweep, for each of these but the last by itself:
-// with 1/4 and with 1/16 no row differs.
+// Part, 1/8, that is small against the whole: what is live of a span that is converted; mixed spans beyond which memory
+// is full of holes; what a heap may keep free of what it holds in partly used spans; what is left below a limit that is
+// near. Chosen by the sweep, for each of these but the last by itself: with 1/4 and with 1/16 no row differs.
 inline constexpr u32 kSmallPart = 8;
 // Records that one call looks at: spans to convert, spans of a list whose holes may be too small, holes of a slot to
 // cut from, lists with spans that wait for a look at their pages. Chosen by the ten phases: with 2 they hold 0.005
@@ -29,7 +28,8 @@ inline constexpr u32 kFreeLimitShare = 2;
 // eighth of what it holds (paper 1, section 3.2: a heap may keep the fraction f of what it holds, or K superblocks).
 // Empty spans have a budget of their own, for a thread that frees all it has would else hand on, while they are still
 // full, the spans that it empties last, and free the rest of their blocks as a stranger. All heaps together keep at
-// most heaps * 2 * slack + free_limit + held / 8.
+// most heaps * 2 * slack + free_limit + held / 8, once each has shed what it kept when there were fewer, or when it
+// held more (shed_surplus); coffer_check goes by a heap that is alone, and by the most that was held.
 constexpr usize share_of(usize bytes, u32 heaps) { return bytes / (heaps != 0 ? heaps : 1); }
 constexpr usize heaps_share_of(usize free_limit, u32 heaps) { return share_of(free_limit / kFreeLimitShare, heaps); }
 constexpr usize empties_budget(usize slack, usize share) { return slack + share; }
@@ -38,18 +38,16 @@ constexpr usize slack_budget(usize slack, usize share, usize held) { return slac
 // Bytes of mail that may wait beyond the option `slack`. Chosen by the simulation: with half, Larson and producers
 // and consumers are the same.
 inline constexpr usize kMostMail = usize{512} << 10;
-// Bytes of claimed spans that may wait for their owner to fetch them. Half of what it holds, up to kMostMail beyond the
-// option: while it is at work it fetches them soon, and to take them from it costs a barrier. Where more than the
-// option waits, whoever needs memory takes it at once (exchange/seizing.cpp). A slot at least, so that it can be
-// divided by: what the heap held may be gone when a pusher looks.
+// Bytes of claimed spans that may wait for their owner to fetch them. Half of what it holds beyond the option, up to
+// kMostMail or an eighth of what it holds: while it is at work it fetches them soon, and to take them from it costs a
+// barrier (430 to 640 a run of bench/suite/tails without the eighth, 50 with it). Where more than the option waits,
+// whoever needs memory takes it at once (exchange/seizing.cpp). A slot at least, so that it can be divided by: what the
+// heap held may be gone when a pusher looks.
 constexpr usize mail_budget(usize option, usize held) {
-  const usize budget = option + (held / 2 < kMostMail ? held / 2 : kMostMail);
+  const usize most = held / kSmallPart > kMostMail ? held / kSmallPart : kMostMail;
+  const usize budget = option + (held / 2 < most ? held / 2 : most);
   return budget > kSlotBytes ? budget : kSlotBytes;
 }
-
-// Spans over the slack that a slow refill hands on, so that no call hands on many. Chosen by the
-// sweep: with 1 and 4 no row differs.
-inline constexpr u32 kShedAtOnce = 2;
 
 // Whether a heap that keeps `kept` free bytes may keep `more`. Written without a difference, which would
 // wrap.

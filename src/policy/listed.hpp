@@ -53,9 +53,13 @@ constexpr u32 claim_hot(u32 threshold, u32 cut, u32 remote) {
   return half > remote ? half : remote + 1;
 }
 
-// Local frees of a reusable span after which its free bytes are counted anew: an eighth of it, so that the slack is
-// never off by more.
-constexpr u32 recount_step(u32 capacity) { return part_of(capacity, 3); }
+// Local frees of a reusable span with `free` blocks after which these are counted anew: when they have doubled, or none
+// is live. So the slack is at least half of what the owner's frees made it, and a span is counted three times at most
+// on its way from f / 2 to empty.
+constexpr u32 frees_to_recount(u32 capacity, u32 free) {
+  const u32 live = capacity - free;
+  return live < free ? live : free != 0 ? free : 1;
+}
 
 // What all spans of a class hold at most, by the highest of what it used (span/class_use.hpp): less than f / 2 of each
 // shared span was free when the last one was made.

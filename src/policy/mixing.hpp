@@ -17,11 +17,6 @@ inline constexpr u32 kListBytes = 2 * 1024;
 // Derived: what free bytes in spans must pass before others may have the spans is kNegligible and, in a process over 64
 // MiB, 1/256 of what is held. With half and with twice of it no row differs, nor drifting phases of 300 MB.
 inline constexpr u32 kWasteShare = 32 * kSmallPart;
-// Refills of other classes after which a class is cold. Chosen by the sweep: with half and with twice no row differs.
-inline constexpr u32 kColdTicks = 8192;
-// Part, 1/2, of a cold class's span that is free when it is converted. Chosen by the ten phases: with all of it 35 %
-// more; with a quarter no row differs.
-inline constexpr u32 kConvertCold = 2;
 // Bytes that a small process holds at most. Its first blocks come from mixed spans, whose holes are used beyond twice
 // as much. Chosen by the sweep: with half, 0.8 MB in 2,000 blocks takes 11 % more; with twice, `random` 21 % more
 // instructions.

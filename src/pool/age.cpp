@@ -4,7 +4,6 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
-#include "policy/kept.hpp"
 #include "pool/limit.hpp"
 #include "pool/reclaimer.hpp"
 
@@ -12,15 +11,11 @@ namespace coffer {
 
 namespace {
 
-// Smaller rises are not worth a store to a line that all threads share: the highest is noted so much in advance, and a
-// byte, by which a tick in which held rose is told from one in which it did not.
-constexpr usize kGrain = 128 * 1024;
-
 // Where large runs of many sizes come and go, held hardly moves, but the holes between them do: what was purged here
 // would be brought in again there. So this share of the highest may be free, too, as far as it was not there yet when
 // the tick began. (Two threads with 64 blocks each of 256 KB to 1 MB that are replaced, 80 MB live: 120,000 page
 // faults, without it 570,000.)
-constexpr usize kHolesShare = 8;
+constexpr usize holes_beside(usize highest) { return highest / kSmallPart; }
 
 struct alignas(kCacheLine) Age {
   Atomic<usize> highest;  // held in the running tick, with tails
@@ -31,6 +26,7 @@ struct alignas(kCacheLine) Age {
 };
 
 Age g_age;
+Atomic<u8> g_refused;  // the kernel did not take pages back once
 
 usize larger(usize a, usize b) { return a > b ? a : b; }
 usize smaller(usize a, usize b) { return a < b ? a : b; }
@@ -38,6 +34,8 @@ usize smaller(usize a, usize b) { return a < b ? a : b; }
 // seq_cst, with the exchanges in end_tick: of one who takes memory and one who ends the tick, one sees the other. Else
 // relaxed, in this file: figures for a limit that may be late, and nothing is published by them.
 
+// The highest is noted a grain in advance, and a byte, by which a tick in which held rose is told from one in which it
+// did not.
 void note(usize held) {
   usize seen = g_age.highest.load(relaxed);
   while (held > seen && !g_age.highest.compare_exchange(seen, held + kGrain + 1, seq_cst, relaxed)) {
@@ -60,7 +58,7 @@ usize up_to(usize highest, usize held) { return config::options().free_limit + l
 usize allowed() {
   // seq_cst: who takes memory and who ends a tick, see above.
   const usize highest = larger(g_age.highest.load(seq_cst), g_age.before.load(seq_cst));
-  return up_to(highest + highest / kHolesShare, held_now());
+  return up_to(highest + holes_beside(highest), held_now());
 }
 
 }  // namespace
@@ -86,7 +84,16 @@ void slots_fall(u32 chunk, usize bytes, usize resident) {
 
 usize resident_tails() { return g_age.tails.load(relaxed); }
 
-void count_tails_anew(usize bytes) { g_age.tails.store(bytes, relaxed); }
+void count_tails_anew(usize bytes) {
+  g_age.tails.store(bytes, relaxed);
+  note(whole_now());
+}
+
+bool give_back_pages(void* start, usize bytes) {
+  if (os::purge(start, bytes)) return true;
+  g_refused.store(1, relaxed);
+  return false;
+}
 
 void tail_changes(usize before, usize after) {
   if (after != before) g_age.tails.fetch_add(after - before, relaxed);
@@ -104,10 +111,15 @@ usize next_free_limit(usize held) {
   const usize highest = g_age.highest.load(relaxed);
   const usize whole = whole_now(), before = g_age.whole.load(relaxed);
   const usize grown = whole > before ? whole - before : 0;
-  return up_to(highest + smaller(grown, highest / kHolesShare), held);
+  return up_to(highest + smaller(grown, holes_beside(highest)), held);
 }
 
 usize free_bound() { return allowed() + kFreeBatch; }
+
+usize free_most() {
+  const usize missed = counters().committed.load(relaxed) / (kStepLooks / 2 - 1);
+  return g_refused.load(relaxed) != 0 ? ~usize{0} : free_bound() + missed;
+}
 
 u64 tick_began() { return g_age.began.load(relaxed); }
 

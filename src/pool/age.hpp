@@ -17,13 +17,9 @@
 // steps.
 #pragma once
 
-#include "base/base.hpp"
-#include "size_class/placement.hpp"
+#include "policy/returned.hpp"
 
 namespace coffer {
-
-// So much more than the limit may wait, so that small purges share a system call.
-inline constexpr usize kFreeBatch = 64 * kCarvePage;
 
 // Count bytes of spans and large blocks that begin or end to be held. (Not called between two changes that belong
 // together, as a block that moves: the sum would be their highest.)
@@ -36,7 +32,10 @@ void slots_fall(u32 chunk, usize bytes, usize resident);
 // held, for it serves nobody else and is free again with the block. Followed by held_rises or held_falls, where the
 // block changes.
 void tail_changes(usize before, usize after);
-// The sum of all tails; and what a fork child found it to be.
+// os::purge, for what else would count as free memory.
+bool give_back_pages(void* start, usize bytes);
+// The sum of all tails; and what a fork child found it to be, when it has counted the rest: what vanished threads had
+// in hand, and is free now, was in use.
 usize resident_tails();
 void count_tails_anew(usize bytes);
 
@@ -47,8 +46,15 @@ usize free_limit();
 // The same for the sweep that ends the tick, if `held` was held when it began: what it made free itself was idle, and
 // goes, too.
 usize next_free_limit(usize held);
-// What free memory cannot pass at any time: the limit, with what may wait for a system call.
+// What free memory cannot pass: the limit, with what may wait for a system call.
 usize free_bound();
+// The same for coffer_check, while nobody is at work, with what steps may have passed by. Of the chunks that a step
+// looks at some may have nothing left to give (Group::dirty is a hint). A step that did not find what it wanted is gone
+// on with by the next one, and a round over all chunks misses nothing that was free when it began. So free memory is
+// over its bound by no more than callers take in two rounds: 1/8 of the bytes of the chunks, for each caller takes less
+// than 1/16 of the chunks that it looks at; 1/7 with the groups that have none. No bound if the kernel once refused
+// (give_back_pages): nobody can give that back.
+usize free_most();
 // What may stay in any case: near a limit of the process's cgroup, and of a quiet program.
 usize least_free_limit();
 

@@ -4,7 +4,6 @@
 #include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
-#include "policy/returned.hpp"
 #include "pool/age.hpp"
 #include "pool/slot_pool.hpp"
 #include "pool/tails.hpp"
@@ -12,9 +11,6 @@
 namespace coffer {
 
 namespace {
-
-// How long to wait for free memory that another thread is giving back at this moment.
-constexpr u64 kWaitNs = 50'000'000;
 
 // Free memory that waiting did not bring back: the kernel keeps it (locked, or parts of larger pages). Not waited for
 // again.

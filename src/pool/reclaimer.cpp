@@ -12,18 +12,16 @@ namespace {
 
 enum class State : u32 { none = 0, running = 1, wanted = 2 };
 
-// It stays for as many ticks after its chores are done, to see whether the program becomes quiet.
-constexpr u32 kIdleTicks = 4;
-constexpr u64 kRetryNs = 2'000'000'000;  // where no thread can be had, it is tried again after so long
-
 Atomic<State> g_state;
-Atomic<u64> g_retry;  // no thread could be had before; not until then
+Atomic<u64> g_retry;     // no thread could be had before; not until then
+Atomic<u32> g_by_calls;  // ticks for which calls do the chores, for want of a thread
+u32 g_turn;              // which chore is next for them; plain: one at a time is at work
 
 // Plain: written at the start of the process, before anybody asks.
 void (*g_enter)();
 const Chore* g_chores;
 u32 g_chore_count;
-Chore g_attend;
+bool (*g_attend)();
 
 // At most one works: the reclaimer at its chores, or whoever keeps it from them; by its thread's identity, 0 is nobody.
 // No SpinLock: fork does not wait for it.
@@ -45,7 +43,7 @@ void end_work() { g_working.store(0, release); }  // release: pairs with the acq
 // Returns whether one of them has something to wait for.
 bool do_chores() {
   bool waits = false;
-  for (u32 i = 0; i < g_chore_count; ++i) waits = g_chores[i]() || waits;
+  for (u32 i = 0; i < g_chore_count; ++i) waits = g_chores[i].whole() || waits;
   return waits;
 }
 
@@ -70,9 +68,30 @@ void run() {
   }
 }
 
+// false: none can be had now.
+bool start_reclaimer() {
+  const u64 now = os::coarse_ns();
+  // relaxed, here and below: a time that may be late.
+  if (g_enter == nullptr || !config::options().reclaimer || now < g_retry.load(relaxed)) return false;
+  if (os::filter_came()) {
+    g_retry.store(~u64{0}, relaxed);  // never again
+    return false;
+  }
+  // Not before: who came under a filter may make no other call. A process that shares this one's memory leaves it
+  // alone.
+  if (!os::is_noted_process()) return true;
+  State none = State::none;
+  // acquire: pairs with the release of the one before. Who fails here was overtaken by another who starts it.
+  if (!g_state.compare_exchange(none, State::running, acquire, relaxed)) return true;
+  if (os::start_transient(&run)) return true;
+  g_retry.store(now + kRetryNs, relaxed);
+  g_state.store(State::none, release);  // release: as the reclaimer's own end
+  return false;
+}
+
 }  // namespace
 
-void set_chores(void (*enter)(), const Chore* chores, u32 count, Chore attend) {
+void set_chores(void (*enter)(), const Chore* chores, u32 count, bool (*attend)()) {
   g_enter = enter;
   g_chores = chores;
   g_chore_count = count;
@@ -85,20 +104,31 @@ void want_reclaimer() {
     // release: pairs with the exchange in run.
     if (g_state.compare_exchange(seen, State::wanted, release, relaxed)) return;
   }
-  if (seen == State::wanted || g_chore_count == 0 || !config::options().reclaimer) return;
-  const u64 now = os::coarse_ns();
-  // relaxed: a time that may be late.
-  if (now < g_retry.load(relaxed)) return;
-  if (os::filter_came()) {
-    g_retry.store(~u64{0}, relaxed);  // relaxed: as above. Never again
-    return;
+  if (seen == State::wanted || g_chore_count == 0 || start_reclaimer()) return;
+  // relaxed, both: how long it goes on. Who was overtaken by another who started one changes nothing by it.
+  if (g_by_calls.load(relaxed) != kIdleTicks) g_by_calls.store(kIdleTicks, relaxed);
+}
+
+bool calls_sweep() { return g_by_calls.load(relaxed) != 0; }  // relaxed: as above
+
+bool sweep_step() {
+  if (!calls_sweep()) return true;
+  uptr idle = 0;
+  // acquire: as in begin_work. Who fails is in a step of its own, or leaves it to another who is.
+  if (!g_working.compare_exchange(idle, this_thread_name(), acquire, relaxed)) return false;
+  bool through = true;
+  for (; g_turn < g_chore_count; ++g_turn) {
+    if (g_chores[g_turn].step != nullptr && !g_chores[g_turn].step()) {
+      through = false;
+      break;
+    }
   }
-  if (!os::is_noted_process()) return;
-  // acquire: pairs with the release of the one before. Who fails here was overtaken by another who starts it.
-  if (!g_state.compare_exchange(seen, State::running, acquire, relaxed)) return;
-  if (os::start_transient(&run)) return;
-  g_retry.store(now + kRetryNs, relaxed);  // relaxed: as above
-  g_state.store(State::none, release);     // release: as the reclaimer's own end
+  if (through) {
+    g_turn = 0;
+    g_by_calls.store(g_by_calls.load(relaxed) - 1, relaxed);  // relaxed: as above
+  }
+  end_work();
+  return through;
 }
 
 // relaxed: at its end it finds nothing more to wait for; who comes later than that asks for a new one.
@@ -117,6 +147,7 @@ bool forget_reclaimer() {
   const bool was = g_state.load(relaxed) != State::none;
   g_state.store(State::none, relaxed);
   g_working.store(0, relaxed);
+  g_by_calls.store(0, relaxed);
   return was;
 }
 

@@ -14,26 +14,36 @@
 // failed.
 #pragma once
 
-#include "base/base.hpp"
+#include "policy/returned.hpp"
 
 namespace coffer {
 
-inline constexpr u64 kTickNs = 500'000'000;  // it sleeps so long between its chores: a tick (pool/age.hpp)
-
 // Something to do at each waking. Returns whether the reclaimer shall stay for it. It may use all of Coffer as any
 // thread may; between two chores and during its sleep the reclaimer holds nothing.
-using Chore = bool (*)();
+// step: the same for a call where no reclaimer can be had: a bounded part of it, from where the last one stopped. It
+// returns whether it is through. None: calls leave the chore.
+struct Chore {
+  bool (*whole)();
+  bool (*step)() = nullptr;
+};
 
-// Says what there is to do, and what a thread must do first to be a thread of Coffer; once, at the start of the
-// process. attend: what is done at each waking even when the chores have nothing to wait for (they then rest until
-// somebody asks, so that who is watched keeps and returns memory as who is not); nullptr: nothing.
-void set_chores(void (*enter)(), const Chore* chores, u32 count, Chore attend = nullptr);
+// Says what there is to do, and what a thread must do first to be a thread of Coffer (nullptr: no thread can be one);
+// once, at the start of the process. attend: what is done at each waking even when the chores have nothing to wait for
+// (they then rest until somebody asks, so that who is watched keeps and returns memory as who is not); nullptr:
+// nothing.
+void set_chores(void (*enter)(), const Chore* chores, u32 count, bool (*attend)() = nullptr);
 
 // Somebody left something to wait for. Any thread, at any time, holding no lock.
 void want_reclaimer();
 
 // Whether there is one, so that what waits will be looked at again within a step or two.
 bool reclaimer_lives();
+
+// Where none can be had (the option, the kernel, a filter): whether calls do its chores, for as many ticks after
+// somebody asked as it stays itself. Those that take and give back slots or chunks do, and slow refills (purge_after).
+bool calls_sweep();
+// For a call that finds a tick over: a bounded step of the chores. true: they are through, and the tick may end.
+bool sweep_step();
 
 // In a fork child: the parent's reclaimer does not exist. Returns whether there was one.
 bool forget_reclaimer();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "pool/tails.hpp"
 
+#include "arena/each.hpp"
 #include "budget/budget.hpp"
 #include "config/config.hpp"
 #include "observe/counters.hpp"
@@ -91,39 +92,55 @@ void set_tail(Arena* arena, u32 index, usize bytes) {
 }
 
 void settle_tail(Arena* arena, u32 index, bool live) {
-  store_tail(arena, index, live ? tail_bytes(arena->chunks[index]) : 0);
+  if (!live) return store_tail(arena, index, 0);
+  // Who vanished may have changed the block's size and not yet all else. The walk goes by the chunk's record, so chunks
+  // beyond are free.
+  const Chunk& chunk = arena->chunks[index];
+  Span* span = arena->spans + usize{index} * kSlotsPerChunk;
+  const usize run = chunk.large_chunks.get() * kChunkBytes;
+  span->large_chunks.set(chunk.large_chunks.get());
+  if (large_bytes(span) > run) set_large_bytes(span, run);
+  const usize room = run - large_bytes(span);
+  const usize tail = tail_bytes(chunk);
+  store_tail(arena, index, tail < room ? tail : room);
 }
 
 namespace {
 
-usize purge_tails(usize bytes, bool* young) {
+// From `at` on, as walk_down; *done grows by what went, up to about `bytes`.
+u32 purge_tails(u32 at, u32 looks, usize bytes, bool* young, usize* done) {
   if (resident_tails() == 0) return 0;
-  usize done = 0;
-  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
-  for (u32 i = arenas; i-- > 0 && done < bytes;) {
-    Arena* arena = &g_arenas.arenas[i];
-    const u32 chunks = arena->highest_chunk.load(relaxed);  // relaxed: the newest chunk may be missed
-    for (u32 group = static_cast<u32>(divide_up(chunks, kChunksPerGroup)); group-- > 0 && done < bytes;) {
-      // relaxed: see store_tail.
-      for (u64 left = arena->groups[group].tails.load(relaxed); left != 0 && done < bytes;) {
-        const u32 bit = highest_bit(left);
-        left &= ~(u64{1} << bit);
-        done += purge_tail(arena, group * kChunksPerGroup + bit, young);
-      }
-    }
-  }
-  return done;
+  return walk_down(
+      at, looks, [](const Group& group) { return group.tails.load(relaxed); },  // relaxed: see store_tail
+      [=](Arena* arena, u32 index) {
+        *done += purge_tail(arena, index, young);
+        return *done < bytes;
+      });
 }
+
+u32 g_next;  // for calls; plain: one at a time is at the chores
 
 }  // namespace
 
-usize purge_tails(usize bytes) { return purge_tails(bytes, nullptr); }
+usize purge_tails(usize bytes) {
+  usize done = 0;
+  purge_tails(0, ~u32{0}, bytes, nullptr, &done);
+  return done;
+}
 
 bool purge_tails_that_wait() {
   bool young = false;
-  const usize done = purge_tails(kEverything, &young);
+  usize done = 0;
+  purge_tails(0, ~u32{0}, kEverything, &young, &done);
   // Where the kernel refuses, waiting does not help.
   return (young || done != 0) && many_wait();
+}
+
+bool purge_tails_step() {
+  bool young = false;
+  usize done = 0;
+  g_next = purge_tails(g_next, kStepLooks, 1, &young, &done);
+  return g_next == 0;
 }
 
 }  // namespace coffer

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Tails: what earlier blocks left resident behind a large block of chunks, in the last of them. A tail is charged with
 // its block and free again with it. Nobody else can use it meanwhile, so it goes back: when it lay there for a whole
-// tick, at malloc_trim, and when memory is short.
+// tick, at malloc_trim, and when memory is short. It ends with its block's last chunk: less than a chunk for each
+// block.
 //
 // Chunk::large_tail of the block's first chunk says how long it is, and who may change that:
 //
@@ -33,7 +34,8 @@ void hold_tail(Arena* arena, u32 chunk);
 // By the holder, or for a new block: the tail has so many bytes. The block's size is written already.
 void set_tail(Arena* arena, u32 chunk, usize bytes);
 
-// In a fork child, where whoever held the tail vanished: nobody holds it. `live`: whether a block begins there still.
+// In a fork child, where whoever held the tail vanished: nobody holds it, and the block's size fits its chunks. `live`:
+// whether a block begins there still.
 void settle_tail(Arena* arena, u32 chunk, bool live);
 
 // Gives tails back, about `bytes` at most. Returns the bytes given back.
@@ -41,5 +43,6 @@ usize purge_tails(usize bytes);
 
 // A chore: tails that were seen when the last tick ended go back, and the others are seen.
 bool purge_tails_that_wait();
+bool purge_tails_step();  // see Chore
 
 }  // namespace coffer

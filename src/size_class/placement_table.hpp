@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the blocks of each size class lie in their spans, as the generator chose it (generator.hpp).
+// How the blocks of each size class lie in their spans, as the generator chose it (tools/placement_table).
 //
 // Behind each row: what it serves and how; blocks and colours of a span; what tail, spacers and added lines take of a
 // span; of 256 blocks, in thousandths, how many of the cache indices they start at, and how many of them are on an

@@ -3,8 +3,6 @@
 
 #include "config/config.hpp"
 #include "os/os.hpp"
-#include "policy/kept.hpp"
-#include "policy/returned.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
@@ -219,11 +217,13 @@ void look_at_oldest() {
   }
 }
 
-usize purge_waiting_spans(u32 least_age, u32 most) {
+usize purge_waiting_spans(u32 least_age, u32 most, u32* looked) {
   usize bytes = 0;
+  u32 count = 0;
   for (u32 list = 0; list < shard_count() * kClasses; ++list) {
-    while (most > 0 && look_at_one(list, least_age, &bytes)) --most;
+    while (count < most && look_at_one(list, least_age, &bytes)) ++count;
   }
+  if (looked != nullptr) *looked = count;
   return bytes;
 }
 
@@ -237,16 +237,19 @@ bool purge_spans_that_wait() {
   return g_partial_pool.waiting_bytes() > much();
 }
 
+bool purge_spans_step() {
+  u32 looked = 0;
+  purge_waiting_spans(kWholeTick, 1, &looked);
+  return looked == 0;
+}
+
 usize unbacked_bytes(const Span* span) {
-  // A huge page is resident whole.
   const Arena* arena = arena_of_span(span);
+  // A huge page is resident whole.
   if (arena->chunks[static_cast<usize>(span - arena->spans) / kSlotsPerChunk].huge.get() != 0) return 0;
-  u64 untouched = ~touched_pages(span) & low_mask(span->slots.get() * kPagesPerSlot);
-  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
-    const bool dirty = (span->dirty_slots_at_start.get() >> slot) & 1;
-    if (dirty) untouched &= ~(low_mask(kPagesPerSlot) << (slot * kPagesPerSlot));
-  }
-  return count_bits(untouched) * kCarvePage;
+  const bool mixed = span->use.load(relaxed) == SlotUse::mixed;  // relaxed: a figure
+  const u64 all = low_mask(span->slots.get() * kPagesPerSlot);
+  return count_bits(mixed ? span->absent.get() & all : untouched_pages(span)) * kCarvePage;
 }
 
 }  // namespace coffer

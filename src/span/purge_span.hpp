@@ -17,15 +17,16 @@ bool insert_listed(Span* span);
 void look_at_oldest();
 
 // Looks at the pages of spans that wait for it, the oldest first, in all shards and classes: those put in at least
-// `least_age` ticks ago, at most `most` of them. Returns the bytes given back.
-usize purge_waiting_spans(u32 least_age, u32 most);
+// `least_age` ticks ago, at most `most` of them. Returns the bytes given back; *looked: at how many it looked.
+usize purge_waiting_spans(u32 least_age, u32 most, u32* looked = nullptr);
 // The same for all listed spans, whether or not they were looked at before.
 usize purge_all_spans();
 
 // A chore of the reclaimer.
 bool purge_spans_that_wait();
+bool purge_spans_step();  // see Chore (pool/reclaimer.hpp)
 
-// Bytes of a span's pages that nobody touched since they were fresh or purged.
+// Bytes of a span's pages, of a mixed one, too, that nobody touched since they were fresh or purged.
 usize unbacked_bytes(const Span* span);
 
 }  // namespace coffer

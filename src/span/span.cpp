@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "span/span.hpp"
 
+#include "policy/taken.hpp"
 #include "pool/slot_pool.hpp"
 #include "span/choices.hpp"
 #include "span/class_use.hpp"
@@ -31,14 +32,6 @@ void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
   }
   span->use.store(first, relaxed);
 }
-
-// Cutting page by page, a class of large blocks would come to the slow path for each one or two of them.
-constexpr u32 most_cut_at_once(u32 block_bytes) {
-  constexpr u32 kBlocks = 8, kBytes = 64 * 1024;
-  const u32 blocks = kBytes / block_bytes;
-  return blocks < 1 ? 1 : blocks < kBlocks ? blocks : kBlocks;
-}
-static_assert(most_cut_at_once(16) == 8 && most_cut_at_once(8192) == 8 && most_cut_at_once(32768) == 2);
 
 // Pages that are cut at one go, and the blocks that start in them: from .. to - 1.
 struct Cut {
@@ -107,6 +100,15 @@ u64 touched_pages(const Span* span) {
     touched |= low_mask(end) & ~low_mask(page);
   });
   return touched & all;
+}
+
+u64 untouched_pages(const Span* span) {
+  u64 untouched = ~touched_pages(span) & low_mask(span->slots.get() * kPagesPerSlot);
+  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
+    const bool dirty = (span->dirty_slots_at_start.get() >> slot) & 1;
+    if (dirty) untouched &= ~(low_mask(kPagesPerSlot) << (slot * kPagesPerSlot));
+  }
+  return untouched;
 }
 
 Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
@@ -264,6 +266,8 @@ bool enter(Span* span, u64& seen, Role role) {
   const u32 count = RemoteWord(seen).count();
   const u32 claim_at = role == Role::hot ? claim_hot(threshold, span->cut.get(), count)
                                          : claim_reusable(threshold, capacity, shared_base(span) + count, count);
+  // relaxed: only who has the span writes it. A push goes by the same number in both roles: nothing to tell others.
+  if (RemoteWord(seen).state() == SpanState::owned && span->claim_at.load(relaxed) == claim_at) return true;
   span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
   // release: as in mark_floating.
   return span->remote.compare_exchange(seen, RemoteWord(seen).owned().bits(), release, relaxed);

@@ -115,6 +115,8 @@ inline Block* block_at(const Span* span, u32 index) {
 // Pages of the span that a block which is not absent can have touched; the others are as they were when the span was
 // made, or were purged.
 u64 touched_pages(const Span* span);
+// Those that nobody wrote to since they were last known to be zero.
+u64 untouched_pages(const Span* span);
 
 // --- Life. ---
 

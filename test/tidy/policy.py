@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 MOST = 40
 PAGE = "docs/design/policy.md"
-UNITS = ("Blocks", "Bytes", "Frees", "Heaps", "Holes", "Lists", "Part", "Power", "Records", "Refills", "Spans", "Ticks",
-         "Times")
+UNITS = ("Blocks", "Bytes", "Chunks", "Frees", "Groups", "Heaps", "Holes", "Lists", "Nanoseconds", "Part", "Power",
+         "Records", "Refills", "Spans", "Ticks", "Times")
 _CONSTANT = re.compile(r"inline constexpr \w+ (k\w+) = ([^;]+);$")
 _ROW = re.compile(r"\| `(k\w+)` \| `([^`]+)` \|")
 

@@ -92,7 +92,7 @@ inline SpanLife life_of(const Span* span) { return life_of(span, owner_of(span))
 // Frees that wait on the heap's chains.
 inline u32 held_back(const Heap* heap) {
   u32 count = 0;
-  for (const Chain& chain : heap->chains) count += chain.span.get() != nullptr ? chain.count.get() : 0;
+  for (const Chain& chain : heap->chains) count += chain.span.get() != nullptr ? chain.count() : 0;
   return count;
 }
 inline usize held_by(const Heap* heap) { return heap->held.load(relaxed); }
@@ -155,6 +155,12 @@ inline Span* make_reusable(u32 live, ClassIndex size_class = kClass, Blocks* tak
 inline void place_again(Span* span) {
   const Inside inside;
   place(inside.heap(), span, state_of(span) == SpanState::claimed ? Claimed::yes : Claimed::no);
+}
+// A reusable span of the calling thread's heap, on its ring.
+inline Span* make_on_ring(u32 live, ClassIndex size_class = kClass, Blocks* taken = nullptr) {
+  Span* span = make_reusable(live, size_class, taken);
+  place_again(span);
+  return span;
 }
 // Hands on all of the calling thread's heap but what floats.
 inline void empty_own_heap() {

@@ -140,7 +140,7 @@ struct Full : Sleeper {
   }
 };
 
-// New slots after which a heap that stood still is robbed: 64 KiB for each of two heaps.
-inline constexpr u32 kIdleSlots = 4;
+// New slots after which a heap that stood still is robbed, where there are few heaps: 1 MiB.
+inline constexpr u32 kIdleSlots = 32;
 
 }  // namespace coffer::test

@@ -7,7 +7,7 @@
 // A test compares the file with what this program prints.
 #include <cstdio>
 
-#include "size_class/generator.hpp"
+#include "generator.hpp"
 
 namespace {
 

@@ -1,77 +1,12 @@
 // SPDX-License-Identifier: MIT
+// What os/linux defines when it is compiled with COFFER_OS_NAMESPACE=os_linux.
+#define COFFER_OS_DECLARED os_linux
 #include "os/fake/fake.hpp"
 
 #include <errno.h>
 
 #include "base/atomic.hpp"
 #include "base/bits.hpp"
-
-// What os/linux defines when it is compiled with COFFER_OS_NAMESPACE=os_linux.
-namespace coffer::os_linux {
-
-usize page_size();
-u32 processors();
-u32 current_processor();
-usize reservation_limit(usize wanted);
-usize cgroup_memory_limit(const char* root);
-void* reserve(usize length, usize alignment);
-void release(void* address, usize length);
-bool commit(void* address, usize length);
-bool limit_allows(usize more, usize unused_reservation);
-void forget_locking();
-bool locks_memory();
-bool on_fork(void (*prepare)(), void (*parent)(), void (*child)());
-void keep_locked(void* address, usize length);
-int pin(void* address, usize length);
-bool populate(void* address, usize length);
-bool purge(void* address, usize length);
-bool move_pages(void* from, void* to, usize length);
-bool decommit(void* address, usize length);
-bool remap(void* address, usize length);
-void* map(usize length, usize alignment);
-void* grow(void* address, usize length, usize wanted);
-void advise_huge_pages(void* address, usize length, os::HugePages advice);
-void name_mapping(void* address, usize length, const char* name);
-void write_error(const char* text, usize length);
-u64 random_seed();
-u64 monotonic_ns();
-usize page_table_bytes();
-void prepare_barrier();
-bool has_barrier();
-bool barrier_everywhere();
-u64 coarse_ns();
-void yield();
-void pause_ns(u64 nanoseconds);
-void note_process();
-void note_filter();
-bool filter_came();
-bool is_noted_process();
-bool start_transient(void (*body)());
-bool transient_reaches(const volatile void* variable);
-bool has_process_rights();
-bool elevated();
-u64 call_count();
-os::Purged purged();
-u32 process_number();
-u32 user_number();
-u64 pid_namespace();
-void program_name(char (&name)[os::kProgramNameBytes]);
-u64 boot_ns();
-u64 unix_ns();
-void* share_file(const char* path, usize length);
-void unshare_file(void* address, usize length);
-bool remove_file(const char* path);
-void for_each_name(const char* directory, u32 most, void (*visit)(const char* name, void* context), void* context);
-bool is_process_gone(u32 process);
-bool on_signal(u32 signal, void (*handler)(int));
-int create_file(const char* path, os::Existing existing);
-bool write_file(int file, const void* from, usize length);
-bool close_file(int file);
-u32 call_stack(uptr* frames, u32 most);
-uptr library_end(uptr inside, uptr* begin);
-void for_each_code_mapping(void (*visit)(const os::Mapping& mapping, void* context), void* context);
-
-}  // namespace coffer::os_linux
 
 namespace coffer::os {
 

@@ -3,6 +3,7 @@
 // a thread that was cancelled would leave malloc or free in the middle of them, with what it has in hand.
 #pragma once
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -12,7 +13,21 @@
 #include "os/os.hpp"
 
 namespace coffer {
-namespace COFFER_OS_NAMESPACE::calls {
+namespace COFFER_OS_NAMESPACE {
+
+// No function of the contract changes errno.
+class KeepErrno {
+ public:
+  KeepErrno() : saved_(errno) {}
+  ~KeepErrno() { errno = saved_; }
+  KeepErrno(const KeepErrno&) = delete;
+  KeepErrno& operator=(const KeepErrno&) = delete;
+
+ private:
+  const int saved_;
+};
+
+namespace calls {
 
 inline int open(const char* path, int flags, mode_t mode = 0) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
@@ -25,5 +40,7 @@ inline int allocate(int file, usize length) {
 }
 inline ssize_t random(void* to, usize length, unsigned flags) { return syscall(SYS_getrandom, to, length, flags); }
 
-}  // namespace COFFER_OS_NAMESPACE::calls
+}  // namespace calls
+
+}  // namespace COFFER_OS_NAMESPACE
 }  // namespace coffer

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The memory limits of the process's control group on Linux: version 2 (memory.max, memory.high) and version 1
 // (memory.limit_in_bytes). Read with bare system calls, for this runs inside malloc and free.
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "os/linux/calls.hpp"
-#include "os/linux/namespace.hpp"
-#include "os/os.hpp"
+#include "os/linux/reader.hpp"
 
 namespace coffer {
 namespace COFFER_OS_NAMESPACE {
@@ -18,38 +12,6 @@ namespace {
 
 constexpr usize kPathBytes = 640;                // longer paths count as unreadable; all of them lie on the stack
 constexpr u64 kBeyondAnyMachine = u64{1} << 60;  // version 1 writes "none" as a number near 2^63
-
-// A file, character by character.
-class Reader {
- public:
-  explicit Reader(const char* path) : file_(calls::open(path, O_RDONLY | O_CLOEXEC)) {}
-  ~Reader() {
-    if (file_ >= 0) calls::close(file_);
-  }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-
-  static constexpr int kEnd = -1;
-  // The next character; kEnd when there is none, or none can be read.
-  int next() {
-    if (at_ == length_) {
-      if (file_ < 0) return kEnd;
-      ssize_t got = 0;
-      do {
-        got = calls::read(file_, buffer_, sizeof buffer_);
-      } while (got < 0 && errno == EINTR);
-      if (got <= 0) return kEnd;
-      at_ = 0;
-      length_ = static_cast<usize>(got);
-    }
-    return static_cast<unsigned char>(buffer_[at_++]);
-  }
-
- private:
-  int file_;
-  usize at_ = 0, length_ = 0;
-  char buffer_[256];
-};
 
 // A word or a path; what does not fit makes it unusable.
 class Word {
@@ -246,10 +208,9 @@ usize lowest_limit(const char* root, Version version) {
 }  // namespace
 
 usize cgroup_memory_limit(const char* root) {
-  const int saved = errno;
+  const KeepErrno keep;
   const usize two = lowest_limit(root, Version::two);
   const usize one = lowest_limit(root, Version::one);
-  errno = saved;
   return two < one ? two : one;
 }
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Files, signals and names, with bare system calls: this runs inside malloc and in signal handlers.
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,19 +13,6 @@
 
 namespace coffer {
 namespace COFFER_OS_NAMESPACE {
-
-namespace {
-
-class KeepErrno {
- public:
-  KeepErrno() : saved_(errno) {}
-  ~KeepErrno() { errno = saved_; }
-
- private:
-  int saved_;
-};
-
-}  // namespace
 
 u32 process_number() {
   // Not getpid, which C libraries before 2.25 answered from memory: wrong in a child that they did not make.
@@ -88,8 +73,7 @@ int create_file(const char* path, os::Existing existing) {
 
 bool write_file(int file, const void* from, usize length) {
   const KeepErrno keep;
-  const char* at = static_cast<const char*>(from);
-  while (length > 0) {
+  for (const char* at = static_cast<const char*>(from); length > 0;) {
     const ssize_t written = calls::write(file, at, length);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
@@ -98,6 +82,8 @@ bool write_file(int file, const void* from, usize length) {
   }
   return true;
 }
+
+void write_error(const char* text, usize length) { write_file(STDERR_FILENO, text, length); }
 
 bool close_file(int file) {
   const KeepErrno keep;

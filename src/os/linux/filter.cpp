@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "os/linux/filter.hpp"
 
-#include <errno.h>
 #include <sys/prctl.h>
 
 #include "base/atomic.hpp"
-#include "os/os.hpp"
+#include "os/linux/calls.hpp"
 
 namespace coffer {
 namespace COFFER_OS_NAMESPACE {
@@ -20,9 +19,8 @@ Atomic<Filter> g_filter;
 Filter filter_now() {
   const Filter before = g_filter.load(relaxed);  // relaxed, both: who comes late asks the kernel himself
   if (before == Filter::at_start || before == Filter::since) return before;
-  const int saved = errno;
+  const KeepErrno keep;
   const bool filtered = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0;
-  errno = saved;
   const Filter now = !filtered ? Filter::none : before == Filter::unknown ? Filter::at_start : Filter::since;
   g_filter.store(now, relaxed);
   return now;

@@ -2,16 +2,11 @@
 // What code the process has mapped, and from which files: /proc/self/maps, and the build-ids in the files' notes as
 // they lie in memory. Memory that may go away meanwhile is read by a system call that fails instead of a crash.
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
-#include "os/linux/calls.hpp"
-#include "os/linux/namespace.hpp"
-#include "os/os.hpp"
+#include "os/linux/reader.hpp"
 
 namespace coffer {
 namespace COFFER_OS_NAMESPACE {
@@ -66,46 +61,18 @@ u32 read_build_id(uptr base, u8 (&id)[os::kMostBuildId]) {
   return 0;
 }
 
-class Lines {
- public:
-  explicit Lines(const char* path) : file_(calls::open(path, O_RDONLY | O_CLOEXEC)) {}
-  ~Lines() {
-    if (file_ >= 0) calls::close(file_);
+// The next line without its end, cut where it is too long; false: there is none.
+bool read_line(Reader& reader, char* line, usize most) {
+  usize length = 0;
+  for (;;) {
+    const int character = reader.next();
+    if (character == Reader::kEnd && length == 0) return false;
+    if (character == Reader::kEnd || character == '\n') break;
+    if (length + 1 < most) line[length++] = static_cast<char>(character);
   }
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
-
-  // The next line without its end, cut where it is too long; false: there is none.
-  bool next(char* line, usize most) {
-    usize length = 0;
-    for (;;) {
-      const int character = get();
-      if (character < 0 && length == 0) return false;
-      if (character < 0 || character == '\n') break;
-      if (length + 1 < most) line[length++] = static_cast<char>(character);
-    }
-    line[length] = 0;
-    return true;
-  }
-
- private:
-  int get() {
-    if (at_ == length_) {
-      ssize_t got = -1;
-      do {
-        got = file_ < 0 ? 0 : calls::read(file_, buffer_, sizeof buffer_);
-      } while (got < 0 && errno == EINTR);
-      if (got <= 0) return -1;
-      at_ = 0;
-      length_ = static_cast<usize>(got);
-    }
-    return static_cast<u8>(buffer_[at_++]);
-  }
-
-  int file_;
-  usize at_ = 0, length_ = 0;
-  char buffer_[1024];
-};
+  line[length] = 0;
+  return true;
+}
 
 u64 hexadecimal(const char*& text) {
   u64 value = 0;
@@ -128,11 +95,11 @@ void skip_word(const char*& text) {
 }  // namespace
 
 void for_each_code_mapping(void (*visit)(const Mapping& mapping, void* context), void* context) {
-  const int saved = errno;
-  Lines lines("/proc/self/maps");
+  const KeepErrno keep;
+  Reader reader("/proc/self/maps");
   char line[512];
   uptr base = 0;  // where the file that the last lines are of begins
-  while (lines.next(line, sizeof line)) {
+  while (read_line(reader, line, sizeof line)) {
     Mapping mapping = {};
     const char* text = line;
     mapping.begin = hexadecimal(text);
@@ -152,7 +119,6 @@ void for_each_code_mapping(void (*visit)(const Mapping& mapping, void* context),
     if (*text != 0 && base <= mapping.begin) mapping.build_id_bytes = read_build_id(base, mapping.build_id);
     visit(mapping, context);
   }
-  errno = saved;
 }
 
 }  // namespace COFFER_OS_NAMESPACE

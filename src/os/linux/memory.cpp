@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Address space and physical memory on Linux. Every function restores errno: free must not change it.
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/atomic.hpp"
 #include "base/bits.hpp"
-#include "os/linux/calls.hpp"
-#include "os/linux/namespace.hpp"
-#include "os/os.hpp"
+#include "os/linux/reader.hpp"
 
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
@@ -44,16 +38,9 @@ Atomic<u64> g_moves;                   // calls of grow
 enum class Locking : u32 { none, at_once, on_fault };
 Atomic<Locking> g_locking;  // as seen when memory was committed or purged
 
-class KeepErrno {
- public:
-  KeepErrno() : saved_(errno) {
-    // relaxed: a statistic.
-    g_calls.fetch_add(1, relaxed);
-  }
-  ~KeepErrno() { errno = saved_; }
-
- private:
-  int saved_;
+struct Call {
+  Call() { g_calls.fetch_add(1, relaxed); }  // relaxed: a statistic
+  const KeepErrno keep;
 };
 
 constexpr usize kSmallestLockWish = usize{64} << 20;
@@ -72,14 +59,10 @@ bool may_lock_without_limit() {
 
 // Bytes of address space in use, from /proc/self/statm; 0 if unknown.
 usize address_space_in_use(usize page) {
-  const int file = calls::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  char text[32] = {};
-  const ssize_t got = calls::read(file, text, sizeof text - 1);
-  calls::close(file);
+  Reader reader("/proc/self/statm");
   usize pages = 0;
-  for (ssize_t i = 0; i < got && text[i] >= '0' && text[i] <= '9'; ++i) {
-    pages = pages * 10 + static_cast<usize>(text[i] - '0');
+  for (int digit = reader.next(); digit >= '0' && digit <= '9'; digit = reader.next()) {
+    pages = pages * 10 + static_cast<usize>(digit - '0');
   }
   return pages * page;
 }
@@ -104,7 +87,7 @@ Locking new_memory_locking(usize page) {
 usize page_size() {
   static Owned<usize> cached;
   if (cached.get() == 0) {
-    KeepErrno keep;
+    const Call call;
     // Not sysconf: its code and its table lie where nothing else of the start does, and the kernel maps 128 KiB of the
     // C library around them.
     const unsigned long got = getauxval(AT_PAGESZ);
@@ -115,7 +98,7 @@ usize page_size() {
 
 usize reservation_limit(usize wanted) {
   if (os::filter_came()) return wanted;
-  KeepErrno keep;
+  const Call call;
   usize limit = wanted;
   struct rlimit space;
   if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) {
@@ -134,7 +117,7 @@ usize reservation_limit(usize wanted) {
 }
 
 bool limit_allows(usize more, usize unused_reservation) {
-  KeepErrno keep;
+  const Call call;
   // What is committed was counted when it was reserved. So there is room, unless the limit was lowered below what the
   // kernel counts now: then it refuses every mapping. (So it does where there are too many; mprotect will tell.)
   void* probe = mmap(nullptr, page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -173,7 +156,7 @@ void* map_aligned(usize length, usize alignment, int protection) {
 // What is only reserved does not belong into a core file: gcore would write all of it. The flag stands on what cannot
 // be touched, and on nothing else, so it parts no mappings that would merge without it. Advice: failure is ignored.
 void* reserve(usize length, usize alignment) {
-  KeepErrno keep;
+  const Call call;
   void* const got = map_aligned(length, alignment, PROT_NONE);
   if (got != nullptr) madvise(got, length, MADV_DONTDUMP);
   return got;
@@ -181,17 +164,17 @@ void* reserve(usize length, usize alignment) {
 
 // Under mlockall(MCL_FUTURE) the kernel locks it by itself, unlike what becomes writable later.
 void* map(usize length, usize alignment) {
-  KeepErrno keep;
+  const Call call;
   return map_aligned(length, alignment, PROT_READ | PROT_WRITE);
 }
 
 void release(void* address, usize length) {
-  KeepErrno keep;
+  const Call call;
   munmap(address, length);
 }
 
 bool commit(void* address, usize length) {
-  KeepErrno keep;
+  const Call call;
   if (mprotect(address, length, PROT_READ | PROT_WRITE) != 0) return false;
   madvise(address, length, MADV_DODUMP);
   // Memory that becomes writable is locked by the kernel only if its mapping was locked already (MCL_CURRENT); under
@@ -209,18 +192,18 @@ bool locks_memory() { return g_locking.load(relaxed) == Locking::at_once; }  // 
 
 void keep_locked(void* address, usize length) {
   if (!locks_memory()) return;
-  KeepErrno keep;
+  const Call call;
   // Locking what is locked brings its pages in.
   mlock(address, length);
 }
 
 int pin(void* address, usize length) {
-  KeepErrno keep;
+  const Call call;
   return mlock(address, length) == 0 ? 0 : errno;
 }
 
 bool populate(void* address, usize length) {
-  KeepErrno keep;
+  const Call call;
   if (madvise(address, length, MADV_POPULATE_WRITE) == 0) return true;
   if (errno != EINVAL) return false;
   // Kernels before 5.14: by hand. A word is replaced by itself, which is a write, but loses nobody else's.
@@ -245,7 +228,7 @@ bool purge_or_locked(void* address, usize length) {
 }  // namespace
 
 bool purge(void* address, usize length) {
-  KeepErrno keep;
+  const Call call;
   if (!purge_or_locked(address, length)) return false;
   g_purges.fetch_add(1, relaxed);  // relaxed, both: statistics
   g_purged_bytes.fetch_add(length, relaxed);
@@ -255,7 +238,7 @@ bool purge(void* address, usize length) {
 os::Purged purged() { return {g_purges.load(relaxed), g_purged_bytes.load(relaxed)}; }  // relaxed: as above
 
 bool move_pages(void* from, void* to, usize length) {
-  KeepErrno keep;
+  const Call call;
   // Kernels before 6.17 unmap the target and only then refuse a source of several mappings, which would leave a hole in
   // the arena. So ask first: growing in place is refused with ENOMEM for one mapping, with EFAULT for several.
   if (mremap(from, length, length + page_size(), 0) != MAP_FAILED || errno != ENOMEM) return false;
@@ -264,12 +247,12 @@ bool move_pages(void* from, void* to, usize length) {
 }
 
 bool remap(void* address, usize length) {
-  KeepErrno keep;
+  const Call call;
   return mmap(address, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 void* grow(void* address, usize length, usize wanted) {
-  KeepErrno keep;
+  const Call call;
   // What this thread did at its old place comes before what the next one does there, which may be given it by its own
   // mremap at once. The kernel's lock of the address space sees to it, but neither the language nor ThreadSanitizer,
   // which knows mmap and munmap, has heard of mremap.
@@ -285,7 +268,7 @@ void* grow(void* address, usize length, usize wanted) {
 // By a new mapping, which replaces the old one in one step: nobody else's can get in between. It loses the advice on
 // huge pages, which memory that cannot be touched does not need; but then it would not merge with what was reserved.
 bool decommit(void* address, usize length) {
-  KeepErrno keep;
+  const Call call;
   if (mmap(address, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) return false;
   madvise(address, length, MADV_NOHUGEPAGE);
   madvise(address, length, MADV_DONTDUMP);
@@ -293,19 +276,16 @@ bool decommit(void* address, usize length) {
 }
 
 void advise_huge_pages(void* address, usize length, HugePages advice) {
-  KeepErrno keep;
+  const Call call;
   madvise(address, length, advice == HugePages::allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 void name_mapping(void* address, usize length, const char* name) {
-  KeepErrno keep;
+  const Call call;
   prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, address, length, name);
 }
 
-u64 call_count() {
-  // relaxed: a statistic.
-  return g_calls.load(relaxed);
-}
+u64 call_count() { return g_calls.load(relaxed); }  // relaxed: a statistic
 
 }  // namespace COFFER_OS_NAMESPACE
 }  // namespace coffer

@@ -6,20 +6,16 @@
 // last other thread does not wait for it), a thread descriptor beyond the few words below, dynamic thread-local
 // storage. Its thread pointer leads into a block of its own, where Coffer's variables and errno lie at the offsets that
 // they have in every thread.
-#include <errno.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/atomic.hpp"
+#include "os/linux/calls.hpp"
 #include "os/linux/filter.hpp"
-#include "os/linux/namespace.hpp"
-#include "os/os.hpp"
 
 // Both are in newer C libraries only.
 extern "C" __attribute__((weak)) const ptrdiff_t __rseq_offset;
@@ -131,61 +127,49 @@ bool clone_quietly(Area* area, Atomic<i32>* number) {
 
 void note_process() {
   if (!kSupported) return;
-  const int saved = errno;
+  const KeepErrno keep;
   // relaxed, both: the process has one thread, or starts. Threads of the parent do not exist here.
   for (Atomic<i32>& number : g_threads.number) number.store(0, relaxed);
   g_process.store(static_cast<i32>(syscall(SYS_getpid)), relaxed);
-  errno = saved;
 }
 
 bool is_noted_process() {
-  const int saved = errno;
-  // relaxed: written while there was one thread.
-  const bool same = syscall(SYS_getpid) == g_process.load(relaxed);
-  errno = saved;
-  return same;
+  const KeepErrno keep;
+  return syscall(SYS_getpid) == g_process.load(relaxed);  // relaxed: written while there was one thread
 }
 
 bool transient_reaches(const volatile void* variable) { return fits(variable); }
 
 bool start_transient(void (*body)()) {
   if (!kSupported || !offsets_fit()) return false;
-  const int saved = errno;
-  bool started = false;
+  const KeepErrno keep;
   // acquire: pairs with the kernel's clearing, after which nothing uses the stack any more.
   const usize place = g_threads.number[0].load(acquire) == 0 ? 0 : 1;
   Atomic<i32>* const number = &g_threads.number[place];
-  if (number->load(acquire) == 0 && !sandbox_forbids() && is_noted_process()) {
-    g_start.body = body;
-    started = clone_quietly(&g_areas[place], number);
-    if (!started) number->store(0, relaxed);  // relaxed: the caller is the only one who starts
-  }
-  errno = saved;
+  if (number->load(acquire) != 0 || sandbox_forbids() || !is_noted_process()) return false;
+  g_start.body = body;
+  const bool started = clone_quietly(&g_areas[place], number);
+  if (!started) number->store(0, relaxed);  // relaxed: the caller is the only one who starts
   return started;
 }
 
 bool has_process_rights() {
-  const int saved = errno;
+  const KeepErrno keep;
   constexpr usize kWords = _LINUX_CAPABILITY_U32S_3;
   __user_cap_data_struct own[kWords] = {}, first[kWords] = {};
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-  bool same = true;
-  if (syscall(SYS_capget, &header, own) == 0) {
-    header.pid = static_cast<int>(syscall(SYS_getpid));
-    // What cannot be asked is not known to differ.
-    same = syscall(SYS_capget, &header, first) != 0 || memcmp(own, first, sizeof own) == 0;
-  }
-  errno = saved;
-  return same;
+  // What cannot be asked is not known to differ.
+  if (syscall(SYS_capget, &header, own) != 0) return true;
+  header.pid = static_cast<int>(syscall(SYS_getpid));
+  return syscall(SYS_capget, &header, first) != 0 || memcmp(own, first, sizeof own) == 0;
 }
 
 void pause_ns(u64 nanoseconds) {
-  const int saved = errno;
+  const KeepErrno keep;
   struct timespec time = {static_cast<time_t>(nanoseconds / 1'000'000'000),
                           static_cast<long>(nanoseconds % 1'000'000'000)};
   // Not nanosleep: in the C library that is a point of cancellation, which a transient thread cannot stand.
   syscall(SYS_nanosleep, &time, nullptr);
-  errno = saved;
 }
 
 }  // namespace COFFER_OS_NAMESPACE

@@ -111,9 +111,8 @@ FRESH_TEST(TakeMail, OfASpanOnTheRingCountsOnce) {
   start_heaps();
   Heap* heap = own_heap();
   Blocks blocks;
-  Span* span = make_reusable(20, kClass, &blocks);
-  place_again(span);
-  place_again(make_reusable(10));
+  Span* span = make_on_ring(20, kClass, &blocks);
+  make_on_ring(10);
   const usize slack = heap->slack.get();
   push_blocks(blocks, 0, kThreshold);
   ASSERT_EQ(state_of(span), SpanState::claimed);

@@ -110,11 +110,11 @@ FRESH_TEST(Place, HeapsShareWhatMayBeFree) {
 FRESH_TEST(Place, SetsTheNextEventAndTheNextClaim) {
   start_heaps();
   Heap* heap = own_heap();
-  ASSERT_EQ(recount_step(kCapacity), kThreshold);
   const struct {
     u32 live, frees, claim_at;
   } cases[] = {{28, kThreshold, kThreshold},
-               {kThreshold + 1, kThreshold, kThreshold},
+               {kThreshold + 1, kThreshold + 1, kThreshold},
+               {20, 12, kThreshold},
                {kThreshold, kThreshold, kThreshold},
                {3, 3, 3},
                {1, 1, 1},
@@ -155,15 +155,14 @@ FRESH_TEST(Place, ASpanThatIsCountedAnewCountsOnce) {
   start_tight(14 * kSize);
   Heap* heap = own_heap();
   Blocks blocks;
-  Span* span = make_reusable(20, kClass, &blocks);
-  place_again(span);
-  ASSERT_EQ(heap->slack.get(), 12 * kSize);
+  Span* span = make_on_ring(kCapacity - 5, kClass, &blocks);
+  ASSERT_EQ(heap->slack.get(), 5 * kSize);
   ASSERT_EQ(budget_now(), 18 * kSize) << "the option, and an eighth of what is held";
-  give_many(blocks, 0, kThreshold);
+  give_many(blocks, 0, 5);
   EXPECT_EQ(life_of(span), SpanLife::reusable);
-  EXPECT_EQ(heap->slack.get(), 16 * kSize);
+  EXPECT_EQ(heap->slack.get(), 10 * kSize);
   EXPECT_EQ(reusable_of(heap), std::vector<Span*>{span});
-  give_many(blocks, kThreshold, 2 * kThreshold);
+  give_many(blocks, 5, 15);
   EXPECT_EQ(state_of(span), SpanState::listed) << "twenty are too many";
   EXPECT_EQ(heap->slack.get(), 0u);
 }
@@ -173,8 +172,7 @@ FRESH_TEST(Place, AnEmptySpanCountsOnceAndInItsOwnBudget) {
   start_tight(kSlotBytes);
   Heap* heap = own_heap();
   Blocks blocks;
-  Span* span = make_reusable(kCapacity - 24, kClass, &blocks);
-  place_again(span);
+  Span* span = make_on_ring(kCapacity - 24, kClass, &blocks);
   ASSERT_EQ(heap->slack.get(), 24 * kSize);
   ASSERT_EQ(heap->empties.get(), 0u);
   give_many(blocks);
@@ -185,12 +183,12 @@ FRESH_TEST(Place, AnEmptySpanCountsOnceAndInItsOwnBudget) {
     place_again(span);
   }
   // The budget for partly used spans is still there, and that for empty ones is full.
-  place_again(make_reusable(20));
+  make_on_ring(20);
   EXPECT_EQ(ring_length(heap, kClass), 2u);
   EXPECT_EQ(heap->slack.get(), kSlotBytes + 12 * kSize);
   EXPECT_EQ(heap->empties.get(), kSlotBytes);
   const usize held = held_bytes();
-  place_again(make_reusable(0));
+  make_on_ring(0);
   EXPECT_EQ(held_bytes(), held) << "it ended";
   EXPECT_EQ(ring_length(heap, kClass), 2u);
   EXPECT_EQ(check_everything(), 0u);
@@ -221,51 +219,35 @@ FRESH_TEST(Place, LosesToAClaim) {
   }
 }
 
-// --- The short way. ---
-
-FRESH_TEST(Recount, CountsTheSlackAndSetsTheNextEvent) {
+FRESH_TEST(Place, CountsASpanAnewWithoutAnAtomicWhileItsClaimStays) {
   start_heaps();
   Heap* heap = own_heap();
   Blocks blocks;
-  Span* span = make_reusable(20, kClass, &blocks);
-  place_again(span);
+  Span* span = make_on_ring(20, kClass, &blocks);
   const u64 word = span->remote.load(relaxed);
-  give_many(blocks, 0, kThreshold);
-  EXPECT_EQ(span->remote.load(relaxed), word) << "no atomic";
-  EXPECT_EQ(heap->slack.get(), 16 * kSize);
-  EXPECT_EQ(span->countdown.get(), static_cast<i32>(kThreshold));
+  ASSERT_EQ(span->countdown.get(), 12);
+  give_many(blocks, 0, 12);
+  EXPECT_EQ(span->remote.load(relaxed), word);
+  EXPECT_EQ(heap->slack.get(), 24 * kSize);
+  EXPECT_EQ(span->countdown.get(), 8) << "then it is empty";
   EXPECT_EQ(claim_at_of(span), kThreshold);
   EXPECT_EQ(check_everything(), 0u);
 }
 
-FRESH_TEST(Recount, LeavesTheDecisionToPlace) {
+// Its last block must claim it, so pushes that saw the old claim_at have to look again.
+FRESH_TEST(Place, LowersTheClaimByAnAtomic) {
   start_heaps();
-  Heap* heap = own_heap();
   Blocks blocks;
-  Span* span = make_reusable(20, kClass, &blocks);
+  Span* span = make_on_ring(20, kClass, &blocks);
+  push_blocks(blocks, 0, kThreshold - 1);
+  give_many(blocks, kThreshold - 1, kThreshold + 11);
+  const u64 word = span->remote.load(relaxed);
+  EXPECT_EQ(claim_at_of(span), kThreshold - 1 + kThreshold) << "counted from what waited";
+  span->claim_at.store(kCapacity, relaxed);
   place_again(span);
-  {
-    const Inside inside;
-    EXPECT_TRUE(recount(heap, span));
-    // The claim could not be reached any more.
-    span->claim_at.store(21, relaxed);
-    EXPECT_FALSE(recount(heap, span));
-    span->claim_at.store(20, relaxed);
-    EXPECT_TRUE(recount(heap, span));
-    span->claim_at.store(kThreshold, relaxed);
-    // Too much is kept beside it.
-    heap->slack.set(heap->slack.get() + budget_now());
-    EXPECT_FALSE(recount(heap, span));
-    heap->slack.set(heap->slack.get() - budget_now());
-    set_free_limit(usize{1} << 20);
-    heap->slack.set(heap->slack.get() + (usize{1} << 20));
-    EXPECT_TRUE(recount(heap, span) == within_slack(usize{1} << 20, 12 * kSize, budget_now()));
-    heap->slack.set(heap->slack.get() - (usize{1} << 20));
-  }
-  give_many(blocks, 0, 19);
-  push_blocks(blocks, 19, 20);
-  const Inside inside;
-  EXPECT_FALSE(recount(heap, span)) << "it is empty";
+  EXPECT_NE(span->remote.load(relaxed), word);
+  EXPECT_EQ(claim_at_of(span), kThreshold - 1 + kThreshold);
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 // --- Handing on all of it. ---
@@ -309,15 +291,17 @@ FRESH_TEST(EmptyHeap, HandsOnAllButFloatingSpans) {
   EXPECT_EQ(held_by(heap), 2 * kSlotBytes) << "with one that was listed";
 }
 
-// What a robber takes: spans that are half empty.
+// What a robber takes: spans that are half empty, of what was cut.
 FRESH_TEST(GiveUpHalfEmpty, TakesWhatIsHalfFree) {
   start_heaps();
   Heap* heap = own_heap();
   constexpr u32 kHalf = kCapacity / 2;
   const Blocks blocks = take_many(kHalf + 1);
   Span* span = span_of(blocks[0]);
-  Span* full = make_reusable(kHalf + 1);
-  Span* room = make_reusable(kHalf);
+  Span* full = make_reusable(kHalf);  // half of its blocks, but none that was cut
+  Blocks taken;
+  Span* room = make_reusable(kHalf + kBlocksPerPage / 2, kClass, &taken);
+  give_many(taken, 0, kHalf - kBlocksPerPage / 2);
   place_again(full);
   place_again(room);
   const auto give_it_up = [&] {
@@ -325,16 +309,19 @@ FRESH_TEST(GiveUpHalfEmpty, TakesWhatIsHalfFree) {
     give_up_half_empty(heap, 64);
   };
   give_it_up();
-  EXPECT_EQ(life_of(span), SpanLife::hot) << "fifteen are free";
+  EXPECT_EQ(life_of(span), SpanLife::hot) << "three of twenty";
   EXPECT_EQ(life_of(full), SpanLife::reusable);
   EXPECT_EQ(state_of(room), SpanState::listed);
   ASSERT_TRUE(g_partial_pool.adopt(kClass, 0, [&](Span* listed) { return take_over(heap, listed); }) == room);
   place_again(room);
   EXPECT_EQ(take(), static_cast<char*>(blocks.back()) + kSize) << "its list was not touched";
-  give_many(blocks, 0, 2);
+  give_many(blocks, 0, 7);
   give_it_up();
-  EXPECT_EQ(state_of(span), SpanState::listed) << "on the heap's list, in absent pages, and two freed";
-  EXPECT_EQ(remote_count(span), kHalf);
+  EXPECT_EQ(life_of(span), SpanLife::hot);
+  give(blocks[7]);
+  give_it_up();
+  EXPECT_EQ(state_of(span), SpanState::listed) << "two on the heap's list, and eight freed";
+  EXPECT_EQ(remote_count(span), kCapacity - kHalf + 6);
   EXPECT_EQ(check_everything(), 0u);
 }
 
@@ -344,8 +331,7 @@ FRESH_TEST(GiveUpHalfEmpty, LooksAtSoManyOfARing) {
   Heap* heap = own_heap();
   Span* spans[3];
   for (Span*& span : spans) place_again(span = make_reusable(1));
-  Span* other = make_reusable(1, compute_class(512));
-  place_again(other);
+  Span* other = make_on_ring(1, compute_class(512));
   const Inside inside;
   give_up_half_empty(heap, 2);
   EXPECT_EQ(reusable_of(heap), std::vector<Span*>{spans[0]});
@@ -361,6 +347,7 @@ FRESH_TEST(GiveUpHalfEmpty, LosesToAClaim) {
   Heap* heap = own_heap();
   const Blocks blocks = take_many(8);
   Span* span = span_of(blocks[0]);
+  give_many(blocks, 1, 5);
   ASSERT_TRUE(claim(span));
   {
     const Inside inside;
@@ -374,7 +361,7 @@ FRESH_TEST(GiveUpHalfEmpty, LosesToAClaim) {
   EXPECT_EQ(check_everything(), 0u);
   take_mail(heap);
   EXPECT_EQ(life_of(span), SpanLife::reusable);
-  EXPECT_EQ(heap->slack.get(), (kCapacity - 7) * kSize);
+  EXPECT_EQ(heap->slack.get(), (kCapacity - 3) * kSize);
   EXPECT_EQ(check_everything(), 0u);
 }
 
@@ -420,10 +407,9 @@ FRESH_TEST(ReleaseIdle, EndsSpansWithoutALiveBlockAndNoOther) {
   const Blocks idle = take_many(1, 64);
   give_many(idle);         // hot, without a live block
   void* live = take(128);  // hot, in use
-  place_again(make_reusable(0));
-  Span* used = make_reusable(3);
-  place_again(used);
-  place_again(make_reusable(0));
+  make_on_ring(0);
+  Span* used = make_on_ring(3);
+  make_on_ring(0);
   ASSERT_EQ(held_bytes(), 5 * kSlotBytes);
   {
     const Inside inside;

@@ -95,10 +95,8 @@ FRESH_TEST(Ring, EachClassHasItsOwn) {
 FRESH_TEST(Ring, TheOldestIsUsedFirst) {
   start_heaps();
   Heap* heap = own_heap();
-  Span* oldest = make_reusable(8);
-  Span* newest = make_reusable(8);
-  place_again(oldest);
-  place_again(newest);
+  Span* oldest = make_on_ring(8);
+  Span* newest = make_on_ring(8);
   EXPECT_EQ(span_of(take()), oldest);
   EXPECT_EQ(life_of(oldest), SpanLife::hot);
   EXPECT_EQ(reusable_of(heap), std::vector<Span*>{newest});
@@ -110,10 +108,8 @@ FRESH_TEST(Ring, WhatIsClaimedIsPassedOverAndComesByMail) {
   start_heaps();
   Heap* heap = own_heap();
   Blocks blocks;
-  Span* claimed = make_reusable(8, kClass, &blocks);
-  Span* good = make_reusable(8);
-  place_again(claimed);
-  place_again(good);
+  Span* claimed = make_on_ring(8, kClass, &blocks);
+  Span* good = make_on_ring(8);
   PushDuty duty = PushDuty::none;
   for (u32 i = 0; i < kThreshold; ++i) {
     Block* block = static_cast<Block*>(blocks[i]);
@@ -141,10 +137,8 @@ FRESH_TEST(Ring, WhatEndsLeavesIt) {
   start_heaps();
   Heap* heap = own_heap();
   Blocks blocks;
-  Span* span = make_reusable(8, kClass, &blocks);
-  Span* good = make_reusable(8);
-  place_again(span);
-  place_again(good);
+  Span* span = make_on_ring(8, kClass, &blocks);
+  Span* good = make_on_ring(8);
   push_blocks(blocks, 0, 8);
   {
     const Inside inside;

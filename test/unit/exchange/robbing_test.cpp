@@ -118,10 +118,10 @@ FRESH_TEST(RobIdle, TakesMailAndHalfEmptySpansOfAHeapThatStandsStill) {
   EXPECT_TRUE(rob_idle_heaps(t_heap, 1));
   EXPECT_EQ(state_of(full.mailed), SpanState::listed);
   EXPECT_EQ(state_of(full.reusable), SpanState::listed);
-  EXPECT_EQ(state_of(full.its_hot), SpanState::listed);
+  EXPECT_EQ(life_of(full.its_hot), SpanLife::hot) << "what was cut of it is live";
   EXPECT_EQ(life_of(full.floating), SpanLife::floating);
   EXPECT_EQ(reusable_of(full.heap), std::vector<Span*>{span_of(fuller.back())});
-  EXPECT_EQ(full.heap->slack.get(), kFew / kThreshold * kThreshold * kSize) << "as counted at its last event";
+  EXPECT_EQ(full.heap->slack.get(), kCapacity / 4 * kSize) << "as counted at its last event";
   EXPECT_EQ(held_back(full.heap), 0u);
   EXPECT_EQ(remote_count(span_of(mine[0])), 1u) << "its chains are closed";
   EXPECT_EQ(check_everything(), 0u);
@@ -130,19 +130,86 @@ FRESH_TEST(RobIdle, TakesMailAndHalfEmptySpansOfAHeapThatStandsStill) {
   full.expect_to_go_on();
 }
 
+// Others would put their blocks beside the thread's, and save nothing: what was never cut is no better than a new span.
+FRESH_TEST(RobIdle, LeavesASpanThatTheThreadHasBegunWith) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Sleeper sleeper;
+  Blocks live;
+  sleeper.thread.run([&] {
+    do live.push_back(take());
+    while (t_heap->blocks[kClass].get() != nullptr || live.size() <= kBlocksPerPage);
+  });
+  Span* span = span_of(live[0]);
+  ASSERT_EQ(span->cut.get(), live.size());
+  ASSERT_LT(span->cut.get(), kCapacity / 2);
+  const u32 half = half_of(span->cut.get());
+  push_blocks(live, 0, half - 1);
+  rob_idle_heaps(t_heap, 1);
+  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
+  EXPECT_EQ(life_of(span), SpanLife::hot);
+  push_blocks(live, half - 1, half);
+  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
+  EXPECT_EQ(state_of(span), SpanState::listed) << "half of what was cut is free";
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// The barrier would be in vain: it waits for the same locks and lines as all.
+FRESH_TEST(RobIdle, AsksForNoBarrierWhereTheThreadIsInASlowPath) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Full full;
+  rob_idle_heaps(t_heap, 1);
+  {
+    const Stopped stopped(full.heap, kInSlowPath);
+    const u64 barriers = fake::calls_of(fake::kBarrier);
+    EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots));
+    EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
+  }
+  EXPECT_TRUE(rob_idle_heaps(t_heap, 1)) << "the look was none";
+  EXPECT_EQ(state_of(full.mailed), SpanState::listed);
+}
+
 // Each attached heap may grow by so much before.
 FRESH_TEST(RobIdle, WaitsLongerWhereThereAreMoreHeaps) {
   start_heaps(usize{1} << 20);
   own_heap();
-  Worker third;
-  third.run([] { take(); });
+  Worker others[15];
+  for (Worker& other : others) other.run([] { own_heap(); });
   Full full;
-  ASSERT_EQ(attached_heaps(), 3u);
-  EXPECT_FALSE(rob_idle_heaps(t_heap, 1));
-  EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots + 1)) << "64 KiB for each of three";
+  ASSERT_EQ(attached_heaps(), 17u);
+  // One call looks at four of them.
+  const auto grow = [](u32 slots) {
+    bool any = rob_idle_heaps(t_heap, slots);
+    for (u32 i = 0; i < 4; ++i) any = rob_idle_heaps(t_heap, 0) || any;
+    return any;
+  };
+  EXPECT_FALSE(grow(1));
+  EXPECT_FALSE(grow(kIdleSlots + 1)) << "64 KiB for each of 17";
   full.expect_untouched();
-  EXPECT_TRUE(rob_idle_heaps(t_heap, 1));
-  EXPECT_EQ(state_of(full.its_hot), SpanState::listed);
+  EXPECT_TRUE(grow(1));
+  EXPECT_EQ(state_of(full.reusable), SpanState::listed);
+}
+
+// The barrier is for what is there to be taken.
+FRESH_TEST(RobIdle, LeavesAHeapAloneThatHasNothing) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Sleeper sleeper;
+  sleeper.thread.run([&] { give(take()); });
+  EXPECT_FALSE(rob_idle_heaps(t_heap, 1));
+  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
+  ASSERT_EQ(held_by(sleeper.heap), 0u);
+  const u64 barriers = fake::calls_of(fake::kBarrier);
+  EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots));
+  EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
+  // A chain is all that it has.
+  const Blocks mine = take_many(1);
+  sleeper.thread.run([&] { give(mine[0]); });
+  ASSERT_EQ(held_back(sleeper.heap), 1u);
+  for (u32 i = 0; i < 2; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+  EXPECT_EQ(held_back(sleeper.heap), 0u);
+  EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers + 1);
 }
 
 FRESH_TEST(RobIdle, LeavesAHotSpanWithoutRoom) {
@@ -154,9 +221,9 @@ FRESH_TEST(RobIdle, LeavesAHotSpanWithoutRoom) {
   for (u32 i = 0; i < 3; ++i) rob_idle_heaps(t_heap, kIdleSlots);
   EXPECT_EQ(life_of(span_of(full[0])), SpanLife::hot);
   EXPECT_EQ(sleeper.heap->hot[kClass].get(), span_of(full[0]));
-  sleeper.thread.run([&] { give(full[0]); });
+  sleeper.thread.run([&] { give_many(full, 0, 7); });
   EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
-  EXPECT_EQ(state_of(span_of(full[1])), SpanState::listed) << "half of it is free";
+  EXPECT_EQ(state_of(span_of(full[7])), SpanState::listed) << "three on its list, too: half of what was cut";
 }
 
 FRESH_TEST(RobIdle, LeavesAHeapAtWorkAndTheCallers) {
@@ -185,6 +252,21 @@ FRESH_TEST(RobIdle, TakesMuchMailAtOnce) {
   EXPECT_EQ(mail_of(sleeper.heap), 0u);
   EXPECT_EQ(listed_spans().size(), 2u);
   EXPECT_EQ(check_everything(), 0u);
+}
+
+FRESH_TEST(RobIdle, LeavesMailWhileFreeMemoryIsAtHand) {
+  start_heaps(kSlotBytes);
+  own_heap();
+  Sleeper sleeper;
+  const std::vector<Blocks> spans = sleeper.fill(6);
+  for (u32 i = 0; i < 2; ++i) push_blocks(spans[i], 0, Full::kMany);
+  const SlotRun run = acquire_slots(16, 1, 0);
+  release_slots(run.arena, run.slot, run.count, low_mask(run.count));
+  EXPECT_FALSE(rob_idle_heaps(t_heap, 1));
+  EXPECT_EQ(mail_of(sleeper.heap), 2 * kSlotBytes);
+  purge_free(usize{1} << 20);
+  EXPECT_TRUE(rob_idle_heaps(t_heap, 1));
+  EXPECT_EQ(mail_of(sleeper.heap), 0u);
 }
 
 FRESH_TEST(RobIdle, IsDoneBeforeANewSpanIsMade) {

@@ -11,12 +11,12 @@ namespace {
 
 using namespace test;
 
-FRESH_TEST(ShedSurplus, HandsOnTwoSpansACallFromOneClassAfterTheOther) {
+FRESH_TEST(ShedSurplus, HandsOnASpanACallFromOneClassAfterTheOther) {
   start_heaps(0);
   Heap* heap = own_heap();
   const ClassIndex classes[] = {compute_class(512), kClass, compute_class(2048)};
   for (const ClassIndex c : classes) {
-    for (u32 i = 0; i < 2; ++i) place_again(make_reusable(1, c));
+    for (u32 i = 0; i < 2; ++i) make_on_ring(1, c);
   }
   const auto left = [&] {
     return ring_length(heap, classes[0]) + ring_length(heap, classes[1]) + ring_length(heap, classes[2]);
@@ -27,11 +27,10 @@ FRESH_TEST(ShedSurplus, HandsOnTwoSpansACallFromOneClassAfterTheOther) {
   changeable_options().reclaimer = false;
   const usize held = held_by(heap);
   shed_surplus(heap);
-  EXPECT_EQ(left(), 4u);
-  EXPECT_EQ(held_by(heap), held - 2 * kSlotBytes);
-  EXPECT_EQ(listed_spans().size(), 2u);
-  shed_surplus(heap);
-  shed_surplus(heap);
+  EXPECT_EQ(left(), 5u);
+  EXPECT_EQ(held_by(heap), held - kSlotBytes);
+  EXPECT_EQ(listed_spans().size(), 1u);
+  for (u32 i = 0; i < 5; ++i) shed_surplus(heap);
   EXPECT_EQ(left(), 0u);
   EXPECT_EQ(listed_spans().size(), 6u);
   EXPECT_EQ(heap->slack.get(), 0u);
@@ -41,7 +40,7 @@ FRESH_TEST(ShedSurplus, HandsOnTwoSpansACallFromOneClassAfterTheOther) {
 FRESH_TEST(ShedSurplus, StopsAtTheBudget) {
   start_heaps(0);
   Heap* heap = own_heap();
-  for (u32 i = 0; i < 2; ++i) place_again(make_reusable(8));
+  for (u32 i = 0; i < 2; ++i) make_on_ring(8);
   set_free_limit(0);
   changeable_options().reclaimer = false;
   // An eighth of two spans is eight blocks; twenty-four are free in each.
@@ -57,13 +56,13 @@ FRESH_TEST(ShedSurplus, EndsEmptySpansThatAreTooManyNow) {
   start_heaps(0);
   Heap* heap = own_heap();
   Span* used = make_reusable(8);
-  for (u32 i = 0; i < 3; ++i) place_again(make_reusable(0));
+  for (u32 i = 0; i < 3; ++i) make_on_ring(0);
   place_again(used);
   ASSERT_EQ(heap->empties.get(), 3 * kSlotBytes);
   shed_surplus(heap);
   EXPECT_EQ(ring_length(heap, kClass), 4u) << "within what may be free";
   g_heaps_share.store(kSlotBytes, relaxed);  // relaxed, here and below: there is one thread
-  shed_surplus(heap);
+  for (u32 i = 0; i < 2; ++i) shed_surplus(heap);
   EXPECT_EQ(heap->empties.get(), kSlotBytes);
   EXPECT_EQ(held_bytes(), 2 * kSlotBytes);
   g_heaps_share.store(0, relaxed);

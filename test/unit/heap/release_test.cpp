@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-constexpr u32 kMaxChain = 16;
+constexpr u32 kMaxChain = 17;  // of 256 bytes
 
 FRESH_TEST(LocalFree, OfAHotSpanWaitsOnItsList) {
   start_heaps();
@@ -65,14 +65,14 @@ FRESH_TEST(LocalFree, CountsWhatOthersFreed) {
   EXPECT_EQ(t_heap->slack.get(), (2 * kThreshold - 1) * kSize);
 }
 
-FRESH_TEST(LocalFree, CountsTheSlackAnewStepByStep) {
+FRESH_TEST(LocalFree, CountsTheSlackAnewWhenItHasDoubled) {
   start_heaps();
   const Blocks blocks = take_many(kCapacity + 1);
   Span* span = span_of(blocks[0]);
   for (u32 freed = 1; freed < kCapacity; ++freed) {
     give(blocks[freed - 1]);
-    const u32 step = recount_step(kCapacity);
-    const u32 counted = freed < kThreshold ? 0 : kThreshold + (freed - kThreshold) / step * step;
+    // A threshold, and each time that it has doubled.
+    const u32 counted = freed < kThreshold ? 0 : u32{1} << highest_bit(freed);
     ASSERT_EQ(t_heap->slack.get(), counted * kSize) << freed;
     ASSERT_EQ(span->ring_slack.get(), counted * kSize);
   }
@@ -88,7 +88,7 @@ FRESH_TEST(LocalFree, GivesAnEmptySpanBackAtTheFreeThatEmptiesIt) {
   const Blocks blocks = take_many(kCapacity + 1);
   const u64 before = g_arenas.arenas[0].chunks[0].free.load(relaxed);
   give_many(blocks, 0, kCapacity - 1);
-  EXPECT_EQ(span_of(blocks[0])->ring_slack.get(), 28 * kSize);
+  EXPECT_EQ(span_of(blocks[0])->ring_slack.get(), 16 * kSize);
   EXPECT_EQ(g_arenas.arenas[0].chunks[0].free.load(relaxed), before);
   give(blocks[kCapacity - 1]);
   EXPECT_EQ(count_bits(g_arenas.arenas[0].chunks[0].free.load(relaxed)), count_bits(before) + 1);
@@ -100,7 +100,7 @@ FRESH_TEST(LocalFree, GivesAnEmptySpanBackAtTheFreeThatEmptiesIt) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// Both sides short of their next event, and nothing is live: the slack counts it, but for an eighth.
+// Both sides short of their next event, and nothing is live: the slack counts half of it.
 FRESH_TEST(LocalFree, WhatBothSidesEmptiedUnnoticedIsFoundByWhoNeedsIt) {
   start_heaps(0);
   const Blocks blocks = take_many(kCapacity + 1);
@@ -110,22 +110,27 @@ FRESH_TEST(LocalFree, WhatBothSidesEmptiedUnnoticedIsFoundByWhoNeedsIt) {
   push_blocks(blocks, kCapacity - kThreshold, kCapacity - 1);
   give(blocks[kCapacity - 1]);
   EXPECT_EQ(life_of(span), SpanLife::reusable);
-  EXPECT_EQ(t_heap->slack.get(), (kCapacity - kThreshold) * kSize);
+  EXPECT_EQ(t_heap->slack.get(), kCapacity / 2 * kSize);
   EXPECT_EQ(check_everything(), 0u);
   rob_heaps(Take::empty_spans);
   EXPECT_EQ(span_of(blocks[0]), nullptr);
   EXPECT_EQ(held_bytes(), kSlotBytes);
 }
 
-// One more of the owner's frees is an event, and counts what others freed.
+// The owner's event counts what others freed.
 FRESH_TEST(LocalFree, SeesAtTheNextEventThatOthersEmptiedTheSpan) {
   start_tight(27 * kSize + kSize / 2);
   const Blocks blocks = take_many(kCapacity + 1);
-  give_many(blocks, 0, kCapacity - kThreshold - 1);
-  push_blocks(blocks, kCapacity - kThreshold, kCapacity - 1);
-  ASSERT_EQ(life_of(span_of(blocks[0])), SpanLife::reusable);
-  give(blocks[kCapacity - kThreshold - 1]);
-  EXPECT_EQ(claim_at_of(span_of(blocks[0])), kThreshold) << "its last live block";
+  Span* span = span_of(blocks[0]);
+  push_blocks(blocks, 0, 3);
+  give_many(blocks, 3, 7);
+  ASSERT_EQ(span->ring_slack.get(), 7 * kSize);
+  push_blocks(blocks, 7, 8);
+  give_many(blocks, 8, 15);
+  ASSERT_EQ(span->ring_slack.get(), 15 * kSize);
+  push_blocks(blocks, 15, 17);
+  give_many(blocks, 17, kCapacity - 1);
+  ASSERT_EQ(life_of(span), SpanLife::reusable);
   give(blocks[kCapacity - 1]);
   EXPECT_EQ(span_of(blocks[0]), nullptr);
   EXPECT_EQ(held_bytes(), kSlotBytes);
@@ -136,13 +141,11 @@ FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlack) {
   const Blocks blocks = take_many(kCapacity + 1);
   Span* span = span_of(blocks[0]);
   // The budget is the option and an eighth of the two spans that are held: twelve blocks.
-  const u32 step = recount_step(kCapacity);
-  const u32 most = kThreshold + 2 * step;
-  ASSERT_EQ(most, 12u);
+  constexpr u32 most = 2 * kThreshold;
   give_many(blocks, 0, most);
   EXPECT_EQ(life_of(span), SpanLife::reusable);
-  EXPECT_EQ(t_heap->slack.get(), 12 * kSize);
-  give_many(blocks, most, most + step);
+  EXPECT_EQ(t_heap->slack.get(), most * kSize);
+  give_many(blocks, most, 2 * most);
   EXPECT_EQ(state_of(span), SpanState::listed) << "sixteen";
   EXPECT_EQ(owner_of(span), nullptr);
   EXPECT_EQ(listed_spans(), std::vector<Span*>{span});
@@ -150,7 +153,7 @@ FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlack) {
   EXPECT_EQ(t_heap->slack.get(), 0u);
   EXPECT_EQ(check_everything(), 0u);
   // It is nobody's: its old owner frees as everybody does, and the last free gives it back.
-  give_now(blocks, most + step, kCapacity - 1);
+  give_now(blocks, 2 * most, kCapacity - 1);
   EXPECT_EQ(remote_count(span), kCapacity - 1);
   give_now({blocks[kCapacity - 1]});
   EXPECT_EQ(span_of(blocks[0]), nullptr);
@@ -164,13 +167,12 @@ FRESH_TEST(LocalFree, AloneItKeepsHalfOfWhatMayBeFree) {
   const Blocks blocks = take_many(3 * kCapacity + 1);
   ASSERT_EQ(attached_heaps(), 1u);
   // An eighth of four spans is sixteen blocks, and half of the option four more.
-  const u32 step = recount_step(kCapacity);
-  give_many(blocks, 0, kThreshold + 2 * step);
-  give_many(blocks, kCapacity, kCapacity + kThreshold);
+  give_many(blocks, 0, 2 * kThreshold);
+  give_many(blocks, kCapacity, kCapacity + 2 * kThreshold);
   give_many(blocks, 2 * kCapacity, 2 * kCapacity + kThreshold);
   for (u32 i = 0; i < 3; ++i) EXPECT_EQ(life_of(span_of(blocks[i * kCapacity + 30])), SpanLife::reusable);
   EXPECT_EQ(t_heap->slack.get(), 20 * kSize);
-  give_many(blocks, kThreshold + 2 * step, kThreshold + 3 * step);
+  give_many(blocks, 2 * kThreshold, 4 * kThreshold);
   EXPECT_EQ(listed_spans(), std::vector<Span*>{span_of(blocks[20])}) << "so that its idle pages go back";
   EXPECT_EQ(check_everything(), 0u);
 }
@@ -199,7 +201,7 @@ FRESH_TEST(LocalFree, FindsTheSpanFromItsLaterSlots) {
 
 // --- The chain. ---
 
-FRESH_TEST(RemoteFree, HoldsBackSixteenAtMost) {
+FRESH_TEST(RemoteFree, HoldsBackFourKibibytesAtMost) {
   constexpr usize kSmall = 256;
   start_heaps();
   Blocks blocks;
@@ -260,6 +262,36 @@ FRESH_TEST(RemoteFree, HoldsBackFewOfLargerBlocks) {
     EXPECT_EQ(remote_count(span_of(blocks[0])), one.limit) << one.size;
     EXPECT_EQ(held_back(t_heap), 0u);
   }
+}
+
+// From a later slot of the span, and with a size, as from the first slot and without: no atomic.
+FRESH_TEST(RemoteFree, FindsTheChainFromLaterSlotsAndWithASize) {
+  start_heaps();
+  constexpr usize kWide = 1280;  // four on a chain
+  Blocks blocks;
+  Worker other;
+  other.run([&] { blocks = take_many(4 * kSlotBytes / kWide, kWide); });
+  Span* span = span_of(blocks[0]);
+  ASSERT_GT(span->slots.get(), 1u);
+  const auto in_slot = [&](u32 slot, u32 nth) {
+    for (void* block : blocks) {
+      if (slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)) == span + slot && nth-- == 0) return block;
+    }
+    return blocks[0];
+  };
+  give(in_slot(1, 0));
+  EXPECT_EQ(chain_of(t_heap, span).span.get(), span);
+  EXPECT_EQ(held_back(t_heap), 1u);
+  give(in_slot(1, 1));
+  EXPECT_EQ(held_back(t_heap), 2u);
+  deallocate_as<true>(in_slot(0, 1), kWide);
+  EXPECT_EQ(held_back(t_heap), 3u);
+  EXPECT_EQ(remote_count(span), 0u);
+  EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
+  deallocate_as<true>(in_slot(1, 2), kWide);
+  EXPECT_EQ(held_back(t_heap), 0u);
+  EXPECT_EQ(remote_count(span), 4u);
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 // They may be the thread's last frees for long.

@@ -7,7 +7,12 @@
 #include "exchange/sums.hpp"
 #include "heap/refill.hpp"
 #include "heaps.hpp"
+#include "mixed/mixed.hpp"
+#include "policy/held_back.hpp"
+#include "policy/mixing.hpp"
+#include "pool/age.hpp"
 #include "pool/slot_pool.hpp"
+#include "pool/tails.hpp"
 #include "span/class_use.hpp"
 
 namespace coffer {
@@ -15,6 +20,7 @@ namespace {
 
 using namespace test;
 
+constexpr usize kMiB = usize{1} << 20;
 constexpr usize kWideSize = 32 * 1024;
 constexpr ClassIndex kWide = compute_class(kWideSize);
 
@@ -75,9 +81,8 @@ struct Case {
   std::function<void(World&)> seed;
 };
 
-Chunk& chunk_of(const Span* span) {
-  return g_arenas.arenas[0].chunks[static_cast<usize>(span - g_arenas.arenas[0].spans) / kSlotsPerChunk];
-}
+u32 index_of(const Span* span) { return static_cast<u32>(span - g_arenas.arenas[0].spans) / kSlotsPerChunk; }
+Chunk& chunk_of(const Span* span) { return g_arenas.arenas[0].chunks[index_of(span)]; }
 u64 bit_of(const Span* span) {
   return u64{1} << (static_cast<usize>(span - g_arenas.arenas[0].spans) % kSlotsPerChunk);
 }
@@ -146,6 +151,65 @@ const Case kHeapCases[] = {
      [](World&) { t_heap->hot[kClass].set(nullptr); }},
     {"a heap's slack is wrong", [](World&) { t_heap->slack.set(t_heap->slack.get() + 1); }},
     {"a heap's slack is wrong", [](World& world) { world.reusable->ring_slack.set(0); }},
+    {"a heap's slack is wrong", [](World&) { t_heap->empties.set(t_heap->empties.get() + kSlotBytes); }},
+    {"a reusable span has more free than its heap counts",
+     [](World& world) {
+       // Frees without an event.
+       set_countdown(world.reusable, local_count(world.reusable), kNever);
+       give_many(world.blocks, 2 * kCapacity + kThreshold, 2 * kCapacity + 4 * kThreshold);
+     }},
+};
+
+// --- What a heap may hold at most. ---
+
+void set_count(Chain& chain, u32 count) {
+  chain.limit.set(static_cast<u16>(count));
+  chain.left.set(0);
+}
+
+void put_on_chain(const World& world, u32 count) {
+  Span* span = world.fallback;
+  Chain& chain = chain_of(t_heap, span);
+  chain.span.set(span);
+  for (u32 i = 0; i < count; ++i) {
+    Block* block = block_at(span, i);
+    block->next = i + 1 < count ? block_at(span, i + 1) : nullptr;
+    chain.last.set(block);
+  }
+  chain.first.set(block_at(span, 0));
+  set_count(chain, count);
+}
+
+const Case kTermCases[] = {
+    {"a heap keeps more than it may", [](World&) { t_heap->empties.set(~usize{0} / 2); }},
+    {"a heap keeps more in partly used spans than it may",
+     [](World&) { t_heap->slack.set(t_heap->slack.get() + (usize{1} << 45)); }},
+    {"a chain holds back more than it may", [](World& world) { put_on_chain(world, kMaxChainBytes / kSize + 1); }},
+    {"a chain holds back more than it may",
+     [](World& world) {
+       put_on_chain(world, 2);
+       Chain& there = chain_of(t_heap, world.fallback);
+       Chain& other = t_heap->chains[(static_cast<usize>(&there - t_heap->chains) + 1) % kChains];
+       other.first.set(there.first.get());
+       other.last.set(there.last.get());
+       set_count(other, 2);
+       other.span.set(there.span.get());
+     }},
+    {"a chain is not as long as its count",
+     [](World& world) {
+       put_on_chain(world, 2);
+       set_count(chain_of(t_heap, world.fallback), 3);
+     }},
+    {"a chain is not as long as its count",
+     [](World& world) {
+       put_on_chain(world, 2);
+       chain_of(t_heap, world.fallback).first.set(static_cast<Block*>(world.blocks[0]));
+     }},
+    {"a heap's mail is not its own", [](World& world) { put_in_box(t_heap, world.floating); }},
+    {"a mailbox holds more than its heap owns",
+     [](World& world) { t_heap->mailbox.store(box_with(0, 2, span_number(world.mailed)), relaxed); }},
+    {"a mailbox holds more than its heap owns", [](World&) { t_heap->held.store(0, relaxed); }},
+    {"mail waits at a heap without a thread", [](World&) { t_heap->attached.store(0, relaxed); }},
 };
 
 // --- Chunks, slots and sums. ---
@@ -172,7 +236,29 @@ const Case kChunkCases[] = {
     {"the free resident bytes are not what the counter says", [](World&) { counters().dirty.fetch_sub(1, relaxed); }},
     {"the bytes held are not what the counter says", [](World& world) { set_large_bytes(world.chunks, 5); }},
     {"what the heaps hold is not what they count", [](World&) { t_heap->held.fetch_add(kSlotBytes, relaxed); }},
-    {"a heap keeps more than it may", [](World&) { t_heap->empties.set(~usize{0} / 2); }},
+    {"the bytes of listed spans are not what was counted", [](World& world) { world.listed->slots.set(2); }},
+    {"a tail is held, or ends behind its block's chunks",
+     [](World& world) { hold_tail(&g_arenas.arenas[0], index_of(world.chunks)); }},
+    {"a tail is held, or ends behind its block's chunks",
+     [](World& world) {
+       const usize tail = chunk_of(world.chunks).large_chunks.get() * kChunkBytes - large_bytes(world.chunks);
+       set_tail(&g_arenas.arenas[0], index_of(world.chunks), tail + kCarvePage);
+     }},
+    {"the bytes of tails are not what was counted", [](World&) { tail_changes(0, kCarvePage); }},
+    {"free memory is over its limit",
+     [](World&) {
+       changeable_options().free_limit = 0;
+       ChunkRun run;
+       ASSERT_TRUE(take_chunks(300, 1, false, &run));
+       return_chunks(run.arena, run.index, run.count, true);
+     }},
+    {"mixed spans hold more than their bound",
+     [](World&) {
+       for (usize bytes = 0; bytes <= kMixedFloor + kMiB; bytes += 8 * kSlotBytes) {
+         ASSERT_NE(g_mixed_pool.make(64, 8), nullptr);
+         counters().mixed.store(0, relaxed);  // what its bound is judged by
+       }
+     }},
 };
 
 template <usize kCount>
@@ -218,6 +304,7 @@ void expect_found(const Case (&cases)[kCount]) {
 FRESH_TEST(Check, FindsWhatIsWrongWithListsOfBlocks) { expect_found(kBlockCases); }
 FRESH_TEST(Check, FindsWhatIsWrongWithSpans) { expect_found(kSpanCases); }
 FRESH_TEST(Check, FindsWhatIsWrongWithHeaps) { expect_found(kHeapCases); }
+FRESH_TEST(Check, FindsWhatIsMoreThanItMayBe) { expect_found(kTermCases); }
 FRESH_TEST(Check, FindsWhatIsWrongWithChunksAndSums) { expect_found(kChunkCases); }
 
 // What a maker sees who is held up between two shards, once a round: all that others listed meanwhile lies where it has

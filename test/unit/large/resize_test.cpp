@@ -8,6 +8,8 @@
 #include "large/blocks.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
+#include "pool/age.hpp"
+#include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
 
 namespace coffer {
@@ -297,6 +299,23 @@ FRESH_TEST(ResizeChunks, IsNotForSizesOfSlotRuns) {
   EXPECT_EQ(resize(block, kLargestSlotRun + 1), block);
   EXPECT_EQ(record(block)->large_chunks.get(), 1u);
   EXPECT_EQ(resize(block, ~usize{0} >> 1), nullptr);
+}
+
+// Who is copied because the kernel cannot move it takes as much as any other, and gives as much back.
+FRESH_TEST(Resize, OfACopiedBlockGivesBackAsMuchAsItTakes) {
+  start_ground();
+  for (u32 i = 0; i < 40; ++i) acquire_slots(32, 32, 0);
+  fake::set_clock(1000 * kTickNs);
+  end_tick(tick_began());
+  for (u32 i = 0; i < 40; i += 2) release_slots(&first_arena(), i * 32, 32, low_mask(32));
+  void* const block = allocate(2 * kChunkBytes);
+  allocate(kChunkBytes);
+  changeable_options().free_limit = kMiB;
+  EXPECT_LE(dirty(), free_bound());
+  fail_always(fake::kMovePages);
+  EXPECT_NE(resize(block, 30 * kChunkBytes), block);
+  EXPECT_GT(fake::failed_calls(), 0u);
+  EXPECT_LE(dirty(), free_bound());
 }
 
 }  // namespace

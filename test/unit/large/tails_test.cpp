@@ -82,6 +82,23 @@ FRESH_TEST(Tails, GoWhenTheyAreOld) {
   expect_sums(0);
 }
 
+// What a call does in place of the reclaimer is one call of the kernel at most.
+FRESH_TEST(Tails, GoOneAStep) {
+  start_ground();
+  block_with_tail();
+  block_with_tail();
+  for (u32 i = 0; i < 40; ++i) ASSERT_NE(allocate(kChunkBytes), nullptr);
+  block_with_tail();
+  EXPECT_TRUE(purge_tails_step()) << "they are seen, all in one step";
+  expect_sums(3 * kTail);
+  for (usize left = 3; left-- > 0;) {
+    purge_tails_step();
+    expect_sums(left * kTail);
+    EXPECT_EQ(fake::calls_of(fake::kPurge), 3 - left);
+  }
+  EXPECT_TRUE(purge_tails_step());
+}
+
 FRESH_TEST(Tails, OfABlockThatIsReplacedAreYoungAgain) {
   start_ground();
   char* block = block_with_tail();

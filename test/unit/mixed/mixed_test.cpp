@@ -16,6 +16,7 @@
 #include "os/fake/fake.hpp"
 #include "policy/mixing.hpp"
 #include "span/choices.hpp"
+#include "span/purge_span.hpp"
 #include "worker.hpp"
 
 namespace coffer {
@@ -249,7 +250,7 @@ FRESH_TEST(Mixed, IdlePagesWaitForAWholeTick) {
   Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
   Block* second = g_mixed_pool.take(3 * 4096, 1);
   fill(second, 3 * 4096);
-  EXPECT_EQ(MixedPool::unbacked_bytes(span), 4 * 4096u);
+  EXPECT_EQ(unbacked_bytes(span), 4 * 4096u);
   ASSERT_TRUE(g_mixed_pool.release(span, second));
   usize waits = 0;
   EXPECT_EQ(g_mixed_pool.purge_if_idle(span, &waits), 0u);
@@ -259,7 +260,7 @@ FRESH_TEST(Mixed, IdlePagesWaitForAWholeTick) {
   waits = 0;
   EXPECT_EQ(g_mixed_pool.purge_if_idle(span, &waits), 2 * 4096u);
   EXPECT_EQ(waits, 0u);
-  EXPECT_EQ(MixedPool::unbacked_bytes(span), 6 * 4096u);
+  EXPECT_EQ(unbacked_bytes(span), 6 * 4096u);
   EXPECT_EQ(g_mixed_pool.purge_if_idle(span, &waits), 0u);
   EXPECT_EQ(waits, 0u) << "it was looked at";
   EXPECT_EQ(g_mixed_pool.check(span), Fault::none);
@@ -282,7 +283,7 @@ FRESH_TEST(Mixed, PagesThatTheKernelKeepsStayResident) {
   faults.kinds = os::fake::kPurge;
   os::fake::set_faults(faults);
   EXPECT_EQ(g_mixed_pool.purge(span, ~usize{0}), 0u);
-  EXPECT_EQ(MixedPool::unbacked_bytes(span), 6 * 4096u);
+  EXPECT_EQ(unbacked_bytes(span), 6 * 4096u);
   os::fake::set_faults({});
   EXPECT_EQ(g_mixed_pool.check(span), Fault::none);
   EXPECT_EQ(g_mixed_pool.purge(span, ~usize{0}), 4096u);

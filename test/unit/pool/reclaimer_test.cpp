@@ -39,7 +39,7 @@ bool chore() {
   return g_rounds.fetch_add(1, seq_cst) + 1 < g_stay_for.load(seq_cst);
 }
 
-constexpr Chore kChores[] = {&chore};
+constexpr Chore kChores[] = {{&chore}};
 
 // Sanitizers keep account of all threads: none is started under them.
 bool supported() {
@@ -186,6 +186,56 @@ FRESH_TEST(Reclaimer, IsForbiddenByTheOption) {
   set_chores(&enter, kChores, 1);
   want_reclaimer();
   EXPECT_EQ(threads(), 1u);
+}
+
+Atomic<u32> g_steps;
+
+// Through with every third.
+bool step() { return g_steps.fetch_add(1, seq_cst) % 3 == 2; }
+
+constexpr Chore kSteps[] = {{&chore}, {&chore, &step}};
+
+// One step a call; the last one of them lets the tick end. They go on for four ticks after somebody asked.
+FRESH_TEST(Reclaimer, CallsDoItsChoresWhereThereIsNone) {
+  test::changeable_options().reclaimer = false;
+  os::note_process();
+  set_chores(&enter, kSteps, 2);
+  EXPECT_FALSE(calls_sweep());
+  EXPECT_TRUE(sweep_step()) << "nobody asked";
+  EXPECT_EQ(g_steps.load(seq_cst), 0u);
+  want_reclaimer();
+  for (u32 tick = 0; tick < 5; ++tick) {
+    EXPECT_TRUE(calls_sweep()) << tick;
+    EXPECT_FALSE(sweep_step());
+    EXPECT_FALSE(sweep_step());
+    if (tick == 1) want_reclaimer();
+    EXPECT_TRUE(sweep_step());
+  }
+  EXPECT_EQ(g_steps.load(seq_cst), 15u) << "in the second of these ticks somebody asked again";
+  EXPECT_FALSE(calls_sweep());
+  EXPECT_EQ(g_rounds.load(seq_cst), 0u) << "what is not bounded is left";
+}
+
+// Who is at a chore, or keeps others from them, is not joined.
+FRESH_TEST(Reclaimer, StepsAreTakenByOneAtATime) {
+  test::changeable_options().reclaimer = false;
+  os::note_process();
+  static constexpr Chore kNested[] = {{&chore, [] {
+                                         EXPECT_FALSE(sweep_step());
+                                         g_steps.fetch_add(1, seq_cst);
+                                         return true;
+                                       }}};
+  set_chores(&enter, kNested, 1);
+  want_reclaimer();
+  {
+    const ReclaimerRests rests;
+    EXPECT_FALSE(sweep_step());
+    EXPECT_EQ(g_steps.load(seq_cst), 0u);
+  }
+  EXPECT_TRUE(sweep_step());
+  EXPECT_EQ(g_steps.load(seq_cst), 1u);
+  forget_reclaimer();
+  EXPECT_FALSE(calls_sweep()) << "a fork child asks anew";
 }
 
 FRESH_TEST(Reclaimer, IsForgottenInAForkChild) {

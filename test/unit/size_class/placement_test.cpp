@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "size_class/generator.hpp"
+#include "placement_table/generator.hpp"
 
 namespace coffer {
 namespace {

@@ -112,13 +112,14 @@ TEST(Emptiness, HeapsShareWhatTheProcessMayKeep) {
   EXPECT_EQ(share_of(18, 0), 18u) << "the fallback heap alone";
 }
 
-// Half of what the owner holds beyond the option, up to a limit.
+// Half of what the owner holds beyond the option, up to a limit; an eighth of it where that is more.
 TEST(Emptiness, MailMayWaitForAnOwnerThatHoldsMuch) {
   EXPECT_EQ(mail_budget(0, 0), kSlotBytes) << "it is divided by";
   EXPECT_EQ(mail_budget(65536, 0), 65536u);
   EXPECT_EQ(mail_budget(65536, 100), 65586u);
   EXPECT_EQ(mail_budget(0, 2 * kMostMail), kMostMail);
-  EXPECT_EQ(mail_budget(0, ~usize{0}), kMostMail);
+  EXPECT_EQ(mail_budget(0, 8 * kMostMail), kMostMail);
+  EXPECT_EQ(mail_budget(0, 16 * kMostMail), 2 * kMostMail);
 }
 
 // Whoever pushes the last live block claims; nobody can be asked for more than there is.
@@ -156,10 +157,15 @@ TEST(Emptiness, AHotSpanIsClaimedAtHalfOfWhatWasCut) {
 
 TEST(Emptiness, AReusableSpanIsCountedAnewOftenEnough) {
   for (const ClassLayout& layout : kLayout) {
-    const u32 step = recount_step(layout.capacity);
-    EXPECT_GE(step, 1u);
-    EXPECT_LE(step * 8, layout.capacity + 7) << layout.block_bytes;
-    EXPECT_GE(step * 8, layout.capacity) << layout.block_bytes;
+    u32 events = 0;
+    for (u32 free = reuse_threshold(layout.capacity); free < layout.capacity; ++events) {
+      const u32 frees = frees_to_recount(layout.capacity, free);
+      ASSERT_GE(frees, 1u);
+      ASSERT_LE(frees, free) << layout.block_bytes;
+      free += frees;
+      ASSERT_LE(free, layout.capacity);
+    }
+    EXPECT_LE(events, 3u) << layout.block_bytes;
   }
 }
 

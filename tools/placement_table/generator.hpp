@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Chooses how the blocks of each size class lie in their spans; tools/placement_table prints what it chose, and
-// placement_rows.inc is what it printed. Only that program and the tests include this file.
+// Chooses how the blocks of each size class lie in their spans; placement_table.cpp prints what it chose, and
+// src/size_class/placement_rows.inc is what it printed.
 //
 // There are three ways to give the blocks of a class all cache indices:
 //   flat        the bytes themselves do it (16 * odd, an odd number of lines), or spans that start at different lines

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// What is taken when memory is wanted: which free memory first, how far one looks for it, and how much at a time.
+#pragma once
+
+#include "size_class/placement.hpp"
+
+namespace coffer {
+
+// Chunks that one search looks at for a resident run of slots. One that is found saves more page faults than all these
+// looks cost. Chosen by page faults of two threads with 64 blocks of 256 KB to 1 MB, which are thirteen times as many
+// where only runs that are resident whole are taken; with a quarter no row differs.
+inline constexpr u32 kDirtyLooks = 64;
+// Chunks that a request for whole chunks looks at for a range of which much is resident. A page fault costs as much as
+// a hundred looks. Chosen by the sweep: with half and with twice no row differs.
+inline constexpr u32 kRangeLooks = 1024;
+// Chunks of room, at most, that a block gets when it moves to grow. Chosen by the sweep: with half and with twice no
+// row differs.
+inline constexpr u32 kMostRoom = 64;
+// Bytes held, for each heap, from which on a new chunk may use a huge page: what that brings in before it is used is
+// then at most 1/4. Chosen by page faults and peaks (docs/design/speed-log.md): with half the breathing program takes
+// 5 % more; with twice Larson with 50,000 blocks has twice as many faults. With 32 MiB for all heaps eight idle owners
+// of 64 MiB held 33, 34 or 35 chunks whole, 1.04, 1.07 or 1.11 times what was live.
+inline constexpr usize kHugePageThreshold = 4 * kChunkBytes;
+// Bytes. While a heap holds less, its spans begin at other cache indices than those of others; then the order of
+// addresses is worth more. Chosen by 150 MB of 224-byte blocks, which took half as long again to read in the order in
+// which they were allocated when each span began in its midst.
+inline constexpr usize kFewSpans = usize{2} << 20;
+// Blocks that are cut at once, of a span of which a page is cut already: page by page, a class of large blocks would
+// come to the slow path for each one or two. Chosen by the sweep: with half and with twice no row differs.
+inline constexpr u32 kCutBlocks = 8;
+// Bytes that these take at most. Chosen by the sweep: with half and with twice no row differs.
+inline constexpr u32 kCutBytes = 64 * 1024;
+constexpr u32 most_cut_at_once(u32 block_bytes) {
+  const u32 blocks = kCutBytes / block_bytes;
+  return blocks < 1 ? 1 : blocks < kCutBlocks ? blocks : kCutBlocks;
+}
+
+// Part, 1/2, of the writable chunks that become writable together: what is ahead of its use is not locked if the
+// program asks for locked memory later. Chosen by the sweep: with half and with twice no row differs.
+inline constexpr usize kCommitShare = 2;
+// Chunks that are writable before they become so by windows. Chosen by the sweep: with half and with twice no row
+// differs.
+inline constexpr usize kLeastForWindows = 16;
+// Chunks with a mapping of their own that may wait for their next use; the kernel allows 65,530 mappings. Chosen by the
+// sweep: with half and with twice no row differs.
+inline constexpr u32 kMostMoved = 1024;
+
+static_assert(most_cut_at_once(16) == 8 && most_cut_at_once(8192) == 8 && most_cut_at_once(32768) == 2);
+
+}  // namespace coffer
