@@ -324,7 +324,7 @@ COFFER_COLD void profiling_prepare() {
   catch_signal("dump_signal", options.dump_signal, &dump_signalled);
 }
 
-void profiling_start() {
+COFFER_COLD void profiling_start() {
   const config::Options& options = config::options();
   if (options.profile || options.leaks) profile_start(0);
 }

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import driver
 import machine
 
-RUNS = 15
+RUNS = 45
 
 
 class Memory(NamedTuple):
