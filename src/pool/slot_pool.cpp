@@ -326,10 +326,9 @@ SlotRun acquire_slots(u32 count, u32 alignment, u32 shard) {
       find_slots(count, alignment, shard, &run) || (make_room() && find_slots(count, alignment, shard, &run));
   if (!found || !pay_for(&run, alignment)) return {};
   slots_rise(run.slot / kSlotsPerChunk, run.count * kSlotBytes, count_bits(run.dirty) * kSlotBytes);
-  if (run.dirty != low_mask(count)) {
-    os::keep_locked(reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes), count * kSlotBytes);
-    purge_after(clean_bytes(count, run.dirty));
-  }
+  // Resident slots, too: they may have become so before the program asked for locked memory.
+  os::keep_locked(reinterpret_cast<void*>(run.arena->base + uptr{run.slot} * kSlotBytes), count * kSlotBytes);
+  if (run.dirty != low_mask(count)) purge_after(clean_bytes(count, run.dirty));
   note_peak();
   return run;
 }
