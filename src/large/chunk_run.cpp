@@ -10,6 +10,7 @@
 #include "policy/returned.hpp"
 #include "policy/taken.hpp"
 #include "pool/age.hpp"
+#include "pool/huge_pages.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
 #include "pool/tails.hpp"
@@ -266,6 +267,10 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   const usize offset = chunk_run_offset(run.index, run.count, size, alignment);
   size += offset;
   clear_tail(&run, start, size);
+  if (advise_large(run.arena, run.index, run.count, size)) {
+    run.last_dirty = true;
+    run.dirty_slots = ~u64{0};
+  }
   const usize dirty = run.dirty;
   const usize need = charge_of(size, dirty_end(run));
   usize paid = 0;

@@ -4,6 +4,7 @@
 #include "mixed/map_of.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
+#include "pool/huge_pages.hpp"
 #include "pool/slot_pool.hpp"
 #include "span/choices.hpp"
 #include "span/class_use.hpp"

@@ -16,11 +16,9 @@ inline constexpr u32 kRangeLooks = 1024;
 // Chunks of room, at most, that a block gets when it moves to grow. Chosen by the sweep: with half and with twice no
 // row differs.
 inline constexpr u32 kMostRoom = 64;
-// Bytes held, for each heap, from which on a new chunk may use a huge page: what that brings in before it is used is
-// then at most 1/4. Chosen by page faults and peaks (docs/design/speed-log.md): with half the breathing program takes
-// 5 % more; with twice Larson with 50,000 blocks has twice as many faults. With 32 MiB for all heaps eight idle owners
-// of 64 MiB held 33, 34 or 35 chunks whole, 1.04, 1.07 or 1.11 times what was live.
-inline constexpr usize kHugePageThreshold = 4 * kChunkBytes;
+// Part, 1/4, of what is held: so much may be in huge pages that nobody uses yet, which is a chunk for each shard.
+// Chosen by page faults and peaks (docs/design/speed-log.md).
+inline constexpr usize kHugeUnusedShare = 4;
 // Bytes. While a heap holds less, its spans begin at other cache indices than those of others; then the order of
 // addresses is worth more. Chosen by 150 MB of 224-byte blocks, which took half as long again to read in the order in
 // which they were allocated when each span began in its midst.

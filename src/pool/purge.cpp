@@ -6,19 +6,13 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/age.hpp"
+#include "pool/huge_pages.hpp"
 #include "pool/limit.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/room_map.hpp"
 #include "pool/slot_pool.hpp"
 
 namespace coffer {
-
-void forbid_huge(Arena* arena, u32 index) {
-  Chunk& chunk = arena->chunks[index];
-  if (chunk.huge.get() == 0) return;
-  os::advise_huge_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, os::HugePages::forbid);
-  chunk.huge.set(0);
-}
 
 namespace {
 

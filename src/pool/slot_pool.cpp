@@ -7,6 +7,7 @@
 #include "os/os.hpp"
 #include "policy/taken.hpp"
 #include "pool/age.hpp"
+#include "pool/huge_pages.hpp"
 #include "pool/limit.hpp"
 #include "pool/room_map.hpp"
 
@@ -184,54 +185,12 @@ bool search_across(u32 count, u32 alignment, SlotRun* run, bool* contended) {
   });
 }
 
-// Whether most pages of the chunk are in use: more than 3 of 4. (With 15 of 16 a program of many classes, whose newest
-// spans are not cut yet, got no huge page: 22,600 page faults in place of 5,200, in as much memory.)
-bool is_dense(Arena* arena, u32 index) {
-  const Chunk& chunk = arena->chunks[index];
-  // relaxed, all: a guess about what others are doing.
-  if (chunk.use.load(relaxed) != ChunkUse::spans) return false;
-  u32 absent = count_bits(chunk.free.load(relaxed)) * kPagesPerSlot;
-  for (u32 i = 0; i < kSlotsPerChunk; ++i) {
-    const Span& record = arena->spans[usize{index} * kSlotsPerChunk + i];
-    const SlotUse use = record.use.load(relaxed);
-    if (use == SlotUse::span) absent += count_bits(record.absent.get());
-    // Behind a large block half a slot is left on average, and nobody will ever use it: it counts four times.
-    if (use == SlotUse::large) absent += 2 * kPagesPerSlot;
-  }
-  return absent < kSlotsPerChunk * kPagesPerSlot / 4;
-}
-
-// A new chunk may use a huge page when the process is large and the last chunks of this shard filled up: then this one
-// will, too. (A process of many threads holds many spans and touches a page of each.)
-bool will_be_dense(Arena* arena, u32 index) {
-  // relaxed: a threshold that may be late.
-  const usize held = counters().held.load(relaxed);
-  // Mixed spans in number are the sign of a process whose memory is full of holes: a whole chunk at once is the worst
-  // unit for it to grow by.
-  if (counters().mixed.load(relaxed) > held / 8) return false;
-  const u32 heaps = counters().heaps.load(relaxed);
-  return held >= kHugePageThreshold * (heaps > 1 ? heaps : 1) && index >= 2 * g_shards &&
-         is_dense(arena, index - g_shards) && is_dense(arena, index - 2 * g_shards);
-}
-
-void advise_new_chunk(Arena* arena, u32 index) {
-  const auto wish = config::options().huge;
-  Chunk& chunk = arena->chunks[index];
-  const bool allow = wish == config::HugePolicy::always ||
-                     // A huge page brings in slots that nobody paid for.
-                     (wish == config::HugePolicy::automatic && !is_limited() && will_be_dense(arena, index));
-  if (allow && chunk.huge.get() == 0) {
-    os::advise_huge_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, os::HugePages::allow);
-    chunk.huge.set(1);
-  }
-}
-
 // A new chunk for slots; the run is taken from it before others can see it.
 bool claim_new_chunk(u32 count, u32 shard, SlotRun* run) {
   ChunkRun got;
   if (!take_chunk(shard & (g_shards - 1), g_shards, &got)) return false;
   Chunk& chunk = got.arena->chunks[got.index];
-  advise_new_chunk(got.arena, got.index);
+  advise_slots(got.arena, got.index);
   const u64 mask = low_mask(count);
   chunk.use.store(ChunkUse::spans, relaxed);  // relaxed: published by the free word
   *run = {got.arena, got.index * kSlotsPerChunk, count, got.dirty_slots & mask};

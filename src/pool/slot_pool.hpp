@@ -51,6 +51,4 @@ usize purge_free(usize bytes);
 // After so many bytes were freed, or taken that were not resident: purges when free resident memory is over its limit
 // (pool/age.hpp), at most twice as much and 64 pages; and asks for the reclaimer (docs/design/physical-memory.md).
 void purge_after(usize bytes);
-// A huge page would be split by a purge of part of it and put together again by the kernel later: off first.
-void forbid_huge(Arena* arena, u32 index);
 }  // namespace coffer

@@ -7,6 +7,7 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/age.hpp"
+#include "pool/huge_pages.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
 

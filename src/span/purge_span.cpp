@@ -3,6 +3,7 @@
 
 #include "config/config.hpp"
 #include "os/os.hpp"
+#include "pool/huge_pages.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Which chunks may use huge pages. A page fault costs six times as much a page as a huge page does, but a huge page is
+// resident whole; so chunks get them once what that may waste is a small part of what the process holds.
+#pragma once
+
+#include "arena/arena.hpp"
+
+namespace coffer {
+
+// A chunk that was taken for slots. The caller's alone as yet.
+void advise_slots(Arena* arena, u32 index);
+// The chunks [index, index + count), taken for a large block of so many bytes. The caller's alone. Returns whether they
+// may use huge pages, all of them or none: a block in several mappings could not be moved. Then what lies behind the
+// block in its last chunk becomes resident with it.
+bool advise_large(Arena* arena, u32 index, u32 count, usize size);
+// A huge page would be split by a purge of part of it and put together again by the kernel later: off first.
+void forbid_huge(Arena* arena, u32 index);
+
+}  // namespace coffer
