@@ -25,9 +25,7 @@ u32 all_free(const Span* span) { return free_blocks(span, acquire); }
 
 // The next event of a reusable span with `free` blocks: when the slack has to be counted anew, or when the frees that
 // are missing were all local ones. Remote ones are counted at the event.
-u32 frees_to_event(u32 capacity, u32 free) {
-  return free >= capacity ? kNever : frees_to_recount(capacity, free);
-}
+u32 frees_to_event(u32 capacity, u32 free) { return free >= capacity ? kNever : frees_to_recount(capacity, free); }
 
 usize budget_of_partly_used(const Heap* heap) {
   // relaxed: a figure for budgets.

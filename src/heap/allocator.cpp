@@ -107,8 +107,7 @@ void* Allocator::allocate_aligned(usize size, usize alignment) {
     if (void* sampled = sample_small(size, size_class, alignment)) return sampled;
   }
   // In holes blocks are aligned to a cache line at most.
-  Block* block =
-      alignment > kCacheLine ? allocate_in_span(size_class) : allocate_of_class(size_class, &zero, false);
+  Block* block = alignment > kCacheLine ? allocate_in_span(size_class) : allocate_of_class(size_class, &zero, false);
   if (COFFER_UNLIKELY(block != nullptr && reinterpret_cast<uptr>(block) % alignment != 0)) {
     // From a hole that was cut for a smaller size of the class.
     deallocate(block);

@@ -163,6 +163,7 @@ uptr shrink_chunk_run(uptr start, Span* span, Arena* arena, u32 index, usize siz
   const uptr end = start + usize{have} * kChunkBytes;
   const uptr keep = start + round_up(size, os::page_size());
   const bool worth_it = want < have || large_bytes(span) - size >= kPurgeOnShrink;
+  if (worth_it) forbid_huge_behind(arena, index, size);
   const bool purged = worth_it && give_back_pages(reinterpret_cast<void*>(keep), end - keep);
   Chunk& chunk = arena->chunks[index];
   const usize before = large_bytes(span) + tail_bytes(chunk);
@@ -197,6 +198,7 @@ bool grow_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   ChunkRun more;
   if (!take_chunks_at(arena, index + have, want - have, &more)) return false;
   clear_tail(&more, chunk_address(arena, index), size);
+  forbid_huge_behind(arena, index, size);
   const usize dirty = more.dirty;
   const usize need = charge_of(size, more.last_dirty ? have * kChunkBytes + dirty_end(more) : 0);
   usize paid = 0;
@@ -218,6 +220,7 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   ChunkRun run;
   if (!take_run_to_grow(chunks_for(size), &run)) return 0;
   clear_tail(&run, chunk_address(run.arena, run.index), size);
+  forbid_huge_behind(run.arena, run.index, size);
   const bool copy = run.dirty >= bytes / 2;
   // If the pages move, only what the block grows by has to be paid for.
   const usize dirty = run.dirty;
@@ -242,6 +245,7 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   describe_chunks(run, offset, size, bytes);
   if (moved) {
     mark_moved(run.arena, run.index, have);
+    move_advice(arena->chunks + index, run.arena->chunks + run.index, have);
     // The old range is empty; if pages had been moved there before, it merges with its neighbours again.
     unmark_moved(arena, index, have);
     return_chunks(arena, index, have, false);

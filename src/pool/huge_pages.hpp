@@ -11,9 +11,14 @@ namespace coffer {
 void advise_slots(Arena* arena, u32 index);
 // The chunks [index, index + count), taken for a large block of so many bytes. The caller's alone. Returns whether they
 // may use huge pages, all of them or none: a block in several mappings could not be moved. Then what lies behind the
-// block in its last chunk becomes resident with it.
+// block in its last chunk becomes resident with it. A block that is larger than all that is held besides may not: of
+// it little may be touched.
 bool advise_large(Arena* arena, u32 index, u32 count, usize size);
 // A huge page would be split by a purge of part of it and put together again by the kernel later: off first.
 void forbid_huge(Arena* arena, u32 index);
+// The same for the chunk in which a large block of so many bytes ends, if it does not end with the chunk.
+void forbid_huge_behind(Arena* arena, u32 index, usize size);
+// The kernel moved the pages of so many chunks, and what it was advised of goes with them.
+void move_advice(const Chunk* from, Chunk* to, u32 count);
 
 }  // namespace coffer

@@ -352,57 +352,5 @@ FRESH_TEST(EmptyChunks, ReturnOldDataToTheNextPool) {
   EXPECT_EQ(dirty(), 0u);
 }
 
-// --- Huge pages. ---
-
-FRESH_TEST(Huge, AreAskedForAsTheOptionSays) {
-  test::changeable_options().huge = config::HugePolicy::always;
-  start(1);
-  acquire_slots(1, 1, 0);
-  EXPECT_EQ(first_arena().chunks[0].huge.get(), 1u);
-}
-
-FRESH_TEST(Huge, AreNotForSmallProcesses) {
-  start(1);
-  for (u32 i = 0; i < 4 * 2; ++i) acquire_slots(32, 32, 0);
-  for (u32 i = 0; i < 4; ++i) EXPECT_EQ(first_arena().chunks[i].huge.get(), 0u) << i;
-}
-
-FRESH_TEST(Huge, AreForAChunkAfterTwoDenseOnes) {
-  start(1);
-  // Slots in use without a record count as dense: nothing says that their pages are absent.
-  for (u32 i = 0; i < 5 * 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[3].huge.get(), 0u) << "less than 8 MiB are held";
-  EXPECT_EQ(first_arena().chunks[4].huge.get(), 1u);
-  release_slots(&first_arena(), 3 * kSlotsPerChunk, 15, 0);
-  for (u32 i = 0; i < 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[5].huge.get(), 1u) << "less than a quarter of a chunk may be free";
-  release_slots(&first_arena(), 4 * kSlotsPerChunk, 16, 0);
-  for (u32 i = 0; i < 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[6].huge.get(), 0u) << "a chunk of the last two has a quarter free";
-}
-
-// 100 MB in blocks of 33,000 bytes took 193 MB with huge pages, and 113 without: of 64 KiB a block nobody uses half.
-FRESH_TEST(Huge, AreNotForChunksOfLargeBlocks) {
-  start(1);
-  for (u32 i = 0; i < 5 * 2; ++i) acquire_slots(32, 32, 0);
-  ASSERT_EQ(first_arena().chunks[4].huge.get(), 1u);
-  Span* records = first_arena().spans + 4 * kSlotsPerChunk;
-  for (u32 i = 0; i < 7; ++i) records[9 * i].use.store(SlotUse::large, relaxed);  // relaxed: there is one thread
-  for (u32 i = 0; i < 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[5].huge.get(), 1u) << "of nine slots";
-  records[1].use.store(SlotUse::large, relaxed);
-  for (u32 i = 0; i < 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[6].huge.get(), 0u) << "of eight";
-}
-
-// Each heap has spans of which few pages are used, and a huge page would bring in the others.
-FRESH_TEST(Huge, AreForAProcessThatHoldsMuchForEachHeap) {
-  start(1);
-  counters().heaps.store(2, relaxed);  // relaxed: there is one thread
-  for (u32 i = 0; i < 9 * 2; ++i) acquire_slots(32, 32, 0);
-  EXPECT_EQ(first_arena().chunks[7].huge.get(), 0u) << "less than 16 MiB are held";
-  EXPECT_EQ(first_arena().chunks[8].huge.get(), 1u);
-}
-
 }  // namespace
 }  // namespace coffer

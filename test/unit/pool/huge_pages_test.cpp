@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "pool/huge_pages.hpp"
+
+#include <gtest/gtest.h>
+
+#include "budget/budget.hpp"
+#include "fresh.hpp"
+#include "large/chunk_run.hpp"
+#include "observe/counters.hpp"
+#include "options.hpp"
+#include "pool/limit.hpp"
+#include "pool/slot_pool.hpp"
+
+namespace coffer {
+namespace {
+
+constexpr usize kMiB = usize{1} << 20;
+constexpr u64 kNoLimit = u64{1} << 40;
+
+usize charged() { return budget().charged.load(relaxed) - counters().metadata.load(relaxed); }  // relaxed: one thread
+Chunk& chunk(u32 index) { return g_arenas.arenas[0].chunks[index]; }
+bool is_huge(u32 index) { return chunk(index).huge.get() != 0; }
+Span* record(u32 index, u32 slot) { return g_arenas.arenas[0].spans + usize{index} * kSlotsPerChunk + slot; }
+
+// Nothing is purged unless the test asks for it.
+void start(u32 shards) {
+  test::changeable_options().free_limit = kNoLimit;
+  ASSERT_TRUE(arenas_start(256 * kMiB));
+  slot_pool_start(shards);
+}
+
+// Slots in use without a record count as dense: nothing says that their pages are absent.
+void fill_chunks(u32 count, u32 shard = 0) {
+  for (u32 i = 0; i < 2 * count; ++i) acquire_slots(32, 32, shard);
+}
+
+// Large blocks of two slots each, of which so many bytes are used.
+void describe_pairs(u32 index, u32 blocks, u32 bytes) {
+  for (u32 i = 0; i < blocks; ++i) {
+    Span* span = record(index, 2 * i);
+    span->slots.set(2);
+    set_large_bytes(span, bytes);
+    span->use.store(SlotUse::large, relaxed);  // relaxed: there is one thread
+  }
+}
+
+FRESH_TEST(HugeSlots, AreAskedForAsTheOptionSays) {
+  test::changeable_options().huge = config::HugePolicy::always;
+  start(1);
+  acquire_slots(1, 1, 0);
+  EXPECT_TRUE(is_huge(0));
+}
+
+FRESH_TEST(HugeSlots, AreNotAskedForWhereTheOptionForbidsThem) {
+  test::changeable_options().huge = config::HugePolicy::never;
+  start(1);
+  fill_chunks(8);
+  for (u32 i = 0; i < 8; ++i) EXPECT_FALSE(is_huge(i)) << i;
+}
+
+FRESH_TEST(HugeSlots, NeedFourTimesAsMuchHeldAsTheyMayWaste) {
+  start(1);
+  fill_chunks(5);
+  EXPECT_FALSE(is_huge(3)) << "6 MiB are held";
+  EXPECT_TRUE(is_huge(4)) << "8 MiB are held";
+}
+
+FRESH_TEST(HugeSlots, WasteAChunkForEachShard) {
+  start(2);
+  fill_chunks(9);
+  EXPECT_FALSE(is_huge(7)) << "14 MiB are held";
+}
+
+FRESH_TEST(HugeSlots, DoNotDependOnTheNumberOfHeaps) {
+  start(1);
+  counters().heaps.store(100, relaxed);  // relaxed: there is one thread
+  fill_chunks(5);
+  EXPECT_TRUE(is_huge(4));
+}
+
+FRESH_TEST(HugeSlots, AreNotForAProcessUnderALimit) {
+  start(1);
+  set_limit(200 * kMiB);
+  fill_chunks(8);
+  for (u32 i = 0; i < 8; ++i) EXPECT_FALSE(is_huge(i)) << i;
+}
+
+FRESH_TEST(HugeSlots, FollowTwoDenseChunks) {
+  start(1);
+  fill_chunks(5);
+  ASSERT_TRUE(is_huge(4));
+  release_slots(&g_arenas.arenas[0], 3 * kSlotsPerChunk, 15, 0);
+  fill_chunks(1);
+  EXPECT_TRUE(is_huge(5)) << "less than a quarter of a chunk may be free";
+  release_slots(&g_arenas.arenas[0], 4 * kSlotsPerChunk, 16, 0);
+  fill_chunks(1);
+  EXPECT_FALSE(is_huge(6)) << "a quarter of one of the last two is free";
+}
+
+// 100 MB in blocks of 33,000 bytes took 193 MB with huge pages, and 113 without: of 64 KiB a block nobody uses half.
+FRESH_TEST(HugeSlots, AreNotForBlocksThatLeaveMuchOfTheirSlots) {
+  start(1);
+  fill_chunks(5);
+  ASSERT_TRUE(is_huge(4));
+  describe_pairs(4, 32, 2 * kSlotBytes - kCarvePage);  // 1/16 is left, and counts twice
+  fill_chunks(1);
+  EXPECT_TRUE(is_huge(5));
+  describe_pairs(5, 32, 2 * kSlotBytes - 2 * kCarvePage);
+  fill_chunks(1);
+  EXPECT_FALSE(is_huge(6)) << "1/8 is left";
+}
+
+void* allocate(usize size) {
+  bool zero = false;
+  return allocate_chunk_run(size, kQuantum, &zero);
+}
+
+// What is held besides, in the chunks below the block. Returns the chunk behind it.
+u32 hold(usize bytes) {
+  const u32 count = static_cast<u32>(bytes / kChunkBytes);
+  fill_chunks(count);
+  return count;
+}
+
+FRESH_TEST(HugeLarge, NeedAProcessThatIsLarge) {
+  start(1);
+  const u32 first = hold(6 * kMiB);
+  ASSERT_NE(allocate(4 * kMiB - kSlotBytes), nullptr) << "6 MiB are held";
+  EXPECT_FALSE(is_huge(first));
+  ASSERT_NE(allocate(4 * kMiB - kSlotBytes), nullptr) << "nearly 10 are";
+  EXPECT_TRUE(is_huge(first + 2));
+  EXPECT_TRUE(is_huge(first + 3));
+}
+
+// 64 MiB of which a byte is touched stay a page in a small process.
+FRESH_TEST(HugeLarge, AreNotForABlockLargerThanAllThatIsHeld) {
+  start(1);
+  const u32 first = hold(16 * kMiB);
+  ASSERT_NE(allocate(18 * kMiB - kSlotBytes), nullptr);
+  EXPECT_FALSE(is_huge(first));
+}
+
+FRESH_TEST(HugeLarge, AreForAllOfABlockOrNothing) {
+  start(1);
+  u32 first = hold(10 * kMiB);
+  ASSERT_NE(allocate(9 * kMiB), nullptr) << "an eighth may be behind it";
+  for (u32 i = 0; i < 5; ++i) EXPECT_TRUE(is_huge(first + i)) << i;
+  first += 5;
+  ASSERT_NE(allocate(8 * kMiB + kMiB / 2), nullptr) << "and here it is more";
+  for (u32 i = 0; i < 5; ++i) EXPECT_FALSE(is_huge(first + i)) << i;
+}
+
+FRESH_TEST(HugeLarge, CountWhatLiesBehindTheBlock) {
+  start(1);
+  hold(10 * kMiB);
+  const usize before = charged();
+  ASSERT_NE(allocate(9 * kMiB), nullptr);
+  EXPECT_EQ(charged(), before + 10 * kMiB) << "the last chunk is resident as a whole";
+}
+
+FRESH_TEST(HugeLarge, EndWhereABlockIsCutShort) {
+  start(1);
+  const u32 first = hold(10 * kMiB);
+  char* block = static_cast<char*>(allocate(10 * kMiB - kSlotBytes));
+  ASSERT_TRUE(is_huge(first + 2));
+  Span* span = record(first, 0);
+  ASSERT_NE(resize_chunk_run(reinterpret_cast<uptr>(block) - large_offset(span), span, 5 * kMiB), 0u);
+  EXPECT_TRUE(is_huge(first + 1));
+  EXPECT_FALSE(is_huge(first + 2)) << "half of it went back";
+}
+
+FRESH_TEST(HugeLarge, AreNotForVastBlocks) {
+  start(1);
+  counters().held.store(usize{1} << 40, relaxed);  // relaxed: there is one thread
+  constexpr u32 kMost = 16 * 1024;                 // chunks
+  EXPECT_FALSE(advise_large(&g_arenas.arenas[0], 0, kMost + 1, usize{kMost + 1} * kChunkBytes));
+  EXPECT_FALSE(advise_large(&g_arenas.arenas[0], kMost, 1, kChunkBytes));
+}
+
+}  // namespace
+}  // namespace coffer
