@@ -43,7 +43,7 @@ u32 absent_pages(Arena* arena, u32 index) {
     const SlotUse use = record->use.load(relaxed);
     if (use == SlotUse::span) absent += count_bits(record->absent.get());
     if (use == SlotUse::large) {
-      absent += 2 * (record->slots.get() * kPagesPerSlot - static_cast<u32>(large_bytes(record) / kCarvePage));
+      absent += 2 * (record->slots.get() * kPagesPerSlot - static_cast<u32>(large_usable(record) / kCarvePage));
     }
   }
   return absent;

@@ -34,12 +34,13 @@ void fill_chunks(u32 count, u32 shard = 0) {
   for (u32 i = 0; i < 2 * count; ++i) acquire_slots(32, 32, shard);
 }
 
-// Large blocks of two slots each, of which so many bytes are used.
-void describe_pairs(u32 index, u32 blocks, u32 bytes) {
+// Large blocks of two slots each, of which so many bytes are used, from the colour on.
+void describe_pairs(u32 index, u32 blocks, u32 bytes, u32 colour = 0) {
   for (u32 i = 0; i < blocks; ++i) {
     Span* span = record(index, 2 * i);
     span->slots.set(2);
-    set_large_bytes(span, bytes);
+    span->first_block = chunk_address(&g_arenas.arenas[0], index) + 2 * i * kSlotBytes + colour;
+    set_large_bytes(span, colour + bytes);
     span->use.store(SlotUse::large, relaxed);  // relaxed: there is one thread
   }
 }
@@ -108,6 +109,16 @@ FRESH_TEST(HugeSlots, AreNotForBlocksThatLeaveMuchOfTheirSlots) {
   describe_pairs(5, 32, 2 * kSlotBytes - 2 * kCarvePage);
   fill_chunks(1);
   EXPECT_FALSE(is_huge(6)) << "1/8 is left";
+}
+
+// The first huge pages for large blocks took what lies before the block for the block's: 33,000 bytes held 1.9 of live.
+FRESH_TEST(HugeSlots, CountWhatLiesBeforeALargeBlock) {
+  start(1);
+  fill_chunks(5);
+  ASSERT_TRUE(is_huge(4));
+  describe_pairs(4, 32, kSlotBytes, kSlotBytes - kCarvePage);
+  fill_chunks(1);
+  EXPECT_FALSE(is_huge(5));
 }
 
 void* allocate(usize size) {
