@@ -23,7 +23,9 @@ inline constexpr u32 kSlotsPerChunk = kChunkBytes / kSlotBytes;
 inline constexpr usize kCarvePage = 4096;  // a span is cut into blocks by steps of this many bytes
 inline constexpr u32 kPagesPerSlot = kSlotBytes / kCarvePage;
 inline constexpr u32 kMaxSpanSlots = 8;  // so that a span's pages fit one word
-inline constexpr u32 kMinBlocksPerSpan = 8;
+// Blocks of a span at least: a span of few has an event at nearly each free. Of blocks over a slot, as many as fit the
+// longest span.
+constexpr u32 least_blocks(usize block_bytes) { return block_bytes <= kSlotBytes ? 8 : 4; }
 
 static_assert(kSlotsPerChunk == 64, "a chunk's free slots are one word");
 static_assert(kMaxSpanSlots * kPagesPerSlot <= 64, "a span's absent pages are one word");
@@ -61,11 +63,11 @@ constexpr ClassLayout lay_out(PlacementChoice choice) {
           block_test(stride, capacity)};
 }
 
-// The fewest slots at which the tail of a flat span stays within 2 % and it holds at least kMinBlocksPerSpan blocks.
+// The fewest slots at which the tail of a flat span stays within 2 % and it holds at least so many blocks.
 constexpr u8 choose_slots_log2(usize block_bytes) {
   for (u8 k = 0; (1u << k) < kMaxSpanSlots; ++k) {
     const usize span = kSlotBytes << k;
-    if (span / block_bytes < kMinBlocksPerSpan) continue;
+    if (span / block_bytes < least_blocks(block_bytes)) continue;
     if ((span % block_bytes) * 50 <= span) return k;
   }
   return static_cast<u8>(lowest_bit(kMaxSpanSlots));
@@ -74,7 +76,7 @@ constexpr u8 choose_slots_log2(usize block_bytes) {
 // Every class flat, as it would be without thought for cache indices; and so are the twins in any case.
 constexpr ClassLayout lay_out_flat(ClassIndex size_class) {
   const usize bytes = class_bytes(size_class);
-  ClassLayout layout = lay_out({static_cast<u16>(bytes), kNoSpacers, choose_slots_log2(bytes), 1});
+  ClassLayout layout = lay_out({static_cast<u32>(bytes), kNoSpacers, choose_slots_log2(bytes), 1});
   if (size_class >= kSizeClasses) layout.colours = 1;
   return layout;
 }
@@ -114,7 +116,7 @@ static_assert([] {
 // or the same blocks in a longer span.
 constexpr ClassLayout span_shape(const ClassLayout& layout, u32 least_slots_log2) {
   if (COFFER_LIKELY(least_slots_log2 <= layout.slots_log2)) return layout;
-  ClassLayout longer = lay_out({static_cast<u16>(layout.block_bytes), static_cast<u8>(layout.row_log2),
+  ClassLayout longer = lay_out({layout.block_bytes, static_cast<u8>(layout.row_log2),
                                 static_cast<u8>(least_slots_log2), static_cast<u8>(layout.colour_step)});
   // Colours are only fewer: a twin has none, and a step that visits all of them visits all of some other number only if
   // it has no divisor in common with that.
@@ -133,7 +135,7 @@ static_assert([] {
         const usize used = shape.first + (shape.colours - 1) * kCacheLine + shape.stride().length(shape.capacity);
         if (shape.slots_log2 < log2 || used > (kSlotBytes << shape.slots_log2)) return false;
         if (shape.first >= kSlotBytes || shape.first % kCacheLine != 0) return false;
-        if (shape.capacity < kMinBlocksPerSpan - 1) return false;
+        if (shape.capacity < least_blocks(class_bytes(c)) - 1) return false;
         // What the block test of a punctuated span relies on.
         if (!shape.stride().is_flat() && used != (kSlotBytes << shape.slots_log2)) return false;
         if (!shape.stride().is_flat() && shape.first >= shape.block_bytes + kCacheLine) return false;
@@ -161,6 +163,6 @@ constexpr ClassIndex aligned_class(usize size, usize alignment) {
 
 static_assert(class_bytes(aligned_class(1, 4096)) == 4096 && aligned_class(100, 64) == compute_class(128));
 static_assert(aligned_class(24, 16) == compute_class(32) && class_bytes(aligned_class(5000, 4096)) == 8192);
-static_assert(aligned_class(20000, 32768) == kClasses - 1 && aligned_class(20000, 65536) == kClasses);
+static_assert(aligned_class(20000, 65536) == kClasses - 1 && aligned_class(20000, 131072) == kClasses);
 
 }  // namespace coffer

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Size classes: which block size serves a request. Steps of 16 up to 128 bytes, then eight to a doubling (at most
-// 12.5 % apart) up to 32 KiB: 72 classes by size. After them come twins of some of these, for requests that want more
+// 12.5 % apart) up to 64 KiB: 80 classes by size. After them come twins of some of these, for requests that want more
 // than a cache line's alignment (placement.hpp). Everything here is computed and asserted at compile time.
 #pragma once
 
@@ -12,13 +12,13 @@ namespace coffer {
 
 using ClassIndex = u32;
 
-inline constexpr u32 kSizeClasses = 72;
-inline constexpr usize kLargestSmall = 32 * 1024;  // the largest request that a class serves
+inline constexpr u32 kSizeClasses = 80;
+inline constexpr usize kLargestSmall = 64 * 1024;  // the largest request that a class serves
 inline constexpr usize kQuantum = 16;              // alignment of every block
 
 // Twins: steps of 128 up to 1 KiB, then four to a doubling. All powers of two are among them, all multiples of a power
 // up to eight times it, and so what programs ask for with an alignment.
-inline constexpr u32 kTwins = 8 + 4 * 5;
+inline constexpr u32 kTwins = 8 + 4 * 6;
 inline constexpr u32 kClasses = kSizeClasses + kTwins;
 
 // `steps` classes of `step` bytes, then `each` to a doubling.

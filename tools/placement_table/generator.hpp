@@ -127,10 +127,10 @@ constexpr PlacementChoice choose(ClassIndex size_class) {
   PlacementChoice best{};
   u32 best_waste = ~0u;
   const auto consider = [&](u32 block_bytes, u32 row_log2, u32 slots_log2, Demand demand) {
-    const PlacementChoice plain = {static_cast<u16>(block_bytes), static_cast<u8>(row_log2),
+    const PlacementChoice plain = {block_bytes, static_cast<u8>(row_log2),
                                    static_cast<u8>(slots_log2), 0};
     const u32 wasted = waste(size_class, lay_out(plain));
-    if (lay_out(plain).capacity < kMinBlocksPerSpan - 1 || wasted >= best_waste) return;
+    if (lay_out(plain).capacity < least_blocks(bytes) - 1 || wasted >= best_waste) return;
     const PlacementChoice choice = with_best_step(plain, demand);
     if (!worst_spread(lay_out(choice), kSurveyed).meets(demand)) return;
     best = choice;
@@ -146,7 +146,7 @@ constexpr PlacementChoice choose(ClassIndex size_class) {
     consider(bytes + static_cast<u32>(kCacheLine), kNoSpacers, slots_log2, demand);
   };
   for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) {
-    if ((kSlotBytes << log2) / bytes < kMinBlocksPerSpan) continue;
+    if ((kSlotBytes << log2) / bytes < least_blocks(bytes)) continue;
     consider_all(log2, kDemand);
     if (best_waste <= kWastePermille * 10) return best;
   }
