@@ -66,7 +66,7 @@ struct coffer_stats {
   size_t committed;      /* bytes of the arenas made writable, metadata not counted */
   size_t reserved;       /* bytes of address space reserved, metadata counted */
   size_t metadata;       /* bytes of metadata made writable */
-  size_t large;          /* bytes of live blocks over 32 KiB, with up to 32 KiB before each: its run starts there */
+  size_t large;          /* bytes of live blocks over 64 KiB, with up to 32 KiB before each: its run starts there */
   size_t heaps;          /* heaps that threads use now */
   size_t heaps_ever;     /* heap records ever made; they are reused, never unmapped */
   size_t spans;          /* spans now in use */

@@ -3,7 +3,7 @@
 // on in refill.cpp (allocate) and release.cpp (free).
 //
 // allocate(size):                                 free(block):
-//   size over 32 KiB ........ large/                address outside the first arena .. free_elsewhere
+//   size over 64 KiB ........ large/                address outside the first arena .. free_elsewhere
 //   class by one table load                         inside := 1; heap := self
 //   inside := popping                               inside := span
 //   heap := self                                    heap := self

@@ -323,7 +323,8 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero, usize alignment) 
   if (found != nullptr) return found;
   // Of two slots, which need not be aligned. And for a thread that can have no heap.
   if (refused > 1) {
-    if (void* block = allocate_large_block(kSlotBytes, kSlotBytes, zero)) return static_cast<Block*>(block);
+    const usize start = alignment > kSlotBytes ? alignment : kSlotBytes;
+    if (void* block = allocate_large_block(class_bytes(size_class), start, zero)) return static_cast<Block*>(block);
   }
   // For a thread whose heap another has just seized the fallback heap looks, too.
   return use_heap([=](Heap* heap, bool) -> Block* {

@@ -11,7 +11,7 @@
 // lines and pages again, and not ever further ones that would become resident. Neighbours have different ones.
 //
 // What it may cost: a slot, where the size leaves too little of its last slot, from kLeastSlotsForOneMore on, where
-// that is little, and up to 64 KiB, which programs ask for most; a chunk of address space from kLeastChunksForOneMore
+// that is little; a chunk of address space from kLeastChunksForOneMore
 // on; and blocks of nearly 1 MiB become runs of chunks. The others have as many colours as their last slot or chunk has
 // room.
 //
@@ -27,9 +27,7 @@ namespace coffer {
 
 inline constexpr usize kMostLineColour = kCachePage - kCacheLine;
 inline constexpr u32 kLeastSlotsForOneMore = 16;
-inline constexpr u32 kMostSlotsForOneMore = 2;
 inline constexpr u32 kLeastChunksForOneMore = 8;
-inline constexpr usize kEnoughLineColours = kCacheSets * 9 / 10;  // so many indices are as good as all of them
 
 // Whether blocks of this alignment have line colours.
 inline bool has_line_colours(usize alignment) {
@@ -43,9 +41,7 @@ inline usize largest_slot_run(usize alignment) {
 
 // Bytes that a run of slots gets on top of the size.
 inline usize slot_run_extra(usize size, usize alignment) {
-  if (!has_line_colours(alignment)) return 0;
-  if (size >= kLeastSlotsForOneMore * kSlotBytes) return kMostLineColour;
-  return size <= kMostSlotsForOneMore * kSlotBytes ? kEnoughLineColours * kCacheLine : 0;
+  return has_line_colours(alignment) && size >= kLeastSlotsForOneMore * kSlotBytes ? kMostLineColour : 0;
 }
 
 // The same of a run of chunks.

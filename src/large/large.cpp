@@ -12,8 +12,8 @@ namespace coffer {
 
 namespace {
 
-// Who asks for less is here for the alignment: it counts as large all the same.
-usize least_large(usize size) { return size <= kLargestSmall ? kLargestSmall + 1 : size; }
+// Two slots at least. Who asks for less is here for the alignment, or because no span can be had.
+usize least_large(usize size) { return size <= kSlotBytes ? kSlotBytes + 1 : size; }
 
 // As resize_chunk_run.
 uptr resize_slot_run(uptr start, Span* span, usize size) {
@@ -42,8 +42,8 @@ RunShape run_shape(usize size, usize alignment) {
   if (size > largest_slot_run(alignment) || alignment > kLargestSlotRun) return {0, 0};
   const u32 slots = slots_for(size + slot_run_extra(size, alignment));
   const u32 wanted = static_cast<u32>(divide_up(alignment, kSlotBytes));
-  // Three slots, among which is one for the colour of 64 KiB: where the next such run will find the place again. Across
-  // the places of two it would be looked for last (search_across in slot_pool.cpp), and more would become resident.
+  // Three slots: where the next such run will find the place again. Across the places of two it would be looked for
+  // last (search_across in slot_pool.cpp), and more would become resident.
   return {slots, slots == 3 && wanted <= 1 ? 4 : wanted};
 }
 

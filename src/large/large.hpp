@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blocks over 32 KiB: runs of slots inside one chunk up to 1 MiB, whole chunks of address space above. Only the pages
+// Blocks over 64 KiB: runs of slots inside one chunk up to 1 MiB, whole chunks of address space above. Only the pages
 // that the program touches cost memory. A large block is known by the record of its first slot.
 #pragma once
 
@@ -29,7 +29,7 @@ RunShape run_shape(usize size, usize alignment);
 // A block in a run of this shape that the caller has.
 void* begin_large(const SlotRun& run, usize size, usize alignment);
 // Grows or shrinks in place, or moves the pages; the block's new address, or nullptr: neither can be done (the block is
-// as it was; copying may still work). `size` is over 32 KiB.
+// as it was; copying may still work). `size` is over 64 KiB.
 void* resize_large(void* block, Span* span, usize size);
 // Whether a request for more that failed could be served from what others hold now. false: asking again is no use.
 bool may_fit_later(usize size);

@@ -41,7 +41,7 @@ struct Figures {
   usize bound = 0;
   usize page_tables = 0;
   usize free_blocks = 0;     // number of free blocks in spans of a class
-  usize large_blocks = 0;    // number of live blocks over 32 KiB
+  usize large_blocks = 0;    // number of live blocks over 64 KiB
   usize peak_held = 0;       // highest sum of held + free_resident seen
   usize mixed_spans = 0;     // spans that hold blocks of any size; they belong to no class
   usize mixed_held = 0;      // bytes of those spans

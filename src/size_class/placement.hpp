@@ -116,8 +116,8 @@ static_assert([] {
 // or the same blocks in a longer span.
 constexpr ClassLayout span_shape(const ClassLayout& layout, u32 least_slots_log2) {
   if (COFFER_LIKELY(least_slots_log2 <= layout.slots_log2)) return layout;
-  ClassLayout longer = lay_out({layout.block_bytes, static_cast<u8>(layout.row_log2),
-                                static_cast<u8>(least_slots_log2), static_cast<u8>(layout.colour_step)});
+  ClassLayout longer = lay_out({layout.block_bytes, static_cast<u8>(layout.row_log2), static_cast<u8>(least_slots_log2),
+                                static_cast<u8>(layout.colour_step)});
   // Colours are only fewer: a twin has none, and a step that visits all of them visits all of some other number only if
   // it has no divisor in common with that.
   if (layout.colours == 1) longer.colours = 1;

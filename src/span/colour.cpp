@@ -13,6 +13,8 @@ constexpr u64 kGolden = 0x9e3779b97f4a7c15u;  // 2^64 over the golden ratio
 constexpr u32 kIndexStep = 39;
 static_assert(kCacheSets % 2 == 0 && kIndexStep % 2 == 1 && kIndexStep < kCacheSets);
 constexpr usize kMostInFirstSlot = 1024;
+constexpr u32 kMostPages = 3;  // so that the lines before the first block fit a byte
+static_assert(kMostPages * kCarvePage / kCacheLine + kCacheSets <= 256 && kCarvePage / kCacheLine % kCacheSets == 0);
 
 Owned<u64> g_seed;
 // By class and line. Only what a program's classes use is ever touched.
@@ -47,8 +49,16 @@ u32 take_colour_line(ClassIndex size_class, const ClassLayout& layout) {
 void give_colour_line(const Span* span) {
   const ClassLayout layout = span_shape(class_layout(span->size_class.get()), lowest_bit(span->slots.get()));
   if (layout.colours == 1 || g_span_choices.coloured.get() == 0) return;
-  const u32 line = span->first_line.get();
+  const u32 line = span->first_line.get() % kCacheSets;              // without the pages
   g_population[span->size_class.get()][line].fetch_sub(1, relaxed);  // relaxed: as above
+}
+
+u32 page_colour(const ClassLayout& layout, u32 place) {
+  if (layout.block_bytes <= kSlotBytes || layout.colours == 1 || g_span_choices.coloured.get() == 0) return 0;
+  const usize used = (layout.colours - 1) * kCacheLine + layout.stride().length(layout.capacity);
+  const usize room = ((kSlotBytes << layout.slots_log2) - used) / kCarvePage;
+  const u64 colours = room < kMostPages ? room + 1 : kMostPages + 1;
+  return static_cast<u32>(fraction_of_place(place) * colours >> 32);
 }
 
 u32 colour_population(ClassIndex size_class, u32 line) {

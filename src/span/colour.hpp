@@ -4,6 +4,9 @@
 //
 //   line    the first block starts so many lines in: the colour that the fewest spans of the class have (paper 3,
 //           section 8.2). Only where the layout has room for it.
+//   page    spans of blocks over a slot begin some pages in, by their place: their few blocks would else lie on few
+//   sets
+//           of the TLB. Nobody touches what lies before.
 //   start   the block that is cut first. The others follow it in address order, and then those before it; so this costs
 //           no memory. Its index and its page are the place's: neighbours have different ones, all of them, from one
 //           that depends on the kernel's random numbers, and spans that come to a place one after the other, of
@@ -26,6 +29,8 @@ void colours_after_fork();
 // The line for a new span of the class; it counts from now on.
 u32 take_colour_line(ClassIndex size_class, const ClassLayout& layout);
 void give_colour_line(const Span* span);
+// The pages for a span of the class at a place, by the place's number.
+u32 page_colour(const ClassLayout& layout, u32 place);
 // Spans of a class that have a colour now.
 u32 colour_population(ClassIndex size_class, u32 line);
 

@@ -121,7 +121,8 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
   span->owner.store(owner, relaxed);  // relaxed: published by the remote word, below
   span->local_free.set(nullptr);
   set_countdown(span, 0, kNever);
-  const usize first = layout.first + take_colour_line(size_class, layout) * kCacheLine;
+  const usize first = layout.first + take_colour_line(size_class, layout) * kCacheLine +
+                      page_colour(layout, run.slot / slots) * kCarvePage;
   span->first_line.set(static_cast<u8>(first / kCacheLine));
   span->row_log2.set(static_cast<u8>(layout.row_log2));
   span->first_block = run.arena->base + uptr{run.slot} * kSlotBytes + first;

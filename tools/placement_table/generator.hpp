@@ -127,8 +127,7 @@ constexpr PlacementChoice choose(ClassIndex size_class) {
   PlacementChoice best{};
   u32 best_waste = ~0u;
   const auto consider = [&](u32 block_bytes, u32 row_log2, u32 slots_log2, Demand demand) {
-    const PlacementChoice plain = {block_bytes, static_cast<u8>(row_log2),
-                                   static_cast<u8>(slots_log2), 0};
+    const PlacementChoice plain = {block_bytes, static_cast<u8>(row_log2), static_cast<u8>(slots_log2), 0};
     const u32 wasted = waste(size_class, lay_out(plain));
     if (lay_out(plain).capacity < least_blocks(bytes) - 1 || wasted >= best_waste) return;
     const PlacementChoice choice = with_best_step(plain, demand);

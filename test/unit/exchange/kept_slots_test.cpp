@@ -33,7 +33,7 @@ Statistics statistics() {
 // The pool has found a resident run of each length in chunk 0, the last one a whole half of it: slots 0 to 31 are kept.
 void start_keeping() {
   start_heaps();
-  for (u32 count = 2; count <= kMostSlots; ++count) {
+  for (u32 count = 3; count <= kMostSlots; ++count) {
     for (u32 times = 0; times < 2; ++times) give(take(slots(count)));
   }
   ASSERT_EQ(kept(), low_mask(32));
@@ -52,10 +52,10 @@ FRESH_TEST(KeptSlots, ServeWithoutThePool) {
   EXPECT_EQ(check_everything(), 0u);
   give(second);
   EXPECT_EQ(kept(), low_mask(32) & ~low_mask(10));
-  void* third = take(slots(2));
+  void* third = take(slots(3));
   give(first);
-  EXPECT_EQ(kept(), low_mask(32) & ~(u64{3} << 10)) << "neighbours join";
-  take(slots(2));
+  EXPECT_EQ(kept(), low_mask(32) & ~(u64{7} << 12)) << "neighbours join";
+  take(slots(3));
   give(third);
   EXPECT_EQ(free_slots(), ~low_mask(32)) << "the pool knows of nothing";
   EXPECT_EQ(held_bytes(), held);
@@ -136,9 +136,9 @@ FRESH_TEST(KeptSlots, AreNoMoreThanTheBudget) {
   for (u32 i = 0; i < 3; ++i) blocks.push_back(take(slots(6)));
   give(blocks[0]);
   EXPECT_EQ(kept_bytes(t_heap), slots(6));
-  take(slots(2));
+  take(slots(3));
   give(blocks[1]);
-  EXPECT_EQ(kept_bytes(t_heap), slots(4)) << "this one went to the pool";
+  EXPECT_EQ(kept_bytes(t_heap), slots(3)) << "this one went to the pool";
   EXPECT_EQ(check_everything(), 0u);
   empty_own_heap();
   // An empty span is kept in the same budget.

@@ -191,7 +191,7 @@ FRESH_TEST(UsableSize, IsThatOfTheClass) {
     give(block);
   }
   void* slots = Allocator::allocate(kLargestSmall + 1);
-  EXPECT_EQ(Allocator::usable_size(slots), 2 * kSlotBytes);
+  EXPECT_EQ(Allocator::usable_size(slots), 3 * kSlotBytes);
   void* chunks = Allocator::allocate(kLargestSlotRun + 1);
   EXPECT_EQ(Allocator::usable_size(chunks), kLargestSlotRun + kCarvePage);
 }

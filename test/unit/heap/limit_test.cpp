@@ -114,9 +114,9 @@ FRESH_TEST(LimitedHeap, LoweredBelowWhatIsInUseItFailsNewMemoryOnly) {
   start_heaps();
   Blocks blocks = take_many(5000);
   void* large = take(3 * kMiB);
-  const Blocks more = take_many(200, 40'000);
+  const Blocks more = take_many(200, 70'000);
   set_limit(kMiB);
-  EXPECT_EQ(take(40'000), nullptr);
+  EXPECT_EQ(take(70'000), nullptr);
   EXPECT_EQ(take(3 * kMiB), nullptr);
   EXPECT_NE(Allocator::reallocate(large, 2 * kMiB + 100), nullptr) << "shrinking is no new memory";
   EXPECT_EQ(Allocator::reallocate(large, 9 * kMiB), nullptr);

@@ -55,13 +55,9 @@ usize slots_of(usize size) {
   return size <= kLargestSmall ? 0 : divide_up(size + slot_run_extra(size, kQuantum), kSlotBytes);
 }
 
-FRESH_TEST(LargeColour, BlocksUpTo64KiBReachAllIndices) {
+FRESH_TEST(LargeColour, AreAsManyAsTheLastSlotHasRoomFor) {
   start_ground();
   set_large_colours(true);
-  for (usize size = 33 * 1024; size <= 64 * 1024; size += 64) EXPECT_GE(indices(size, 256), kEnough) << size;
-  EXPECT_EQ(record(allocate(64 * 1024))->slots.get(), 3u);
-  EXPECT_EQ(record(allocate(64 * 1024 - kEnough * kCacheLine))->slots.get(), 2u);
-  // Beyond that as many as the last slot has room for.
   for (usize size = 92 * 1024; size <= 96 * 1024; size += 256) {
     const usize room = (96 * 1024 - size) / kCacheLine + 1;
     EXPECT_EQ(indices(size, 256), room < kCacheSets ? room : kCacheSets) << size;

@@ -98,11 +98,11 @@ FRESH_TEST(Colour, TheLeastUsedLineComesFirst) {
     for (u32 i = 0; i < 2 * colours; ++i) spans.push_back(make_span(c, nullptr));
     for (u32 line = 0; line < colours; ++line) ASSERT_EQ(colour_population(c, line), 2u) << c;
     // What ends makes room: the next span has its line again.
-    const u32 line = spans[colours / 2]->first_line.get();
+    const u32 line = spans[colours / 2]->first_line.get() % kCacheSets;
     end_span(spans[colours / 2]);
     EXPECT_EQ(colour_population(c, line), 1u);
     Span* span = make_span(c, nullptr);
-    EXPECT_EQ(span->first_line.get(), line);
+    EXPECT_EQ(span->first_line.get() % kCacheSets, line);
     for (Span*& each : spans) {
       if (each != spans[colours / 2]) end_span(each);
     }
@@ -161,6 +161,30 @@ TEST(Colour, ProcessesDiffer) {
                   }).errors);
   }
   EXPECT_GT(starts.size(), 1u);
+}
+
+// Three or four blocks a span, each span on 64 pages: without pages 256 blocks of 64 KiB took 15 ns a step of a ring in
+// random order, with them 2.4.
+FRESH_TEST(PageColour, SpansOfBlocksOverASlotBeginOnDifferentPages) {
+  start_coloured();
+  const ClassIndex wide = compute_class(2 * kSlotBytes);
+  std::set<uptr> pages;
+  for (u32 i = 0; i < 64; ++i) {
+    const Span* span = make_span(wide, nullptr);
+    const usize first = first_offset(span);
+    EXPECT_EQ(span->first_block, span_start(span) + first);
+    EXPECT_LE(first + stride_of(span).length(span->capacity.get()), span->slots.get() * kSlotBytes);
+    pages.insert(first / kCarvePage);
+  }
+  EXPECT_EQ(pages.size(), 4u);
+}
+
+FRESH_TEST(PageColour, OfOtherSpansIsNone) {
+  start_coloured();
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    if (class_bytes(c) > kSlotBytes && c < kSizeClasses) continue;
+    for (u32 place = 0; place < 16; ++place) EXPECT_EQ(page_colour(class_layout(c), place), 0u) << c;
+  }
 }
 
 }  // namespace

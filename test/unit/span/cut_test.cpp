@@ -77,7 +77,10 @@ FRESH_TEST(Cut, OfSlotsThatHoldOldDataGivesSeveralBlocksAtOnce) {
     end_span(span);
     for (const Start start : {Start::first, Start::coloured}) {
       span = make_span(c, nullptr, start);
-      ASSERT_EQ(span->dirty_slots_at_start.get(), low_mask(span->slots.get())) << "class " << c;
+      // Blocks over a slot may leave the last one.
+      if (class_bytes(c) <= kSlotBytes) {
+        ASSERT_EQ(span->dirty_slots_at_start.get(), low_mask(span->slots.get())) << "class " << c;
+      }
       std::vector<bool> seen(span->capacity.get());
       u32 left = span->capacity.get();
       u32 rounds = 0;
@@ -144,7 +147,7 @@ FRESH_TEST(Cut, TouchesOnlyThePageItCuts) {
 
 FRESH_TEST(Cut, KnowsZerosOnlyWhenEverySlotIsFresh) {
   start_ground();
-  const ClassIndex wide = kClasses - 1;  // eight slots
+  const ClassIndex wide = aligned_class(kSlotBytes, kSlotBytes);  // eight slots
   Span* span = make_span(wide, nullptr);
   ASSERT_EQ(span->slots.get(), 8u);
   bool zero = false;
@@ -210,8 +213,8 @@ FRESH_TEST(EndSpan, KeepsInMindWhatWasDirtyBefore) {
   ASSERT_EQ(run.slot, 0u);
   release_slots(run.arena, 0, 8, 0b1010'0000);
   u64 least = 0;
-  EXPECT_EQ(dirty_after(kClasses - 1, 0, &least), 0b1010'0000u);
-  EXPECT_EQ(dirty_after(kClasses - 1, 1, &least), 0b1010'0001u);
+  EXPECT_EQ(dirty_after(aligned_class(kSlotBytes, kSlotBytes), 0, &least), 0b1010'0000u);
+  EXPECT_EQ(dirty_after(aligned_class(kSlotBytes, kSlotBytes), 1, &least), 0b1010'0001u);
 }
 
 // The point of all this: what is said to be zero is zero, whoever had the slots before.
