@@ -182,7 +182,7 @@ FRESH_TEST(PageColour, SpansOfBlocksOverASlotBeginOnDifferentPages) {
 FRESH_TEST(PageColour, OfOtherSpansIsNone) {
   start_coloured();
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    if (class_bytes(c) > kSlotBytes && c < kSizeClasses) continue;
+    if (class_layout(c).block_bytes > kSlotBytes && c < kSizeClasses) continue;
     for (u32 place = 0; place < 16; ++place) EXPECT_EQ(page_colour(class_layout(c), place), 0u) << c;
   }
 }
