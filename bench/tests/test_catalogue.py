@@ -88,7 +88,7 @@ def test_a_run_that_nobody_could_look_at_is_run_again(tmp_path: Path, monkeypatc
 
 
 def test_versions() -> None:
-    assert peers.version(Allocator("mimalloc3", Path("x")), BUILD) == "mimalloc 3.3.2, libmimalloc-sys 0.1.49"
+    assert peers.version(Allocator("mimalloc3", Path("x")), BUILD) == "mimalloc 3.6.0, libmimalloc-sys2 0.1.65"
     assert peers.version(COFFER, BUILD).count(".") == 2
     assert peers.version(GLIBC, BUILD).startswith("2.")
 
