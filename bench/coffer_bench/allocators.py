@@ -28,7 +28,9 @@ PEERS = {
     "tbb": ("libtbbmalloc_proxy.so.2", "libtbbmalloc2"),
 }
 # Peers that Debian has not, or not as new: built from their crates by peers.py, where there is cargo.
-CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc5"]
+CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc5", "tcmalloc-google"]
+# The one with restartable sequences.
+SEQUENCES_LIBRARY = "libtcmalloc_google_peer.so"
 OURS = {"coffer": "lib/libcoffer.so", "nocheck": "lib/variants/libcoffer_nocheck.so"}
 NAMES = ["glibc", *PEERS, *OURS]
 # The papers' own, built over the same ground as Coffer (docs/papers.md), and the papers.
@@ -55,6 +57,12 @@ class Allocator:
     options: str = ""  # of its variable, after the caller's own
 
     @property
+    def has_sequences(self) -> bool:
+        """Whether it takes the kernel's restartable sequences for itself, and its slow path without them. Also where it
+        is given by its path."""
+        return self.library is not None and self.library.name == SEQUENCES_LIBRARY
+
+    @property
     def variable(self) -> str:
         """Where its options come from."""
         match = re.match(r"lib(\w+)\.so", self.library.name) if self.library else None
@@ -66,6 +74,9 @@ class Allocator:
         keep = {name: os.environ[name] for name in ("PATH", *VARIABLES) if name in os.environ}
         if self.library:
             keep["LD_PRELOAD"] = str(self.library)
+        if self.has_sequences:
+            # A thread has one area for them, and glibc takes it unless it is told not to.
+            keep["GLIBC_TUNABLES"] = "glibc.pthread.rseq=0"
         if self.options:
             keep[self.variable] = ",".join(filter(None, [keep.get(self.variable), self.options]))
         return keep
@@ -95,7 +106,7 @@ def loader_libraries() -> dict[str, Path]:
 
 
 def crate_library(name: str, build_dir: Path) -> Path:
-    return build_dir.resolve() / "peers" / "target" / "release" / f"lib{name}_peer.so"
+    return build_dir.resolve() / "peers" / "target" / "release" / f"lib{name.replace('-', '_')}_peer.so"
 
 
 def is_checkout() -> bool:

@@ -32,6 +32,12 @@ def require_tools() -> None:
             raise BenchError(f"{tool} is missing; Debian and Ubuntu have it in the package {package}")
 
 
+def require_countable(allocator: Allocator) -> None:
+    if allocator.has_sequences:
+        raise BenchError(f"{allocator.name} is not counted: valgrind has no restartable sequences, without which it "
+                         "takes its slow path")
+
+
 def steady_environment(allocator: Allocator) -> dict[str, str]:
     """Without Coffer's colours, which differ from process to process, and with them the counts of some rows by a few
     percent. What the caller sets comes later and wins."""
@@ -42,6 +48,7 @@ def steady_environment(allocator: Allocator) -> dict[str, str]:
 
 def run_callgrind(allocator: Allocator, command: list[str], options: list[str]) -> tuple[str, str]:
     """The profile of a run, as text, and what the program printed."""
+    require_countable(allocator)
     with tempfile.TemporaryDirectory() as folder:
         profile = Path(folder) / "profile"
         valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", *options]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from coffer_bench import counts, processes, scaling, simulate
 from coffer_bench.allocators import PAPERS, TOP, Allocator
-from coffer_bench.callgrind import require_tools
+from coffer_bench.callgrind import require_countable, require_tools
 from coffer_bench.workload import Settings, Workload
 from coffer_bench.errors import BenchError
 from coffer_bench.samples import Record
@@ -96,6 +96,7 @@ def take_instructions(case: counts.Case, allocator: Allocator, settings: Setting
 
 
 def cachegrind(command: tuple[str, ...], allocator: Allocator, options: list[str]) -> dict[str, int]:
+    require_countable(allocator)
     valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null", *options]
     done = processes.execute(
         [*valgrind, *command], allocator.environment(), timeout=VALGRIND_SECONDS, name=f"{allocator.name} and valgrind"
@@ -190,7 +191,8 @@ def run_tasks(chosen: list[Task], jobs: int, out_of_time: Callable[[], bool]) ->
     """The records, as they come. Latencies are taken one at a time, and the counts, which depend on no clock, as many
     as there are processors. What fails is recorded, and the rest goes on."""
 
-    cannot: set[str] = set()  # run under valgrind: reservations of some allocators are too large for it
+    # Run under valgrind: it has no room for what some allocators reserve, or not what they need of the kernel.
+    cannot: set[str] = set()
 
     def do(task: Task) -> Record | None:
         if out_of_time() or task.valgrind and task.allocator in cannot:

@@ -44,7 +44,7 @@ def build(build_dir: Path, cargo: str | None = None) -> tuple[list[str], str]:
     copy_sources(directory)
     built, failures = [], []
     for name in CRATES:
-        # One at a time: cargo unites the features of packages that it builds together, and v2 of mimalloc's crate is a
+        # One at a time: cargo unites the features of packages that it builds together, and v3 of mimalloc's crate is a
         # feature.
         command = [cargo, "build", "--release", "--quiet", "--package", name]
         done = subprocess.run(command, cwd=directory, capture_output=True, text=True)

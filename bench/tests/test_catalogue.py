@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from coffer_bench import catalogue, passes, peers, processes, suite, workload
+from coffer_bench import allocators, callgrind, catalogue, passes, peers, processes, suite, workload
 from coffer_bench.allocators import Allocator
 from coffer_bench.errors import BenchError
 from coffer_bench.programs import PROGRAMS, base
@@ -88,7 +88,7 @@ def test_a_run_that_nobody_could_look_at_is_run_again(tmp_path: Path, monkeypatc
 
 
 def test_versions() -> None:
-    assert peers.version(Allocator("mimalloc3", Path("x")), BUILD) == "mimalloc 3.3.2, libmimalloc-sys 0.1.49"
+    assert peers.version(Allocator("mimalloc3", Path("x")), BUILD) == "mimalloc 3.6.0, libmimalloc-sys2 0.1.65"
     assert peers.version(COFFER, BUILD).count(".") == 2
     assert peers.version(GLIBC, BUILD).startswith("2.")
 
@@ -245,3 +245,17 @@ def test_options_go_to_the_allocators_own_variable(tmp_path: Path) -> None:
         one = Allocator("x", tmp_path / f"lib{name}.so", "colours:64")
         assert one.environment()[variable] == "colours:64"
     assert peers.version(Allocator("cif", tmp_path / "libcif.so"), BUILD).endswith("ISMM 2011")
+
+
+def test_a_peer_has_the_sequences_that_it_needs() -> None:
+    """By its name as by its path; and no other has them. Valgrind cannot give them."""
+    library = allocators.crate_library("tcmalloc-google", BUILD)
+    for one in (Allocator("tcmalloc-google", library), Allocator(str(library), library)):
+        for environment in (one.environment(), one.program_environment(Path("/tmp"))):
+            assert environment["GLIBC_TUNABLES"] == "glibc.pthread.rseq=0"
+        with pytest.raises(BenchError, match="valgrind has no restartable sequences"):
+            callgrind.count_all(one, ["/bin/true"])
+        with pytest.raises(BenchError, match="valgrind has no restartable sequences"):
+            passes.cachegrind(("/bin/true",), one, [])
+    for other in (GLIBC, COFFER, Allocator("rpmalloc", allocators.crate_library("rpmalloc", BUILD))):
+        assert "GLIBC_TUNABLES" not in other.environment()

@@ -2,7 +2,7 @@
 // All of a peer that is mimalloc; which one is the crate's feature.
 mod peer {
     use core::ffi::c_void;
-    pub use libmimalloc_sys::{mi_free as free, mi_malloc as malloc, mi_realloc as realloc};
+    pub use libmimalloc_sys2::{mi_free as free, mi_malloc as malloc, mi_realloc as realloc};
 
     extern "C" {
         #[link_name = "mi_calloc"]
