@@ -14,8 +14,7 @@ namespace coffer {
 namespace {
 
 // Chunks of an arena that may be advised for large blocks, 32 GiB: such a block and its neighbours may become mappings
-// of their own, of which the kernel allows 65,530; and the records of a vast block, of which little will be touched,
-// are not to be written.
+// of their own, of which the kernel allows 65,530; and the records of a vast block are not to be written.
 constexpr u32 kMostAdvised = 16 * 1024;
 
 void advise(Arena* arena, u32 index, u32 count, os::HugePages advice) {
@@ -23,27 +22,29 @@ void advise(Arena* arena, u32 index, u32 count, os::HugePages advice) {
   for (u32 i = 0; i < count; ++i) arena->chunks[index + i].huge.set(advice == os::HugePages::allow ? 1 : 0);
 }
 
-// Whether a process that holds so many bytes may have huge pages of which so many bytes may be for nothing. Under a
-// limit it may not, for they bring in what nobody paid for.
-bool may_be_huge(usize held, usize unused) {
-  const auto wish = config::options().huge;
-  return wish == config::HugePolicy::always ||
-         (wish == config::HugePolicy::automatic && unused <= held / kHugeUnusedShare && !is_limited());
-}
-
 usize held_now() { return counters().held.load(relaxed); }  // relaxed: a threshold that may be late
 
-// Of a chunk of slots, the pages that nobody uses as yet: free slots, and what is not cut of its spans. What lies
-// behind a large block nobody will ever use: it counts twice.
+bool always() { return config::options().huge == config::HugePolicy::always; }
+
+// Whether the process holds so much that a chunk for each shard, which a huge page may bring in for nothing, is little.
+// Under a limit never, for huge pages bring in what nobody paid for.
+bool is_large_process() {
+  return config::options().huge == config::HugePolicy::automatic && !is_limited() &&
+         shard_count() * kChunkBytes <= held_now() / kHugeUnusedShare;
+}
+
+// Of a chunk of slots, the pages of which nothing says that they are used: free slots, what is not cut of spans, and
+// blocks over a slot, of which a program may touch a page here and there.
 u32 absent_pages(Arena* arena, u32 index) {
   // relaxed, all: a guess about what others are doing.
   u32 absent = count_bits(arena->chunks[index].free.load(relaxed)) * kPagesPerSlot;
   for (u32 i = 0; i < kSlotsPerChunk; ++i) {
     const Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
     const SlotUse use = record->use.load(relaxed);
-    if (use == SlotUse::span) absent += count_bits(record->absent.get());
-    if (use == SlotUse::large) {
-      absent += 2 * (record->slots.get() * kPagesPerSlot - static_cast<u32>(large_usable(record) / kCarvePage));
+    if (use == SlotUse::span && record->block_bytes.get() <= kSlotBytes) {
+      absent += count_bits(record->absent.get());
+    } else if (use == SlotUse::span || use == SlotUse::large) {
+      absent += record->slots.get() * kPagesPerSlot;
     }
   }
   return absent;
@@ -52,7 +53,6 @@ u32 absent_pages(Arena* arena, u32 index) {
 // Whether this chunk will fill up, too: 3 of 4 pages are in use of each of the last two chunks of this shard. (A
 // process of many threads holds many spans and touches a page of each.)
 bool will_be_dense(Arena* arena, u32 index) {
-  if (config::options().huge == config::HugePolicy::always) return true;
   // relaxed: as above. Mixed spans in number are the sign of a process whose memory is full of holes: a whole chunk at
   // once is the worst unit for it to grow by.
   if (counters().mixed.load(relaxed) > held_now() / kSmallPart) return false;
@@ -69,15 +69,14 @@ bool will_be_dense(Arena* arena, u32 index) {
 
 void advise_slots(Arena* arena, u32 index) {
   if (arena->chunks[index].huge.get() != 0) return;
-  if (may_be_huge(held_now(), shard_count() * kChunkBytes) && will_be_dense(arena, index)) {
+  if (always() || (is_large_process() && will_be_dense(arena, index))) {
     advise(arena, index, 1, os::HugePages::allow);
   }
 }
 
 bool advise_large(Arena* arena, u32 index, u32 count, usize size) {
   const usize behind = usize{count} * kChunkBytes - size;
-  const bool huge = index + count <= kMostAdvised && behind <= size / kSmallPart && size <= held_now() &&
-                    may_be_huge(held_now(), kChunkBytes);
+  const bool huge = always() && index + count <= kMostAdvised && behind <= size / kSmallPart;
   if (huge) {
     advise(arena, index, count, os::HugePages::allow);
   } else {

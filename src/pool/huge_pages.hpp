@@ -11,8 +11,8 @@ namespace coffer {
 void advise_slots(Arena* arena, u32 index);
 // The chunks [index, index + count), taken for a large block of so many bytes. The caller's alone. Returns whether they
 // may use huge pages, all of them or none: a block in several mappings could not be moved. Then what lies behind the
-// block in its last chunk becomes resident with it. A block that is larger than all that is held besides may not: of
-// it little may be touched.
+// block in its last chunk becomes resident with it. Only where the option asks for them: of a large block little may be
+// touched, and nothing says so.
 bool advise_large(Arena* arena, u32 index, u32 count, usize size);
 // A huge page would be split by a purge of part of it and put together again by the kernel later: off first.
 void forbid_huge(Arena* arena, u32 index);

@@ -10,6 +10,9 @@
 #include "base/bits.hpp"
 #include "os/linux/reader.hpp"
 
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
@@ -221,7 +224,8 @@ namespace {
 bool purge_or_locked(void* address, usize length) {
   if (madvise(address, length, MADV_DONTNEED) == 0) return true;
   if (errno != EINVAL) return false;
-  if (g_locking.load(relaxed) == Locking::none) g_locking.store(Locking::at_once, relaxed);  // relaxed: see commit
+  // Locked: all memory, or what the program locked itself and freed. relaxed, both: see commit.
+  if (g_locking.load(relaxed) == Locking::none) g_locking.store(new_memory_locking(page_size()), relaxed);
   return madvise(address, length, MADV_DONTNEED_LOCKED) == 0;
 }
 
@@ -242,6 +246,9 @@ bool move_pages(void* from, void* to, usize length) {
   // Kernels before 6.17 unmap the target and only then refuse a source of several mappings, which would leave a hole in
   // the arena. So ask first: growing in place is refused with ENOMEM for one mapping, with EFAULT for several.
   if (mremap(from, length, length + page_size(), 0) != MAP_FAILED || errno != ENOMEM) return false;
+  // The kernel takes the lock from all of a mapping of which pages are moved away, and so from other blocks. It refuses
+  // this advice, which changes nothing that is seen, for locked memory alone.
+  if (madvise(from, page_size(), MADV_COLD) != 0) return false;
   // A plain move leaves a hole that another thread's mmap could take before it is filled again.
   return mremap(from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
 }

@@ -87,6 +87,21 @@ void check_locked_memory(bool current) {
   for (std::size_t i = 0; i < count; ++i) free(blocks[i]);
 }
 
+// A block that moves leaves the lock to the others: the kernel takes it from all of a mapping of which mremap moved
+// pages.
+void check_neighbours() {
+  void* blocks[20];
+  for (void*& block : blocks) {
+    block = malloc(3 * kMega);
+    memset(block, 1, 3 * kMega);
+    CHECK(is_marked_locked(static_cast<char*>(block) + kMega), "%p", block);
+  }
+  malloc_trim(0);  // so that there is no resident place to copy it to
+  blocks[3] = realloc(blocks[3], 30 * kMega);
+  for (void* block : blocks) CHECK(is_marked_locked(static_cast<char*>(block) + kMega), "%p", block);
+  for (void* block : blocks) free(block);
+}
+
 void check_reuse() {
   // The limit would be gone after three rounds if a freed block stayed locked.
   for (int round = 0; round < 12; ++round) {
@@ -102,6 +117,7 @@ void check_reuse() {
   expect_locked(block, 200 * kMega, "grown block");
   free(block);
   malloc_trim(0);
+  check_neighbours();
   exercise(5000, 1, 3'000'000);
   check_metadata();
 }
@@ -154,6 +170,7 @@ CASE(on_fault) {
   CHECK(find_mapping(large, mapping) && mapping.marked_locked);
   memset(large, 1, 50 * kMega);
   free(large);
+  check_neighbours();
   exercise(20'000, 1, 3'000'000);
   check_metadata();
 }
