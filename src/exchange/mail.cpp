@@ -2,6 +2,7 @@
 #include "exchange/mail.hpp"
 
 #include "config/config.hpp"
+#include "exchange/chains.hpp"
 #include "exchange/ownership.hpp"
 #include "exchange/seizing.hpp"
 #include "span/emptiness.hpp"
@@ -10,9 +11,7 @@ namespace coffer {
 
 namespace {
 
-void collect_mail(Heap* heap) {
-  seize(&heap, 1, [](Heap* seized) { take_mail(seized); });
-}
+void collect_mail(Heap* heap) { seize(&heap, 1, finish); }
 
 }  // namespace
 
@@ -58,8 +57,22 @@ void take_mail(Heap* heap, const Span* but) {
   }
 }
 
+// seq_cst, both: see mail; thread_ended stores the second as mail stores the first.
+bool is_unfinished(const Heap* heap) {
+  return heap->mailbox.load(seq_cst) != 0 || heap->left_chains.load(seq_cst) != 0;
+}
+
+void finish(Heap* heap) {
+  // relaxed, both: who has the heap is alone with it.
+  if (heap->left_chains.load(relaxed) != 0) {
+    heap->left_chains.store(0, relaxed);
+    close_chains(heap);
+  }
+  take_mail(heap);
+}
+
 void take_late_mail(Heap* heap) {
-  if (heap->mailbox.load(seq_cst) != 0) collect_mail(heap);  // seq_cst: see mail
+  if (is_unfinished(heap)) collect_mail(heap);
 }
 
 bool is_mailed(const Span* span) {

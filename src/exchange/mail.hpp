@@ -30,7 +30,11 @@ u64 put_in_box(Heap* owner, Span* span);
 void mail(Span* span);
 // Takes what is in the box and places it, but for one span. The heap's thread, or who seized it.
 void take_mail(Heap* heap, const Span* but = nullptr);
-// After the heap's thread has ended: what came while it did is placed.
+// Whether a heap without a thread has something to be done: mail, or chains that its thread could not close.
+bool is_unfinished(const Heap* heap);
+// Does it. Whoever has the heap.
+void finish(Heap* heap);
+// After the heap's thread has ended: what came while it did, and what it could not do, is done.
 void take_late_mail(Heap* heap);
 // For coffer_check: whether a claimed span lies in its owner's mailbox.
 bool is_mailed(const Span* span);

@@ -64,6 +64,7 @@ struct alignas(kCacheLine) Heap {
   Atomic<u32> attached;                     // 1: a thread uses it
   Atomic<u64> watched;                      // when it was seen by those who look for idle heaps (seizing.cpp)
   Atomic<u32> rested;                       // the same as the reclaimer sees it
+  Atomic<u8> left_chains;                   // 1: its thread ended while another had it, and may have left chains open
 };
 
 // The heap of the calling thread: what it may use of it, `self` says. Threads without one (new, or past their end) have

@@ -164,7 +164,11 @@ void thread_ended(void* value) {
   Heap* heap = static_cast<Heap*>(value);
   if (t_heap != heap) return;
   settle_fork();
-  if (enter(heap) == heap) close_chains(heap);
+  if (enter(heap) == heap) {
+    close_chains(heap);
+  } else {
+    heap->left_chains.store(1, seq_cst);  // seq_cst: before `attached`; see end in seizing.cpp
+  }
   t_heap = &g_null_heap;
   t_ended = true;
   leave(heap);

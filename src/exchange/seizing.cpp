@@ -49,15 +49,15 @@ bool begin(Heap* heap) {
 // seq_cst: pairs with begin and the loads below. acquire: pairs with thread_ended.
 bool has_no_thread(const Heap* heap) { return heap->attached.load(seq_cst) == 0; }
 
-// Mail of a heap without a thread does not wait unseen: who put it in, or ended the thread, may have failed in `begin`
-// while this one had the heap and did not look into the box any more. Either it sees the heap given back, or this one
-// sees what it did before.
+// Mail of a heap without a thread does not wait unseen, nor do chains: who put it in, or ended the thread, may have
+// failed in `begin` while this one had the heap and did not look into the box any more. Either it sees the heap given
+// back, or this one sees what it did before.
 void end(Heap* heap) {
   for (;;) {
     // release: pairs with the acquire in enter; seq_cst, both: before the looks behind it.
     heap->self.store(heap, seq_cst);
-    if (!has_no_thread(heap) || heap->mailbox.load(seq_cst) == 0 || !begin(heap)) return;
-    if (has_no_thread(heap)) take_mail(heap);
+    if (!has_no_thread(heap) || !is_unfinished(heap) || !begin(heap)) return;
+    if (has_no_thread(heap)) finish(heap);
   }
 }
 

@@ -333,5 +333,41 @@ FRESH_TEST(SeizeStress, ThreadsLoseNothingWhereBarriersFailNowAndThen) {
   fake::stop_faults();
 }
 
+// --- A thread that ends while another has its heap. ---
+
+std::atomic<bool> g_may_end{false};
+std::thread* g_ending;
+
+// Before, its chains stayed open until a thread that took the heap next closed them: blocks that were freed counted as
+// live when all was over (stress.thread_exit, one run of 26).
+FRESH_TEST(Seizing, ChainsOfAThreadThatEndsMeanwhileAreClosed) {
+  start_heaps();
+  const Blocks blocks = take_many(4);
+  std::atomic<Heap*> heap{nullptr};
+  std::thread ending([&] {
+    give(blocks[0]);
+    give(blocks[1]);
+    heap.store(t_heap);
+    while (!g_may_end.load()) os::yield();
+  });
+  g_ending = &ending;
+  while (heap.load() == nullptr) os::yield();
+  Heap* const seized = heap.load();
+  const auto open_chains = [=] {
+    return std::count_if(std::begin(seized->chains), std::end(seized->chains),
+                         [](const Chain& chain) { return chain.span.get() != nullptr; });
+  };
+  ASSERT_EQ(open_chains(), 1);
+  ASSERT_EQ(seize(&seized, 1,
+                  [](Heap*) {
+                    g_may_end.store(true);
+                    g_ending->join();
+                  }),
+            1u);
+  EXPECT_EQ(open_chains(), 0);
+  EXPECT_EQ(seized->left_chains.load(relaxed), 0u);  // relaxed: its thread has ended
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 }  // namespace
 }  // namespace coffer

@@ -17,7 +17,7 @@ inline constexpr ClassIndex kTwoKiB = compute_class(kBytes);
 inline constexpr u32 kBlocks = 16;
 static_assert(kFlatLayout[kTwoKiB].capacity == kBlocks && reuse_threshold_at(kDefaultReuseShift, kBlocks, 0) == 2);
 
-inline constexpr u32 kMostOrders = 60'000;
+inline constexpr u32 kMostOrders = 90'000;
 
 inline SpanLife role_of(const void* block) { return life_of(span_of(block)); }
 
