@@ -30,7 +30,7 @@ void* allocate_kept(Heap* heap, usize size, usize alignment) {
   const Span* span = heap->kept_chunk.get() + bit;
   Arena* arena = arena_of_span(span);
   const u32 slot = static_cast<u32>(span - arena->spans);
-  os::keep_locked(reinterpret_cast<void*>(arena->base + uptr{slot} * kSlotBytes), shape.count * kSlotBytes);
+  os::keep_locked(reinterpret_cast<void*>(slot_address(arena, span)), shape.count * kSlotBytes);
   return begin_large({arena, slot, shape.count, low_mask(shape.count)}, size, alignment);
 }
 

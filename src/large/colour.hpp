@@ -11,9 +11,8 @@
 // lines and pages again, and not ever further ones that would become resident. Neighbours have different ones.
 //
 // What it may cost: a slot, where the size leaves too little of its last slot, from kLeastSlotsForOneMore on, where
-// that is little; a chunk of address space from kLeastChunksForOneMore
-// on; and blocks of nearly 1 MiB become runs of chunks. The others have as many colours as their last slot or chunk has
-// room.
+// that is little; a chunk of address space from kLeastChunksForOneMore on; and blocks of nearly 1 MiB become runs of
+// chunks. The others have as many colours as their last slot or chunk has room.
 //
 // With an alignment above a line the colours are multiples of that.
 #pragma once

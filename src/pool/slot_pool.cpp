@@ -2,7 +2,6 @@
 // Model: models/chunk_word.pml.
 #include "pool/slot_pool.hpp"
 
-#include "config/config.hpp"
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "policy/taken.hpp"

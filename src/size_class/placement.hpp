@@ -63,7 +63,7 @@ constexpr ClassLayout lay_out(PlacementChoice choice) {
           block_test(stride, capacity)};
 }
 
-// The fewest slots at which the tail of a flat span stays within 2 % and it holds at least so many blocks.
+// The fewest slots at which the tail of a flat span stays within 2 % and it holds least_blocks of them.
 constexpr u8 choose_slots_log2(usize block_bytes) {
   for (u8 k = 0; (1u << k) < kMaxSpanSlots; ++k) {
     const usize span = kSlotBytes << k;

@@ -166,8 +166,7 @@ CASE(on_fault) {
   if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0) skip("MCL_ONFAULT: errno %d", errno);
   void* large = malloc(300 * kMega);
   CHECK(large != nullptr);
-  Mapping mapping;
-  CHECK(find_mapping(large, mapping) && mapping.marked_locked);
+  CHECK(is_marked_locked(large));
   memset(large, 1, 50 * kMega);
   free(large);
   check_neighbours();
