@@ -45,6 +45,7 @@ constexpr usize kCommitStep = 64 * 1024;
 constexpr u32 kMostHeaps = 1u << 20;
 constexpr u32 kFewestHeaps = 1024;
 constexpr u32 kTooFewHeaps = 16;
+constexpr u32 kScarceShare = 8;  // of what address space is left, one part is for records where it is scarce
 
 void thread_ended(void* heap);
 
@@ -57,13 +58,24 @@ bool start_registry() {
   // The record of the first thread begins a page, so that it takes no second one.
   const usize first_two = round_up(2 * sizeof(Heap), os::page_size());
   usize bytes = 0;
-  void* memory = nullptr;
-  for (; memory == nullptr && capacity >= kTooFewHeaps; capacity /= 2) {
+  const auto reserve = [&] {
     bytes = round_up(first_two + (capacity - 2) * sizeof(Heap), kCommitStep);
-    memory = os::reserve(bytes, kCommitStep);
-    registry.capacity = capacity;
+    return os::reserve(bytes, kCommitStep);
+  };
+  void* memory = reserve();
+  if (memory == nullptr) {
+    // Refused by a limit that reservation_limit does not see, as of memory that is locked as soon as it is mapped
+    // (mlockall): what is left is for blocks.
+    for (; memory == nullptr && capacity >= kTooFewHeaps; memory = reserve()) capacity /= 2;
+    if (memory == nullptr) return false;
+    if (capacity / kScarceShare >= kTooFewHeaps) {
+      os::release(memory, bytes);
+      capacity /= kScarceShare;
+      memory = reserve();
+      if (memory == nullptr) return false;
+    }
   }
-  if (memory == nullptr) return false;
+  registry.capacity = capacity;
   os::advise_huge_pages(memory, bytes, os::HugePages::forbid);
   os::name_mapping(memory, bytes, "coffer heaps");
   counters().reserved.fetch_add(bytes, relaxed);  // relaxed: a statistic

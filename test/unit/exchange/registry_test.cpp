@@ -68,6 +68,20 @@ FRESH_TEST(Start, KeepsTheTableOfAnEarlierAttempt) {
   EXPECT_EQ(fake::reserved_bytes(), table + g_arenas.arenas[0].reserved);
 }
 
+// A limit on locked memory refuses the table and is no limit that can be asked for: most of what is left is for blocks.
+FRESH_TEST(Start, LeavesScarceSpaceToBlocks) {
+  constexpr usize kAllHeaps = 1 << 20;
+  fake::set_faults({.nth = 1, .kinds = fake::kReserve});
+  ASSERT_TRUE(start_process());
+  EXPECT_EQ(fake::failed_calls(), 1u);
+  const usize table = fake::reserved_bytes() - g_arenas.arenas[0].reserved;
+  const usize share = kAllHeaps / 2 / 8 * sizeof(Heap);
+  EXPECT_GE(table, share) << "of the half that is granted an eighth";
+  EXPECT_LE(table, share + 128 * kKiB);
+  EXPECT_NE(take(), nullptr);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 FRESH_TEST(Start, UsesTheOptions) {
   changeable_options().shards = 3;
   changeable_options().arena = 64 << 20;
