@@ -24,8 +24,9 @@
 
 /* Cells that the owner writes with plain stores. */
 #define INSIDE 0
-#define LIST 1          /* blocks on the heap's list */
+#define LIST 1          /* blocks on the heap's list, also those that the owner freed in span 0 */
 #define LOCAL 2         /* and on each span's local list */
+#define FREED(s) ((s) == 0 -> LIST : LOCAL + (s)) /* where the owner's frees go */
 byte mem[4];            /* as memory has them */
 chan buffer = [4] of { byte, byte }; /* the owner's store buffer: cell, value */
 byte waiting[4], newest[4]; /* what is in the buffer of each cell, and the value that the owner itself reads */
@@ -267,8 +268,9 @@ proctype Owner() {
         if
         :: got && owned[s] ->
            at_work_on_span(s);
-           v = OWN(LOCAL + s);
-           atomic { nfull(buffer); store(LOCAL + s, v + 1); hand-- };
+           if :: s == 0 -> atomic { assert(UNUSED(at_list)); at_list = me } :: else fi;
+           v = OWN(FREED(s));
+           atomic { nfull(buffer); store(FREED(s), v + 1); hand-- };
            if
            :: true -> /* local_event */
 #ifndef FAULT_SELF_KEPT
@@ -287,7 +289,7 @@ proctype Owner() {
                  :: claimed[1]
                  fi
               :: got && s == 0
-              :: !got -> store(LOCAL + s, v + 1) /* set_countdown: the line is this thread's still */
+              :: !got -> v = OWN(LOCAL + s); store(LOCAL + s, v) /* set_countdown: the line is this thread's still */
               fi
            :: true
            fi;

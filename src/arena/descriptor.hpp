@@ -37,20 +37,18 @@ struct alignas(kCacheLine) Span {
   constexpr Span() {}  // for tests; in an arena records begin as zero bytes
 
   // --- The owner's line: everything a local free reads or writes, and all that a remote one reads. ---
-  Atomic<Heap*> owner;       // heap the span is private to; null: shared, free, or not a first slot
-  Owned<Block*> local_free;  // blocks freed by the owner's thread, last first
+  Atomic<Heap*> owner;  // heap the span is private to; null: shared, free, or not a first slot
+  // Where the owner's thread puts what it frees, last first: the heap's list while the span is hot, so that malloc
+  // takes what was freed last; else, and while lists are watched, local_free.
+  Owned<Owned<Block*>*> freed;
+  Owned<Block*> local_free;
   Owned<i32> countdown;      // local frees left until something must happen
-  Owned<i32> countdown_sum;  // blocks on local_free + countdown: so the count costs no instruction of its own
+  Owned<i32> countdown_sum;  // blocks freed there + countdown: so the count costs no instruction of its own
   // Plain: written while no block of the span exists, read by whoever holds one.
   uptr first_block;  // address of block 0, or of the large block
   u64 multiplier;    // BlockTest of the class; limit 0 rejects every pointer (free spans)
   u64 limit;
-  // Which of two there is says `use`.
-  union {
-    // span: bit i: page i is not cut into blocks; what starts there is free and on no list. mixed: it is not resident
-    Owned<u64> absent{};
-    Owned<usize> run_bytes;  // large: see large_bytes
-  };
+  // Which of two there is says `use`, here and below.
   union {
     Owned<u32> cut{};       // span: blocks cut so far; capacity - cut lie in absent pages
     Owned<u32> live_units;  // mixed: units (kQuantum) in use
@@ -70,8 +68,15 @@ struct alignas(kCacheLine) Span {
   Owned<u32> capacity;               // blocks in the span
   Atomic<u32> claim_at;              // count in the remote word at which a push moves the span on: claims an owned one,
                                      // lists a shared one
-  // Its owner's ring of reusable spans of its class (exchange/ring.hpp); 0: it stands on none.
-  Owned<SpanNumber> ring_next, ring_previous;
+  // span: its owner's ring of reusable spans of its class (exchange/ring.hpp); ring_next is 0: it stands on none.
+  union {
+    Owned<SpanNumber> ring_next{};
+    Owned<u32> large_chunks;  // large: chunks it takes; 0: it is made of slots
+  };
+  union {
+    Owned<SpanNumber> ring_previous{};
+    Owned<u32> hole;  // mixed, each slot: its largest hole (mixed/mixed.hpp)
+  };
   Owned<u32> ring_slack;  // free bytes that the heap of the ring counts for the span
   Owned<u8> shard;        // shard of the partial pool; fixed while the span lives
   Owned<u8> listed;  // what next and previous are worth: PartialPool's duty flags, or the list of holes; the same lock
@@ -81,8 +86,11 @@ struct alignas(kCacheLine) Span {
   Owned<u8> first_line;            // lines from the span's start to block 0
   Owned<u8> start_index;           // cache index of the block that is cut first, about (span/colour.hpp)
   Owned<u8> quiet;                 // mixed: looks of the reclaimer since something was cut or freed (mixed/map_of.hpp)
-  Owned<u32> large_chunks;         // large: chunks it takes; 0: it is made of slots
-  Owned<u32> hole;                 // mixed, each slot: its largest hole (mixed/mixed.hpp)
+  union {
+    // span: bit i: page i is not cut into blocks; what starts there is free and on no list. mixed: it is not resident
+    Owned<u64> absent{};
+    Owned<usize> run_bytes;  // large: see large_bytes
+  };
 };
 static_assert(sizeof(Span) == 2 * kCacheLine);
 

@@ -114,7 +114,6 @@ void empty_record(Heap* heap) {
     heap->blocks[c].set(nullptr);
     heap->hot[c].set(nullptr);
     heap->reusable[c].set(0);
-    heap->zero[c].set(0);
   }
   heap->slack.set(0);
   heap->empties.set(0);

@@ -15,38 +15,33 @@ ListEnd measure_list(Block* list, u32 most) {
   return end;
 }
 
-void take_watched_list(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
-  const u32 count = local_count(span);
+void take_watched_list(Heap* heap, ClassIndex size_class, Span* span, Block* list, u32 count) {
   const u32 limit = unwatched_blocks(heap, size_class);
   const u32 some = count < limit ? count : limit;
-  if (some == count) {
-    take_whole_list(heap, size_class, span, list);
-  } else {
-    Block* last = measure_list(list, some).last;
-    heap->zero[size_class].set(0);
-    // A fork child may find these blocks on neither list: they are lost to it, and never found on both.
-    span->local_free.set(last->next);
-    set_countdown(span, count - some, kNever);
-    compiler_fence();
-    last->next = nullptr;
-    compiler_fence();
-    heap->blocks[size_class].set(list);
-  }
+  Block* last = some < count ? measure_list(list, some).last : nullptr;
+  // A fork child may find these blocks on neither list: they are lost to it, and never found on both.
+  span->freed.set(&span->local_free);
+  span->local_free.set(last != nullptr ? last->next : nullptr);
+  set_countdown(span, count - some, kNever);
+  compiler_fence();
+  if (last != nullptr) last->next = nullptr;
+  compiler_fence();
+  heap->blocks[size_class].set(list);
   blocks_taken(heap, size_class, some);
 }
 
 void put_back_list(Heap* heap, ClassIndex size_class, Span* span) {
   Block* list = heap->blocks[size_class].get();
-  // In a fork child the same list may be in both places (take_whole_list).
+  // In a fork child the same list may be in both places (take_local_list).
   const auto [count, last] = list == span->local_free.get() ? ListEnd{} : measure_list(list, span->capacity.get());
   const u32 before = local_count(span);
   heap->blocks[size_class].set(nullptr);
-  heap->zero[size_class].set(0);
   if (count != 0) {
     last->next = span->local_free.get();
     compiler_fence();  // a fork child must not see the list before the link
     span->local_free.set(list);
   }
+  span->freed.set(&span->local_free);
   set_countdown(span, before + count, kNever);
   if (COFFER_UNLIKELY(watches_lists())) blocks_returned(heap, size_class, count);
 }
@@ -55,7 +50,6 @@ void free_list(Heap* heap, ClassIndex size_class) {
   Block* first = heap->blocks[size_class].get();
   if (first == nullptr) return;
   heap->blocks[size_class].set(nullptr);
-  heap->zero[size_class].set(0);
   const u32 count = measure_list(first, ~u32{0}).count;
   if (COFFER_UNLIKELY(watches_lists())) blocks_returned(heap, size_class, count);
   const uptr address = reinterpret_cast<uptr>(first);

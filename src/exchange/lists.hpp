@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The lists that malloc pops from, one a class: blocks of the heap's hot span of the class, or blocks from holes of
-// mixed spans where it has none. A list is taken whole from what the hot span has free, and goes back whole. Nobody
-// counts what malloc takes from it: what of a hot span is live is known when the list is put back.
+// mixed spans where it has none. What the owner frees in the hot span goes there, too, so that malloc takes first what
+// was freed last: it is in the cache. Nobody counts such a list; what of a hot span is live is known when it is put
+// back. While lists are watched, malloc takes a part of the local list at a time, and frees go there.
 #pragma once
 
 #include "exchange/inside.hpp"
+#include "policy/idle.hpp"
 
 namespace coffer {
 
@@ -15,24 +17,26 @@ struct ListEnd {
 // Walks a list, of which no more than `most` blocks are counted.
 ListEnd measure_list(Block* list, u32 most);
 
-// Makes the hot span's local list the heap's. In this order, so that a fork child finds the list in one place or, the
-// same head, in both.
-COFFER_INLINE void take_whole_list(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
-  heap->zero[size_class].set(0);
-  heap->blocks[size_class].set(list);
+// Makes the hot span's local list the heap's, which is empty. In this order, so that a fork child finds the list in one
+// place or, the same head, in both.
+COFFER_INLINE void take_local_list(Heap* heap, ClassIndex size_class, Span* span) {
+  heap->blocks[size_class].set(span->local_free.get());
   compiler_fence();
   span->local_free.set(nullptr);
-  set_countdown(span, 0, kNever);
+  set_countdown(span, 0, kFreesOfATick);
   compiler_fence();
 }
-// The same while what heaps take is counted: no more than comes before the next sample.
-void take_watched_list(Heap* heap, ClassIndex size_class, Span* span, Block* list);
-inline void take_list(Heap* heap, ClassIndex size_class, Span* span, Block* list) {
-  if (COFFER_UNLIKELY(watches_lists())) return take_watched_list(heap, size_class, span, list);
-  take_whole_list(heap, size_class, span, list);
+// The same, and makes frees of the owner go to the heap's list.
+inline void feed_malloc(Heap* heap, ClassIndex size_class, Span* span) {
+  if (feeds_malloc(span)) return;
+  take_local_list(heap, size_class, span);
+  span->freed.set(&heap->blocks[size_class]);
 }
+// While what heaps take is counted: makes `list`, `count` blocks, the hot span's local list, and so many of them the
+// heap's, which is empty, as come before the next sample.
+void take_watched_list(Heap* heap, ClassIndex size_class, Span* span, Block* list, u32 count);
 
-// Puts the heap's list back before the local list of its hot span.
+// Puts the heap's list back before the local list of its hot span, to which the owner's frees go from now on.
 void put_back_list(Heap* heap, ClassIndex size_class, Span* span);
 // Frees the heap's list of a class that has no hot span: blocks from holes.
 void free_list(Heap* heap, ClassIndex size_class);

@@ -31,7 +31,8 @@ struct alignas(kCacheLine) Heap {
 
   // --- What every call touches. ---
   Atomic<Heap*> self;  // this heap; the null heap while another than its thread has it (seizing.hpp)
-  // What its thread is at work on: kOutside, kPopping, kInSlowPath, or the span that it frees into.
+  // What its thread is at work on: kOutside, kPopping, kInSlowPath, or the span that it frees into (and, while that is
+  // hot, the list that malloc pops from).
   Atomic<uptr> inside;
 
   // --- Slow paths. Owner only, but for the mailbox. ---
@@ -52,7 +53,6 @@ struct alignas(kCacheLine) Heap {
   Owned<u8> grown;                       // the process was not small once: no young blocks any more (mixing.cpp)
   Owned<u8> young_blocks[kClasses];      // blocks that came from the mixed spans of a small process (mixing.cpp)
   Owned<u8> churn[kClasses];             // blocks of about this size that the thread freed in mixed spans (mixing.cpp)
-  Owned<u8> zero[kClasses];              // the blocks of the class are zero but for their links
 
   Owned<Watch*> watch;  // what is counted of it while lists are sampled (watching.hpp); nullptr: nothing yet
 

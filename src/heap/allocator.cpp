@@ -31,8 +31,8 @@ Span* record_of(const char* call, void* block) {
   Span* span = first_record(slot_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
   if (is_mixed(span)) return span;  // its table says later whether a block starts there
-  const bool start =
-      is_large(span) ? address == span->first_block : is_block_start(span, address) && span->local_free.get() != block;
+  const bool start = is_large(span) ? address == span->first_block
+                                    : is_block_start(span, address) && span->freed.get()->get() != block;
   if (COFFER_UNLIKELY(!start)) report_bad_pointer(call, block);
   return span;
 }
@@ -79,7 +79,6 @@ void* Allocator::allocate_zeroed(usize size) {
   Heap* heap = enter(t_heap);
   Block* block = heap->blocks[size_class].get();
   if (COFFER_LIKELY(block != nullptr)) {
-    zero = heap->zero[size_class].get() != 0;
     heap->blocks[size_class].set(block->next);
     leave(heap);
   } else {

@@ -9,12 +9,12 @@
 //   heap := self                                    heap := self
 //   heap->blocks[class] empty .. refill             span's owner is not the heap ..... free_beyond
 //   pop                                             not the start of a block ......... report
-//   inside := outside                               push on the span's local list
+//   inside := outside                               push on the list that span->freed names
 //                                                   countdown reaches zero ........... local_event
 //                                                   inside := outside
 //
-// In the hot span of a class, blocks move in a circle: the heap's list (to allocate from) is refilled from the span's
-// local list (what the owner freed), then from its remote list, then by cutting an absent page. What `inside` and
+// What the owner frees in the hot span of a class goes back to the heap's list, from which malloc takes it first. When
+// the list is empty, it is refilled from the span's remote list, then by cutting an absent page. What `inside` and
 // `self` are for says inside.hpp.
 #pragma once
 
@@ -68,24 +68,26 @@ COFFER_INLINE void* allocate_fast(usize size) {
   return block;
 }
 
-// Pushes a block on the local list of a span that the thread's heap owns. True: the countdown is over.
-COFFER_INLINE bool push_local(Span* span, Block* block, Block* head) {
+// Pushes a block on `list`, where a span that the thread's heap owns has what is freed of it. True: the countdown is
+// over.
+COFFER_INLINE bool push_freed(Span* span, Owned<Block*>& list, Block* block, Block* head) {
   block->next = head;
   compiler_fence();  // a fork child must not see the list before the link
-  span->local_free.set(block);
+  list.set(block);
   return span->countdown.decrement();
 }
 
 // Frees a block of a span that `heap`, the thread's, owns, and ends the call.
 template <bool kSized>
 COFFER_INLINE void free_own(void* block, Span* span, Heap* heap, usize size) {
-  Block* head = span->local_free.get();
+  Owned<Block*>& list = *span->freed.get();
+  Block* head = list.get();
   if constexpr (kMisuseChecks) {
     if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_free(block);
     if (COFFER_UNLIKELY(head == block)) return refuse_free(block);
     if (kSized && COFFER_UNLIKELY(size > span->block_bytes.get())) return refuse_size(block, size);
   }
-  if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span);
+  if (COFFER_UNLIKELY(push_freed(span, list, static_cast<Block*>(block), head))) return local_event(span);
   heap->inside.store(kOutside, release);  // release: as in allocate_fast. A heap that can be used is its own `self`
 }
 

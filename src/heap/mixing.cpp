@@ -114,7 +114,6 @@ bool convert_some(Heap* heap, ClassIndex for_class) {
 
 bool give(Heap* heap, ClassIndex size_class, Block* list) {
   if (list == nullptr) return false;
-  heap->zero[size_class].set(0);
   heap->blocks[size_class].set(list);
   if (COFFER_UNLIKELY(watches_lists())) blocks_taken(heap, size_class, measure_list(list, kMostTaken).count);
   return true;

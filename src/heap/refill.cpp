@@ -29,39 +29,34 @@ namespace coffer {
 
 namespace {
 
-// Refills heap->blocks from the hot span; false: it has no free block.
-bool refill_from(Heap* heap, ClassIndex size_class, Span* span) {
-  Block* list = span->local_free.get();
-  if (list != nullptr) {
-    take_list(heap, size_class, span, list);
-    return true;
-  }
-  u32 count = 0;
-  bool zero = false;
-  list = take_remote(span, &count);
+// Refills heap->blocks, which is empty, from the hot span; false: it has no free block. *zero is set if the first block
+// is zero but for its link.
+bool refill_from(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
+  const bool watched = COFFER_UNLIKELY(watches_lists());
+  if (!watched) feed_malloc(heap, size_class, span);
+  u32 count = local_count(span);
+  Block* list = watched ? span->local_free.get() : heap->blocks[size_class].get();
+  if (list == nullptr) list = take_remote(span, &count);
   if (list == nullptr) {
     const u32 before = span->cut.get();
-    list = cut_page(span, &zero);
+    list = cut_page(span, zero);
     if (list == nullptr) return false;
     count = span->cut.get() - before;
     raise_claim(span);
   }
-  if (COFFER_UNLIKELY(watches_lists())) {
-    // As if the owner had freed them: it takes some.
-    span->local_free.set(list);
-    set_countdown(span, count, kNever);
-    take_watched_list(heap, size_class, span, list);
-    return true;
+  if (watched) {
+    take_watched_list(heap, size_class, span, list, count);
+  } else {
+    heap->blocks[size_class].set(list);
   }
-  heap->zero[size_class].set(zero ? 1 : 0);
-  heap->blocks[size_class].set(list);
   return true;
 }
 
 // The heap's hot span of the class has blocks, or is retired. true: heap->blocks has some.
-bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span) {
+bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
   for (;;) {
-    if (refill_from(heap, size_class, span)) return true;
+    if (refill_from(heap, size_class, span, zero)) return true;
+    span->freed.set(&span->local_free);
     set_countdown(span, 0, reuse_threshold(span->capacity.get()));
     // Exhausted: it floats. Or remote frees came in meanwhile; or it was claimed, and comes by mail.
     if (mark_floating(span) != Retired::has_blocks) break;
@@ -209,10 +204,7 @@ Span* scavenge(Heap* heap, const Serving& classes) {
   return find_known(heap, classes);
 }
 
-bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size) {
-  if (Span* span = heap->hot[size_class].get()) {
-    if (span->local_free.get() != nullptr && refill_or_retire(heap, size_class, span)) return true;
-  }
+bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size, bool holes) {
   if (COFFER_UNLIKELY(heap->grown.get() == 0) && holes && take_young(heap, size_class, size)) return true;
   heap->ticks.set(heap->ticks.get() + 1);
   note_awake(heap);
@@ -222,7 +214,7 @@ bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize si
   shed_surplus(heap);
   for (;;) {
     Span* span = heap->hot[size_class].get();
-    if (span != nullptr && refill_or_retire(heap, size_class, span)) return true;
+    if (span != nullptr && refill_or_retire(heap, size_class, span, zero)) return true;
     const Found found = next_hot(heap, size_class, reach, holes, size);
     if (found.blocks) return true;
     span = found.span;
@@ -236,9 +228,8 @@ bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize si
 Block* take_block(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size, bool holes = true) {
   if (!holes && heap->hot[size_class].get() == nullptr) free_list(heap, size_class);
   Owned<Block*>& head = heap->blocks[size_class];
-  if (head.get() == nullptr && !refill(heap, size_class, reach, holes, size)) return nullptr;
+  if (head.get() == nullptr && !refill(heap, size_class, reach, zero, size, holes)) return nullptr;
   Block* block = head.get();
-  *zero = heap->zero[size_class].get() != 0;
   head.set(block->next);
   return block;
 }
@@ -356,45 +347,33 @@ COFFER_NOINLINE void* allocate_slowly(usize size) {
   return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
 }
 
-COFFER_INLINE void* take_first(Heap* heap, ClassIndex size_class, Span* hot, Block* list) {
-  take_whole_list(heap, size_class, hot, list);
-  heap->blocks[size_class].set(list->next);
-  heap->ticks.set(heap->ticks.get() + 1);
-  leave(heap);
-  return list;
-}
-
-// While samples are taken: all that was freed in the hot span, as in allocate_any, if the block to be sampled is not
-// among it. A heap that keeps one block for itself comes here for each. Inside.
-COFFER_NOINLINE void* allocate_unusually(usize size, Heap* heap, Span* hot) {
-  const ClassIndex size_class = class_of(size);
-  Block* list = hot->local_free.get();
-  // acquire: as in settle_fork. Whoever watches figures, too, is told at each list.
-  if (list != nullptr && only_samples() && g_pending.load(acquire) == 0 &&
-      pass_unsampled(heap, size_class, hot, local_count(hot))) {
-    return take_first(heap, size_class, hot, list);
+// While samples are taken: all that was freed in the hot span, if the block to be sampled is not among it. A heap that
+// keeps one block for itself comes here for each. nullptr: the rest of the way has to serve.
+COFFER_NOINLINE Block* take_unsampled(ClassIndex size_class) {
+  Heap* heap = enter(t_heap);
+  Block* list = nullptr;
+  if (Span* hot = heap->hot[size_class].get(); hot != nullptr && heap->blocks[size_class].get() == nullptr) {
+    list = hot->local_free.get();
+    // acquire: as in settle_fork.
+    if (list != nullptr && g_pending.load(acquire) == 0 && pass_unsampled(heap, size_class, hot, local_count(hot))) {
+      take_local_list(heap, size_class, hot);
+      heap->blocks[size_class].set(list->next);
+      heap->ticks.set(heap->ticks.get() + 1);
+    } else {
+      list = nullptr;
+    }
   }
-  leave(heap);
-  return allocate_slowly(size);
+  leave(t_heap);
+  return list;
 }
 
 }  // namespace
 
 void* allocate_any(usize size) {
-  // relaxed: as in allocate_fast. Before the fast path is open there may be no heap, not even the null heap.
-  if (COFFER_UNLIKELY(!g_arenas.arenas[0].fast_sizes.is_above(size))) return allocate_slowly(size);
-  const ClassIndex size_class = class_of(size);
-  // By far the commonest reason to be here, and for large blocks every second call: the heap's list ran out, and what
-  // was freed meanwhile waits in the hot span. (The null heap has no hot span.)
-  Heap* heap = enter(t_heap);
-  Span* hot = heap->hot[size_class].get();
-  if (COFFER_LIKELY(hot != nullptr && heap->blocks[size_class].get() == nullptr)) {
-    // Somebody counts what heaps take.
-    if (COFFER_UNLIKELY(is_unusual())) return allocate_unusually(size, heap, hot);
-    Block* list = hot->local_free.get();
-    if (COFFER_LIKELY(list != nullptr)) return take_first(heap, size_class, hot, list);
+  // Whoever watches figures, too, is told at each list. The null heap has no hot span.
+  if (COFFER_UNLIKELY(only_samples()) && size <= kLargestSmall) {
+    if (Block* block = take_unsampled(class_of(size))) return block;
   }
-  leave(t_heap);
   return allocate_slowly(size);
 }
 

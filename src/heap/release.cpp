@@ -3,6 +3,7 @@
 #include "exchange/chains.hpp"
 #include "exchange/inside.hpp"
 #include "exchange/kept_slots.hpp"
+#include "exchange/lists.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/mixed_free.hpp"
 #include "exchange/ownership.hpp"
@@ -27,8 +28,11 @@ void local_event(Span* span) {
     // Somebody has the heap just now, and this free may have been the last that tells of the span: it goes by mail.
     set_countdown(span, local_count(span), kNever);
     if (claim(span)) mail(span);
-  } else if (heap->hot[span->size_class.get()].get() == span) {
-    set_countdown(span, local_count(span), kNever);
+  } else if (const ClassIndex c = span->size_class.get(); heap->hot[c].get() == span) {
+    heap->ticks.set(heap->ticks.get() + 1);
+    // Somebody counts what malloc takes since this list was taken.
+    if (watches_lists()) put_back_list(heap, c, span);
+    set_countdown(span, local_count(span), kFreesOfATick);
   } else {
     place(heap, span);
   }
@@ -74,9 +78,10 @@ COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) return refuse_free(block);
   // A later slot of a span of our own, or the fast path is off. relaxed: see deallocate_as.
   if (span->owner.load(relaxed) == heap) {
-    Block* head = span->local_free.get();
+    Owned<Block*>& list = *span->freed.get();
+    Block* head = list.get();
     if (kMisuseChecks && COFFER_UNLIKELY(head == block)) return refuse_free(block);
-    if (COFFER_UNLIKELY(push_local(span, static_cast<Block*>(block), head))) return local_event(span);
+    if (COFFER_UNLIKELY(push_freed(span, list, static_cast<Block*>(block), head))) return local_event(span);
   } else {
     free_remote(heap, span, static_cast<Block*>(block));
   }

@@ -74,8 +74,12 @@ inline bool is_block_of(const Span* span, uptr address) {
 inline Stride stride_of(const Span* span) { return {span->block_bytes.get(), span->row_log2.get()}; }
 inline usize first_offset(const Span* span) { return span->first_line.get() * kCacheLine; }
 
+// Whether the owner's frees go to the heap's list, which malloc pops from uncounted: the local list is empty.
+inline bool feeds_malloc(const Span* span) { return span->freed.get() != &span->local_free; }
 // Blocks on the local list; exact for the owner, a snapshot for others.
-inline u32 local_count(const Span* span) { return static_cast<u32>(span->countdown_sum.get() - span->countdown.get()); }
+inline u32 local_count(const Span* span) {
+  return feeds_malloc(span) ? 0 : static_cast<u32>(span->countdown_sum.get() - span->countdown.get());
+}
 // Makes the countdown reach zero after `frees` more local frees; the local list is to hold `count` blocks now.
 inline void set_countdown(Span* span, u32 count, u32 frees) {
   span->countdown_sum.set(static_cast<i32>(count + frees));

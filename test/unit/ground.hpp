@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "heap/heap.hpp"
 #include "options.hpp"
 #include "pool/slot_pool.hpp"
 
@@ -17,5 +18,11 @@ inline void start_ground(usize arena_bytes = usize{256} << 20, u32 shards = 1) {
 }
 
 inline Arena& first_arena() { return g_arenas.arenas[0]; }
+
+// What the fast path of free does with a block of a span of the thread's own; true: the countdown is over.
+inline bool push_own(Span* span, void* block) {
+  Owned<Block*>& list = *span->freed.get();
+  return push_freed(span, list, static_cast<Block*>(block), list.get());
+}
 
 }  // namespace coffer::test

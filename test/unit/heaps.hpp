@@ -16,6 +16,7 @@
 #include "exchange/ring.hpp"
 #include "exchange/seizing.hpp"
 #include "fresh.hpp"
+#include "ground.hpp"
 #include "heap/allocator.hpp"
 #include "inspect/walk.hpp"
 #include "observe/counters.hpp"

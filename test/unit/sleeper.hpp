@@ -26,6 +26,7 @@ struct Sleeper {
       const ClassIndex size_class = span_of(spans[0][0])->size_class.get();
       t_heap->hot[size_class].set(nullptr);  // the last one floats, too
       Span* last = span_of(spans.back()[0]);
+      last->freed.set(&last->local_free);
       set_countdown(last, 0, reuse_threshold(last->capacity.get()));
       mark_floating(last);
     });

@@ -181,7 +181,7 @@ FRESH_TEST(SeizedThread, AnEventClaimsTheSpanAndMailsIt) {
   Span* span = span_of(mine[0]);
   Heap* heap = t_heap;
   give_many(mine, 0, kThreshold - 1);
-  EXPECT_TRUE(push_local(span, static_cast<Block*>(mine[kThreshold - 1]), span->local_free.get()));
+  EXPECT_TRUE(push_own(span, mine[kThreshold - 1]));
   {
     const Seized seized(heap);
     local_event(span);
@@ -215,7 +215,7 @@ FRESH_TEST(SeizedThread, AnEventOfAClaimedSpanMailsNothing) {
   Span* span = span_of(mine[0]);
   Heap* heap = t_heap;
   give_many(mine, 0, kThreshold - 1);
-  EXPECT_TRUE(push_local(span, static_cast<Block*>(mine[kThreshold - 1]), span->local_free.get()));
+  EXPECT_TRUE(push_own(span, mine[kThreshold - 1]));
   push_blocks(mine, kThreshold, 2 * kThreshold);
   push_blocks(mine, kCapacity, kCapacity + kThreshold);
   ASSERT_EQ(mail_of(heap), 2 * kSlotBytes);

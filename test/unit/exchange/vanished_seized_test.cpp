@@ -72,7 +72,7 @@ FRESH_TEST(Fork, TheOwnHeapWasSeizedInTheMidstOfAFree) {
   Span* span = span_of(mine[0]);
   give_many(mine, 0, kThreshold - 1);
   Block* last = static_cast<Block*>(mine[kThreshold - 1]);
-  ASSERT_TRUE(push_local(span, last, span->local_free.get()));
+  ASSERT_TRUE(test::push_own(span, last));
   const Seized seized(t_heap);
   for (const bool adopted : {false, true}) {
     if (adopted && kSanitizer) continue;

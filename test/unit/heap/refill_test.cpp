@@ -64,11 +64,10 @@ FRESH_TEST(Refill, TakesWhatTheOwnerFreedThenWhatOthersFreedThenAnAbsentPage) {
   Worker other;
   other.run([&] { give_now({blocks[1], blocks[3]}); });
   Span* span = span_of(blocks[0]);
-  EXPECT_EQ(local_count(span), 2u);
+  EXPECT_EQ(local_count(span), 0u) << "malloc's list has them";
   EXPECT_EQ(remote_count(span), 2u);
   EXPECT_EQ(take(), blocks[2]);
   EXPECT_EQ(take(), blocks[0]);
-  EXPECT_EQ(local_count(span), 0u);
   EXPECT_EQ(remote_count(span), 2u) << "not before the local ones are used up";
   EXPECT_EQ(take(), blocks[3]);
   EXPECT_EQ(remote_count(span), 0u);
@@ -79,14 +78,21 @@ FRESH_TEST(Refill, TakesWhatTheOwnerFreedThenWhatOthersFreedThenAnAbsentPage) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-FRESH_TEST(Refill, WhatWasFreedWaitsWhileTheHeapHasBlocks) {
+FRESH_TEST(Refill, WhatWasFreedLastComesFirst) {
   start_heaps();
-  void* first = take();
-  take();
-  give(first);
-  // Two blocks of the page are still on the heap's list.
-  for (u32 i = 2; i < kBlocksPerPage; ++i) EXPECT_NE(take(), first);
-  EXPECT_EQ(take(), first);
+  const Blocks blocks = take_many(3);  // others of the page are still on the heap's list
+  give(blocks[0]);
+  give(blocks[2]);
+  EXPECT_EQ(take(), blocks[2]);
+  EXPECT_EQ(take(), blocks[0]);
+  const Span* span = span_of(blocks[0]);
+  EXPECT_TRUE(feeds_malloc(span));
+  take_many(kCapacity);
+  EXPECT_EQ(life_of(span), SpanLife::floating);
+  EXPECT_FALSE(feeds_malloc(span)) << "it is not hot any more";
+  give(blocks[1]);
+  EXPECT_EQ(local_count(span), 1u);
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 // Fills `count` spans, and returns their blocks span by span. The last one stays hot, with no block left.
@@ -192,21 +198,23 @@ FRESH_TEST(Refill, SendsAChainOffAndTakesTheMail) {
 
 // --- Zero knowledge. ---
 
+// Of a list, the first one; it is told of no other.
 FRESH_TEST(Refill, TellsZerosOnlyOfPagesNeverCut) {
   start_heaps();
+  const auto take_one = [](bool* zero) {
+    *zero = false;
+    return allocate_of_class(kClass, zero);
+  };
   bool zero = false;
-  Block* block = allocate_of_class(kClass, &zero);
+  Block* block = take_one(&zero);
   EXPECT_TRUE(zero);
-  allocate_of_class(kClass, &zero);
-  EXPECT_TRUE(zero);
+  take_one(&zero);
+  EXPECT_FALSE(zero);
   give(block);
-  for (u32 i = 2; i < kBlocksPerPage; ++i) {
-    allocate_of_class(kClass, &zero);
-    EXPECT_TRUE(zero);
-  }
-  EXPECT_EQ(allocate_of_class(kClass, &zero), block);
+  EXPECT_EQ(take_one(&zero), block);
   EXPECT_FALSE(zero) << "it was used before";
-  allocate_of_class(kClass, &zero);
+  for (u32 i = 2; i < kBlocksPerPage; ++i) take_one(&zero);
+  take_one(&zero);
   EXPECT_TRUE(zero) << "the next page";
 }
 

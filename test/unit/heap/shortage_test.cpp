@@ -115,7 +115,7 @@ FRESH_TEST(Shortage, AFreeWhoseEventSomebodyElseTookIsFound) {
   Span* span = span_of(spans[1][0]);
   // As at the end of a free during which somebody began to seize the heap.
   Block* block = static_cast<Block*>(spans[1][2]);
-  ASSERT_TRUE(push_local(span, block, span->local_free.get()));
+  ASSERT_TRUE(test::push_own(span, block));
   heap->self.store(&g_null_heap, relaxed);
   local_event(span);
   heap->self.store(heap, relaxed);

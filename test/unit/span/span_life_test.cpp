@@ -375,12 +375,12 @@ FRESH_TEST(SpanLife, CountsByItsCountdown) {
   Span* span = make_span(kClass, nullptr);
   set_countdown(span, 10, 3);
   EXPECT_EQ(local_count(span), 10u);
-  EXPECT_FALSE(push_local(span, block(span, 0), nullptr));
-  EXPECT_FALSE(push_local(span, block(span, 1), block(span, 0)));
+  EXPECT_FALSE(test::push_own(span, block(span, 0)));
+  EXPECT_FALSE(test::push_own(span, block(span, 1)));
   EXPECT_EQ(local_count(span), 12u);
   EXPECT_EQ(span->local_free.get(), block(span, 1));
   EXPECT_EQ(block(span, 1)->next, block(span, 0));
-  EXPECT_TRUE(push_local(span, block(span, 2), block(span, 1))) << "the third is the event";
+  EXPECT_TRUE(test::push_own(span, block(span, 2))) << "the third is the event";
   EXPECT_EQ(local_count(span), 13u);
   set_countdown(span, 13, kNever);
   EXPECT_EQ(local_count(span), 13u);
