@@ -142,6 +142,14 @@ ReclaimerRests::~ReclaimerRests() {
   if (outer_) end_work();
 }
 
+bool let_walks_in() {
+  if (g_working.load(relaxed) != this_thread_name()) return true;  // relaxed: as above. A call, not the reclaimer
+  end_work();
+  os::yield();
+  begin_work();
+  return true;
+}
+
 bool forget_reclaimer() {
   // relaxed: the child has one thread.
   const bool was = g_state.load(relaxed) != State::none;

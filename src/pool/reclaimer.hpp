@@ -61,6 +61,9 @@ class ReclaimerRests {
   const bool outer_;
 };
 
+// Between two steps of a long chore: who waits for the reclaimer to rest has its turn. true.
+bool let_walks_in();
+
 // A chore, before idle heaps are emptied: notes what is held.
 bool begin_sweep();
 // A chore, the last: gives back free slots and chunks over what may stay in the next tick, of a quiet program all but

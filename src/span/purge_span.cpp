@@ -234,7 +234,10 @@ usize purge_all_spans() {
 }
 
 bool purge_spans_that_wait() {
-  purge_waiting_spans(kWholeTick, kSpansAStep);
+  u32 looked = 0;
+  do {
+    purge_waiting_spans(kWholeTick, kSpansAStep, &looked);
+  } while (looked == kSpansAStep && let_walks_in());
   return g_partial_pool.waiting_bytes() > much();
 }
 

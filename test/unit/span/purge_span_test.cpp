@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "fresh.hpp"
@@ -235,6 +236,21 @@ FRESH_TEST(PurgeSpan, TheOldestFirstAndOnlyOldOnes) {
   EXPECT_EQ(g_partial_pool.waiting_bytes(), kCarvePage);
   EXPECT_EQ(purge_waiting_spans(0, 9), kCarvePage);
   EXPECT_EQ(g_partial_pool.waiting_bytes(), 0u);
+}
+
+// However many wait: at one waking of the reclaimer, by steps.
+FRESH_TEST(PurgeSpan, AllThatAreOldEnoughGoAtOneWaking) {
+  start();
+  std::vector<std::unique_ptr<Shared>> shared;
+  for (u32 i = 0; i < kSpansAStep + 9; ++i) {
+    shared.push_back(std::make_unique<Shared>(3, 65));
+    for (u32 block = 0; block < 64; ++block) shared.back()->free(block);
+  }
+  EXPECT_EQ(g_partial_pool.waiting_bytes(), shared.size() * kCarvePage);
+  fake::set_clock(kSecond + (kWholeTick + 1) * kTickNs);
+  EXPECT_FALSE(purge_spans_that_wait());
+  EXPECT_EQ(g_partial_pool.waiting_bytes(), 0u);
+  for (const auto& one : shared) ASSERT_EQ(one->span->absent.get() & 1, 1u);
 }
 
 // When much waits, each span that is listed has the oldest one looked at.
