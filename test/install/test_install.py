@@ -8,7 +8,6 @@ COFFER_BUILD_DIR is the build to install from; CC and CXX are the compilers.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -317,29 +316,3 @@ def test_cmake_package(tmp_path: Path, prefix: Path) -> None:
     for program in (shared, static):
         assert "bytes for 10000 strings" in run(program)
     assert "from coffer_malloc, from malloc" in run(core)
-
-
-@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is missing")
-@pytest.mark.parametrize("features", ["", "replace"])
-def test_rust_crate(tmp_path: Path, lib: Path, features: str) -> None:
-    """The crate's own tests: Coffer as the global allocator of a Rust program, and with C's malloc replaced too."""
-    where = {"PKG_CONFIG_PATH": str(lib / "pkgconfig"), "CARGO_TARGET_DIR": str(tmp_path)}
-    told = run("cargo", "test", "--offline", "--quiet", "--manifest-path", ROOT / "bindings/rust/Cargo.toml",
-               "--tests", "--features", features, environment=where)
-    assert "8 passed" in told
-
-
-@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is missing")
-def test_rust_crate_without_coffer(tmp_path: Path) -> None:
-    manifest = ROOT / "bindings/rust/Cargo.toml"
-    done = subprocess.run(["cargo", "build", "--offline", "--manifest-path", manifest], capture_output=True, text=True,
-                          env=os.environ | {"CARGO_TARGET_DIR": str(tmp_path), "COFFER_LIB_DIR": str(tmp_path)})
-    assert done.returncode != 0 and "libcoffer_core.a is not in" in done.stderr
-
-
-@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is missing")
-def test_rust_crate_has_its_licence() -> None:
-    done = subprocess.run(["cargo", "package", "--list", "--allow-dirty", "--offline", "--manifest-path",
-                           ROOT / "bindings/rust/Cargo.toml"], capture_output=True, text=True)
-    assert "LICENSE" in done.stdout.splitlines(), done.stderr
-    assert (ROOT / "bindings/rust/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
