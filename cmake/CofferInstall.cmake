@@ -24,6 +24,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/coffer.pc DESTINATION ${CMAKE_INSTALL_
 file(RELATIVE_PATH coffer_bin_to_lib /p/${CMAKE_INSTALL_BINDIR} /p/${CMAKE_INSTALL_LIBDIR})
 configure_file(cmake/coffer-run.in coffer-run @ONLY)
 install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/coffer-run DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES docs/coffer-run.1 DESTINATION ${CMAKE_INSTALL_DATADIR}/man/man1)
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/coffer)
 
