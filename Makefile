@@ -19,12 +19,12 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install uninstall clean help setup
+.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup
 .NOTPARALLEL:
 
 help:  ## this list
 	@echo "make [PRESET=release|debug|asan|tsan|release-clang|...] [JOBS=n] goal"
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z -]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 build:  ## the libraries, in build/lib
 	@tools/setup.sh $(build_sets)
@@ -120,6 +120,20 @@ lint:  ## format, clang-tidy and the tidy test; changes nothing
 install: tools  ## libraries, the coffer command, its manual and shell completions, into $(DESTDIR)$(PREFIX)
 	@DESTDIR="$(DESTDIR)" cmake --install $(build_dir) --prefix "$(PREFIX)"
 
+dist:  ## the release, build/dist/coffer-VERSION.tar.xz
+	@tools/setup.sh $(build_sets) tools
+	@tools/build.sh $(PRESET) $(JOBS) coffer_manual
+	@tools/dist.sh $(build_dir) $(build_dir)/dist
+
+deb wheel: dist  ## the Debian packages, the wheel; in build/dist
+	@tools/setup.sh packages
+	@tools/package.sh $@ $(build_dir) $(build_dir)/dist
+
+test-packages:  ## builds every package as a user does, and runs programs under each: some minutes
+	@tools/setup.sh build tools test packages
+	@tools/build.sh --tests release $(JOBS) coffer_libraries coffer_command
+	@COFFER_LONG=1 COFFER_BUILD_DIR=build $(firstword $(wildcard /usr/bin/python3) python3) -B -m pytest -p no:cacheprovider test/install
+
 uninstall:  ## removes what `make install` put into $(DESTDIR)$(PREFIX)
 	@DESTDIR="$(DESTDIR)" cmake -DPREFIX="$(PREFIX)" -P cmake/CofferUninstall.cmake
 
@@ -127,4 +141,4 @@ clean:  ## removes every build directory
 	rm -rf build build-*
 
 setup:  ## installs everything that any goal needs
-	@tools/setup.sh build tools run test models hw lint clang
+	@tools/setup.sh build tools run test models hw packages lint clang

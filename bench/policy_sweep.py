@@ -32,8 +32,11 @@ from coffer_bench.allocators import TOP, Allocator, BenchError, describe, machin
 from coffer_bench.callgrind import count_all, require_tools
 from coffer_bench.suite import pairs
 
+sys.path.insert(0, str(TOP / "tools"))
+from version import version  # noqa: E402
+
 POLICY = "src/policy"
-LIBRARY = "lib/libcoffer.so.0.1.0"
+LIBRARY = f"lib/libcoffer.so.{version()}"
 SIMULATOR = "libexec/coffer/simulate_coffer"
 CONSTANT = re.compile(r"^inline constexpr (?P<type>\w+) (?P<name>k\w+) = (?P<value>[^;]+);", re.MULTILINE)
 # A change of less is shown as none.

@@ -11,7 +11,9 @@ endif()
 add_library(coffer_flags INTERFACE)
 target_link_libraries(coffer_flags INTERFACE coffer_warnings)
 target_compile_features(coffer_flags INTERFACE cxx_std_20)
-target_compile_definitions(coffer_flags INTERFACE $<$<CONFIG:Debug>:COFFER_DEBUG>)
+if(coffer_is_top)
+  target_compile_definitions(coffer_flags INTERFACE $<$<CONFIG:Debug>:COFFER_DEBUG>)
+endif()
 target_compile_options(coffer_flags INTERFACE
   -Wshadow -Wconversion
   # Nothing of the C++ runtime may be needed.
@@ -26,6 +28,10 @@ target_compile_options(coffer_flags INTERFACE
   # Never take a loop or a malloc + memset in here for a call of the functions that are being defined here.
   -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
   -fno-builtin-aligned_alloc -fno-builtin-posix_memalign -fno-builtin-memalign)
+if(NOT coffer_is_top)
+  # An allocator that is not optimised slows all of a program that is built for debugging, or for no configuration.
+  target_compile_options(coffer_flags INTERFACE -O2)
+endif()
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   # Ubuntu's compilers begin each function with an endbr64, an instruction in malloc and one in free, for a check that
   # Linux does not make of programs. What shadow stacks need costs no instruction and stays.

@@ -24,12 +24,24 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/coffer.pc DESTINATION ${CMAKE_INSTALL_
 file(RELATIVE_PATH coffer_bin_to_lib /p/${CMAKE_INSTALL_BINDIR} /p/${CMAKE_INSTALL_LIBDIR})
 configure_file(cmake/coffer-run.in coffer-run @ONLY)
 install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/coffer-run DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES docs/coffer-run.1 DESTINATION ${CMAKE_INSTALL_DATADIR}/man/man1)
 
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/coffer)
 
-# The command late: tools/install.py links its libcoffer.so to the library's.
+# A release has the manual and the completions; from a checkout they are written into the build directory.
+set(coffer_manual_folder ${CMAKE_BINARY_DIR}/share)
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/share/man)
+  set(coffer_manual_folder ${CMAKE_CURRENT_SOURCE_DIR}/share)
+endif()
+file(RELATIVE_PATH coffer_bin_to_command /p/${CMAKE_INSTALL_BINDIR} /p/${CMAKE_INSTALL_LIBDIR}/coffer)
+configure_file(tools/coffer-installed.in coffer-installed @ONLY)
 configure_file(cmake/CofferInstallCommand.cmake.in CofferInstallCommand.cmake @ONLY)
 install(SCRIPT ${CMAKE_CURRENT_BINARY_DIR}/CofferInstallCommand.cmake)
 
+option(COFFER_STRIP "Install without debug information" ON)
+if(COFFER_STRIP)
+  configure_file(cmake/CofferStrip.cmake.in CofferStrip.cmake @ONLY)
+  install(SCRIPT ${CMAKE_CURRENT_BINARY_DIR}/CofferStrip.cmake)
+endif()
 configure_file(cmake/CofferNoteInstalled.cmake.in CofferNoteInstalled.cmake @ONLY)
 install(SCRIPT ${CMAKE_CURRENT_BINARY_DIR}/CofferNoteInstalled.cmake)

@@ -91,12 +91,15 @@ set(coffer_latency_objects coffer_latency coffer_rt_inside)
 add_library(coffer_core STATIC $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_latency>
   $<TARGET_OBJECTS:coffer_rt_inside> $<TARGET_OBJECTS:coffer_api_core>)
 add_library(coffer::core ALIAS coffer_core)
-# Unit tests include internal headers, so they see src/ and the macros that the objects were compiled with.
-target_include_directories(coffer_core INTERFACE
-  $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${coffer_source_dir}>)
-target_compile_features(coffer_core INTERFACE $<BUILD_INTERFACE:cxx_std_20>)
-target_compile_definitions(coffer_core INTERFACE $<BUILD_INTERFACE:$<$<CONFIG:Debug>:COFFER_DEBUG>>
-  $<BUILD_INTERFACE:COFFER_ALLOCATOR_HEADER="heap/allocator.hpp">)
+add_library(Coffer::core ALIAS coffer_core)  # as find_package names it
+target_include_directories(coffer_core INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
+if(coffer_is_top)
+  # Unit tests include internal headers, so they see src/ and the macros that the objects were compiled with.
+  target_include_directories(coffer_core INTERFACE $<BUILD_INTERFACE:${coffer_source_dir}>)
+  target_compile_features(coffer_core INTERFACE $<BUILD_INTERFACE:cxx_std_20>)
+  target_compile_definitions(coffer_core INTERFACE $<BUILD_INTERFACE:$<$<CONFIG:Debug>:COFFER_DEBUG>>
+    $<BUILD_INTERFACE:COFFER_ALLOCATOR_HEADER="heap/allocator.hpp">)
+endif()
 set_target_properties(coffer_core PROPERTIES EXPORT_NAME core)
 
 if(COFFER_SANITIZE)
@@ -110,6 +113,7 @@ set_target_properties(coffer_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERS
   EXPORT_NAME coffer)
 target_include_directories(coffer_shared INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
 add_library(coffer::coffer ALIAS coffer_shared)
+add_library(Coffer::coffer ALIAS coffer_shared)  # as find_package names it
 
 # libcoffer.a holds one object. A linker that needs any of its functions then takes all of them: malloc from here and
 # free from libc cannot happen, whatever the order of archives. Hidden names become local to it, so that a program may
@@ -117,29 +121,36 @@ add_library(coffer::coffer ALIAS coffer_shared)
 # take local names with it.
 coffer_add_objects(coffer_api_static SOURCES ${coffer_api_sources} DEFINITIONS COFFER_STATIC_LIBRARY)
 coffer_link_order(coffer_joined_objects coffer_objects coffer_api_static ${coffer_latency_objects})
+# Makefiles know the objects of a target within it only: others depend on the target's own file.
+add_library(coffer_static_parts STATIC $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_static>
+  $<TARGET_OBJECTS:coffer_latency> $<TARGET_OBJECTS:coffer_rt_inside>)
+set_target_properties(coffer_static_parts PROPERTIES ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 set(coffer_joined ${CMAKE_CURRENT_BINARY_DIR}/coffer_joined.o)
 add_custom_command(OUTPUT ${coffer_joined}
   COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${coffer_joined}
     ${coffer_joined_objects}
   COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${coffer_joined}
-  DEPENDS ${coffer_joined_objects}
+  DEPENDS coffer_static_parts
   COMMAND_EXPAND_LISTS VERBATIM COMMENT "Joining the objects of libcoffer.a")
 set_source_files_properties(${coffer_joined} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 add_library(coffer_static STATIC ${coffer_joined})
 set_target_properties(coffer_static PROPERTIES OUTPUT_NAME coffer LINKER_LANGUAGE C EXPORT_NAME static)
 target_include_directories(coffer_static INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
 add_library(coffer::static ALIAS coffer_static)
+add_library(Coffer::static ALIAS coffer_static)  # as find_package names it
 
 # A program that calls no malloc itself, though its libraries do, would otherwise be linked without Coffer.
 target_link_options(coffer_shared INTERFACE LINKER:--no-as-needed)
 target_link_options(coffer_static INTERFACE LINKER:--undefined=malloc)
 
-# What the misuse checks cost is measured, not guessed: the same library without them.
-coffer_add_objects(coffer_nocheck_objects SOURCES ${coffer_sources} DEFINITIONS COFFER_NO_CHECKS)
-coffer_add_objects(coffer_nocheck_api SOURCES ${coffer_api_sources} DEFINITIONS COFFER_NO_CHECKS)
-coffer_add_shared(coffer_nocheck OUTPUT_NAME coffer_nocheck OBJECTS coffer_nocheck_objects coffer_nocheck_api
-  ${coffer_latency_objects})
-set_target_properties(coffer_nocheck PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/variants)
+if(coffer_is_top)
+  # What the misuse checks cost is measured, not guessed: the same library without them.
+  coffer_add_objects(coffer_nocheck_objects SOURCES ${coffer_sources} DEFINITIONS COFFER_NO_CHECKS)
+  coffer_add_objects(coffer_nocheck_api SOURCES ${coffer_api_sources} DEFINITIONS COFFER_NO_CHECKS)
+  coffer_add_shared(coffer_nocheck OUTPUT_NAME coffer_nocheck OBJECTS coffer_nocheck_objects coffer_nocheck_api
+    ${coffer_latency_objects})
+  set_target_properties(coffer_nocheck PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/variants)
 
-add_custom_target(coffer_variants DEPENDS coffer_nocheck)
+  add_custom_target(coffer_variants DEPENDS coffer_nocheck)
+endif()
 add_custom_target(coffer_libraries DEPENDS coffer_shared coffer_static coffer_core)

@@ -18,7 +18,7 @@ endforeach()
 install(DIRECTORY ${tree}/lib/ DESTINATION ${coffer_box}/lib COMPONENT wheel USE_SOURCE_PERMISSIONS
   FILES_MATCHING PATTERN "libcoffer_record*.so" PATTERN "variants" EXCLUDE)
 install(DIRECTORY ${tree}/libexec/coffer DESTINATION ${coffer_box}/libexec COMPONENT wheel USE_SOURCE_PERMISSIONS
-  PATTERN "trace_sample" EXCLUDE)
+  PATTERN "trace_sample" EXCLUDE PATTERN "simulate_*" EXCLUDE)
 install(FILES ${tree}/version DESTINATION ${coffer_box} COMPONENT wheel)
 install(DIRECTORY ${tree}/share/man ${tree}/share/bash-completion ${tree}/share/zsh ${tree}/share/fish
   DESTINATION ${SKBUILD_DATA_DIR}/share COMPONENT wheel)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, peers, programs, models,
-# hw, lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no service
-# running and no database behind. When nothing is missing it is silent and touches neither the network nor the system.
+# hw, packages, lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no
+# service running and no database behind. When nothing is missing it is silent and touches neither the network nor the
+# system.
 set -euo pipefail
 
 # Names that differ between the distributions are alternatives, a|b: the first one that is there is taken.
@@ -27,6 +28,8 @@ packages_test=(
   fish zsh man-db groff-base
   # The coffer command, whose other needs pip installs; its profiles are parsed with the package that knows their form.
   python3-venv libzstd-dev python3-protobuf
+  # A project that uses the installed library.
+  meson
   # The processors that coffer-rt is tested on, and its analyser.
   gcc-riscv64-unknown-elf qemu-user qemu-system-misc lld-19 cppcheck
 )
@@ -36,6 +39,10 @@ if grep -qs '^ID=debian$' /etc/os-release; then
 fi
 # zstd compresses traces.
 packages_tools=(python3 python3-venv libzstd-dev)
+# What Debian packages are made and tried with, and what the tests of other ways build with.
+packages_packages=(
+  dpkg-dev debhelper lintian mmdebstrap xz-utils libzstd-dev valgrind git gcc libc6-dev python3-pytest python3-venv
+)
 packages_lint=(clang-format-19 clang-tidy-19 python3)
 packages_clang=(clang-19 libclang-rt-19-dev)
 packages_run=(python3)
@@ -53,7 +60,7 @@ fail() {
 }
 
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || fail "usage: tools/setup.sh build|tools|run|test|peers|programs|models|hw|lint|clang..."
+[ $# -gt 0 ] || fail "usage: tools/setup.sh build|tools|run|test|peers|programs|models|hw|packages|lint|clang..."
 
 wanted=()
 for set_name in "$@"; do
@@ -64,6 +71,7 @@ for set_name in "$@"; do
     peers) wanted+=("${packages_peers[@]}") ;;
     programs) wanted+=("${packages_programs[@]}") ;;
     models) wanted+=("${packages_models[@]}") ;;
+    packages) wanted+=("${packages_packages[@]}") ;;
     hw) wanted+=("${packages_hw[@]}") ;;
     lint) wanted+=("${packages_lint[@]}") ;;
     clang) wanted+=("${packages_clang[@]}") ;;

@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 #define COFFER_VERSION_MAJOR 0
-#define COFFER_VERSION_MINOR 1
+#define COFFER_VERSION_MINOR 2
 #define COFFER_VERSION_PATCH 0
 
 #if defined(__GNUC__)

@@ -8,7 +8,6 @@ COFFER_BUILD_DIR is the build to install from; CC and CXX are the compilers.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +37,15 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run("cmake", "--install", BUILD_DIR, "--prefix", "/opt/coffer", environment={"DESTDIR": str(destination)})
     assert [path.name for path in destination.iterdir()] == ["opt"], "DESTDIR was not respected"
     return destination / "opt/coffer"
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The Python packages of the build directory, where `coffer setup` would put them."""
+    data = tmp_path_factory.mktemp("data")
+    (data / "coffer").mkdir()
+    (data / "coffer" / (BUILD_DIR / "version").read_text().strip()).symlink_to(BUILD_DIR.resolve() / "venv")
+    return {"XDG_DATA_HOME": str(data)}
 
 
 @pytest.fixture(scope="session")
@@ -205,12 +213,12 @@ def test_program_that_only_its_libraries_make_allocate(tmp_path: Path, lib: Path
     assert "libcoffer.so.0" in needed(tmp_path / "quiet")
 
 
-def test_moved_tree(tmp_path: Path, prefix: Path, lib: Path) -> None:
+def test_moved_tree(tmp_path: Path, prefix: Path, lib: Path, packages: dict[str, str]) -> None:
     """Nothing that is installed knows where it was installed."""
     moved = tmp_path / "moved"
     run("cp", "-al", prefix, moved)
     assert run(moved / "bin/coffer-run", build(tmp_path, CC, "probe.c")) == OURS
-    assert run(moved / "bin/coffer", "run", "--", tmp_path / "program") == OURS
+    assert run(moved / "bin/coffer", "run", "--", tmp_path / "program", environment=packages) == OURS
     place = moved / lib.relative_to(prefix) / "pkgconfig"
     flags = run("pkg-config", "--cflags", "coffer", environment={"PKG_CONFIG_PATH": str(place)})
     assert str(moved.resolve()) in os.path.realpath(flags.strip().removeprefix("-I"))
@@ -230,7 +238,7 @@ def test_coffer_run_reports(prefix: Path) -> None:
     assert run(prefix / "bin/coffer-run", "--help").startswith("usage: coffer-run")
 
 
-def test_command(tmp_path: Path, prefix: Path) -> None:
+def test_command(tmp_path: Path, prefix: Path, packages: dict[str, str]) -> None:
     """The coffer command, by a link too, in a folder whose modules have names that Python's own have."""
     link = tmp_path / "coffer"
     link.symlink_to(prefix / "bin/coffer")
@@ -239,7 +247,7 @@ def test_command(tmp_path: Path, prefix: Path) -> None:
 
     def coffer(*words: str | Path) -> str:
         done = subprocess.run([str(link), *map(str, words)], capture_output=True, text=True, cwd=tmp_path,
-                              env={"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)})
+                              env={"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)} | packages)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -247,6 +255,51 @@ def test_command(tmp_path: Path, prefix: Path) -> None:
     assert coffer("record", "-o", "program.trace", "--", program) == OURS
     assert "coffer" in coffer("replay", "program.trace", "-a", "coffer,glibc")
     assert coffer("--version").startswith("coffer 0.")
+
+
+def test_command_without_its_packages(tmp_path: Path, prefix: Path) -> None:
+    """Programs run all the same; for the rest it is said what to do."""
+    nowhere = {"PATH": os.environ["PATH"], "XDG_DATA_HOME": str(tmp_path / "data")}
+    coffer = str(prefix / "bin/coffer")
+    program = build(tmp_path, CC, "probe.c")
+    assert subprocess.check_output([coffer, "run", "--", program], text=True, env=nowhere) == OURS
+    version = subprocess.check_output([coffer, "--version"], text=True, env=nowhere)
+    assert version == f"coffer {(BUILD_DIR / 'version').read_text()}"
+    done = subprocess.run([coffer, "record", "--", program], capture_output=True, text=True, env=nowhere)
+    assert done.returncode == 127 and done.stdout == "" and "coffer setup" in done.stderr
+
+
+def test_setup(tmp_path: Path, prefix: Path) -> None:
+    """pip is asked for what the command was tested with; what fails leaves nothing, as does --remove."""
+    tools, data = tmp_path / "tools", tmp_path / "data"
+    tools.mkdir()
+    data.mkdir()
+    pip = f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\nexit $(cat {tmp_path}/status)\n'
+    (tmp_path / "pip").write_text(pip)
+    (tools / "python3").write_text(f'#!/bin/sh\nmkdir -p "$3/bin" && install -m 755 {tmp_path}/pip "$3/bin/python"\n')
+    (tools / "python3").chmod(0o755)
+    where = {"PATH": f"{tools}:{os.environ['PATH']}", "XDG_DATA_HOME": str(data)}
+    for status in (1, 0):
+        (tmp_path / "status").write_text(str(status))
+        done = subprocess.run([prefix / "bin/coffer", "setup"], capture_output=True, text=True, env=where)
+        assert done.returncode == status and ("python3-venv" in done.stderr) == bool(status)
+        assert [path.name for path in data.rglob("bin")] == ["bin"] * (1 - status)
+    *_, asked = (tmp_path / "asked").read_text().splitlines()
+    requirements = Path(asked.split()[-1])
+    assert requirements.read_bytes() == (ROOT / "tools/requirements.txt").read_bytes()
+    subprocess.run([prefix / "bin/coffer", "setup", "--remove"], check=True, env=where)
+    assert list(data.iterdir()) == []
+
+
+def test_size(prefix: Path) -> None:
+    """Issue 21: 461 MB and 9,039 files before."""
+    files = [path for path in prefix.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(path.stat().st_size for path in files) < 12 << 20 and 100 < len(files) < 250
+    compiled = [path for path in files if path.suffix in {".a", ".so"} or path.read_bytes()[:4] == b"\x7fELF"]
+    assert len(compiled) > 15
+    for path in compiled:
+        assert ".debug_info" not in run("readelf", "--wide", "--sections", path), path
+    assert ".debug_info" in run("readelf", "--wide", "--sections", BUILD_DIR / "lib/libcoffer.so")
 
 
 def cmake_example(prefix: Path, folder: Path, *options: str) -> Sequence[Path]:
@@ -263,29 +316,3 @@ def test_cmake_package(tmp_path: Path, prefix: Path) -> None:
     for program in (shared, static):
         assert "bytes for 10000 strings" in run(program)
     assert "from coffer_malloc, from malloc" in run(core)
-
-
-@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is missing")
-@pytest.mark.parametrize("features", ["", "replace"])
-def test_rust_crate(tmp_path: Path, lib: Path, features: str) -> None:
-    """The crate's own tests: Coffer as the global allocator of a Rust program, and with C's malloc replaced too."""
-    where = {"PKG_CONFIG_PATH": str(lib / "pkgconfig"), "CARGO_TARGET_DIR": str(tmp_path)}
-    told = run("cargo", "test", "--offline", "--quiet", "--manifest-path", ROOT / "bindings/rust/Cargo.toml",
-               "--tests", "--features", features, environment=where)
-    assert "8 passed" in told
-
-
-@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is missing")
-def test_rust_crate_without_coffer(tmp_path: Path) -> None:
-    manifest = ROOT / "bindings/rust/Cargo.toml"
-    done = subprocess.run(["cargo", "build", "--offline", "--manifest-path", manifest], capture_output=True, text=True,
-                          env=os.environ | {"CARGO_TARGET_DIR": str(tmp_path), "COFFER_LIB_DIR": str(tmp_path)})
-    assert done.returncode != 0 and "libcoffer_core.a is not in" in done.stderr
-
-
-@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is missing")
-def test_rust_crate_has_its_licence() -> None:
-    done = subprocess.run(["cargo", "package", "--list", "--allow-dirty", "--offline", "--manifest-path",
-                           ROOT / "bindings/rust/Cargo.toml"], capture_output=True, text=True)
-    assert "LICENSE" in done.stdout.splitlines(), done.stderr
-    assert (ROOT / "bindings/rust/LICENSE").read_text() == (ROOT / "LICENSE").read_text()

@@ -6,16 +6,16 @@
 //! static ALLOCATOR: coffer::Coffer = coffer::Coffer;
 //! ```
 //!
-//! It is linked into the program. Without features the program's C libraries keep the C library's malloc; with the
-//! feature `replace` they are on Coffer too. Sizes are in bytes; every function may be called from any thread, none
-//! from a signal handler. Options come from the environment variable `COFFER_CONF`, as for every program.
+//! The crate compiles Coffer from its own sources, which takes a C++20 compiler, and links it into the program. Without
+//! the feature `replace` the program's C libraries keep the C library's malloc; with it they are on Coffer too. Sizes
+//! are in bytes; every function may be called from any thread, none from a signal handler. Options come from the
+//! environment variable `COFFER_CONF`, as for every program.
 
+#![no_std]
 #![warn(missing_docs)]
 
-use std::alloc::{GlobalAlloc, Layout};
-use std::ffi::{c_void, CStr};
-use std::io;
-use std::path::Path;
+use core::alloc::{GlobalAlloc, Layout};
+use core::ffi::{c_void, CStr};
 
 mod sys;
 
@@ -74,13 +74,15 @@ unsafe impl GlobalAlloc for Coffer {
     }
 }
 
+#[cfg(feature = "stats")]
 pub use sys::Stats;
 
-/// The figures of the whole process: see [`Stats`].
+/// The figures of the whole process: see [`Stats`]. Feature `stats`.
+#[cfg(feature = "stats")]
 pub fn stats() -> Stats {
     let mut stats = Stats::default();
     // SAFETY: it writes at most the size that it is told; a pointer to a value is not NULL, so it cannot fail.
-    unsafe { sys::coffer_stats(&mut stats, std::mem::size_of::<Stats>()) };
+    unsafe { sys::coffer_stats(&mut stats, core::mem::size_of::<Stats>()) };
     stats
 }
 
@@ -110,29 +112,44 @@ pub fn limit() -> usize {
     unsafe { sys::coffer_get_limit() }
 }
 
-/// The heap profile: samples allocations from now on, one in `mean_bytes` bytes on average (0: the usual mean).
-pub fn profile_start(mean_bytes: usize) {
-    // SAFETY: no preconditions.
-    unsafe { sys::coffer_profile_start(mean_bytes) };
-}
+/// The heap profile: samples of who allocates, in a file that `pprof` reads. Feature `profile`.
+#[cfg(feature = "profile")]
+pub mod profile {
+    use crate::sys;
+    use core::ffi::CStr;
 
-/// Samples nothing any more; what was sampled stays.
-pub fn profile_stop() {
-    // SAFETY: no preconditions.
-    unsafe { sys::coffer_profile_stop() };
-}
+    /// Samples allocations from now on, one in `mean_bytes` bytes on average (0: the usual mean).
+    pub fn start(mean_bytes: usize) {
+        // SAFETY: no preconditions.
+        unsafe { sys::coffer_profile_start(mean_bytes) };
+    }
 
-/// Writes what was sampled to a file that `pprof` reads.
-///
-/// # Errors
-/// The file cannot be written, or its name has a zero byte.
-pub fn profile_dump(path: &Path) -> io::Result<()> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: a string that ends with zero, alive for the call.
-    match unsafe { sys::coffer_profile_dump(path.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::new(io::ErrorKind::Other, "the profile cannot be written")),
+    /// Samples nothing any more; what was sampled stays.
+    pub fn stop() {
+        // SAFETY: no preconditions.
+        unsafe { sys::coffer_profile_stop() };
+    }
+
+    /// The profile could not be written.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct NotWritten;
+
+    impl core::fmt::Display for NotWritten {
+        fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            to.write_str("the heap profile could not be written")
+        }
+    }
+
+    /// Writes what was sampled to the file `path`, in place of what is there.
+    ///
+    /// # Errors
+    /// The file cannot be written, and is not there.
+    pub fn dump(path: &CStr) -> Result<(), NotWritten> {
+        // SAFETY: a string that ends with zero, alive for the call.
+        match unsafe { sys::coffer_profile_dump(path.as_ptr()) } {
+            0 => Ok(()),
+            _ => Err(NotWritten),
+        }
     }
 }
 

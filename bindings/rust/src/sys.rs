@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! The part of coffer.h that the crate uses, declared as it is there.
 
-use std::ffi::c_void;
-use std::os::raw::{c_char, c_int};
+use core::ffi::{c_char, c_int, c_void};
 
 /// `struct coffer_stats`: bytes, unless said. Read without stopping other threads, so that figures taken while others
 /// allocate may differ by what those do meanwhile. coffer.h describes each at length.
+#[cfg(feature = "stats")]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stats {
@@ -23,7 +23,7 @@ pub struct Stats {
     pub reserved: usize,
     /// Metadata made writable.
     pub metadata: usize,
-    /// Live blocks over 32 KiB.
+    /// Live blocks over 64 KiB.
     pub large: usize,
     /// Heaps that threads use now: a count.
     pub heaps: usize,
@@ -57,11 +57,15 @@ extern "C" {
     pub fn coffer_aligned_alloc(alignment: usize, size: usize) -> *mut c_void;
     pub fn coffer_malloc_usable_size(block: *mut c_void) -> usize;
     pub fn coffer_malloc_trim(pad: usize) -> c_int;
+    #[cfg(feature = "stats")]
     pub fn coffer_stats(stats: *mut Stats, size: usize) -> c_int;
     pub fn coffer_set_limit(bytes: usize) -> c_int;
     pub fn coffer_get_limit() -> usize;
+    #[cfg(feature = "profile")]
     pub fn coffer_profile_start(mean_bytes: usize);
+    #[cfg(feature = "profile")]
     pub fn coffer_profile_stop();
+    #[cfg(feature = "profile")]
     pub fn coffer_profile_dump(path: *const c_char) -> c_int;
     pub fn coffer_version() -> *const c_char;
 }

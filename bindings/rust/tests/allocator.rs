@@ -76,17 +76,20 @@ fn freed_memory_can_be_given_back() {
     assert!(stats.held + stats.free_resident + stats.metadata <= stats.bound);
 }
 
+#[cfg(feature = "profile")]
 #[test]
 fn the_profile_is_written() {
+    use std::os::unix::ffi::OsStrExt;
     let _alone = alone();
-    coffer::profile_start(4096);
+    coffer::profile::start(4096);
     let kept: Vec<Vec<u8>> = (0..1000).map(|_| vec![0; 1000]).collect();
     let path = std::env::temp_dir().join(format!("coffer-{}.pb.gz", std::process::id()));
-    coffer::profile_dump(&path).unwrap();
-    coffer::profile_stop();
+    coffer::profile::dump(&std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap()).unwrap();
+    coffer::profile::stop();
     assert!(std::fs::read(&path).unwrap().starts_with(&[0x1f, 0x8b]));
     std::fs::remove_file(&path).unwrap();
-    assert!(coffer::profile_dump("/nowhere/profile".as_ref()).is_err());
+    let nowhere = std::ffi::CString::new("/nowhere/profile").unwrap();
+    assert_eq!(coffer::profile::dump(&nowhere), Err(coffer::profile::NotWritten));
     drop(kept);
 }
 

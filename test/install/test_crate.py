@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""The Rust crate: its own tests over the libraries that were built, and that it compiles what CMake compiles.
+
+COFFER_BUILD_DIR has the libraries. COFFER_LONG=1: also as a user does it, from the packed crate, compiling all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+BUILD_DIR = Path(os.environ["COFFER_BUILD_DIR"]).resolve()
+ROOT = Path(__file__).resolve().parents[2]
+CRATE = ROOT / "bindings/rust"
+LONG = os.environ.get("COFFER_LONG") == "1"
+
+pytestmark = pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is missing")
+long = pytest.mark.skipif(not LONG, reason="make test-packages has it")
+
+
+def cargo(*words: str | Path, target: Path, status: int = 0, **environment: str) -> str:
+    clean = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "LD_PRELOAD"}}
+    done = subprocess.run(["cargo", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=1800, env=clean | {"CARGO_TARGET_DIR": str(target)} | environment)
+    assert done.returncode == status, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("target")
+
+
+@pytest.fixture(scope="session")
+def crate(target: Path) -> Path:
+    """A copy: cargo writes Cargo.lock beside the manifest."""
+    return Path(shutil.copytree(CRATE, target / "crate", ignore=shutil.ignore_patterns("target", "Cargo.lock")))
+
+
+@pytest.mark.parametrize("features", ["profile", "replace"])
+def test_its_own_tests(crate: Path, target: Path, features: str) -> None:
+    """Coffer as the global allocator of a Rust program, and with C's malloc replaced too."""
+    said = cargo("test", "--quiet", "--manifest-path", crate / "Cargo.toml", "--tests", "--features", features,
+                 target=target, COFFER_LIB_DIR=str(BUILD_DIR / "lib"))
+    assert f"{8 if features == 'profile' else 7} passed" in said
+
+
+def test_installed_library_that_is_not_there(crate: Path, target: Path) -> None:
+    said = cargo("build", "--manifest-path", crate / "Cargo.toml", target=target, status=101,
+                 COFFER_LIB_DIR=str(target))
+    assert "libcoffer_core.a is not in" in said
+
+
+def test_it_compiles_what_cmake_compiles() -> None:
+    build = (CRATE / "build.rs").read_text()
+    cmake = (ROOT / "cmake/CofferLibraries.cmake").read_text()
+    folders = re.search(r"set\(coffer_folders ([^)]*)\)", cmake)[1].split()
+    assert len(folders) > 10
+    listed = re.search(r"const FOLDERS[^=]*= \[([^]]*)\]", build)[1]
+    assert re.findall(r'"([^"]+)"', listed) == [*folders, "latency"]
+    flags = (ROOT / "cmake/CofferFlags.cmake").read_text()
+    wanted = set(re.findall(r"(?<=[ (])-f[\w=-]+", flags.partition("if(COFFER_SANITIZE)")[0])) - {"-fPIC"}
+    assert len(wanted) > 12
+    given = set(re.findall(r'"(-f[\w=-]+)"', build))
+    assert given - {"-fexceptions", "-ffreestanding"} == wanted
+
+
+def test_declarations_are_those_of_the_header() -> None:
+    """The fields of Stats and the functions, by name and order: what sys.rs says is what the library has."""
+    header = (ROOT / "include/coffer/coffer.h").read_text()
+    rust = (CRATE / "src/sys.rs").read_text()
+    fields = re.search(r"struct coffer_stats \{(.*?)\n\};", header, re.DOTALL)[1]
+    wanted = re.findall(r"^  size_t (\w+);", fields, re.MULTILINE)
+    assert len(wanted) >= 19 and re.findall(r"^    pub (\w+): usize,", rust, re.MULTILINE) == wanted
+    functions = re.findall(r"pub fn (\w+)\(", rust)
+    assert len(functions) >= 14
+    for name in functions:
+        assert re.search(rf"^COFFER_EXPORT .*\b{name}\(", header, re.MULTILINE), name
+
+
+def test_what_is_packed(crate: Path, target: Path) -> None:
+    names = set(cargo("package", "--list", "--allow-dirty", "--quiet", "--manifest-path", CRATE / "Cargo.toml",
+                      target=target).splitlines())
+    assert {"LICENSE", "native/include/coffer/coffer.h", "native/rt/src/rt.c", "native/src/api/malloc.cpp"} <= names
+    assert not any("papers" in name or "fake" in name or "/build" in name for name in names)
+    assert (CRATE / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+@long
+def test_from_the_packed_crate(target: Path, tmp_path: Path) -> None:
+    """Packed, unpacked somewhere else, compiled by cc alone; its tests with all features, and the example."""
+    cargo("package", "--allow-dirty", "--no-verify", "--manifest-path", CRATE / "Cargo.toml", target=target)
+    (packed,) = (target / "package").glob("coffer-*.crate")
+    assert packed.stat().st_size < 1 << 20
+    with tarfile.open(packed) as archive:
+        assert not any(member.issym() or member.islnk() for member in archive)
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    manifest = ["--manifest-path", folder / "Cargo.toml"]
+    clean = tmp_path / "target"
+    kind = ["--release", "--features", "profile,replace"]  # the same for both: compiled once
+    assert "8 passed" in cargo("test", "--tests", *kind, *manifest, target=clean)
+    said = cargo("run", "--example", "parallel", *kind, *manifest, target=clean)
+    assert "200000 words, 2144682 letters" in said and "on Coffer 0." in said
+    program = clean / "release/examples/parallel"
+    needed = subprocess.check_output(["readelf", "--dynamic", "--wide", program], text=True)
+    assert "libc.so.6" in needed and "libstdc++" not in needed and "libcoffer" not in needed
+    cargo("doc", "--no-deps", "--all-features", *manifest, target=clean, DOCS_RS="1", RUSTDOCFLAGS="-D warnings")
