@@ -301,8 +301,8 @@ def drawn(
         typer.Option(metavar="judge|tune|all", callback=half_name, help="Which seeds. Look at those that tune only."),
     ] = "judge",
     seeds: Annotated[
-        str, typer.Option(metavar="N,N..N", callback=listed, help="These in place of a half.")
-    ] = "",
+        Optional[str], typer.Option(metavar="N,N..N", callback=listed, help="These in place of a half.")
+    ] = None,
     names: Annotated[
         Optional[str],
         typer.Option("--allocators", metavar="NAMES", callback=listed, help="Default: all that are installed."),
@@ -320,7 +320,7 @@ def drawn(
 
     jobs = jobs or len(os.sched_getaffinity(0))
     drawn_report.run(
-        drawn_report.Options(half, seeds, names or "", runs, jobs, results, report, build_dir), make_console()
+        drawn_report.Options(half, seeds or "", names or "", runs, jobs, results, report, build_dir), make_console()
     )
 
 

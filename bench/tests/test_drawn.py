@@ -9,10 +9,11 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from coffer_bench import allocators, drawn, drawn_report, patterns, suite
+from coffer_bench import allocators, cli, drawn, drawn_report, patterns, suite
 from coffer_bench.errors import BenchError
 from coffer_bench.workload import Settings
 from conftest import BUILD, COMMAND, GLIBC, machine
+from typer.testing import CliRunner
 
 import histograms
 
@@ -247,6 +248,14 @@ def test_the_command(tmp_path) -> None:
     assert "Running 2 seeds: 2 of the tuning half." in done.stdout
     assert done.stdout.splitlines()[-1].startswith("coffer: ")
     assert "# Patterns drawn at random" in (tmp_path / "drawn.md").read_text() and results.exists()
+
+
+@pytest.mark.parametrize(("words", "half"), [([], "judge"), (["--half", "tune"], "tune")])
+def test_the_judging_half_is_the_default(monkeypatch: pytest.MonkeyPatch, words: list[str], half: str) -> None:
+    asked = []
+    monkeypatch.setattr(drawn_report, "run", lambda options, console: asked.append(options))
+    assert CliRunner().invoke(cli.app, ["drawn", *words]).exit_code == 0
+    assert (asked[0].half, asked[0].seeds, asked[0].names, asked[0].runs) == (half, "", "", 1)
 
 
 @pytest.mark.parametrize("words", [("--half", "tuna"), ("--seeds", "1..x"), ("--seeds", "1", "--allocators", "glibc")])
