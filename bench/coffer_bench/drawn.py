@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -24,6 +25,10 @@ IN_BENCH, IN_QUICK = tuple(JUDGING[::10]), tuple(JUDGING[::50])
 AIM_MEAN, AIM_WORST = 1.15, 1.5
 # A seed runs for a second; machines that others use may stop it meanwhile.
 SECONDS = 300.0
+# A machine that is short of memory ends the patterns first (pattern.hpp), and one that others use may stop them: neither
+# says anything about an allocator, so such a run is made again.
+NO_FAULT = re.compile(r"status -9:|not done in")
+TRIES = 3
 # What is the same under every allocator and in every run.
 FIXED = ("calls", "digest", "live_kib")
 
@@ -87,8 +92,18 @@ def combine(samples: Sequence[Figures]) -> Figures:
     }
 
 
+def run_one(allocator: Allocator, programs: Path, seed: int) -> Figures:
+    for _ in range(TRIES - 1):
+        try:
+            return allocators.run_json(allocator, command(programs, seed), SECONDS)
+        except BenchError as error:
+            if not NO_FAULT.search(str(error)):
+                raise
+    return allocators.run_json(allocator, command(programs, seed), SECONDS)
+
+
 def run_seeds(allocator: Allocator, programs: Path, seeds: Iterable[int]) -> Figures:
-    return combine([allocators.run_json(allocator, command(programs, seed), SECONDS) for seed in seeds])
+    return combine([run_one(allocator, programs, seed) for seed in seeds])
 
 
 def measure(
@@ -99,7 +114,7 @@ def measure(
     failures: list[str] = []
     with processes.together(), ThreadPoolExecutor(max_workers=jobs) as pool:
         futures = {
-            pool.submit(allocators.run_json, allocator, command(programs, seed), SECONDS): (allocator.name, seed)
+            pool.submit(run_one, allocator, programs, seed): (allocator.name, seed)
             for _ in range(runs)
             for seed in seeds
             for allocator in chosen

@@ -197,6 +197,16 @@ def test_a_run_that_fails_is_named_and_the_others_stay(tmp_path) -> None:
     assert len(failures) == 1 and "seed=2" in failures[0] and "status 3" in failures[0]
 
 
+@pytest.mark.parametrize(("how", "runs"), [("kill -9 $$", 3), ("exit 3", 1)])
+def test_a_run_that_the_system_ended_is_made_again_and_a_fault_is_not(tmp_path, how: str, runs: int) -> None:
+    script = tmp_path / "drawn"
+    script.write_text(f"#!/bin/sh\necho >> {tmp_path}/runs\n{how}\n")
+    script.chmod(0o755)
+    taken, failures = drawn.measure([GLIBC], [1], tmp_path, 1, 1)
+    assert taken["glibc"][1] == [] and len(failures) == 1
+    assert (tmp_path / "runs").read_text().count("\n") == runs
+
+
 def test_several_seeds_are_one_sample_by_their_geometric_means() -> None:
     found = drawn.combine([sample(1.0), sample(4.0, live_kib=4000.0, peak_kib=16500.0)])
     assert found["ratio"] == pytest.approx(2) and found["live_kib"] == pytest.approx(2000)
