@@ -31,7 +31,6 @@ from coffer_bench.allocators import (
     first_match,
     machine_facts,
     read,
-    run_json,
 )
 from coffer_bench.patterns import (
     BOUND_RUNS,
@@ -107,7 +106,7 @@ def measure(
 
     def measure_once(allocator: Allocator, what: Run) -> Sample:
         with wide if what.wide else contextlib.nullcontext():
-            return run_json(allocator, what.command(programs))
+            return what.measure(allocator, programs)
 
     started = time.monotonic()
     for number in range(count):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -51,6 +52,12 @@ def listed(value: str | None) -> str | None:
         raise typer.BadParameter(f"'{value}' has an empty entry")
     if twice := [part for part in dict.fromkeys(parts) if parts.count(part) > 1]:
         raise typer.BadParameter(f"{', '.join(twice)} is there twice")
+    return value
+
+
+def half_name(value: str) -> str:
+    if value not in ("judge", "tune", "all"):
+        raise typer.BadParameter(f"'{value}' is none of judge, tune and all")
     return value
 
 
@@ -284,6 +291,37 @@ def simulate(
     from coffer_bench import scaling
 
     scaling.run(names or "", workloads or "", cores, seed, scale, as_json, build_dir, make_console())
+
+
+@app.command()
+@guarded
+def drawn(
+    half: Annotated[
+        str,
+        typer.Option(metavar="judge|tune|all", callback=half_name, help="Which seeds. Look at those that tune only."),
+    ] = "judge",
+    seeds: Annotated[
+        Optional[str], typer.Option(metavar="N,N..N", callback=listed, help="These in place of a half.")
+    ] = None,
+    names: Annotated[
+        Optional[str],
+        typer.Option("--allocators", metavar="NAMES", callback=listed, help="Default: all that are installed."),
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Of each seed; their median counts.")] = 1,
+    jobs: Annotated[Optional[int], typer.Option(min=1, help="Processes at a time; default: processors.")] = None,
+    results: Annotated[
+        Optional[Path], typer.Option(help="The samples; default build/bench/results/drawn-….json.")
+    ] = None,
+    report: Annotated[Optional[Path], typer.Option(help="The report; default beside the samples.")] = None,
+    build_dir: BuildDir = DEFAULT_BUILD,
+) -> None:
+    """Memory of programs drawn at random, over the best other allocator's, seed by seed. Minutes."""
+    from coffer_bench import drawn_report
+
+    jobs = jobs or len(os.sched_getaffinity(0))
+    drawn_report.run(
+        drawn_report.Options(half, seeds or "", names or "", runs, jobs, results, report, build_dir), make_console()
+    )
 
 
 @app.command()

@@ -6,7 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coffer_bench import drawn
+from coffer_bench.allocators import Allocator, run_json
+
 KIB = 1024
+
+Sample = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -16,16 +21,20 @@ class Run:
     program: str
     arguments: dict[str, int | str] = field(default_factory=dict)
     wide: bool = False
+    seeds: tuple[int, ...] = ()  # of programs drawn at random, whose means are one sample
 
     @property
     def key(self) -> str:
-        return " ".join([self.program, *(f"{key}={value}" for key, value in self.arguments.items())])
+        seeds = [f"seed={','.join(map(str, self.seeds))}"] if self.seeds else []
+        return " ".join([self.program, *(f"{key}={value}" for key, value in self.arguments.items()), *seeds])
 
     def command(self, programs: Path) -> list[str]:
         return [str(programs / self.program), *(f"{key}={value}" for key, value in self.arguments.items())]
 
-
-Sample = dict[str, float]
+    def measure(self, allocator: Allocator, programs: Path) -> Sample:
+        if self.seeds:
+            return drawn.run_seeds(allocator, programs, self.seeds)
+        return run_json(allocator, self.command(programs))
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,7 @@ THREADS = Run("idle_threads", wide=True)
 CHURN = Run("idle_threads", {"churn": 1})
 PHASES = Run("phases")
 DRIFT = Run("drift")
+DRAWN = Run("drawn", seeds=drawn.IN_BENCH)
 GIVE_BACK = Run("give_back")
 BREATHING = Run("breathing")
 SMALL = Run("small")
@@ -74,6 +84,7 @@ ROWS = [
     Row("ten phases", "peak/live", PHASES, "ratio", 1.85),
     Row("drifting phases, 4 threads", "peak/live", DRIFT, "ratio"),
     Row("drifting phases, 4 threads", "ns CPU a block", DRIFT, "cpu_ns_a_block"),
+    Row(drawn.workload_name(drawn.IN_BENCH), "peak/live", DRAWN, "ratio"),
     Row("500 MB freed, 2 s later", "MB", GIVE_BACK, "end_mb", 10),
     Row("breathing", "faults a breath", BREATHING, "faults_a_breath"),
     Row("breathing", "ms CPU a breath", BREATHING, "cpu_ms_a_breath"),

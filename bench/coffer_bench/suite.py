@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from coffer_bench import allocators
+from coffer_bench import allocators, drawn
 from coffer_bench.allocators import TOP, Allocator
 from coffer_bench.errors import BenchError
 from coffer_bench.workload import PAPERS, PATTERNS, PLAIN, Figures, Settings, Workload
@@ -144,9 +144,30 @@ def traced_command(entry: dict, settings: Settings) -> tuple[str, ...]:
     return str(settings.bench_dir / entry["program"]), *pairs(arguments)
 
 
+def drawn_workload(settings: Settings) -> Workload:
+    """Some of the programs drawn at random, as one row: `coffer bench drawn` has them all."""
+    seeds = drawn.IN_QUICK if settings.quick else drawn.IN_BENCH
+    entry = {"name": drawn.workload_name(seeds)}
+
+    def run(allocator: Allocator) -> Figures:
+        figures = drawn.run_seeds(allocator, settings.bench_dir / "patterns", seeds)
+        return {**pattern_figures(entry, figures, allocator), "time_ns": figures["ratio"]}
+
+    return Workload(
+        name=entry["name"],
+        group=PATTERNS,
+        run=run,
+        unit="peak/live",
+        timed=False,
+        most_rounds=PATTERN_ROUNDS,
+        what=f"patterns/drawn seed={','.join(map(str, seeds))}",
+    )
+
+
 def suite_workloads(settings: Settings) -> list[Workload]:
-    return [
+    of_suite = [
         suite_workload(entry, threads, settings)
         for entry in read_suite()
         for threads in settings.choose_threads(entry.get("threads", []))
     ]
+    return [*of_suite, drawn_workload(settings)]

@@ -91,7 +91,7 @@ class Figures {
         name_, bench::Measurement::library(), start_, own_, live_ / 1024, peak, end, page_tables_);
     double live = static_cast<double>(live_) / 1024, above = peak > start_ ? static_cast<double>(peak - start_) : 0;
     put(", \"ratio\": %.4f", live > 0 ? above / live : 0.0);
-    for (size_t i = 0; i < extras_; ++i) put(", \"%s\": %.6g", extra_[i].key, extra_[i].value);
+    for (size_t i = 0; i < extras_; ++i) put(", \"%s\": %.9g", extra_[i].key, extra_[i].value);
     if (has_coffer_) put(", \"heaps\": %zu, \"bound_kib\": %zu, \"beyond_bound\": %zu", heaps_, bound_ / 1024, beyond_);
     put("}\n");
     require(write(STDOUT_FILENO, line_, length_) == static_cast<ssize_t>(length_), "cannot write");
