@@ -100,7 +100,7 @@ def test_from_the_packed_crate(target: Path, tmp_path: Path) -> None:
     assert packed.stat().st_size < 1 << 20
     with tarfile.open(packed) as archive:
         assert not any(member.issym() or member.islnk() for member in archive)
-        archive.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "xf", packed, "--directory", tmp_path], check=True)
     (folder,) = tmp_path.iterdir()
     manifest = ["--manifest-path", folder / "Cargo.toml"]
     clean = tmp_path / "target"
