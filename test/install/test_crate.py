@@ -100,14 +100,14 @@ def test_from_the_packed_crate(target: Path, tmp_path: Path) -> None:
     assert packed.stat().st_size < 1 << 20
     with tarfile.open(packed) as archive:
         assert not any(member.issym() or member.islnk() for member in archive)
-        archive.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "xf", packed, "--directory", tmp_path], check=True)
     (folder,) = tmp_path.iterdir()
     manifest = ["--manifest-path", folder / "Cargo.toml"]
     clean = tmp_path / "target"
     kind = ["--release", "--features", "profile,replace"]  # the same for both: compiled once
     assert "8 passed" in cargo("test", "--tests", *kind, *manifest, target=clean)
     said = cargo("run", "--example", "parallel", *kind, *manifest, target=clean)
-    assert "200000 words, 2144682 letters" in said and "on Coffer 0." in said
+    assert "200000 words, 2144693 letters" in said and "on Coffer 0." in said
     program = clean / "release/examples/parallel"
     needed = subprocess.check_output(["readelf", "--dynamic", "--wide", program], text=True)
     assert "libc.so.6" in needed and "libstdc++" not in needed and "libcoffer" not in needed
