@@ -45,6 +45,21 @@ bool may_keep(const Heap* heap, const Span* span, u32 free_bytes) {
   return within_slack(in_partly_used(heap) - (counted != whole ? counted : 0), free_bytes, budget_of_partly_used(heap));
 }
 
+// Gives up the oldest span of the next ring that has one for which choose(span) holds; false: none has.
+template <class Choose>
+bool shed_one(Heap* heap, Choose&& choose) {
+  for (u32 looked = 0; looked < kClasses; ++looked) {
+    const u32 size_class = heap->shed_class.get() % kClasses;
+    Span* span = oldest_on_ring(heap, size_class);
+    if (span != nullptr && choose(span)) {
+      give_up(heap, span);
+      if (oldest_on_ring(heap, size_class) != span) return true;  // else it comes by mail
+    }
+    heap->shed_class.set(size_class + 1);
+  }
+  return false;
+}
+
 // Puts the heap's list of the class back where it came from; the class has no hot span afterwards. Returns the span
 // that was hot, which is on no ring.
 Span* put_down_hot(Heap* heap, ClassIndex size_class) {
@@ -98,7 +113,10 @@ void place(Heap* heap, Span* span, Claimed claimed) {
   for (u32 free = all_free(span), counted = free + 1; free != counted;) {
     counted = free;
     free_bytes = counted >= capacity ? span_bytes(span) : counted * span->block_bytes.get();
-    if (!may_keep(heap, span, free_bytes)) return give_up(heap, span, claimed);
+    if (!may_keep(heap, span, free_bytes)) {
+      give_up(heap, span, claimed);
+      return shed_down(heap);
+    }
     if (claimed == Claimed::yes) {
       receive_claimed(span, Role::reusable);
       claimed = Claimed::no;
@@ -114,6 +132,16 @@ void place(Heap* heap, Span* span, Claimed claimed) {
   push_ring(heap, span, free_bytes);
 }
 
+void shed_down(Heap* heap) {
+  const usize share = heaps_share_of(config::options().free_limit, 1);
+  const auto is_over = [=] {
+    // relaxed: who has the heap is alone with it.
+    return in_partly_used(heap) > slack_budget(config::options().slack, share, heap->held.load(relaxed));
+  };
+  while (COFFER_UNLIKELY(is_over()) && shed_one(heap, [](const Span*) { return true; })) {
+  }
+}
+
 // Budgets shrink when heaps are added. Of each kind, partly used and empty, what is too much of it; one that stands
 // behind spans of the other kind waits for its turn.
 void shed_surplus(Heap* heap) {
@@ -121,15 +149,9 @@ void shed_surplus(Heap* heap) {
   const auto are_too_many = [=](bool empty) {
     return empty ? heap->empties.get() > empties : in_partly_used(heap) > partly_used;
   };
-  for (u32 looked = 0; looked < kClasses; ++looked) {
-    if (COFFER_LIKELY(!are_too_many(false) && !are_too_many(true))) return;
-    const u32 size_class = heap->shed_class.get() % kClasses;
-    Span* span = oldest_on_ring(heap, size_class);
-    if (span != nullptr && are_too_many(span->ring_slack.get() == span_bytes(span))) {
-      return give_up(heap, span);
-    }
-    heap->shed_class.set(size_class + 1);
-  }
+  if (COFFER_LIKELY(!are_too_many(false) && !are_too_many(true))) return;
+  shed_one(heap, [=](const Span* span) { return are_too_many(span->ring_slack.get() == span_bytes(span)); });
+  shed_down(heap);
 }
 
 void release_idle(Heap* heap) {
@@ -141,8 +163,11 @@ void release_idle(Heap* heap) {
   take_mail(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (Span* span = put_down_hot(heap, c)) keep_if_used(span);
-    for (u32 left = ring_length(heap, c, ~u32{0}); left > 0; --left) keep_if_used(pop_ring(heap, c));
+    for (u32 left = ring_length(heap, c, ~u32{0}); left > 0; --left) {
+      if (Span* span = pop_ring(heap, c)) keep_if_used(span);  // shed_down may have been quicker
+    }
   }
+  shed_down(heap);
 }
 
 void give_up_half_empty(Heap* heap, u32 most_of_ring) {
@@ -166,6 +191,7 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
       if (is_half_empty(span, nullptr)) give_up(heap, span);
     }
   }
+  shed_down(heap);
 }
 
 void empty_heap(Heap* heap) {

@@ -25,6 +25,10 @@ void give_up(Heap* heap, Span* span, Claimed claimed = Claimed::no);
 
 // Hands on a span of those that exceed the slack.
 void shed_surplus(Heap* heap);
+// What a heap may keep in partly used spans falls with what it holds. Whoever made that less goes on until the budget
+// of a heap that is alone fits again: it then fits always, even if the heap's thread sleeps for ever (docs/design/
+// bound.md, lemma 4). That is a span or two for each one that went; what falls because heaps come, shed_surplus sheds.
+void shed_down(Heap* heap);
 
 // Gives back what the heap keeps only for speed: spans without a live block, hot or reusable.
 void release_idle(Heap* heap);

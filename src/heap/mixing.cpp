@@ -61,6 +61,7 @@ bool convert(Heap* heap, Span* span) {
   const usize bytes = span_bytes(span);
   if (g_mixed_pool.convert(span)) {
     heap->held.fetch_sub(bytes, relaxed);  // relaxed: a figure for budgets
+    shed_down(heap);
     return true;
   }
   place(heap, span, Claimed::yes);

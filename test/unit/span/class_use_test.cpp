@@ -89,13 +89,14 @@ FRESH_TEST(ShareSpan, EndsWhatBecameEmptyBeforeItWasPutIn) {
   expect_use(0, 0, 0);
 }
 
-FRESH_TEST(Makers, TheMostAtATimeAreRemembered) {
+FRESH_TEST(Makers, TheMostAtATimeOfAClassAreRemembered) {
   {
-    const Maker one;
-    const Maker two;
+    const Maker one(kClass), two(kClass), another(kClass + 1);
   }
-  const Maker again;
-  EXPECT_EQ(most_makers(), 2u);
+  const Maker again(kClass);
+  EXPECT_EQ(most_makers(kClass), 2u);
+  EXPECT_EQ(most_makers(kClass + 1), 1u);
+  EXPECT_EQ(most_makers(kClass + 2), 0u);
 }
 
 }  // namespace
