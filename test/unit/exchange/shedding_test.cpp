@@ -81,6 +81,27 @@ FRESH_TEST(ShedDown, HandsOnWhatIsOverWhenTheHeapHoldsLess) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// One span of 256 KiB that goes makes the budget less by 32 KiB: more than one small span that follows.
+FRESH_TEST(ShedDown, GoesOnUntilItFits) {
+  constexpr usize kWide = 32 * 1024;
+  start_heaps(usize{1} << 20);
+  Heap* heap = own_heap();
+  changeable_options().reclaimer = false;
+  set_free_limit(0);
+  const Blocks blocks = take_many(9, kWide);  // eight in a span of eight slots
+  ASSERT_EQ(life_of(span_of(blocks[0])), SpanLife::floating);
+  for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity - 28);
+  ASSERT_EQ(held_by(heap), (2 * 8 + 4) * kSlotBytes);
+  ASSERT_EQ(heap->slack.get(), 4 * 28 * kSize);
+  changeable_options().slack = 4 * 28 * kSize - held_by(heap) / kSmallPart;
+  shed_down(heap);
+  EXPECT_EQ(ring_length(heap, kClass), 4u) << "it fits just so";
+  give(blocks[0]);
+  EXPECT_EQ(owner_of(span_of(blocks[0])), nullptr) << "there is no room for what it has free";
+  EXPECT_EQ(ring_length(heap, kClass), 2u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 // The budget of empty spans shrinks when other heaps come, and with the option.
 FRESH_TEST(ShedSurplus, EndsEmptySpansThatAreTooManyNow) {
   start_heaps(0);

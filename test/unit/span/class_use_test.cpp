@@ -59,6 +59,16 @@ FRESH_TEST(ClassUse, ASharedSpanCountsWithoutWhatWasFreeThen) {
   expect_use(1, kBytes, kBytes);
 }
 
+FRESH_TEST(ClassUse, HighRisesWithWhatIsAdopted) {
+  start_ground();
+  Span* span = make_claimed(100);
+  EXPECT_TRUE(share_span(span, [](Span*) { return true; }));
+  make_claimed(0);
+  expect_use(2, 2 * kBytes - 100 * 64, 2 * kBytes - 100 * 64);
+  ASSERT_TRUE(mark_adopted(span, nullptr));
+  expect_use(2, 2 * kBytes, 2 * kBytes);
+}
+
 FRESH_TEST(ShareSpan, ListsWhatHasTheThreshold) {
   start_ground();
   const auto never = [](Span*) {
