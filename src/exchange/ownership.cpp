@@ -108,6 +108,7 @@ void place(Heap* heap, Span* span, Claimed claimed) {
   const u32 capacity = span->capacity.get();
   // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
   const bool stands = stands_on_ring(span);
+  const usize over = over_budget(heap);
   u32 free_bytes = 0;
   // Others may free while it is counted, all of it even, and none of their pushes claims what is claimed already.
   for (u32 free = all_free(span), counted = free + 1; free != counted;) {
@@ -115,7 +116,7 @@ void place(Heap* heap, Span* span, Claimed claimed) {
     free_bytes = counted >= capacity ? span_bytes(span) : counted * span->block_bytes.get();
     if (!may_keep(heap, span, free_bytes)) {
       give_up(heap, span, claimed);
-      return shed_down(heap);
+      return shed_down(heap, over);
     }
     if (claimed == Claimed::yes) {
       receive_claimed(span, Role::reusable);
@@ -132,13 +133,13 @@ void place(Heap* heap, Span* span, Claimed claimed) {
   push_ring(heap, span, free_bytes);
 }
 
-void shed_down(Heap* heap) {
-  const usize share = heaps_share_of(config::options().free_limit, 1);
-  const auto is_over = [=] {
-    // relaxed: who has the heap is alone with it.
-    return in_partly_used(heap) > slack_budget(config::options().slack, share, heap->held.load(relaxed));
-  };
-  while (COFFER_UNLIKELY(is_over()) && shed_one(heap, [](const Span*) { return true; })) {
+usize over_budget(const Heap* heap) {
+  const usize kept = in_partly_used(heap), budget = budget_of_partly_used(heap);
+  return kept > budget ? kept - budget : 0;
+}
+
+void shed_down(Heap* heap, usize over) {
+  while (COFFER_UNLIKELY(over_budget(heap) > over) && shed_one(heap, [](const Span*) { return true; })) {
   }
 }
 
@@ -150,14 +151,16 @@ void shed_surplus(Heap* heap) {
     return empty ? heap->empties.get() > empties : in_partly_used(heap) > partly_used;
   };
   if (COFFER_LIKELY(!are_too_many(false) && !are_too_many(true))) return;
+  const usize over = over_budget(heap);
   shed_one(heap, [=](const Span* span) { return are_too_many(span->ring_slack.get() == span_bytes(span)); });
-  shed_down(heap);
+  shed_down(heap, over);
 }
 
 void release_idle(Heap* heap) {
   const auto keep_if_used = [heap](Span* span) {
     all_free(span) >= span->capacity.get() ? give_up(heap, span) : place(heap, span);
   };
+  const usize over = over_budget(heap);
   give_back_kept(heap);
   close_chains(heap);
   take_mail(heap);
@@ -167,10 +170,11 @@ void release_idle(Heap* heap) {
       if (Span* span = pop_ring(heap, c)) keep_if_used(span);  // shed_down may have been quicker
     }
   }
-  shed_down(heap);
+  shed_down(heap, over);
 }
 
 void give_up_half_empty(Heap* heap, u32 most_of_ring) {
+  const usize over = over_budget(heap);
   give_back_kept(heap);
   // Of what was cut: the rest is worth no more to others than a new span, and where the heap's thread has begun a span
   // they would get its neighbours. Of the heap's list no more is read than decides.
@@ -191,7 +195,7 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
       if (is_half_empty(span, nullptr)) give_up(heap, span);
     }
   }
-  shed_down(heap);
+  shed_down(heap, over);
 }
 
 void empty_heap(Heap* heap) {

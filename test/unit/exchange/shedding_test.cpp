@@ -63,7 +63,7 @@ FRESH_TEST(ShedDown, HandsOnWhatIsOverWhenTheHeapHoldsLess) {
   const Blocks blocks = take_many(32 * kCapacity);
   for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity - 28);
   ASSERT_EQ(held_by(heap), 36 * kSlotBytes);
-  shed_down(heap);
+  shed_down(heap, 0);
   EXPECT_EQ(ring_length(heap, kClass), 4u) << "it fits";
   // Frees make spans reusable that fit no more, and each that goes takes an eighth of itself with it.
   for (u32 i = 0; i < 31; ++i) give_many(blocks, i * kCapacity, i * kCapacity + kThreshold);
@@ -81,6 +81,24 @@ FRESH_TEST(ShedDown, HandsOnWhatIsOverWhenTheHeapHoldsLess) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// What is over because heaps came is left to shed_surplus; but it grows by nothing.
+FRESH_TEST(ShedDown, LeavesWhatWasOverBefore) {
+  start_heaps(usize{1} << 20);
+  Heap* heap = own_heap();
+  changeable_options().reclaimer = false;
+  set_free_limit(0);
+  for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity - 28);
+  changeable_options().slack = 0;
+  const usize over = 4 * 28 * kSize - held_by(heap) / kSmallPart;
+  EXPECT_EQ(over_budget(heap), over);
+  shed_down(heap, over);
+  EXPECT_EQ(ring_length(heap, kClass), 4u);
+  shed_down(heap, over - 1);
+  EXPECT_EQ(ring_length(heap, kClass), 3u);
+  shed_down(heap, 0);
+  EXPECT_EQ(ring_length(heap, kClass), 0u) << "an eighth of a span is less than what it has free";
+}
+
 // One span of 256 KiB that goes makes the budget less by 32 KiB: more than one small span that follows.
 FRESH_TEST(ShedDown, GoesOnUntilItFits) {
   constexpr usize kWide = 32 * 1024;
@@ -94,7 +112,7 @@ FRESH_TEST(ShedDown, GoesOnUntilItFits) {
   ASSERT_EQ(held_by(heap), (2 * 8 + 4) * kSlotBytes);
   ASSERT_EQ(heap->slack.get(), 4 * 28 * kSize);
   changeable_options().slack = 4 * 28 * kSize - held_by(heap) / kSmallPart;
-  shed_down(heap);
+  shed_down(heap, 0);
   EXPECT_EQ(ring_length(heap, kClass), 4u) << "it fits just so";
   give(blocks[0]);
   EXPECT_EQ(owner_of(span_of(blocks[0])), nullptr) << "there is no room for what it has free";
