@@ -217,7 +217,7 @@ void Checker::check_chain(Heap* heap, const Chain& chain) {
   if (span == nullptr) return;
   // One that is full was pushed. Its span may be a mixed one by now; what it was the record still says.
   const u32 count = chain.count();
-  expect(&chain_of(heap, span) == &chain && count * span->block_bytes.get() <= kMaxChainBytes,
+  expect(&chain_of(heap, span) == &chain && usize{count} * span->block_bytes.get() <= kMaxChainBytes,
          "a chain holds back more than it may", {heap, span->size_class.get()});
   u32 length = 0;
   for (const Block* block = chain.first.get(); block != nullptr && length < count; block = block->next) {
