@@ -19,7 +19,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup
+.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants
 .NOTPARALLEL:
 
 help:  ## this list
@@ -71,6 +71,11 @@ test-tools:  ## the tests of the coffer command and its programs alone; part of 
 models:  ## explores every model of models/ whole, and finds the faults seeded in them
 	@tools/setup.sh models
 	@python3 models/run.py --jobs $(JOBS)
+
+mutants:  ## makes every mutant of test/mutants, sees that a test finds it, and writes the table
+	@tools/setup.sh build test
+	@tools/build.sh --tests release $(JOBS) mutant_programs
+	@python3 test/mutants/run.py --write --jobs $(JOBS)
 
 bench:  ## Coffer beside all others, on the papers' experiments and real programs: under an hour (QUICK=1: 5 minutes)
 	@tools/setup.sh $(build_sets) tools test

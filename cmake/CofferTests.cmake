@@ -26,7 +26,7 @@ enable_testing()
 set(coffer_test_folders test/unit test/property test/stress test/fault)
 if(NOT COFFER_SANITIZE)
   list(APPEND coffer_test_folders test/misuse test/conformance test/apps test/tidy test/install test/tools test/relacy
-    bench models rt/test hw)
+    test/mutants bench models rt/test hw)
 endif()
 # What only tests is compiled once for each run of it: less optimised and with lines but no variables for a debugger,
 # in six tenths of the time. The library, its tools and what measures them are as they are installed.

@@ -53,6 +53,9 @@ STARTERS = "A=2,0 B=1,0 C=1,1"
 # Hoard's threads of heaps 1, 2 and 1: mallocs, frees.
 HEAPS = "A=3,2 B=1,0 C=0,1"
 
+# Calls of two threads with heaps, frees of one without.
+BOUND = "A=3 B=2 F=1"
+
 MODELS = {
     "span_life": Model(
         plain={
@@ -98,6 +101,11 @@ MODELS = {
         plain={"three freers, two adopters": ""},
         faults={name: "" for name in ["NO_AWAITED", "RETURNER_ENDS", "DECIDE_LATER", "UNLINK_FIRST",
                                           "ADOPT_FULL"]}),
+    "bound": Model(
+        plain={"three calls, two calls, a free": BOUND, "two calls each, two frees": "A=2 B=2 F=2"},
+        faults={name: BOUND for name in ["NO_SECOND_LOOK", "UNNOTED", "HEAD_FIRST", "SHARED_EARLY", "SHARD_SKIPPED",
+                                         "NO_SHED", "NO_MAIL", "NO_TAKING", "UNSUBTRACTED"]},
+        stops=True),
     "cif": Model(
         plain={"three threads, two processors": ""},
         faults={name: "" for name in ["NO_SECOND_LOOK", "GLOBAL_LEFT_EARLY", "OWN_LEFT_EARLY", "OWNER_LATE"]}),

@@ -73,10 +73,10 @@ struct coffer_stats {
   size_t chunks;         /* chunks ever committed */
   size_t system_calls;   /* calls to the kernel for memory (map, protect, advise, remap) since the start */
   size_t limit;          /* what coffer_get_limit gives */
-  size_t bound;          /* what held + free_resident + metadata is expected to stay within: computed from what was in
-                            use at most (spans that heaps own count whole), the bytes of large blocks, the metadata and
-                            the options. Proven and checked for one shard (option shards); with more it may be passed
-                            when threads that make spans are held up. docs/design/bound.md says what it leaves out */
+  size_t bound;          /* what held + free_resident + metadata stays within whenever no thread is inside Coffer:
+                            computed from what was in use at most (spans that heaps own count whole), the options, and
+                            what large blocks and metadata take. docs/design/bound.md has the proof, how far it follows
+                            from what was live, and what it leaves out */
   size_t page_tables;    /* bytes of the whole process's page tables, as the kernel counts them; 0 if it does not */
   size_t mixed_held;     /* the part of held that is spans with blocks of any size, which belong to no class */
   size_t mixed_live;     /* the part of live that lies in them; blocks on other threads' lists count as live, too */
@@ -89,7 +89,7 @@ struct coffer_class_stats {
   size_t spans;       /* spans in use */
   size_t held;        /* bytes of those spans */
   size_t live;        /* as coffer_stats.live */
-  size_t bound;       /* what held stays within, with one shard; see coffer_stats.bound */
+  size_t bound;       /* what held stays within; see coffer_stats.bound */
 };
 
 /* Figures of one heap; index from 0, coffer_stats.heaps_ever of them. Heap 0 serves threads that have none. Bytes. */
@@ -133,9 +133,9 @@ COFFER_EXPORT void coffer_profile_stop(void) COFFER_NOEXCEPT;
  * "coffer". Returns 0, or -1: the file cannot be written, and is not there. */
 COFFER_EXPORT int coffer_profile_dump(const char *path) COFFER_NOEXCEPT;
 
-/* Walks all metadata and verifies its invariants, and with one shard the bound of each class. For tests and debuggers:
- * other threads must not be inside Coffer. Returns 0, or the number of violations found, each reported as one line on
- * stderr. */
+/* Walks all metadata and verifies its invariants, and each term of the bound by itself. For tests and debuggers: other
+ * threads must not be inside Coffer. Returns 0, or the number of violations found, each reported as one line on stderr,
+ * with the heap and the class that it is about. */
 COFFER_EXPORT size_t coffer_check(void) COFFER_NOEXCEPT;
 
 /* Heaps for threads that must not wait (audio, control loops): blocks from a region that is in memory before the first

@@ -45,6 +45,21 @@ bool may_keep(const Heap* heap, const Span* span, u32 free_bytes) {
   return within_slack(in_partly_used(heap) - (counted != whole ? counted : 0), free_bytes, budget_of_partly_used(heap));
 }
 
+// Gives up the oldest span of the next ring that has one for which choose(span) holds; false: none has.
+template <class Choose>
+bool shed_one(Heap* heap, Choose&& choose) {
+  for (u32 looked = 0; looked < kClasses; ++looked) {
+    const u32 size_class = heap->shed_class.get() % kClasses;
+    Span* span = oldest_on_ring(heap, size_class);
+    if (span != nullptr && choose(span)) {
+      give_up(heap, span);
+      if (oldest_on_ring(heap, size_class) != span) return true;  // else it comes by mail
+    }
+    heap->shed_class.set(size_class + 1);
+  }
+  return false;
+}
+
 // Puts the heap's list of the class back where it came from; the class has no hot span afterwards. Returns the span
 // that was hot, which is on no ring.
 Span* put_down_hot(Heap* heap, ClassIndex size_class) {
@@ -93,12 +108,16 @@ void place(Heap* heap, Span* span, Claimed claimed) {
   const u32 capacity = span->capacity.get();
   // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
   const bool stands = stands_on_ring(span);
+  const usize over = over_budget(heap);
   u32 free_bytes = 0;
   // Others may free while it is counted, all of it even, and none of their pushes claims what is claimed already.
   for (u32 free = all_free(span), counted = free + 1; free != counted;) {
     counted = free;
     free_bytes = counted >= capacity ? span_bytes(span) : counted * span->block_bytes.get();
-    if (!may_keep(heap, span, free_bytes)) return give_up(heap, span, claimed);
+    if (!may_keep(heap, span, free_bytes)) {
+      give_up(heap, span, claimed);
+      return shed_down(heap, over);
+    }
     if (claimed == Claimed::yes) {
       receive_claimed(span, Role::reusable);
       claimed = Claimed::no;
@@ -114,6 +133,16 @@ void place(Heap* heap, Span* span, Claimed claimed) {
   push_ring(heap, span, free_bytes);
 }
 
+usize over_budget(const Heap* heap) {
+  const usize kept = in_partly_used(heap), budget = budget_of_partly_used(heap);
+  return kept > budget ? kept - budget : 0;
+}
+
+void shed_down(Heap* heap, usize over) {
+  while (COFFER_UNLIKELY(over_budget(heap) > over) && shed_one(heap, [](const Span*) { return true; })) {
+  }
+}
+
 // Budgets shrink when heaps are added. Of each kind, partly used and empty, what is too much of it; one that stands
 // behind spans of the other kind waits for its turn.
 void shed_surplus(Heap* heap) {
@@ -121,31 +150,31 @@ void shed_surplus(Heap* heap) {
   const auto are_too_many = [=](bool empty) {
     return empty ? heap->empties.get() > empties : in_partly_used(heap) > partly_used;
   };
-  for (u32 looked = 0; looked < kClasses; ++looked) {
-    if (COFFER_LIKELY(!are_too_many(false) && !are_too_many(true))) return;
-    const u32 size_class = heap->shed_class.get() % kClasses;
-    Span* span = oldest_on_ring(heap, size_class);
-    if (span != nullptr && are_too_many(span->ring_slack.get() == span_bytes(span))) {
-      return give_up(heap, span);
-    }
-    heap->shed_class.set(size_class + 1);
-  }
+  if (COFFER_LIKELY(!are_too_many(false) && !are_too_many(true))) return;
+  const usize over = over_budget(heap);
+  shed_one(heap, [=](const Span* span) { return are_too_many(span->ring_slack.get() == span_bytes(span)); });
+  shed_down(heap, over);
 }
 
 void release_idle(Heap* heap) {
   const auto keep_if_used = [heap](Span* span) {
     all_free(span) >= span->capacity.get() ? give_up(heap, span) : place(heap, span);
   };
+  const usize over = over_budget(heap);
   give_back_kept(heap);
   close_chains(heap);
   take_mail(heap);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (Span* span = put_down_hot(heap, c)) keep_if_used(span);
-    for (u32 left = ring_length(heap, c, ~u32{0}); left > 0; --left) keep_if_used(pop_ring(heap, c));
+    for (u32 left = ring_length(heap, c, ~u32{0}); left > 0; --left) {
+      if (Span* span = pop_ring(heap, c)) keep_if_used(span);  // shed_down may have been quicker
+    }
   }
+  shed_down(heap, over);
 }
 
 void give_up_half_empty(Heap* heap, u32 most_of_ring) {
+  const usize over = over_budget(heap);
   give_back_kept(heap);
   // Of what was cut: the rest is worth no more to others than a new span, and where the heap's thread has begun a span
   // they would get its neighbours. Of the heap's list no more is read than decides.
@@ -166,6 +195,7 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
       if (is_half_empty(span, nullptr)) give_up(heap, span);
     }
   }
+  shed_down(heap, over);
 }
 
 void empty_heap(Heap* heap) {

@@ -25,6 +25,13 @@ void give_up(Heap* heap, Span* span, Claimed claimed = Claimed::no);
 
 // Hands on a span of those that exceed the slack.
 void shed_surplus(Heap* heap);
+// Bytes that it keeps in partly used spans over its budget: heaps came since, or it holds less.
+usize over_budget(const Heap* heap);
+// What a heap may keep in partly used spans falls with what it holds. Whoever made that less sees to it that the heap
+// is over its budget by no more than before: so it keeps no more than was its budget when it placed or lost a span
+// last, even if its thread sleeps for ever (docs/design/bound.md, lemma 4). What is over because heaps came,
+// shed_surplus sheds.
+void shed_down(Heap* heap, usize over);
 
 // Gives back what the heap keeps only for speed: spans without a live block, hot or reusable.
 void release_idle(Heap* heap);

@@ -5,6 +5,7 @@
 #include "pool/tails.hpp"
 #include "span/choices.hpp"
 #include "span/class_use.hpp"
+#include "span/emptiness.hpp"
 #include "span/span.hpp"
 
 namespace coffer {
@@ -57,6 +58,10 @@ void sum_classes(ClassSums& sums) {
   });
 }
 
-usize makers_bound(ClassIndex size_class) { return most_makers() * (kSlotBytes << shape_of(size_class).slots_log2); }
+usize class_bound(ClassIndex size_class) {
+  const usize high = class_high(size_class);
+  if (high == 0) return 0;  // it has no span
+  return bound_of_class(high) + most_makers(size_class) * (kSlotBytes << shape_of(size_class).slots_log2);
+}
 
 }  // namespace coffer

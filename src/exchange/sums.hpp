@@ -33,7 +33,7 @@ struct ClassSums {
   u32 spans[kClasses] = {};
 };
 void sum_classes(ClassSums& sums);
-// What threads that made spans of a class at the same time may hold beyond bound_of_class.
-usize makers_bound(ClassIndex size_class);
+// What the spans of a class hold at most (docs/design/bound.md, theorem 1). Other threads must be outside.
+usize class_bound(ClassIndex size_class);
 
 }  // namespace coffer

@@ -59,8 +59,10 @@ bool is_full_of_holes() {
 bool convert(Heap* heap, Span* span) {
   if (!claim(span)) return false;
   const usize bytes = span_bytes(span);
+  const usize over = over_budget(heap);
   if (g_mixed_pool.convert(span)) {
     heap->held.fetch_sub(bytes, relaxed);  // relaxed: a figure for budgets
+    shed_down(heap, over);
     return true;
   }
   place(heap, span, Claimed::yes);

@@ -106,8 +106,8 @@ Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize
   if (Span* span = next_reusable(heap, size_class)) return {span, false};
   if (Span* span = adopt(heap, size_class)) return {span, false};
   if (holes && take_holes(heap, size_class, size)) return {nullptr, true};
-  // Counted only from here on, for all threads write the count; and looks once more (docs/design/bound.md).
-  const Maker maker;
+  // Counted only from here on, for all threads write the count; and looks once more (docs/design/bound.md, theorem 1).
+  const Maker maker(size_class);
   if (Span* span = adopt(heap, size_class)) return {span, false};
   // relaxed: a threshold. A small process has no idle heap whose spans are worth a search.
   if (reach != Reach::what_there_is && counters().held.load(relaxed) > kWorthSearching &&
@@ -196,7 +196,7 @@ Span* scavenge(Heap* heap, const Serving& classes) {
   rob_heaps(Take::empty_spans, heap);
   take_mail(heap);  // what waited on their chains
   {
-    const Maker maker;
+    const Maker maker(classes.first);
     if (Span* span = find_known(heap, classes)) return span;
     if (Span* span = new_span(heap, classes.first)) return span;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // coffer_check: every invariant that a walk can see. Other threads must be outside Coffer meanwhile.
+#include "base/text.hpp"
 #include "budget/budget.hpp"
 #include "config/config.hpp"
 #include "exchange/chains.hpp"
@@ -38,6 +39,12 @@ usize weighted(const Heap* heap, usize bytes) {
 // A slot in a sum over slots: that of one and that of another differ.
 usize name_of(const Span* slot) { return usize{span_number(slot)} * span_number(slot) * span_number(slot); }
 
+// Of which heap and class, where that is known.
+struct Where {
+  const Heap* heap = nullptr;
+  ClassIndex size_class = kClasses;
+};
+
 class Checker {
  public:
   usize violations() const { return violations_; }
@@ -49,24 +56,31 @@ class Checker {
   void check_classes();
 
  private:
-  void expect(bool holds, const char* line) {
-    if (holds) return;
+  void expect(bool holds, const char* line, Where where = {}) {
+    if (COFFER_LIKELY(holds)) return;
     ++violations_;
-    usize length = 0;
-    while (line[length] != 0) ++length;
-    os::write_error("coffer: check: ", 15);
-    os::write_error(line, length);
-    os::write_error("\n", 1);
+    TextBuffer<200> text;
+    text.add("coffer: check: ").add(line);
+    if (where.heap != nullptr) text.add(", heap ").number(where.heap->index.get());
+    if (where.size_class < kClasses) {
+      text.add(", class ").number(where.size_class).add(" of ").number(class_layout(where.size_class).block_bytes);
+      text.add(" bytes");
+    }
+    text.end_line();
+    os::write_error(text.data(), text.stored());
   }
 
   // Walks a list of the span's free blocks; returns its length.
   u32 walk(const Span* span, const Block* list);
   void check_span(Span* span);
+  void check_free_of(const Span* span, const Heap* owner, RemoteWord word, bool hot);
   void check_mixed(Span* span);
   void check_hole_list(const Block* list, usize bytes);
   struct Kept {
     usize slack = 0, empties = 0;
+    usize mailed = 0;  // of slack, in partly used spans that are claimed: they are judged when they are taken
   };
+  void check_kept(const Heap* heap, const Kept& kept);
   void check_ring(const Heap* heap, SpanNumber newest, Kept& kept);
   void check_chain(Heap* heap, const Chain& chain);
   void check_mail(const Heap* heap);
@@ -118,6 +132,19 @@ void Checker::check_span(Span* span) {
   if (owner != nullptr) owned_ += weighted(owner, span_bytes(span));
   const bool hot = owner != nullptr && owner->hot[span->size_class.get()].get() == span;
   expect(!stands_on_ring(span) || (owner != nullptr && !hot), "a span on a ring is hot, or nobody's");
+  check_free_of(span, owner, word, hot);
+}
+
+// What is free in spans that nobody looks for: f / 2 on either side of one that floats, f / 2 of a shared one. While
+// heaps share, and while memory is exhausted, less.
+void Checker::check_free_of(const Span* span, const Heap* owner, RemoteWord word, bool hot) {
+  const u32 threshold = reuse_threshold_at(g_span_choices.reuse_shift.get(), span->capacity.get(), 0);
+  const ClassIndex size_class = span->size_class.get();
+  const bool floats = word.state() == SpanState::owned && !hot && !stands_on_ring(span);
+  expect(!floats || (local_count(span) < threshold && word.count() < threshold && absent_count(span) == 0),
+         "a floating span has more free than it may", {owner, size_class});
+  expect(word.state() != SpanState::shared || word.count() < threshold,
+         "a shared span that is not listed has more free than it may", {nullptr, size_class});
 }
 
 void Checker::check_mixed(Span* span) {
@@ -165,17 +192,22 @@ void Checker::check_ring(const Heap* heap, SpanNumber newest, Kept& kept) {
   for (SpanNumber number = newest; number != 0;) {
     const Span* span = span_at(number);
     const u32 slack = span->ring_slack.get();
-    expect(span->owner.load(relaxed) == heap, "a span on a heap's ring is not its own");  // relaxed: as above
+    const Where where = {heap, span->size_class.get()};
+    expect(span->owner.load(relaxed) == heap, "a span on a heap's ring is not its own", where);  // relaxed: as above
     // One that is claimed comes by mail, and is counted anew.
     const bool owned = load_word(span, relaxed).state() == SpanState::owned;
     const usize free = usize{free_blocks(span, relaxed)} * span->block_bytes.get();
     expect(!owned || free <= slack + usize{uncounted(span)} * span->block_bytes.get(),
-           "a reusable span has more free than its heap counts");
+           "a reusable span has more free than its heap counts", where);
     kept.slack += slack;
-    if (slack == span_bytes(span)) kept.empties += slack;
+    if (slack == span_bytes(span)) {
+      kept.empties += slack;
+    } else if (!owned) {
+      kept.mailed += slack;
+    }
     const SpanNumber next = span->ring_next.get();
     const bool whole = next != 0 && span_at(next)->ring_previous.get() == number;
-    expect(whole, "a heap's ring is broken");
+    expect(whole, "a heap's ring is broken", where);
     number = whole && next != newest ? next : 0;
   }
 }
@@ -185,15 +217,15 @@ void Checker::check_chain(Heap* heap, const Chain& chain) {
   if (span == nullptr) return;
   // One that is full was pushed. Its span may be a mixed one by now; what it was the record still says.
   const u32 count = chain.count();
-  expect(&chain_of(heap, span) == &chain && count * span->block_bytes.get() <= kMaxChainBytes,
-         "a chain holds back more than it may");
+  expect(&chain_of(heap, span) == &chain && usize{count} * span->block_bytes.get() <= kMaxChainBytes,
+         "a chain holds back more than it may", {heap, span->size_class.get()});
   u32 length = 0;
   for (const Block* block = chain.first.get(); block != nullptr && length < count; block = block->next) {
     if (!is_block_of(span, reinterpret_cast<uptr>(block))) break;
     ++length;
     if (block == chain.last.get()) break;
   }
-  expect(length == count, "a chain is not as long as its count");
+  expect(length == count, "a chain is not as long as its count", {heap, span->size_class.get()});
 }
 
 // What a box may hold beside (mail_budget) holds at the moment when a pusher looks, of an owner that is in no call: one
@@ -205,13 +237,27 @@ void Checker::check_mail(const Heap* heap) {
   for (SpanNumber number = mail_first(box); number != 0 && bytes < mail_bytes(box);) {
     const Span* span = span_at(number);
     const bool its_own = span->owner.load(relaxed) == heap && load_word(span, relaxed).state() == SpanState::claimed;
-    expect(its_own, "a heap's mail is not its own");
+    expect(its_own, "a heap's mail is not its own", {heap});
     if (!its_own) return;
     bytes += span_bytes(span);
     number = span->mail_next.load(relaxed);
   }
-  expect(bytes == mail_bytes(box) && bytes <= heap->held.load(relaxed), "a mailbox holds more than its heap owns");
-  expect(box == 0 || heap->attached.load(relaxed) != 0, "mail waits at a heap without a thread");
+  expect(bytes == mail_bytes(box) && bytes <= heap->held.load(relaxed), "a mailbox holds more than its heap owns",
+         {heap});
+  expect(box == 0 || heap->attached.load(relaxed) != 0, "mail waits at a heap without a thread", {heap});
+}
+
+// By the share of a heap that is alone: when heaps come the surplus goes by a span at each slow refill of its thread.
+// But by what it holds now (shed_down).
+void Checker::check_kept(const Heap* heap, const Kept& kept) {
+  expect(kept.slack == heap->slack.get() && kept.empties == heap->empties.get(), "a heap's slack is wrong", {heap});
+  const usize slack = config::options().slack, share = heaps_share_of(config::options().free_limit, 1);
+  expect(heap->empties.get() + kept_bytes(heap) <= empties_budget(slack, share), "a heap keeps more than it may",
+         {heap});
+  // relaxed: no other thread is inside.
+  const usize most = slack_budget(slack, share, heap->held.load(relaxed));
+  expect(heap->slack.get() - heap->empties.get() <= most + kept.mailed,
+         "a heap keeps more in partly used spans than it may", {heap});
 }
 
 void Checker::check_heaps() {
@@ -220,7 +266,7 @@ void Checker::check_heaps() {
     Heap* heap = heap_by_index(i);
     // relaxed, both: no other thread is inside. A record that nobody ever had names nobody.
     const bool let_go = heap->self.load(relaxed) == heap || heap->self.load(relaxed) == nullptr;
-    expect(let_go, "a heap is still seized");
+    expect(let_go, "a heap is still seized", {heap});
     Kept kept;
     for (ClassIndex c = 0; c < kClasses; ++c) {
       check_ring(heap, heap->reusable[c].get(), kept);
@@ -228,24 +274,19 @@ void Checker::check_heaps() {
       if (hot == nullptr) check_hole_list(heap->blocks[c].get(), class_layout(c).block_bytes);
       if (hot != nullptr) {
         // relaxed: no other thread is inside.
-        expect(hot->owner.load(relaxed) == heap && hot->size_class.get() == c, "a heap's hot span is not its own");
+        expect(hot->owner.load(relaxed) == heap && hot->size_class.get() == c, "a heap's hot span is not its own",
+               {heap, c});
         const u32 listed = walk(hot, heap->blocks[c].get());
-        expect(listed + free_blocks(hot, relaxed) <= hot->capacity.get(),
-               "a hot span has more free blocks than blocks");
+        expect(listed + free_blocks(hot, relaxed) <= hot->capacity.get(), "a hot span has more free blocks than blocks",
+               {heap, c});
       }
     }
-    expect(kept.slack == heap->slack.get() && kept.empties == heap->empties.get(), "a heap's slack is wrong");
+    check_kept(heap, kept);
     for (const Chain& chain : heap->chains) check_chain(heap, chain);
     check_mail(heap);
     for (u64 slots = heap->kept_slots.get(); slots != 0; slots &= slots - 1) {
       lost_ -= name_of(heap->kept_chunk.get() + lowest_bit(slots));
     }
-    // The share of one heap alone, and of what it held at most: a budget may fall below what is kept, and the surplus
-    // goes by kShedAtOnce spans at each slow refill of its thread.
-    const usize slack = config::options().slack, share = heaps_share_of(config::options().free_limit, 1);
-    expect(heap->empties.get() + kept_bytes(heap) <= empties_budget(slack, share), "a heap keeps more than it may");
-    expect(heap->slack.get() - heap->empties.get() <= slack_budget(slack, share, counters().peak.load(relaxed)),
-           "a heap keeps more in partly used spans than it may");
   }
 }
 
@@ -306,11 +347,8 @@ void Checker::check_classes() {
   ClassSums sums;
   sum_classes(sums);
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    expect(sums.used[c] == class_used(c), "what a class uses is not what was counted");
-    // With several shards the bound is a figure: a maker may miss spans that are listed behind its look
-    // (docs/design/bound.md, "What is proven").
-    expect(shard_count() > 1 || sums.held[c] <= bound_of_class(class_high(c)) + makers_bound(c),
-           "the spans of a class hold more than their bound");
+    expect(sums.used[c] == class_used(c), "what a class uses is not what was counted", {nullptr, c});
+    expect(sums.held[c] <= class_bound(c), "the spans of a class hold more than their bound", {nullptr, c});
   }
 }
 

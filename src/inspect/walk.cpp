@@ -181,16 +181,18 @@ void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_he
   statistics.system_calls = os::call_count();
   statistics.heaps = attached_heaps();
   statistics.heaps_ever = heaps_ever();
-  // Each of the makers was at work on one span; the largest counts.
-  statistics.bound = statistics.metadata + free_bound() + makers_bound(kClasses - 1);
+  statistics.bound = statistics.metadata + free_bound();
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    const usize bound = bound_of_class(class_high(c));
+    const usize bound = class_bound(c);
     statistics.bound += bound;
-    if (classes != nullptr) classes[c] = {class_layout(c).block_bytes, 0, 0, 0, bound + makers_bound(c)};
+    if (classes != nullptr) classes[c] = {class_layout(c).block_bytes, 0, 0, 0, bound};
   }
   usize unbacked = 0;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
-    if (use == ChunkUse::large) statistics.resident += tail_bytes(arena->chunks[index]);
+    if (use == ChunkUse::large) {
+      statistics.resident += tail_bytes(arena->chunks[index]);
+      statistics.bound += tail_bytes(arena->chunks[index]);
+    }
     for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
       if (slot_use == SlotUse::large) count_large(statistics, span);
       if (slot_use == SlotUse::span) count_span(statistics, classes, span, own, shared_heap, unbacked);

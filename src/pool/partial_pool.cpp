@@ -8,7 +8,7 @@ namespace coffer {
 
 PartialPool g_partial_pool;
 
-// relaxed, all in this file: under the shard's lock.
+// relaxed, all in this file: under the shard's lock. The counts of inserts say otherwise.
 
 u32 PartialPool::tick_now() { return static_cast<u32>(os::coarse_ns() / kTickNs) & kTickMask; }
 
@@ -36,6 +36,21 @@ void PartialPool::link_waiting(Shard& shard, Span* span, usize free_bytes) {
   if (shard.waiting[size_class].load(relaxed) == 0) shard.waiting[size_class].store(span_number(span), relaxed);
 }
 
+// After the span can be found. release: pairs with the acquire in inserts, for the head of the list. Whoever does not
+// see it yet looked before the span's inserter went on, which counts the span as private until then (share_span).
+void PartialPool::note_insert(Shard& shard, const Span* span) {
+  Atomic<u32>& count = shard.inserts[span->size_class.get()];
+  count.store(count.load(relaxed) + 1, release);
+}
+
+// None of the counts falls, so a sum that is the same twice is that of the same counts.
+u32 PartialPool::inserts(ClassIndex size_class) const {
+  u32 sum = 0;
+  // acquire: pairs with the release in note_insert; the lists are looked at after the first sum and before the second.
+  for (u32 i = 0; i < shard_count(); ++i) sum += shards_[i].inserts[size_class].load(acquire);
+  return sum;
+}
+
 bool PartialPool::insert(Span* span, usize free_bytes) {
   Shard& shard = shards_[span->shard.get()];
   LockGuard guard(shard.lock);
@@ -44,6 +59,7 @@ bool PartialPool::insert(Span* span, usize free_bytes) {
     return false;
   }
   link_waiting(shard, span, free_bytes);
+  note_insert(shard, span);
   return true;
 }
 
@@ -58,6 +74,7 @@ bool PartialPool::insert_looked_at(Span* span) {
   const SpanNumber before = shard.waiting[span->size_class.get()].load(relaxed);
   const SpanNumber head = shard.heads[span->size_class.get()].load(relaxed);
   link(shard, span, before, before != 0 ? span_at(before)->next.get() : head);
+  note_insert(shard, span);
   return true;
 }
 
@@ -73,15 +90,16 @@ bool PartialPool::remove(Span* span) {
 }
 
 void PartialPool::unlink(Shard& shard, Span* span) {
+  if (span->previous.get() == 0) shard.heads[span->size_class.get()].store(span->next.get(), relaxed);
+  unlink_but_head(shard, span);
+}
+
+void PartialPool::unlink_but_head(Shard& shard, Span* span) {
   const ClassIndex size_class = span->size_class.get();
   const SpanNumber next = span->next.get();
   const SpanNumber previous = span->previous.get();
   if (next != 0) span_at(next)->previous.set(previous);
-  if (previous != 0) {
-    span_at(previous)->next.set(next);
-  } else {
-    shard.heads[size_class].store(next, relaxed);
-  }
+  if (previous != 0) span_at(previous)->next.set(next);
   if (shard.waiting[size_class].load(relaxed) == span_number(span)) shard.waiting[size_class].store(previous, relaxed);
   waiting_bytes_.fetch_sub(note_bytes(note_of(span)), relaxed);
   span->next.set(0);

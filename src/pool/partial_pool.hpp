@@ -32,7 +32,8 @@ class PartialPool {
   bool remove(Span* span);
 
   // The first span of the class for which claim(span) holds, taken off; from `shard`'s list, else from the others.
-  // `looks`: spans of a list that are looked at.
+  // nullptr: there was a moment during the call at which no shard had one (docs/design/bound.md, lemma 1). `looks`:
+  // spans of a list that are looked at.
   template <class Claim>
   Span* adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 looks = ~0u);
   usize listed_bytes() const;  // of all spans in the pool; a figure that may be late
@@ -68,6 +69,7 @@ class PartialPool {
     SpinLock lock;
     Atomic<SpanNumber> heads[kClasses];    // written under the lock, read without it to skip empty lists
     Atomic<SpanNumber> waiting[kClasses];  // the same
+    Atomic<u32> inserts[kClasses];         // grows with each span that is put in; the same
     Owned<usize> bytes;                    // of all spans in it
   };
 
@@ -81,7 +83,10 @@ class PartialPool {
 
   void link(Shard& shard, Span* span, SpanNumber previous, SpanNumber next);
   void link_waiting(Shard& shard, Span* span, usize free_bytes);
+  void note_insert(Shard& shard, const Span* span);
+  u32 inserts(ClassIndex size_class) const;
   void unlink(Shard& shard, Span* span);
+  void unlink_but_head(Shard& shard, Span* span);
   template <class Claim>
   bool take_off_if(Shard& shard, Span* span, Claim&& claim);
 
@@ -93,14 +98,19 @@ class PartialPool {
 extern PartialPool g_partial_pool __attribute__((visibility("hidden")));
 
 // Off the list first: as soon as the claim is made the span may go on to a next life, where the record's links are
-// another list's (model: UNLINK_LATE). Where the claim fails it goes back to its place.
+// another list's (model: UNLINK_LATE). Where the claim fails it goes back to its place. The head follows after the
+// claim: who finds a list empty without the lock may rely on it that what stood there is counted as somebody's.
 template <class Claim>
 bool PartialPool::take_off_if(Shard& shard, Span* span, Claim&& claim) {
   const ClassIndex size_class = span->size_class.get();
   const SpanNumber previous = span->previous.get(), next = span->next.get();
   const SpanNumber waiting = shard.waiting[size_class].load(relaxed);  // relaxed, here and below: under the lock
-  unlink(shard, span);
-  if (claim(span)) return true;
+  unlink_but_head(shard, span);
+  if (claim(span)) {
+    // release: pairs with the acquire in adopt.
+    if (previous == 0) shard.heads[size_class].store(next, release);
+    return true;
+  }
   link(shard, span, previous, next);
   shard.waiting[size_class].store(waiting, relaxed);
   waiting_bytes_.fetch_add(note_bytes(note_of(span)), relaxed);
@@ -109,19 +119,26 @@ bool PartialPool::take_off_if(Shard& shard, Span* span, Claim&& claim) {
 
 template <class Claim>
 Span* PartialPool::adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 looks) {
-  for (u32 i = 0; i < shard_count(); ++i) {
-    Shard& from = shards_[(shard + i) & (shard_count() - 1)];
-    // relaxed: only whether to look; the list is read under the lock.
-    if (from.heads[size_class].load(relaxed) == 0) continue;
-    LockGuard guard(from.lock);
-    u32 left = looks;
-    for (SpanNumber number = from.heads[size_class].load(relaxed); number != 0 && left > 0; --left) {
-      Span* span = span_at(number);
-      number = span->next.get();
-      if (take_off_if(from, span, claim)) return span;
+  // A walk over the shards is no look at one moment: what is put in behind it is missed. So it is made again until none
+  // was put in meanwhile. Each further walk is another thread's span, which that thread went on from.
+  for (u32 before = inserts(size_class);;) {
+    for (u32 i = 0; i < shard_count(); ++i) {
+      Shard& from = shards_[(shard + i) & (shard_count() - 1)];
+      // acquire: before the second count; pairs with the release in take_off_if.
+      if (from.heads[size_class].load(acquire) == 0) continue;
+      LockGuard guard(from.lock);
+      u32 left = looks;
+      // relaxed: under the lock.
+      for (SpanNumber number = from.heads[size_class].load(relaxed); number != 0 && left > 0; --left) {
+        Span* span = span_at(number);
+        number = span->next.get();
+        if (take_off_if(from, span, claim)) return span;
+      }
     }
+    const u32 now = inserts(size_class);
+    if (now == before) return nullptr;
+    before = now;
   }
-  return nullptr;
 }
 
 template <class Claim>

@@ -16,13 +16,9 @@ struct alignas(kCacheLine) ClassUse {
   Atomic<usize> used;
   Atomic<u64> high;
   Atomic<u32> spans;
+  Atomic<u32> makers, most_makers;
 };
 ClassUse g_use[kClasses];
-
-struct alignas(kCacheLine) Makers {
-  Atomic<u32> now, most;
-};
-Makers g_makers;
 
 usize high_bytes(u64 word) { return (word & kUnits) * kQuantum; }
 
@@ -63,14 +59,14 @@ void span_ended(const Span* span, usize bytes) {
   use.high.compare_exchange(seen, (seen & ~kUnits), acq_rel, relaxed);  // acq_rel: pairs with raise
 }
 
-Maker::Maker() {
-  const u32 now = g_makers.now.fetch_add(1, relaxed) + 1;  // relaxed, all: a count, and its highest
-  u32 most = g_makers.most.load(relaxed);
-  while (now > most && !g_makers.most.compare_exchange(most, now, relaxed, relaxed)) {
+Maker::Maker(ClassIndex size_class) : size_class_(size_class) {
+  ClassUse& use = g_use[size_class];
+  const u32 now = use.makers.fetch_add(1, relaxed) + 1;  // relaxed, all: a count, and its highest
+  u32 most = use.most_makers.load(relaxed);
+  while (now > most && !use.most_makers.compare_exchange(most, now, relaxed, relaxed)) {
   }
 }
-Maker::~Maker() { g_makers.now.fetch_sub(1, relaxed); }    // relaxed: as above
-u32 most_makers() { return g_makers.most.load(relaxed); }  // relaxed: as above
+Maker::~Maker() { g_use[size_class_].makers.fetch_sub(1, relaxed); }  // relaxed: as above
 
 // relaxed, all: figures.
 usize class_used(ClassIndex size_class) { return g_use[size_class].used.load(relaxed); }
@@ -78,7 +74,8 @@ usize class_high(ClassIndex size_class) {
   return high_bytes(g_use[size_class].high.load(relaxed));  // relaxed: as above
 }
 
-u32 class_spans(ClassIndex size_class) { return g_use[size_class].spans.load(relaxed); }  // relaxed: as above
+u32 most_makers(ClassIndex size_class) { return g_use[size_class].most_makers.load(relaxed); }  // relaxed: as above
+u32 class_spans(ClassIndex size_class) { return g_use[size_class].spans.load(relaxed); }        // relaxed: as above
 
 void set_class_used(ClassIndex size_class, usize bytes, u32 spans) {
   ClassUse& use = g_use[size_class];

@@ -13,7 +13,7 @@
 // Why this can be asked while all threads are at work, and raises no false alarm. docs/design/bound.md proves for the
 // moments at which no thread is inside Coffer, with m the most makers there were at a time and S the bytes of a span:
 //
-//   held <= high / (1 - t) + m x S
+//   held <= high / (1 - t) + m x S                                            (theorem 1)
 //
 // Take a moment at which `held` is read, here as the number of spans (all of a class have one size). Let L be the last
 // look into the partial pool after which one of these spans was made. Those made since L are their makers' at L, at
@@ -27,7 +27,7 @@
 //   held <= (high + n x S) / (1 - t) + (m + n) x S
 //
 // `high` and m only grow while the class has a span, and the main thread holds a block of each class until all is over:
-// so it is enough to read them after `held`. What makes L one moment is that the pool has one shard (COFFER_CONF). The
+// so it is enough to read them after `held`. A look is one moment with any number of shards (PartialPool::adopt). The
 // terms in n and m are worth about twenty spans of the several hundred that a class has at its height.
 #include <atomic>
 #include <cinttypes>
@@ -72,7 +72,7 @@ void check_class(ClassIndex size_class, const Plan& plan) {
   const std::size_t held = class_spans(size_class) * bytes;
   std::atomic_thread_fence(std::memory_order_seq_cst);  // `held` first, see above
   const std::size_t high = class_high(size_class);
-  const std::size_t bound = bound_of_class(high + others * bytes) + (most_makers() + others) * bytes;
+  const std::size_t bound = bound_of_class(high + others * bytes) + (most_makers(size_class) + others) * bytes;
   if (held > bound && plan.lose_spans != 0) {
     std::printf("found: blocks of %zu bytes: spans hold %zu bytes, bound %zu\n", class_bytes(size_class), held, bound);
     std::fflush(stdout);
@@ -205,7 +205,6 @@ int bound_each_step(const Arguments& arguments) {
   std::printf("seed %" PRIu64 ", %" PRIu64 " rounds of %zu threads with %" PRIu64 " operations each\n", seed, rounds,
               plan.threads, plan.operations);
   std::fflush(stdout);
-  REQUIRE(config::options().shards == 1, "COFFER_CONF has to say shards:1");
   for (std::uint64_t round = 0; round < rounds; ++round) run_round(seed + round * plan.threads, plan);
   REQUIRE(plan.lose_spans == 0, "the lost spans were not found");
   return 0;

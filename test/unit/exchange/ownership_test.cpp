@@ -341,6 +341,16 @@ FRESH_TEST(GiveUpHalfEmpty, LooksAtSoManyOfARing) {
   EXPECT_EQ(heap->slack.get(), 0u);
 }
 
+FRESH_TEST(GiveUpHalfEmpty, GivesBackTheSlotsOfLargeBlocksThatTheHeapKeeps) {
+  start_heaps();
+  for (u32 times = 0; times < 2; ++times) give(take(200 * 1024));
+  ASSERT_NE(t_heap->kept_slots.get(), 0u);
+  const Inside inside;
+  give_up_half_empty(inside.heap(), 64);
+  EXPECT_EQ(t_heap->kept_slots.get(), 0u);
+  EXPECT_EQ(held_bytes(), 0u);
+}
+
 // A push claimed it, and the mail is on its way: it is the heap's, but hot no more.
 FRESH_TEST(GiveUpHalfEmpty, LosesToAClaim) {
   start_heaps();

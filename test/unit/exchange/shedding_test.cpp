@@ -23,7 +23,7 @@ FRESH_TEST(ShedSurplus, HandsOnASpanACallFromOneClassAfterTheOther) {
   };
   shed_surplus(heap);
   EXPECT_EQ(left(), 6u) << "within what may be free";
-  set_free_limit(0);
+  g_heaps_share.store(0, relaxed);  // there is one thread
   changeable_options().reclaimer = false;
   const usize held = held_by(heap);
   shed_surplus(heap);
@@ -49,6 +49,75 @@ FRESH_TEST(ShedSurplus, StopsAtTheBudget) {
   EXPECT_EQ(ring_length(heap, kClass), 1u);
   shed_surplus(heap);
   EXPECT_EQ(ring_length(heap, kClass), 1u);
+}
+
+// What may be kept falls with what the heap holds, and it holds less with each span that goes, be it that its thread
+// frees or that others take its mail: so what is over goes at that moment, however many spans that is.
+FRESH_TEST(ShedDown, HandsOnWhatIsOverWhenTheHeapHoldsLess) {
+  start_heaps(0);
+  Heap* heap = own_heap();
+  changeable_options().slack = 0;
+  changeable_options().reclaimer = false;
+  set_free_limit(0);
+  // An eighth of 36 spans, which is 144 blocks of which 4 spans have 28 free each, and none more.
+  const Blocks blocks = take_many(32 * kCapacity);
+  for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity - 28);
+  ASSERT_EQ(held_by(heap), 36 * kSlotBytes);
+  shed_down(heap, 0);
+  EXPECT_EQ(ring_length(heap, kClass), 4u) << "it fits";
+  // Frees make spans reusable that fit no more, and each that goes takes an eighth of itself with it.
+  for (u32 i = 0; i < 31; ++i) give_many(blocks, i * kCapacity, i * kCapacity + kThreshold);
+  const auto most = [&] { return held_by(heap) / kSmallPart; };
+  EXPECT_LE(heap->slack.get(), most());
+  EXPECT_GT(ring_length(heap, kClass), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+  // Others free all else, and take the mail.
+  Worker thread;
+  thread.run([&] {
+    for (u32 i = 0; i < 31; ++i) give_now(blocks, i * kCapacity + kThreshold, (i + 1) * kCapacity);
+    seize(&heap, 1, finish);
+  });
+  EXPECT_LE(heap->slack.get(), most());
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// What is over because heaps came is left to shed_surplus; but it grows by nothing.
+FRESH_TEST(ShedDown, LeavesWhatWasOverBefore) {
+  start_heaps(usize{1} << 20);
+  Heap* heap = own_heap();
+  changeable_options().reclaimer = false;
+  set_free_limit(0);
+  for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity - 28);
+  changeable_options().slack = 0;
+  const usize over = 4 * 28 * kSize - held_by(heap) / kSmallPart;
+  EXPECT_EQ(over_budget(heap), over);
+  shed_down(heap, over);
+  EXPECT_EQ(ring_length(heap, kClass), 4u);
+  shed_down(heap, over - 1);
+  EXPECT_EQ(ring_length(heap, kClass), 3u);
+  shed_down(heap, 0);
+  EXPECT_EQ(ring_length(heap, kClass), 0u) << "an eighth of a span is less than what it has free";
+}
+
+// One span of 256 KiB that goes makes the budget less by 32 KiB: more than one small span that follows.
+FRESH_TEST(ShedDown, GoesOnUntilItFits) {
+  constexpr usize kWide = 32 * 1024;
+  start_heaps(usize{1} << 20);
+  Heap* heap = own_heap();
+  changeable_options().reclaimer = false;
+  set_free_limit(0);
+  const Blocks blocks = take_many(9, kWide);  // eight in a span of eight slots
+  ASSERT_EQ(life_of(span_of(blocks[0])), SpanLife::floating);
+  for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity - 28);
+  ASSERT_EQ(held_by(heap), (2 * 8 + 4) * kSlotBytes);
+  ASSERT_EQ(heap->slack.get(), 4 * 28 * kSize);
+  changeable_options().slack = 4 * 28 * kSize - held_by(heap) / kSmallPart;
+  shed_down(heap, 0);
+  EXPECT_EQ(ring_length(heap, kClass), 4u) << "it fits just so";
+  give(blocks[0]);
+  EXPECT_EQ(owner_of(span_of(blocks[0])), nullptr) << "there is no room for what it has free";
+  EXPECT_EQ(ring_length(heap, kClass), 2u);
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 // The budget of empty spans shrinks when other heaps come, and with the option.

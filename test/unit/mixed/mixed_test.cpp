@@ -327,6 +327,28 @@ FRESH_TEST(Mixed, WhatTheyHoldHasALimit) {
   EXPECT_TRUE(counters().mixed.load(relaxed) + 8 * kSlotBytes > limit);
 }
 
+// Once there is no mixed span what was live in them counts no more: one program's phase gives the next no room.
+FRESH_TEST(Mixed, TheirLimitStartsAnew) {
+  start_ground();
+  std::vector<Block*> blocks;
+  const auto make_all = [&] {
+    while (Block* block = g_mixed_pool.make(16, 8)) blocks.push_back(block);
+  };
+  make_all();
+  const usize at_first = counters().mixed.load(relaxed);
+  while (Block* block = g_mixed_pool.take(16384, 1)) blocks.push_back(block);
+  make_all();
+  ASSERT_GT(counters().mixed.load(relaxed), at_first) << "they filled";
+  for (Block* block : blocks) {
+    const uptr address = reinterpret_cast<uptr>(block);
+    ASSERT_TRUE(g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], address)), block));
+  }
+  ASSERT_EQ(counters().mixed.load(relaxed), 0u);
+  blocks.clear();
+  make_all();
+  EXPECT_EQ(counters().mixed.load(relaxed), at_first);
+}
+
 // Blocks that others free while a span is converted go to its list, or, once it is a mixed one, to its table.
 FRESH_TEST(Mixed, PushesDuringConversion) {
   start_ground();

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "fresh.hpp"
@@ -101,6 +104,51 @@ FRESH_TEST(PartialPool, SkipsWhatCannotBeClaimed) {
   EXPECT_EQ(got, records[3]);
   EXPECT_EQ(asked, (std::vector<Span*>{records[2], records[1], records[0], records[3]}));
   EXPECT_EQ(content(*pool), (std::vector<Span*>{records[2], records[1], records[0]}));
+}
+
+// A span that is put in where the search has looked already, while it looks elsewhere, is found all the same: else a
+// maker that is held up between two shards makes what is there (docs/design/bound.md, lemma 1).
+FRESH_TEST(PartialPool, MissesNothingThatIsPutInBehindTheSearch) {
+  for (const bool looked_at : {false, true}) {
+    const Records records(4);
+    const auto pool = make_pool();
+    EXPECT_TRUE(pool->insert(records.make(3, 3)));
+    Span* late = records.make(0, 0);
+    const auto claim = [&](Span* span) {
+      if (span == late) return true;
+      if (!PartialPool::is_linked(late)) {
+        EXPECT_TRUE(looked_at ? pool->insert_looked_at(late) : pool->insert(late));
+      }
+      return false;  // it is returning
+    };
+    EXPECT_EQ(pool->adopt(kClass, 0, claim), late);
+    EXPECT_EQ(pool->adopt(kClass, 0, claim), late) << "it was put in again";
+    EXPECT_EQ(pool->adopt(kClass, 0, [](Span*) { return false; }), nullptr);
+    EXPECT_EQ(content(*pool), std::vector<Span*>{records[3]});
+  }
+}
+
+// Whoever looks without the lock finds the list empty only when the claim is made, and counted.
+FRESH_TEST(PartialPool, AListThatASpanIsTakenFromIsNotEmptyBeforeTheClaim) {
+  const Records records(1);
+  const auto pool = make_pool();
+  EXPECT_TRUE(pool->insert(records.make(0, 0)));
+  std::thread other;
+  std::atomic<bool> began = false, found_none = false;
+  const auto look = [&] {
+    began = true;
+    found_none = pool->adopt(kClass, 0, any) == nullptr;
+  };
+  const auto claim = [&](Span*) {
+    other = std::thread(look);
+    while (!began) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(found_none);
+    return true;
+  };
+  EXPECT_EQ(pool->adopt(kClass, 0, claim), records[0]);
+  other.join();
+  EXPECT_TRUE(found_none);
 }
 
 // From the front, the middle and the end: every order in which four spans can leave.

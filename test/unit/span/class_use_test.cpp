@@ -59,6 +59,16 @@ FRESH_TEST(ClassUse, ASharedSpanCountsWithoutWhatWasFreeThen) {
   expect_use(1, kBytes, kBytes);
 }
 
+FRESH_TEST(ClassUse, HighRisesWithWhatIsAdopted) {
+  start_ground();
+  Span* span = make_claimed(100);
+  EXPECT_TRUE(share_span(span, [](Span*) { return true; }));
+  make_claimed(0);
+  expect_use(2, 2 * kBytes - 100 * 64, 2 * kBytes - 100 * 64);
+  ASSERT_TRUE(mark_adopted(span, nullptr));
+  expect_use(2, 2 * kBytes, 2 * kBytes);
+}
+
 FRESH_TEST(ShareSpan, ListsWhatHasTheThreshold) {
   start_ground();
   const auto never = [](Span*) {
@@ -89,13 +99,14 @@ FRESH_TEST(ShareSpan, EndsWhatBecameEmptyBeforeItWasPutIn) {
   expect_use(0, 0, 0);
 }
 
-FRESH_TEST(Makers, TheMostAtATimeAreRemembered) {
+FRESH_TEST(Makers, TheMostAtATimeOfAClassAreRemembered) {
   {
-    const Maker one;
-    const Maker two;
+    const Maker one(kClass), two(kClass), another(kClass + 1);
   }
-  const Maker again;
-  EXPECT_EQ(most_makers(), 2u);
+  const Maker again(kClass);
+  EXPECT_EQ(most_makers(kClass), 2u);
+  EXPECT_EQ(most_makers(kClass + 1), 1u);
+  EXPECT_EQ(most_makers(kClass + 2), 0u);
 }
 
 }  // namespace

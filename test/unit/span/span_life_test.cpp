@@ -125,6 +125,16 @@ FRESH_TEST(SpanLife, HotFloatsUnlessBlocksCameBack) {
   EXPECT_EQ(state_of(third), SpanState::claimed);
 }
 
+FRESH_TEST(SpanLife, FloatingIsClaimedByThePushThatReachesTheThreshold) {
+  start_ground();
+  Span* span = make_filled(0);
+  ASSERT_EQ(mark_floating(span), Retired::floating);
+  push(span, 0, reuse_threshold(512) - 1);
+  EXPECT_EQ(state_of(span), SpanState::owned);
+  push(span, reuse_threshold(512) - 1, 1);
+  EXPECT_EQ(state_of(span), SpanState::claimed);
+}
+
 FRESH_TEST(SpanLife, ReusableIsClaimedAtAStepMoreThanThereIs) {
   start_ground();
   Span* span = make_filled(0);
