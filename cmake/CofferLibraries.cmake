@@ -54,6 +54,11 @@ function(coffer_link_order result)
   set(${result} ${often} ${seldom} PARENT_SCOPE)
 endfunction()
 
+# musl's loader knows no initfirst, and not all linkers for it know these two.
+include(CheckLinkerFlag)
+check_linker_flag(C LINKER:-z,initfirst COFFER_LINKER_HAS_INITFIRST)
+check_linker_flag(C LINKER:--exclude-libs,ALL COFFER_LINKER_HAS_EXCLUDE_LIBS)
+
 # A shared library that replaces malloc, from object libraries. Linked as C: it needs libc and nothing else.
 function(coffer_add_shared target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "OBJECTS")
@@ -63,10 +68,11 @@ function(coffer_add_shared target)
     LINK_DEPENDS ${coffer_source_dir}/api/libcoffer.map)
   target_link_options(${target} PRIVATE
     # initfirst: the options are read before any other library's constructor allocates.
-    LINKER:-z,initfirst
+    $<$<BOOL:${COFFER_LINKER_HAS_INITFIRST}>:LINKER:-z,initfirst>
     # nodelete: blocks outlive a dlclose. exclude-libs: nothing of libgcc.a is exported.
     LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack LINKER:-z,nodelete
-    LINKER:--no-undefined LINKER:--exclude-libs,ALL
+    LINKER:--no-undefined
+    $<$<BOOL:${COFFER_LINKER_HAS_EXCLUDE_LIBS}>:LINKER:--exclude-libs,ALL>
     LINKER:--version-script=${coffer_source_dir}/api/libcoffer.map)
 endfunction()
 
