@@ -38,7 +38,7 @@ endfunction()
 
 # What most processes never run: it comes last in the libraries, so that a small program maps less of their code (the
 # kernel maps 64 KiB around each page that is touched).
-set(coffer_seldom_run "/(api/(coffer|glibc|new_delete_forms|new_handler)|config/parse|harden/report\
+set(coffer_seldom_run "/(api/(coffer|glibc|new_delete_forms|new_handler|system_malloc)|config/parse|harden/report\
 |mixed/(idle|vanished)|span/purge_span|exchange/(forking|vanished|sums|bad_pointer)|inspect/(walk|check|profiling)\
 |observe/(pprof|samples|shared_page)|os/linux/(unwind|unwind_step|stack|mappings|page_tables|files|cgroup)\
 |latency/[a-z_]+|rt/src/[a-z_]+)[.]c(pp)?[.]o(bj)?$")
@@ -54,10 +54,11 @@ function(coffer_link_order result)
   set(${result} ${often} ${seldom} PARENT_SCOPE)
 endfunction()
 
-# musl's loader knows no initfirst, and not all linkers for it know these two.
+# musl's loader knows no initfirst, and not all linkers for it know these three.
 include(CheckLinkerFlag)
 check_linker_flag(C LINKER:-z,initfirst COFFER_LINKER_HAS_INITFIRST)
 check_linker_flag(C LINKER:--exclude-libs,ALL COFFER_LINKER_HAS_EXCLUDE_LIBS)
+check_linker_flag(C LINKER:--undefined=malloc COFFER_LINKER_HAS_UNDEFINED)
 
 # A shared library that replaces malloc, from object libraries. Linked as C: it needs libc and nothing else.
 function(coffer_add_shared target)
@@ -138,7 +139,9 @@ add_library(coffer::static ALIAS coffer_static)
 
 # A program that calls no malloc itself, though its libraries do, would otherwise be linked without Coffer.
 target_link_options(coffer_shared INTERFACE LINKER:--no-as-needed)
-target_link_options(coffer_static INTERFACE LINKER:--undefined=malloc)
+if(COFFER_LINKER_HAS_UNDEFINED)
+  target_link_options(coffer_static INTERFACE LINKER:--undefined=malloc)
+endif()
 
 # What the misuse checks cost is measured, not guessed: the same library without them.
 coffer_add_objects(coffer_nocheck_objects SOURCES ${coffer_sources} DEFINITIONS COFFER_NO_CHECKS)

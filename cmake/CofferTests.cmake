@@ -38,14 +38,15 @@ set(coffer_test_folders test/unit test/property test/stress test/fault)
 if(CMAKE_CROSSCOMPILING)
   list(APPEND coffer_test_folders test/misuse test/conformance)
 elseif(NOT COFFER_SANITIZE)
-  list(APPEND coffer_test_folders test/misuse test/conformance test/apps test/tidy test/install test/tools test/relacy
+  list(APPEND coffer_test_folders test/misuse test/conformance test/apps test/platforms
+    test/tidy test/install test/tools test/relacy
     bench models rt/test hw)
 endif()
 # The words before a program that runs with Coffer, or whatever `library` is, before its C library; and those that run a
 # program of a cross build by hand (CTest itself does so where a command begins with a target).
 set(coffer_emulator ${CMAKE_CROSSCOMPILING_EMULATOR})
 function(coffer_preloaded result library)
-  if(CMAKE_CROSSCOMPILING)
+  if(coffer_emulator)
     set(${result} ${coffer_emulator} -E LD_PRELOAD=${library} PARENT_SCOPE)
   else()
     set(${result} ${CMAKE_COMMAND} -E env LD_PRELOAD=${library} PARENT_SCOPE)

@@ -35,6 +35,7 @@ COFFER_NOINLINE void* allocate_or_fail(usize size) {
   if (COFFER_LIKELY(size <= kMaxSize)) {
     void* block = Allocator::allocate(size);
     if (COFFER_LIKELY(block != nullptr)) return block;
+    if ((block = allocate_from_system(size, 0)) != nullptr) return block;
   }
   return out_of_memory();
 }
@@ -43,6 +44,7 @@ COFFER_NOINLINE void* allocate_zeroed_or_fail(usize size) {
   if (COFFER_LIKELY(size <= kMaxSize)) {
     void* block = Allocator::allocate_zeroed(size);
     if (COFFER_LIKELY(block != nullptr)) return block;
+    if ((block = allocate_zeroed_from_system(size)) != nullptr) return block;
   }
   return out_of_memory();
 }
