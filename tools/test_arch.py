@@ -42,6 +42,8 @@ NOT_EMULATED = {
     r"conformance\.fork\.(spawn|vfork)_": "qemu-user does not run programs that an emulated one executes",
     r"unit\.(exchange|interleavings|os)$": "thousands of children; no instruction of the target; the kernel itself",
     r"unit\.api\.conf_string\.setuid": "needs another user's rights",
+    r"conformance\.threads\.|conformance\.lifetime\.(key_destructors|first_allocation)":
+        "QEMU 7 keeps 280 KiB of each thread that ended, over any malloc, and these ask what is resident",
     r"stress\.limit": "QEMU 7 takes the source of MREMAP_DONTUNMAP for unmapped, and the program ends by SIGSEGV",
     r"stress\.fork|misuse\.in_a_child": "QEMU 7 ends by an assertion of its own in children of programs with threads",
     r"fault\.sweep": "minutes each, and no instruction that other tests lack",
@@ -67,7 +69,7 @@ class Platform:
 
     @property
     def build(self) -> Path:
-        return BUILDS / self.name
+        return TOP / "build" if self.name == "x86_64-glibc" else BUILDS / self.name
 
     @property
     def emulated(self) -> bool:
@@ -235,6 +237,9 @@ def table(folders: Iterable[Path]) -> str:
 
 def pairs(folders: Iterable[Path]) -> str:
     found = {folder.name: json.loads((folder / "results.json").read_text())["pair"] for folder in folders}
+    native = Platform("x86_64", "glibc", (), ())  # by what `make test` built
+    if (count := instructions(native)) is not None:
+        found = {native.name: count, **found}
     lines = ["| processor | C library | instructions | of x86-64's |", "|---|---|---|---|"]
     for name, count in found.items():
         arch, libc = name.split("-")
