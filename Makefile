@@ -12,6 +12,8 @@ SCALE ?=
 BENCH_OPTIONS ?=
 # Of `make hw-report`: --calls 20000 --accesses 2000 (hw/report/report.py --help).
 REPORT_OPTIONS ?=
+# Of `make test-arch`: aarch64, riscv64 or x86_64, or one C library of it as aarch64-musl.
+ARCH ?= aarch64
 
 build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
@@ -19,7 +21,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants
+.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants test-arch
 .NOTPARALLEL:
 
 help:  ## this list
@@ -47,6 +49,10 @@ test:  ## every test, then those marked tsan under ThreadSanitizer
 check:  ## for a change in progress: units, promises, misuse, faults, text; under five minutes once it is built
 	@tools/setup.sh build test
 	@tools/run_tests.sh --check $(JOBS)
+
+test-arch:  ## the tests on ARCH=aarch64, riscv64 or x86_64, with glibc and musl, by qemu-user: a quarter of an hour each
+	@tools/setup.sh build test arch
+	@python3 -B tools/test_arch.py run $(ARCH) --jobs $(JOBS)
 
 test-rt:  ## the real-time heap's tests; RT_LONG=1: the long ones too
 	@tools/setup.sh build test

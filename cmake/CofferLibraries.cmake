@@ -38,7 +38,7 @@ endfunction()
 
 # What most processes never run: it comes last in the libraries, so that a small program maps less of their code (the
 # kernel maps 64 KiB around each page that is touched).
-set(coffer_seldom_run "/(api/(coffer|glibc|new_delete_forms|new_handler)|config/parse|harden/report\
+set(coffer_seldom_run "/(api/(coffer|glibc|new_delete_forms|new_handler|system_malloc)|config/parse|harden/report\
 |mixed/(idle|vanished)|span/purge_span|exchange/(forking|vanished|sums|bad_pointer)|inspect/(walk|check|profiling)\
 |observe/(pprof|samples|shared_page)|os/linux/(unwind|unwind_step|stack|mappings|page_tables|files|cgroup)\
 |latency/[a-z_]+|rt/src/[a-z_]+)[.]c(pp)?[.]o(bj)?$")
@@ -54,6 +54,12 @@ function(coffer_link_order result)
   set(${result} ${often} ${seldom} PARENT_SCOPE)
 endfunction()
 
+# musl's loader knows no initfirst, and not all linkers for it know these three.
+include(CheckLinkerFlag)
+check_linker_flag(C LINKER:-z,initfirst COFFER_LINKER_HAS_INITFIRST)
+check_linker_flag(C LINKER:--exclude-libs,ALL COFFER_LINKER_HAS_EXCLUDE_LIBS)
+check_linker_flag(C LINKER:--undefined=malloc COFFER_LINKER_HAS_UNDEFINED)
+
 # A shared library that replaces malloc, from object libraries. Linked as C: it needs libc and nothing else.
 function(coffer_add_shared target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "OBJECTS")
@@ -63,10 +69,11 @@ function(coffer_add_shared target)
     LINK_DEPENDS ${coffer_source_dir}/api/libcoffer.map)
   target_link_options(${target} PRIVATE
     # initfirst: the options are read before any other library's constructor allocates.
-    LINKER:-z,initfirst
+    $<$<BOOL:${COFFER_LINKER_HAS_INITFIRST}>:LINKER:-z,initfirst>
     # nodelete: blocks outlive a dlclose. exclude-libs: nothing of libgcc.a is exported.
     LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack LINKER:-z,nodelete
-    LINKER:--no-undefined LINKER:--exclude-libs,ALL
+    LINKER:--no-undefined
+    $<$<BOOL:${COFFER_LINKER_HAS_EXCLUDE_LIBS}>:LINKER:--exclude-libs,ALL>
     LINKER:--version-script=${coffer_source_dir}/api/libcoffer.map)
 endfunction()
 
@@ -141,7 +148,9 @@ add_library(Coffer::static ALIAS coffer_static)  # as find_package names it
 
 # A program that calls no malloc itself, though its libraries do, would otherwise be linked without Coffer.
 target_link_options(coffer_shared INTERFACE LINKER:--no-as-needed)
-target_link_options(coffer_static INTERFACE LINKER:--undefined=malloc)
+if(COFFER_LINKER_HAS_UNDEFINED)
+  target_link_options(coffer_static INTERFACE LINKER:--undefined=malloc)
+endif()
 
 if(coffer_is_top)
   # What the misuse checks cost is measured, not guessed: the same library without them.

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, peers, programs, models,
-# hw, packages, lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves no
-# service running and no database behind. When nothing is missing it is silent and touches neither the network nor the
-# system.
+# hw, packages, arch, lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves
+# no service running and no database behind. When nothing is missing it is silent and touches neither the network nor
+# the system.
 set -euo pipefail
 
 # Names that differ between the distributions are alternatives, a|b: the first one that is there is taken.
@@ -37,6 +37,8 @@ packages_test=(
 if grep -qs '^ID=debian$' /etc/os-release; then
   packages_test+=(chromium)
 fi
+# Other processors and C libraries (tools/test_arch.py): 390 MB. The wheel that has musl comes by pip.
+packages_arch=(g++-aarch64-linux-gnu g++-riscv64-linux-gnu qemu-user musl-dev musl libgtest-dev python3 python3-pip)
 # zstd compresses traces.
 packages_tools=(python3 python3-venv libzstd-dev)
 # What Debian packages are made and tried with, and what the tests of other ways build with.
@@ -60,7 +62,7 @@ fail() {
 }
 
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || fail "usage: tools/setup.sh build|tools|run|test|peers|programs|models|hw|packages|lint|clang..."
+[ $# -gt 0 ] || fail "usage: tools/setup.sh build|tools|run|test|peers|programs|models|hw|packages|arch|lint|clang..."
 
 wanted=()
 for set_name in "$@"; do
@@ -73,6 +75,7 @@ for set_name in "$@"; do
     models) wanted+=("${packages_models[@]}") ;;
     packages) wanted+=("${packages_packages[@]}") ;;
     hw) wanted+=("${packages_hw[@]}") ;;
+    arch) wanted+=("${packages_arch[@]}") ;;
     lint) wanted+=("${packages_lint[@]}") ;;
     clang) wanted+=("${packages_clang[@]}") ;;
     run) wanted+=("${packages_run[@]}") ;;

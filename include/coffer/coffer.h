@@ -47,8 +47,10 @@ COFFER_EXPORT size_t coffer_malloc_usable_size(void *block) COFFER_NOEXCEPT;
 COFFER_EXPORT void coffer_free_sized(void *block, size_t size) COFFER_NOEXCEPT;
 COFFER_EXPORT void coffer_free_aligned_sized(void *block, size_t alignment, size_t size) COFFER_NOEXCEPT;
 COFFER_EXPORT int coffer_malloc_trim(size_t pad) COFFER_NOEXCEPT;
+#ifdef __GLIBC__ /* musl has no such types; the functions are there for programs that bring their own */
 COFFER_EXPORT struct mallinfo coffer_mallinfo(void) COFFER_NOEXCEPT;
 COFFER_EXPORT struct mallinfo2 coffer_mallinfo2(void) COFFER_NOEXCEPT;
+#endif
 COFFER_EXPORT int coffer_malloc_info(int options, FILE *stream) COFFER_NOEXCEPT;
 COFFER_EXPORT void coffer_malloc_stats(void) COFFER_NOEXCEPT;
 COFFER_EXPORT int coffer_mallopt(int parameter, int value) COFFER_NOEXCEPT;

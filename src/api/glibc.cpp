@@ -5,10 +5,10 @@
 // record with the classes is gone before anything is printed, for printing may allocate a stream's buffer.
 #include <errno.h>
 #include <limits.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 
+#include "api/c_library.hpp"
 #include "api/report.hpp"
 #include "api/shim.hpp"
 #include "base/atomic.hpp"
@@ -273,12 +273,12 @@ COFFER_VISIBLE int coffer_mallopt(int parameter, int) noexcept {
 }
 
 #ifndef COFFER_PREFIX_ONLY
-COFFER_ALIAS(coffer_malloc_trim) int malloc_trim(size_t pad) noexcept;
-COFFER_ALIAS(coffer_mallinfo) struct mallinfo mallinfo(void) noexcept;
-COFFER_ALIAS(coffer_mallinfo2) struct mallinfo2 mallinfo2(void) noexcept;
-COFFER_ALIAS(coffer_malloc_info) int malloc_info(int options, FILE* stream) noexcept;
-COFFER_ALIAS(coffer_malloc_stats) void malloc_stats(void) noexcept;
-COFFER_ALIAS(coffer_mallopt) int mallopt(int parameter, int value) noexcept;
+COFFER_ALIAS(coffer_malloc_trim) int malloc_trim(size_t pad) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_mallinfo) struct mallinfo mallinfo(void) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_mallinfo2) struct mallinfo2 mallinfo2(void) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_malloc_info) int malloc_info(int options, FILE* stream) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_malloc_stats) void malloc_stats(void) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_mallopt) int mallopt(int parameter, int value) COFFER_AS_DECLARED;
 #endif
 
 }  // extern "C"

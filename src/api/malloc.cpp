@@ -9,6 +9,7 @@
 // The allocator knows nothing of errno nor of bad arguments; all that is settled here.
 #include <errno.h>
 
+#include "api/c_library.hpp"
 #include "api/lifetime.hpp"
 #include "api/shim.hpp"
 #include "base/zero.hpp"
@@ -34,6 +35,7 @@ COFFER_NOINLINE void* allocate_or_fail(usize size) {
   if (COFFER_LIKELY(size <= kMaxSize)) {
     void* block = Allocator::allocate(size);
     if (COFFER_LIKELY(block != nullptr)) return block;
+    if ((block = allocate_from_system(size, 0)) != nullptr) return block;
   }
   return out_of_memory();
 }
@@ -42,6 +44,7 @@ COFFER_NOINLINE void* allocate_zeroed_or_fail(usize size) {
   if (COFFER_LIKELY(size <= kMaxSize)) {
     void* block = Allocator::allocate_zeroed(size);
     if (COFFER_LIKELY(block != nullptr)) return block;
+    if ((block = allocate_zeroed_from_system(size)) != nullptr) return block;
   }
   return out_of_memory();
 }
@@ -142,33 +145,35 @@ COFFER_VISIBLE void coffer_free_aligned_sized(void* block, size_t, size_t size) 
 
 #ifndef COFFER_PREFIX_ONLY
 
-COFFER_ALIAS(coffer_malloc) void* malloc(size_t size) noexcept;
-COFFER_ALIAS(coffer_free) void free(void* block) noexcept;
-COFFER_ALIAS(coffer_calloc) void* calloc(size_t count, size_t size) noexcept;
-COFFER_ALIAS(coffer_realloc) void* realloc(void* block, size_t size) noexcept;
-COFFER_ALIAS(coffer_aligned_alloc) void* aligned_alloc(size_t alignment, size_t size) noexcept;
-COFFER_ALIAS(coffer_posix_memalign) int posix_memalign(void** result, size_t alignment, size_t size) noexcept;
-COFFER_ALIAS(coffer_memalign) void* memalign(size_t alignment, size_t size) noexcept;
-COFFER_ALIAS(coffer_valloc) void* valloc(size_t size) noexcept;
-COFFER_ALIAS(coffer_pvalloc) void* pvalloc(size_t size) noexcept;
-COFFER_ALIAS(coffer_malloc_usable_size) size_t malloc_usable_size(void* block) noexcept;
-COFFER_ALIAS(coffer_free_sized) void free_sized(void* block, size_t size) noexcept;
-COFFER_ALIAS(coffer_free_aligned_sized) void free_aligned_sized(void* block, size_t alignment, size_t size) noexcept;
+COFFER_ALIAS(coffer_malloc) void* malloc(size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_free) void free(void* block) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_calloc) void* calloc(size_t count, size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_realloc) void* realloc(void* block, size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_aligned_alloc) void* aligned_alloc(size_t alignment, size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_posix_memalign) int posix_memalign(void** result, size_t alignment, size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_memalign) void* memalign(size_t alignment, size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_valloc) void* valloc(size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_pvalloc) void* pvalloc(size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_malloc_usable_size) size_t malloc_usable_size(void* block) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_free_sized) void free_sized(void* block, size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_free_aligned_sized)
+void free_aligned_sized(void* block, size_t alignment, size_t size) COFFER_AS_DECLARED;
 // Left glibc's headers in 2.26; programs built before still call it.
-COFFER_ALIAS(coffer_free) void cfree(void* block) noexcept;
+COFFER_ALIAS(coffer_free) void cfree(void* block) COFFER_AS_DECLARED;
 
 // glibc's own names for the same functions. Wrappers call them to reach "the real malloc" and then free the block with
 // free. In a static program they do more: a reference to one that Coffer lacks takes in glibc's malloc.o, and with it
 // a second malloc.
-COFFER_ALIAS(coffer_malloc) void* __libc_malloc(size_t size) noexcept;
-COFFER_ALIAS(coffer_free) void __libc_free(void* block) noexcept;
-COFFER_ALIAS(coffer_calloc) void* __libc_calloc(size_t count, size_t size) noexcept;
-COFFER_ALIAS(coffer_realloc) void* __libc_realloc(void* block, size_t size) noexcept;
-COFFER_ALIAS(coffer_memalign) void* __libc_memalign(size_t alignment, size_t size) noexcept;
-COFFER_ALIAS(coffer_valloc) void* __libc_valloc(size_t size) noexcept;
-COFFER_ALIAS(coffer_pvalloc) void* __libc_pvalloc(size_t size) noexcept;
-COFFER_ALIAS(coffer_free) void __libc_cfree(void* block) noexcept;
-COFFER_ALIAS(coffer_posix_memalign) int __posix_memalign(void** result, size_t alignment, size_t size) noexcept;
+COFFER_ALIAS(coffer_malloc) void* __libc_malloc(size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_free) void __libc_free(void* block) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_calloc) void* __libc_calloc(size_t count, size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_realloc) void* __libc_realloc(void* block, size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_memalign) void* __libc_memalign(size_t alignment, size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_valloc) void* __libc_valloc(size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_pvalloc) void* __libc_pvalloc(size_t size) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_free) void __libc_cfree(void* block) COFFER_AS_DECLARED;
+COFFER_ALIAS(coffer_posix_memalign)
+int __posix_memalign(void** result, size_t alignment, size_t size) COFFER_AS_DECLARED;
 
 #endif
 

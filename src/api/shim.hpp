@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "api/allocator.hpp"
+#include "api/system_malloc.hpp"
 #include "base/base.hpp"
 #include "base/bits.hpp"
 #include COFFER_ALLOCATOR_HEADER
@@ -29,9 +30,10 @@ inline constexpr usize kBlockAlignment = 16;
 // A block aligned to `alignment`, a power of two or 0 (as every block is); nullptr when there is none to be had. Leaves
 // errno alone.
 COFFER_INLINE void* allocate_aligned(usize alignment, usize size) {
-  if (alignment <= kBlockAlignment) return size <= kMaxSize ? Allocator::allocate(size) : nullptr;
   if (alignment > kMaxSize || size > kMaxSize - alignment) return nullptr;
-  return Allocator::allocate_aligned(size, alignment);
+  void* const block =
+      alignment <= kBlockAlignment ? Allocator::allocate(size) : Allocator::allocate_aligned(size, alignment);
+  return COFFER_LIKELY(block != nullptr) ? block : allocate_from_system(size, alignment);
 }
 
 }  // namespace coffer::api

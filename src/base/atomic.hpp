@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "base/base.hpp"
+#include "base/byte_atomic.hpp"
 
 namespace coffer {
 
@@ -23,6 +24,44 @@ inline constexpr std::memory_order seq_cst = std::memory_order_seq_cst;
 #define COFFER_COMPARE_IN_MEMORY 0
 #endif
 
+#if (defined(__aarch64__) || defined(__riscv)) && !defined(__SANITIZE_THREAD__)
+#define COFFER_PLAIN_IF_RELAXED 1
+#else
+#define COFFER_PLAIN_IF_RELAXED 0
+#endif
+#if defined(__riscv) && !defined(__SANITIZE_THREAD__)
+#define COFFER_FENCE(before, after) __asm__ volatile("fence " before "," after : : : "memory")
+#define COFFER_OWN_FENCES 1
+#else
+#define COFFER_FENCE(before, after) static_cast<void>(0)
+#define COFFER_OWN_FENCES 0
+#endif
+
+// Loads and stores of a cell. A volatile access of an aligned word is as whole as an atomic one; but GCC for aarch64
+// gives the atomic one a register of its own for the address, an instruction more, and GCC before 14 makes an amoswap
+// of each atomic store for RISC-V, and fences everything, devices too, where the unprivileged specification asks for
+// less (its table of mappings from C++: load; fence r,rw and fence rw,w; store).
+template <class T>
+COFFER_INLINE T load_cell(const std::atomic<T>& cell, std::memory_order order) {
+  constexpr bool kPlain = COFFER_PLAIN_IF_RELAXED, kFences = COFFER_OWN_FENCES;
+  if (kPlain && (order == std::memory_order_relaxed || (kFences && order == std::memory_order_acquire))) {
+    const T value = *reinterpret_cast<const volatile T*>(&cell);
+    if (order == std::memory_order_acquire) COFFER_FENCE("r", "rw");
+    return value;
+  }
+  return cell.load(order);
+}
+template <class T>
+COFFER_INLINE void store_cell(std::atomic<T>& cell, T value, std::memory_order order) {
+  constexpr bool kPlain = COFFER_PLAIN_IF_RELAXED, kFences = COFFER_OWN_FENCES;
+  if (kPlain && (order == std::memory_order_relaxed || (kFences && order == std::memory_order_release))) {
+    if (order == std::memory_order_release) COFFER_FENCE("rw", "w");
+    *reinterpret_cast<volatile T*>(&cell) = value;
+    return;
+  }
+  cell.store(value, order);
+}
+
 // A cell that several threads write. Zero bytes are a valid initial state: most cells live in mapped memory that no
 // constructor ever ran over.
 template <class T>
@@ -31,7 +70,7 @@ class Atomic {
   constexpr Atomic() = default;
   constexpr explicit Atomic(T value) : value_(value) {}
 
-  COFFER_INLINE T load(std::memory_order order) const { return value_.load(order); }
+  COFFER_INLINE T load(std::memory_order order) const { return load_cell(value_, order); }
 
   // Relaxed comparisons with the cell, for the fast paths: one instruction on x86-64, where the compiler makes a load
   // and a compare of an atomic.
@@ -43,7 +82,7 @@ class Atomic {
       return equal;
     }
 #endif
-    return value_.load(std::memory_order_relaxed) == value;
+    return load_cell(value_, std::memory_order_relaxed) == value;
   }
   COFFER_INLINE bool is_above(T value) const {
 #if COFFER_COMPARE_IN_MEMORY
@@ -53,22 +92,45 @@ class Atomic {
       return below;
     }
 #endif
-    return value < value_.load(std::memory_order_relaxed);
+    return value < load_cell(value_, std::memory_order_relaxed);
   }
-  COFFER_INLINE void store(T value, std::memory_order order) { value_.store(value, order); }
-  COFFER_INLINE T exchange(T value, std::memory_order order) { return value_.exchange(value, order); }
+  COFFER_INLINE void store(T value, std::memory_order order) { store_cell(value_, value, order); }
+  COFFER_INLINE T exchange(T value, std::memory_order order) {
+    if constexpr (kInWord) return ByteInWord<T>(&value_).update(order, [&](T) { return value; });
+    return value_.exchange(value, order);
+  }
   // On failure `expected` holds what was found.
   COFFER_INLINE bool compare_exchange(T& expected, T desired, std::memory_order success, std::memory_order failure) {
+    if constexpr (kInWord) return ByteInWord<T>(&value_).compare_exchange(expected, desired, success, failure);
     return value_.compare_exchange_weak(expected, desired, success, failure);
   }
-  COFFER_INLINE T fetch_or(T bits, std::memory_order order) { return value_.fetch_or(bits, order); }
-  COFFER_INLINE T fetch_and(T bits, std::memory_order order) { return value_.fetch_and(bits, order); }
-  COFFER_INLINE T fetch_add(T amount, std::memory_order order) { return value_.fetch_add(amount, order); }
-  COFFER_INLINE T fetch_sub(T amount, std::memory_order order) { return value_.fetch_sub(amount, order); }
+  COFFER_INLINE T fetch_or(T bits, std::memory_order order) {
+    if constexpr (kInWord) {
+      return ByteInWord<T>(&value_).update(order, [&](T before) { return static_cast<T>(before | bits); });
+    } else {
+      return value_.fetch_or(bits, order);
+    }
+  }
+  COFFER_INLINE T fetch_and(T bits, std::memory_order order) {
+    if constexpr (kInWord) {
+      return ByteInWord<T>(&value_).update(order, [&](T before) { return static_cast<T>(before & bits); });
+    } else {
+      return value_.fetch_and(bits, order);
+    }
+  }
+  COFFER_INLINE T fetch_add(T amount, std::memory_order order) {
+    static_assert(!kInWord, "of bytes nothing is a sum");
+    return value_.fetch_add(amount, order);
+  }
+  COFFER_INLINE T fetch_sub(T amount, std::memory_order order) {
+    static_assert(!kInWord, "of bytes nothing is a sum");
+    return value_.fetch_sub(amount, order);
+  }
 
  private:
   std::atomic<T> value_{};
-  static_assert(std::atomic<T>::is_always_lock_free);
+  static constexpr bool kInWord = kBytesInWords && sizeof(T) == 1;
+  static_assert(kInWord || std::atomic<T>::is_always_lock_free);
 };
 
 // A cell that one thread at a time writes: its owner, or whoever holds the lock or the state that stands for
@@ -79,8 +141,8 @@ class Owned {
   constexpr Owned() = default;
   constexpr explicit Owned(T value) : value_(value) {}
 
-  COFFER_INLINE T get() const { return value_.load(std::memory_order_relaxed); }
-  COFFER_INLINE void set(T value) { value_.store(value, std::memory_order_relaxed); }
+  COFFER_INLINE T get() const { return load_cell(value_, std::memory_order_relaxed); }
+  COFFER_INLINE void set(T value) { store_cell(value_, value, std::memory_order_relaxed); }
 
   // Subtracts one; true when that made it zero. One instruction on x86-64, where the compiler would make three of a
   // relaxed load and store.

@@ -278,6 +278,7 @@ bool start_process() {
   Registry& registry = g_registry;
   // acquire: pairs with the release below.
   if (COFFER_LIKELY(registry.start.load(acquire) == kStarted)) return true;
+  if (COFFER_UNLIKELY(os::support() != os::Support::yes)) return false;
   // relaxed: the thread's own variables. Many may come here at once, so each cell is looked at before it is written.
   if (t_heap == nullptr || (g_pending.load(relaxed) & kFastPathClosed) != 0) open_fast_path();
   handle_forks();

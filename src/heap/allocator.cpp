@@ -9,6 +9,7 @@
 #include "exchange/registry.hpp"
 #include "exchange/seizing.hpp"
 #include "exchange/watch.hpp"
+#include "harden/foreign.hpp"
 #include "heap/refill.hpp"
 #include "large/large.hpp"
 #include "mixed/idle.hpp"
@@ -23,11 +24,9 @@ namespace coffer {
 
 namespace {
 
-// The record that answers for a block; reports what is not a block's start.
-Span* record_of(const char* call, void* block) {
+// The record that answers for a block in an arena; reports what is not a block's start.
+Span* record_of(const char* call, Arena* arena, void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
-  Arena* arena = arena_of(address);
-  if (COFFER_UNLIKELY(arena == nullptr)) report_bad_pointer(call, block);
   Span* span = first_record(slot_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
   if (is_mixed(span)) return span;  // its table says later whether a block starts there
@@ -35,6 +34,17 @@ Span* record_of(const char* call, void* block) {
                                     : is_block_start(span, address) && span->freed.get()->get() != block;
   if (COFFER_UNLIKELY(!start)) report_bad_pointer(call, block);
   return span;
+}
+
+// A block that no arena has, both.
+COFFER_COLD void* reallocate_foreign(void* block, usize size) {
+  if (const harden::Foreign* const foreign = harden::foreign()) return foreign->resize(block, size);
+  report_bad_pointer("realloc", block);
+}
+
+COFFER_COLD usize usable_foreign(void* block) {
+  if (const harden::Foreign* const foreign = harden::foreign()) return foreign->usable(block);
+  report_bad_pointer("malloc_usable_size", block);
 }
 
 // A block that shrinks below half of what it has moves to a smaller one.
@@ -116,7 +126,9 @@ void* Allocator::allocate_aligned(usize size, usize alignment) {
 }
 
 void* Allocator::reallocate(void* block, usize size) {
-  Span* span = record_of("realloc", block);
+  Arena* arena = arena_of(reinterpret_cast<uptr>(block));
+  if (COFFER_UNLIKELY(arena == nullptr)) return reallocate_foreign(block, size);
+  Span* span = record_of("realloc", arena, block);
   if (is_mixed(span)) return reallocate_mixed(block, span, size);
   if (!is_large(span)) {
     const usize have = span->block_bytes.get();
@@ -149,7 +161,9 @@ void* Allocator::reallocate(void* block, usize size) {
 }
 
 usize Allocator::usable_size(void* block) {
-  Span* span = record_of("malloc_usable_size", block);
+  Arena* arena = arena_of(reinterpret_cast<uptr>(block));
+  if (COFFER_UNLIKELY(arena == nullptr)) return usable_foreign(block);
+  Span* span = record_of("malloc_usable_size", arena, block);
   if (is_mixed(span)) return mixed_size("malloc_usable_size", block, span);
   return is_large(span) ? large_usable(span) : span->block_bytes.get();
 }

@@ -47,6 +47,12 @@ void local_event(Span* span);
 #else
 #define COFFER_KEEP_IN_RDX(x) static_cast<void>(x)
 #endif
+// RISC-V has no scaled accesses.
+#if defined(__riscv)
+#define COFFER_ADDRESS_TWICE(index) static_cast<void>(index)
+#else
+#define COFFER_ADDRESS_TWICE(index) __asm__("" : "+r"(index))
+#endif
 
 // malloc's own. nullptr: the slow path has to serve, and ends the call.
 COFFER_INLINE void* allocate_fast(usize size) {
@@ -62,7 +68,7 @@ COFFER_INLINE void* allocate_fast(usize size) {
   COFFER_KEEP_IN_RDX(size_class);        // so that the block can be in the register in which it is returned
   Block* block = heap->blocks[size_class].get();
   if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
-  __asm__("" : "+r"(size_class));  // two scaled accesses; else the compiler spends an instruction on their address
+  COFFER_ADDRESS_TWICE(size_class);  // two scaled accesses; else the compiler spends an instruction on their address
   heap->blocks[size_class].set(block->next);
   own->inside.store(kOutside, release);  // release: pairs with the seizer's acquire
   return block;

@@ -10,6 +10,7 @@
 #include "exchange/registry.hpp"
 #include "exchange/ring.hpp"
 #include "exchange/watch.hpp"
+#include "harden/foreign.hpp"
 #include "heap/heap.hpp"
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
@@ -136,17 +137,23 @@ void free_beyond(void* block, Span* slot, Heap* heap) { free_not_own<false>(bloc
 
 void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size) { free_not_own<true>(block, slot, heap, size); }
 
+// A block that no arena has.
+COFFER_COLD void free_foreign(void* block) {
+  if (const harden::Foreign* const foreign = harden::foreign()) return foreign->release(block);
+  refuse_free(block);
+}
+
 void free_elsewhere(void* block) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
-  if (arena == nullptr) return refuse_free(block);
+  if (arena == nullptr) return free_foreign(block);
   free_not_chained(block, slot_record(arena, reinterpret_cast<uptr>(block)));
 }
 
 void free_sized_elsewhere(void* block, usize size) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
-  if (arena == nullptr) return refuse_free(block);
+  if (arena == nullptr) return free_foreign(block);
   free_sized_not_chained(block, slot_record(arena, reinterpret_cast<uptr>(block)), size);
 }
 

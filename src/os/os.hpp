@@ -14,6 +14,8 @@ inline constexpr usize kNoMemoryLimit = ~usize{0};
 inline constexpr usize kProgramNameBytes = 16;
 inline constexpr u32 kMostBuildId = 32;
 enum class HugePages : u8 { forbid, allow };
+// Whether Coffer works here, and why not.
+enum class Support : u8 { yes, page_too_large, kernel_too_old };
 enum class Existing : u8 { refuse, empty };
 struct Purged {
   u64 calls, bytes;
@@ -37,6 +39,10 @@ namespace coffer::COFFER_OS_DECLARED {
 
 // Size of a page in bytes, a power of two, 4096 to 64 KiB; read from the kernel at the first call.
 usize page_size();
+
+// Pages of at most 64 KiB, and Linux 4.14 or newer; of a kernel that does not say how old it is the best is believed.
+// Asks the kernel nothing.
+os::Support support();
 
 // Processors this process may run on (at least 1), read once, and the one that runs the caller now (a hint: may be
 // any number, reduce it modulo the number of shards).
@@ -72,8 +78,8 @@ bool commit(void* address, usize length);
 bool locks_memory();
 // In a fork child: locks are not inherited.
 void forget_locking();
-// For memory that was committed before and may have been purged since: if the process locks its memory, its pages are
-// made resident again. Free of cost otherwise.
+// For memory that was committed before and may have been purged since: if the process locks its memory, the pages that
+// the range touches, which need not be whole ones, are made resident again. Free of cost otherwise.
 void keep_locked(void* address, usize length);
 // Locks committed memory and brings its pages in. 0, or mlock's error number: EPERM, ENOMEM, EAGAIN; some of the pages
 // may be locked then.

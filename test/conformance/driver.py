@@ -122,11 +122,16 @@ def run(
     environment: dict[str, str] | None = None,
     limits: Limits | None = None,
     close_stderr: bool = False,
+    emulator: Sequence[str] = (),
 ) -> Result:
     variables = dict(os.environ)
     variables.pop("COFFER_CONF", None)
     variables.update(environment or {})
-    if preload is not None:
+    command = [*emulator, *command]
+    if preload is not None and emulator:
+        # The library is for the program, and not for the emulator.
+        command[len(emulator):len(emulator)] = ["-E", f"LD_PRELOAD={preload}"]
+    elif preload is not None:
         variables["LD_PRELOAD"] = preload
     prepare = child_setup(limits or Limits())
 
@@ -137,7 +142,7 @@ def run(
 
     # A session of its own, so that a timeout can end the program's children too and nothing else.
     process = subprocess.Popen(
-        list(command),
+        command,
         env=variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -19,6 +19,9 @@ import driver
 import machine
 
 
+EMULATION_TAKES = 6  # times as long, at most
+
+
 def size(text: str) -> int:
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
@@ -28,6 +31,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", help="library under test, unless COFFER_LIB names one")
     parser.add_argument("--timeout", type=float, default=60)
+    parser.add_argument("--emulator", type=str.split, default=[], help="runs the program: it is for another processor")
     parser.add_argument("--no-preload", action="store_true", help="hand the library's path over in COFFER_LIB only")
     parser.add_argument("--limit-as", type=size, metavar="BYTES", help="as ulimit -v")
     parser.add_argument("--limit-memlock", type=size, metavar="BYTES", help="as ulimit -l, without CAP_IPC_LOCK")
@@ -86,7 +90,18 @@ def complaints(options: argparse.Namespace, result: driver.Result) -> list[str]:
     return found
 
 
+# Of an emulated process: a limit binds the emulator, and not what it emulates.
+def refuse_what_cannot_be_emulated(options: argparse.Namespace) -> None:
+    if options.limit_as is not None or options.limit_memlock is not None:
+        raise driver.Skip("limits do not reach an emulated process")
+    if options.valgrind is not None:
+        raise driver.Skip("valgrind runs programs of this machine's processor")
+
+
 def run(options: argparse.Namespace) -> int:
+    if options.emulator:
+        refuse_what_cannot_be_emulated(options)
+        options.timeout *= EMULATION_TAKES
     library = driver.library_under_test(options.library)
     environment = {"COFFER_LIB": library or ""} if options.no_preload else {}
     if options.conf is not None:
@@ -116,6 +131,7 @@ def run(options: argparse.Namespace) -> int:
             timeout=options.timeout,
             environment=environment,
             limits=limits,
+            emulator=options.emulator,
         )
     sys.stdout.write(result.out)
     sys.stderr.write(result.err)

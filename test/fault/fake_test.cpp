@@ -38,6 +38,15 @@ class Fake : public testing::Test {
   unsigned char* memory_ = nullptr;
 };
 
+// So a page size that the allocator takes for a smaller one is found (COFFER_FAKE_PAGE).
+TEST_F(Fake, EndsTheTestWhereACallIsNotOfWholePages) {
+  const usize half = page_size() / 2;
+  EXPECT_DEATH(commit(memory_ + half, page_size()), "os/fake: commit of .* pages have");
+  EXPECT_DEATH(purge(memory_, half), "os/fake: purge");
+  EXPECT_DEATH(decommit(memory_, page_size() + half), "os/fake: decommit");
+  EXPECT_DEATH(move_pages(memory_, memory_ + half, page_size()), "os/fake: move_pages");
+}
+
 TEST_F(Fake, FailsTheNthCallOnce) {
   set_faults(fault(3, Duration::once));
   EXPECT_TRUE(commit(memory_, kLength));

@@ -47,6 +47,14 @@ int status_of(Body&& body) {
   return status;
 }
 
+// Leaves out what QEMU says of a program that it emulates and that dies of a signal.
+inline void drop_emulators_line(std::string& errors) {
+  const std::size_t begin = errors.find("qemu: uncaught target signal");
+  if (begin == std::string::npos) return;
+  const std::size_t end = errors.find('\n', begin);
+  errors.erase(begin, end == std::string::npos ? end : end + 1 - begin);
+}
+
 // The same, with what the child writes to stderr.
 template <class Body>
 Outcome outcome_of(Body&& body) {
@@ -70,6 +78,7 @@ Outcome outcome_of(Body&& body) {
   }
   close(ends[0]);
   EXPECT_EQ(waitpid(child, &outcome.status, 0), child);
+  drop_emulators_line(outcome.errors);
   return outcome;
 }
 

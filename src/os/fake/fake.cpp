@@ -4,11 +4,23 @@
 #include "os/fake/fake.hpp"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/atomic.hpp"
 #include "base/bits.hpp"
 
 namespace coffer::os {
+
+// COFFER_FAKE_PAGE in the environment, in bytes: larger pages than the machine's, as far as a caller can tell.
+usize page_size() {
+  static Owned<usize> cached;
+  if (cached.get() == 0) {
+    const char* const text = getenv("COFFER_FAKE_PAGE");
+    const usize asked = text != nullptr ? strtoul(text, nullptr, 10) : 0;
+    cached.set(asked > os_linux::page_size() ? asked : os_linux::page_size());
+  }
+  return cached.get();
+}
 
 namespace {
 
@@ -75,6 +87,19 @@ usize first_half(usize length) { return round_down(length / 2, os_linux::page_si
 
 bool torn() { return g_torn.get() != 0; }
 
+// What a kernel with the pages of this test would refuse, or do to more than was meant.
+void must_be_pages(const char* call, const void* address, usize length) {
+  const usize page = page_size();
+  if (reinterpret_cast<uptr>(address) % page == 0 && length % page == 0) return;
+  TextBuffer<160> line;
+  line.add("os/fake: ").add(call).add(" of ").number(length).add(" bytes at ").hex(reinterpret_cast<uptr>(address));
+  line.add(", pages have ").number(page);
+  os_linux::write_line(line);
+  abort();
+}
+
+usize least_alignment(usize alignment) { return alignment > page_size() ? alignment : page_size(); }
+
 // Takes `length` from the address space that the test grants.
 bool take_address_space(usize length) {
   const u64 limit = g_address_space.get();
@@ -86,20 +111,23 @@ bool take_address_space(usize length) {
 }  // namespace
 
 void* reserve(usize length, usize alignment) {
+  must_be_pages("reserve", nullptr, length);
   if (refuse(fake::kReserve)) return nullptr;
   if (!take_address_space(length)) return nullptr;
-  void* const got = os_linux::reserve(length, alignment);
+  void* const got = os_linux::reserve(length, least_alignment(alignment));
   if (got == nullptr) g_reserved.subtract(length);
   return got;
 }
 
 void release(void* address, usize length) {
+  must_be_pages("release", address, length);
   if (g_at_release != nullptr) g_at_release();
   os_linux::release(address, length);
   g_reserved.subtract(length);
 }
 
 bool commit(void* address, usize length) {
+  must_be_pages("commit", address, length);
   if (g_at_commit != nullptr) g_at_commit();
   if (!refuse(fake::kCommit)) return later(os_linux::commit(address, length));
   if (torn() && first_half(length) > 0) os_linux::commit(address, first_half(length));
@@ -107,6 +135,7 @@ bool commit(void* address, usize length) {
 }
 
 bool purge(void* address, usize length) {
+  must_be_pages("purge", address, length);
   if (g_at_purge != nullptr) g_at_purge();
   if (!refuse(fake::kPurge)) return later(os_linux::purge(address, length));
   if (torn() && first_half(length) > 0) os_linux::purge(address, first_half(length));
@@ -124,25 +153,38 @@ bool locks_memory() { return os_linux::locks_memory(); }
 void keep_locked(void* address, usize length) { os_linux::keep_locked(address, length); }
 
 // Bringing pages in is refused as committing them is.
-int pin(void* address, usize length) { return refuse(fake::kCommit) ? EAGAIN : os_linux::pin(address, length); }
+int pin(void* address, usize length) {
+  must_be_pages("pin", address, length);
+  return refuse(fake::kCommit) ? EAGAIN : os_linux::pin(address, length);
+}
 
-bool populate(void* address, usize length) { return !refuse(fake::kCommit) && os_linux::populate(address, length); }
+bool populate(void* address, usize length) {
+  must_be_pages("populate", address, length);
+  return !refuse(fake::kCommit) && os_linux::populate(address, length);
+}
 
 bool move_pages(void* from, void* to, usize length) {
+  must_be_pages("move_pages", from, length);
+  must_be_pages("move_pages", to, length);
   return !refuse(fake::kMovePages) && later(os_linux::move_pages(from, to, length));
 }
 
-bool remap(void* address, usize length) { return !refuse(fake::kRemap) && later(os_linux::remap(address, length)); }
+bool remap(void* address, usize length) {
+  must_be_pages("remap", address, length);
+  return !refuse(fake::kRemap) && later(os_linux::remap(address, length));
+}
 
 void* map(usize length, usize alignment) {
+  must_be_pages("map", nullptr, length);
   if (refuse(fake::kReserve) || refuse(fake::kCommit)) return nullptr;
   if (!take_address_space(length)) return nullptr;
-  void* const got = later(os_linux::map(length, alignment));
+  void* const got = later(os_linux::map(length, least_alignment(alignment)));
   if (got == nullptr) g_reserved.subtract(length);
   return got;
 }
 
 void* grow(void* address, usize length, usize wanted) {
+  must_be_pages("grow", address, length | wanted);
   if (refuse(fake::kMovePages) || !take_address_space(wanted - length)) return nullptr;
   void* const got = later(os_linux::grow(address, length, wanted));
   if (got == nullptr) g_reserved.subtract(wanted - length);
@@ -151,6 +193,7 @@ void* grow(void* address, usize length, usize wanted) {
 
 // Of the same kind: a fresh mapping over an old one.
 bool decommit(void* address, usize length) {
+  must_be_pages("decommit", address, length);
   return !refuse(fake::kRemap) && later(os_linux::decommit(address, length));
 }
 
@@ -189,14 +232,19 @@ usize cgroup_memory_limit(const char* root) {
   return *root == 0 ? g_memory_limit.get() : os_linux::cgroup_memory_limit(root);
 }
 
-usize page_size() { return os_linux::page_size(); }
 void advise_huge_pages(void* address, usize length, HugePages advice) {
+  must_be_pages("advise_huge_pages", address, length);
   os_linux::advise_huge_pages(address, length, advice);
 }
-void name_mapping(void* address, usize length, const char* name) { os_linux::name_mapping(address, length, name); }
+void name_mapping(void* address, usize length, const char* name) {
+  must_be_pages("name_mapping", address, length);
+  os_linux::name_mapping(address, length, name);
+}
 void write_error(const char* text, usize length) { os_linux::write_error(text, length); }
 u64 random_seed() { return os_linux::random_seed(); }
 usize page_table_bytes() { return os_linux::page_table_bytes(); }
+
+Support support() { return os_linux::support(); }
 
 void prepare_barrier() {
   if (g_no_barrier.get() == 0) os_linux::prepare_barrier();

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,19 @@ std::string read_all(int file) {
   return text;
 }
 
+// The words that run the probe: where it is for another processor, its emulator's come first.
+std::vector<std::string> probe_command() {
+  std::vector<std::string> words;
+  const std::string emulator = CONF_PROBE_EMULATOR;
+  for (std::size_t begin = 0; begin < emulator.size();) {
+    const std::size_t end = std::min(emulator.find(' ', begin), emulator.size());
+    words.push_back(emulator.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  words.push_back(CONF_PROBE);
+  return words;
+}
+
 // Runs the probe with nothing but these variables in its environment.
 Outcome run(std::vector<std::string> variables, const char* argument = nullptr) {
   int output[2];
@@ -41,11 +55,13 @@ Outcome run(std::vector<std::string> variables, const char* argument = nullptr) 
   std::vector<char*> environment;
   for (std::string& variable : variables) environment.push_back(variable.data());
   environment.push_back(nullptr);
-  std::string program = CONF_PROBE;
-  std::string first = argument != nullptr ? argument : "";
-  char* arguments[] = {program.data(), argument != nullptr ? first.data() : nullptr, nullptr};
+  std::vector<std::string> command = probe_command();
+  if (argument != nullptr) command.push_back(argument);
+  std::vector<char*> arguments;
+  for (std::string& word : command) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   pid_t child = 0;
-  EXPECT_EQ(posix_spawn(&child, CONF_PROBE, &actions, nullptr, arguments, environment.data()), 0);
+  EXPECT_EQ(posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environment.data()), 0);
   posix_spawn_file_actions_destroy(&actions);
   close(output[1]);
   close(errors[1]);

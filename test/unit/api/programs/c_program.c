@@ -17,6 +17,9 @@ extern void __gxx_personality_v0(void) __attribute__((weak));
 extern const char* coffer_version(void) __attribute__((weak));
 extern void* coffer_malloc(size_t) __attribute__((weak));
 extern void* __libc_malloc(size_t);
+/* Not in musl's headers, nor in its library. */
+extern void* pvalloc(size_t);
+extern int malloc_trim(size_t);
 
 static void* work(void* argument) {
   uintptr_t seed = (uintptr_t)argument;

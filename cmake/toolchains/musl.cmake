@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# musl on x86_64, aarch64 or riscv64: clang, musl and libc++ of the wheel `ziglang`, and the binutils of Debian's cross
+# compiler (tools/setup.sh). COFFER_ARCH says which; COFFER_ZIG is the wheel's program.
+set(COFFER_ARCH x86_64 CACHE STRING "x86_64, aarch64 or riscv64")
+set(COFFER_ZIG zig CACHE FILEPATH "The program zig")
+set(COFFER_MUSL_LIBC "" CACHE FILEPATH "musl's libc.so for that architecture; none: libcoffer.so is linked without it")
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES COFFER_ARCH COFFER_ZIG COFFER_MUSL_LIBC)
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR ${COFFER_ARCH})
+set(CMAKE_C_COMPILER ${COFFER_ZIG} cc -target ${COFFER_ARCH}-linux-musl)
+set(CMAKE_CXX_COMPILER ${COFFER_ZIG} c++ -target ${COFFER_ARCH}-linux-musl)
+foreach(tool AR RANLIB NM OBJCOPY READELF)
+  string(TOLOWER ${tool} name)
+  find_program(CMAKE_${tool} ${COFFER_ARCH}-linux-gnu-${name} REQUIRED)
+endforeach()
+find_program(CMAKE_LINKER ${COFFER_ARCH}-linux-gnu-ld REQUIRED)
+if(NOT COFFER_ARCH STREQUAL "x86_64")
+  set(CMAKE_CROSSCOMPILING_EMULATOR prlimit --as=17179869184 qemu-${COFFER_ARCH})
+endif()
+# zig's linker knows neither version scripts nor initfirst. What links here takes nothing of its own C library.
+if(COFFER_MUSL_LIBC)
+  set(libraries ${COFFER_MUSL_LIBC})
+else()
+  set(libraries -Wl,--unresolved-symbols=ignore-all)
+endif()
+set(CMAKE_C_CREATE_SHARED_LIBRARY "${COFFER_ARCH}-linux-gnu-gcc -nostdlib -shared <LINK_FLAGS> \
+<SONAME_FLAG><TARGET_SONAME> -o <TARGET> <OBJECTS> <LINK_LIBRARIES> ${libraries} -lgcc")

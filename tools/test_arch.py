@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Builds and tests Coffer for other processors and C libraries, on this machine. `make test-arch ARCH=...` uses it:
+
+  test_arch.py run ARCH [--jobs N] [--quick]   the platforms of ARCH (aarch64, riscv64, x86_64, or one as aarch64-musl)
+  test_arch.py table                           writes the table of docs/reference/platforms.md by what was run
+
+Programs of other processors run under qemu-user. It runs their instructions on this processor, whose order of memory
+accesses is stronger than theirs: a missing barrier does not show."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[1]
+BUILDS = TOP / "build-arch"
+DOCUMENT = TOP / "docs" / "reference" / "platforms.md"
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+PAIR_BEGIN, PAIR_END = "<!-- pair: begin -->", "<!-- pair: end -->"
+ZIG = "ziglang==0.13.0"
+KINDS = ("unit", "property", "stress", "fault", "conformance", "misuse")
+PAGES = {"": 4, ".pages_16k": 16, ".pages_64k": 64}
+
+# What an emulated process is not or cannot do, by test: it is left out there.
+NOT_EMULATED = {
+    r"conformance\.(limits|locked)\.": "the limit binds the emulator",
+    r"conformance\.(seccomp|sandbox)\.": "qemu-user has no filters of system calls",
+    r"conformance\.(simulated|start_up|core_file|glibc_suite)": "of this machine's processor",
+    r"conformance\.reclaimer\.": "what is resident is the emulator's as well",
+    r"(conformance|misuse)\.every_case_is_registered": "a question to the program's text, answered by the native build",
+    r"conformance\.fork\.(spawn|vfork)_": "qemu-user does not run programs that an emulated one executes",
+    r"unit\.(exchange|interleavings|os)$": "thousands of children; no instruction of the target; the kernel itself",
+    r"unit\.api\.conf_string\.setuid": "needs another user's rights",
+    r"conformance\.threads\.|conformance\.lifetime\.(key_destructors|first_allocation)":
+        "QEMU 7 keeps 280 KiB of each thread that ended, over any malloc, and these ask what is resident",
+    r"stress\.limit": "QEMU 7 takes the source of MREMAP_DONTUNMAP for unmapped, and the program ends by SIGSEGV",
+    r"stress\.fork|misuse\.in_a_child": "QEMU 7 ends by an assertion of its own in children of programs with threads",
+    r"fault\.sweep": "minutes each, and no instruction that other tests lack",
+}
+NOT_EMULATED_CASES = {
+    "Watching.ManyThreadsAndForksAtOnce": "executes itself",
+    "MixedPages.TheReclaimerGivesThemBack": "asks what is resident",
+    "LimitedHeap.TooSmallForAnythingIsNullAndCanBeRaised": "reserves 16 TiB, of which QEMU 7 keeps a record a page",
+    "Check.HasNothingToSayBeforeTheFirstAllocation": "as above",
+}
+
+
+@dataclass(frozen=True)
+class Platform:
+    arch: str
+    libc: str
+    tests: tuple[str, ...]  # folders of test/, as targets
+    quick: tuple[str, ...]  # targets, of which CTest then runs what there is
+
+    @property
+    def name(self) -> str:
+        return f"{self.arch}-{self.libc}"
+
+    @property
+    def build(self) -> Path:
+        return TOP / "build" if self.name == "x86_64-glibc" else BUILDS / self.name
+
+    @property
+    def emulated(self) -> bool:
+        return self.arch != os.uname().machine
+
+
+ALL = tuple(f"test/{kind}/all" for kind in KINDS)
+QUICK = ("stress", "conformance_contract", "conformance_threads", "conformance_lifetime", "misuse", "pair_static",
+         "c_program_static", "c_program_plain", "not_started_plain", "not_started_static", "other_machine")
+# Programs of musl are fully static, with Coffer inside; where musl's loader is there, one is dynamic, too.
+MUSL = ("stress", *(f"{name}_static" for name in ("c_program", "operators", "replaced", "catch_only", "no_runtime",
+                                                   "conf_string", "not_started", "pair")), "musl_dynamic")
+PLATFORMS = (
+    Platform("aarch64", "glibc", ALL, QUICK),
+    Platform("riscv64", "glibc", ALL, QUICK),
+    *(Platform(arch, "musl", (*MUSL, "test/unit/all", "property_single_thread", "property_many_threads"), MUSL)
+      for arch in ("x86_64", "aarch64", "riscv64")),
+)
+
+
+_EXECUTED = re.compile(r"^Trace \d+: 0x[0-9a-f]+ \[[0-9a-f]+/([0-9a-f]+)/")
+
+
+def fail(text: str) -> None:
+    raise SystemExit(f"test_arch: {text}")
+
+
+def zig() -> Path:
+    """The program of the wheel, fetched once. What it compiles of its libraries stays beside it."""
+    os.environ["ZIG_GLOBAL_CACHE_DIR"] = os.environ["ZIG_LOCAL_CACHE_DIR"] = str(BUILDS / "zig-cache")
+    folder = BUILDS / "zig"
+    program = folder / "ziglang" / "zig"
+    if not program.is_file():
+        print(f"test_arch: fetching {ZIG}", flush=True)
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder, ZIG], check=True)
+    return program
+
+
+def configuration(platform: Platform) -> list[str]:
+    toolchains = TOP / "cmake" / "toolchains"
+    options = ["-G", "Ninja", "-DCOFFER_TESTS=ON", "-DCOFFER_WERROR=ON", "-DCMAKE_BUILD_TYPE=Release",
+               "-DCMAKE_CXX_FLAGS_RELEASE=-O2", "-DCMAKE_C_FLAGS_RELEASE=-O2"]
+    if platform.libc == "glibc":
+        return [*options, f"-DCMAKE_TOOLCHAIN_FILE={toolchains}/{platform.arch}-linux-gnu.cmake"]
+    libc = Path(f"/usr/lib/{platform.arch}-linux-musl/libc.so")
+    return [*options, f"-DCMAKE_TOOLCHAIN_FILE={toolchains}/musl.cmake", f"-DCOFFER_ARCH={platform.arch}",
+            f"-DCOFFER_ZIG={zig()}", f"-DCOFFER_MUSL_LIBC={libc if libc.is_file() else ''}"]
+
+
+def left_out(platform: Platform) -> str:
+    return "|".join(NOT_EMULATED) if platform.emulated else "^$"
+
+
+def environment(platform: Platform) -> dict[str, str]:
+    variables = dict(os.environ)
+    if platform.emulated:
+        variables["GTEST_FILTER"] = "-" + ":".join(NOT_EMULATED_CASES)
+    return variables
+
+
+def count(junit: Path) -> dict[str, dict[str, Counter[str]]]:
+    """Tests by page size and kind: how many passed, failed and were skipped."""
+    found: dict[str, dict[str, Counter[str]]] = {}
+    for case in ElementTree.parse(junit).getroot().iter("testcase"):
+        name, status = case.get("name", ""), case.get("status", "")
+        suffix = next((suffix for suffix in PAGES if suffix and name.endswith(suffix)), "")
+        kind = name.split(".")[0]
+        result = {"run": "passed", "fail": "failed"}.get(status, "skipped")
+        found.setdefault(str(PAGES[suffix]), {}).setdefault(kind, Counter())[result] += 1
+    return found
+
+
+def run_tests(platform: Platform, jobs: int) -> dict[str, dict[str, Counter[str]]]:
+    junit = platform.build / "junit.xml"
+    junit.unlink(missing_ok=True)
+    command = ["ctest", "--test-dir", platform.build, "--parallel", str(jobs), "--timeout", "600",
+               "--output-on-failure", "--output-junit", junit, "-E", left_out(platform), "-L",
+               "^(" + "|".join(KINDS) + ")$"]
+    # Of what was not built nothing can run.
+    names = [name for name in built_tests(platform) if not re.search(left_out(platform), name)]
+    if not names:
+        fail(f"{platform.name}: no test was built")
+    listed = platform.build / "tests.txt"
+    listed.write_text("\n".join(names) + "\n")
+    subprocess.run([*command, "-R", "^(" + "|".join(map(re.escape, names)) + ")$"], env=environment(platform),
+                   check=False)
+    if not junit.is_file():
+        fail(f"{platform.name}: ctest did not finish")
+    return count(junit)
+
+
+def built_tests(platform: Platform) -> list[str]:
+    """Names of the tests all of whose files are there."""
+    shown = subprocess.run(["ctest", "--test-dir", platform.build, "--show-only=json-v1"], capture_output=True,
+                           text=True, check=True)
+    names = []
+    for test in json.loads(shown.stdout)["tests"]:
+        command = test.get("command", [])
+        words = [word for part in command for word in part.split(":") if word.startswith(f"{platform.build}/")]
+        if command and words and all(Path(word.split("=")[-1]).exists() for word in words):
+            names.append(test["name"])
+    return names
+
+
+def instructions(platform: Platform) -> float | None:
+    """What a pair of malloc and free takes, by the log of an emulator that runs one instruction at a time."""
+    program = platform.build / "test" / "unit" / "api" / "programs" / "pair_static"
+    emulator = shutil.which(f"qemu-{platform.arch}")
+    if emulator is None or not program.is_file():
+        return None
+    symbols = subprocess.run([f"{platform.arch}-linux-gnu-nm", "--print-size", program], capture_output=True, text=True,
+                             check=True).stdout
+    ranges = [range(int(line.split()[0], 16), int(line.split()[0], 16) + int(line.split()[1], 16))
+              for line in symbols.splitlines() if line.split()[-1] in ("coffer_malloc", "coffer_free")]
+    counts = []
+    for pairs in (1000, 2000):
+        log = platform.build / "pair.log"
+        subprocess.run(["prlimit", "--as=17179869184", emulator, "-singlestep", "-d", "exec,nochain", "-D", log,
+                        program, str(pairs)], check=True)
+        with log.open() as lines:
+            addresses = (_EXECUTED.search(line) for line in lines)
+            counts.append(sum(any(int(found[1], 16) in one for one in ranges) for found in addresses if found))
+        log.unlink()
+    if len(ranges) != 2 or counts[1] <= counts[0]:
+        fail(f"{platform.name}: found no instructions of malloc and free")
+    return (counts[1] - counts[0]) / 1000
+
+
+def run(platform: Platform, jobs: int, quick: bool) -> bool:
+    print(f"test_arch: {platform.name}", flush=True)
+    subprocess.run(["cmake", "-S", TOP, "-B", platform.build, *configuration(platform)], check=True,
+                   stdout=subprocess.DEVNULL)
+    targets = platform.quick if quick else platform.tests
+    subprocess.run(["cmake", "--build", platform.build, "--parallel", str(jobs), "--target", "coffer_libraries",
+                    *targets], check=True)
+    results = run_tests(platform, jobs)
+    pair = instructions(platform)
+    (platform.build / "results.json").write_text(json.dumps({"quick": quick, "pages": results, "pair": pair}, indent=1))
+    total: Counter[str] = Counter()
+    for kinds in results.values():
+        for counts in kinds.values():
+            total.update(counts)
+    print(f"test_arch: {platform.name}: {total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped",
+          flush=True)
+    return total["failed"] == 0 and total["passed"] > 0
+
+
+def row(name: str, page: str, kinds: dict[str, dict[str, int]]) -> str:
+    cells = []
+    for kind in KINDS:
+        counts = kinds.get(kind, {})
+        run_count = counts.get("passed", 0) + counts.get("failed", 0)
+        cells.append(f"{counts.get('passed', 0)} of {run_count}" if run_count else "")
+    arch, libc = name.split("-")
+    return f"| {arch} | {libc} | {page} KiB | " + " | ".join(cells) + " |"
+
+
+def table(folders: Iterable[Path]) -> str:
+    lines = ["| processor | C library | pages | " + " | ".join(KINDS) + " |", "|" + "---|" * (3 + len(KINDS))]
+    for folder in folders:
+        pages = json.loads((folder / "results.json").read_text())["pages"]
+        lines += [row(folder.name, page, pages[page]) for page in sorted(pages, key=int)]
+    return "\n".join(lines)
+
+
+def pairs(folders: Iterable[Path]) -> str:
+    found = {folder.name: json.loads((folder / "results.json").read_text())["pair"] for folder in folders}
+    native = Platform("x86_64", "glibc", (), ())  # by what `make test` built
+    if (count := instructions(native)) is not None:
+        found = {native.name: count, **found}
+    lines = ["| processor | C library | instructions | of x86-64's |", "|---|---|---|---|"]
+    for name, count in found.items():
+        arch, libc = name.split("-")
+        base = found.get(f"x86_64-{libc}") or found.get("x86_64-musl")
+        if count is not None:
+            lines.append(f"| {arch} | {libc} | {count:.1f} | {f'{count / base:.2f}' if base else ''} |")
+    return "\n".join(lines)
+
+
+def replaced(text: str, begin: str, end: str, inside: str) -> str:
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{inside}\n{end}{rest.split(end)[1]}"
+
+
+def write_table() -> None:
+    folders = sorted(path.parent for path in BUILDS.glob("*/results.json"))
+    if not folders:
+        fail("nothing was run")
+    text = replaced(DOCUMENT.read_text(), BEGIN, END, table(folders))
+    DOCUMENT.write_text(replaced(text, PAIR_BEGIN, PAIR_END, pairs(folders)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("run", "table"))
+    parser.add_argument("arch", nargs="*")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--quick", action="store_true", help="a few minutes of it")
+    options = parser.parse_args()
+    if options.action == "table":
+        write_table()
+        return 0
+    chosen = [platform for platform in PLATFORMS if {platform.arch, platform.name} & set(options.arch)]
+    if not chosen:
+        fail(f"no platform {' '.join(options.arch)}; there are {', '.join(each.name for each in PLATFORMS)}")
+    if any(platform.emulated and shutil.which(f"qemu-{platform.arch}") is None for platform in chosen):
+        fail("qemu-user is missing (tools/setup.sh arch)")
+    good = [run(platform, options.jobs, options.quick) for platform in chosen]
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
