@@ -114,6 +114,7 @@ void pause_ns(u64 nanoseconds) {
 }
 
 void note_process() {}
+Support support() { return os_linux::support(); }
 void note_filter() {}
 bool filter_came() { return false; }
 bool is_noted_process() { return true; }
