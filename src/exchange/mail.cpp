@@ -52,7 +52,7 @@ void take_mail(Heap* heap, const Span* but) {
     } else if (heap->hot[span->size_class.get()].get() == span) {
       receive_claimed(span, Role::hot);
     } else {
-      place(heap, span, Claimed::yes);
+      place(heap, span, Claimed::yes, but);
     }
   }
 }

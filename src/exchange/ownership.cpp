@@ -104,7 +104,7 @@ void give_up(Heap* heap, Span* span, Claimed claimed) {
   share_claimed(span);
 }
 
-void place(Heap* heap, Span* span, Claimed claimed) {
+void place(Heap* heap, Span* span, Claimed claimed, const Span* but) {
   const u32 capacity = span->capacity.get();
   // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
   const bool stands = stands_on_ring(span);
@@ -116,7 +116,7 @@ void place(Heap* heap, Span* span, Claimed claimed) {
     free_bytes = counted >= capacity ? span_bytes(span) : counted * span->block_bytes.get();
     if (!may_keep(heap, span, free_bytes)) {
       give_up(heap, span, claimed);
-      return shed_down(heap, over);
+      return shed_down(heap, over, but);
     }
     if (claimed == Claimed::yes) {
       receive_claimed(span, Role::reusable);
@@ -138,8 +138,8 @@ usize over_budget(const Heap* heap) {
   return kept > budget ? kept - budget : 0;
 }
 
-void shed_down(Heap* heap, usize over) {
-  while (COFFER_UNLIKELY(over_budget(heap) > over) && shed_one(heap, [](const Span*) { return true; })) {
+void shed_down(Heap* heap, usize over, const Span* but) {
+  while (COFFER_UNLIKELY(over_budget(heap) > over) && shed_one(heap, [=](const Span* span) { return span != but; })) {
   }
 }
 

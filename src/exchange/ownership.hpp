@@ -18,8 +18,9 @@ bool take_over(Heap* heap, Span* span);
 
 // An owned span of the heap that is not hot (any more): keeps it as reusable, hands it on, or ends it, as emptiness and
 // slack say. It may be claimed, if the caller has it from the mailbox. Does nothing if a push claims it first.
+// but: a span that the heap's thread is just freeing into; nullptr: none. Nobody else may use its line (seizing.hpp).
 enum class Claimed : u8 { no, yes };
-void place(Heap* heap, Span* span, Claimed claimed = Claimed::no);
+void place(Heap* heap, Span* span, Claimed claimed = Claimed::no, const Span* but = nullptr);
 // As place, but it is handed on or ended in any case.
 void give_up(Heap* heap, Span* span, Claimed claimed = Claimed::no);
 
@@ -31,7 +32,7 @@ usize over_budget(const Heap* heap);
 // is over its budget by no more than before: so it keeps no more than was its budget when it placed or lost a span
 // last, even if its thread sleeps for ever (docs/design/bound.md, lemma 4). What is over because heaps came,
 // shed_surplus sheds.
-void shed_down(Heap* heap, usize over);
+void shed_down(Heap* heap, usize over, const Span* but = nullptr);
 
 // Gives back what the heap keeps only for speed: spans without a live block, hot or reusable.
 void release_idle(Heap* heap);
