@@ -25,8 +25,8 @@ IN_BENCH, IN_QUICK = tuple(JUDGING[::10]), tuple(JUDGING[::50])
 AIM_MEAN, AIM_WORST = 1.15, 1.5
 # A seed runs for a second; machines that others use may stop it meanwhile.
 SECONDS = 300.0
-# A machine that is short of memory ends the patterns first (pattern.hpp), and one that others use may stop them: neither
-# says anything about an allocator, so such a run is made again.
+# A machine that is short of memory ends the patterns first (pattern.hpp), and one that others use may stop them.
+# Neither says anything about an allocator, so such a run is made again.
 NO_FAULT = re.compile(r"status -9:|not done in")
 TRIES = 3
 # What is the same under every allocator and in every run.
