@@ -6,8 +6,8 @@
 
 namespace coffer {
 
-// A block of the class from `heap`, which the caller may use; nullptr: no memory. *zero: the block is zero but for its
-// first word.
+// A block of the class from `heap`, which the caller may use; nullptr: no memory. *zero is set if the block is
+// known to be zero but for its first word, and else left as it is.
 // last_resort: before nullptr, all that is free for the class is searched for.
 Block* allocate_block(Heap* heap, ClassIndex size_class, bool last_resort, bool* zero, usize size = 0);
 // The same from the calling thread's heap, or the fallback heap.

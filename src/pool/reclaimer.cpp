@@ -142,12 +142,11 @@ ReclaimerRests::~ReclaimerRests() {
   if (outer_) end_work();
 }
 
-bool let_walks_in() {
-  if (g_working.load(relaxed) != this_thread_name()) return true;  // relaxed: as above. A call, not the reclaimer
+void let_walks_in() {
+  if (g_working.load(relaxed) != this_thread_name()) return;  // relaxed: as above. A call, not the reclaimer
   end_work();
   os::yield();
   begin_work();
-  return true;
 }
 
 bool forget_reclaimer() {

@@ -61,8 +61,8 @@ class ReclaimerRests {
   const bool outer_;
 };
 
-// Between two steps of a long chore: who waits for the reclaimer to rest has its turn. true.
-bool let_walks_in();
+// Between two steps of a long chore: who waits for the reclaimer to rest has its turn.
+void let_walks_in();
 
 // A chore, before idle heaps are emptied: notes what is held.
 bool begin_sweep();

@@ -234,10 +234,10 @@ usize purge_all_spans() {
 }
 
 bool purge_spans_that_wait() {
-  u32 looked = 0;
-  do {
+  for (u32 looked = 0;; let_walks_in()) {
     purge_waiting_spans(kWholeTick, kSpansAStep, &looked);
-  } while (looked == kSpansAStep && let_walks_in());
+    if (looked < kSpansAStep) break;
+  }
   return g_partial_pool.waiting_bytes() > much();
 }
 
