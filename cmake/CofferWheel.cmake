@@ -14,9 +14,9 @@ install(PROGRAMS ${tree}/lib/libcoffer.so.${PROJECT_VERSION} DESTINATION ${coffe
 foreach(library hoard scalloc cif)
   install(PROGRAMS ${tree}/lib/lib${library}.so DESTINATION ${coffer_box}/lib COMPONENT wheel)
 endforeach()
-# Every recorder and every program that there is; a test names them.
+# Every recorder, the thread of coffer heap and every program that there is; a test names them.
 install(DIRECTORY ${tree}/lib/ DESTINATION ${coffer_box}/lib COMPONENT wheel USE_SOURCE_PERMISSIONS
-  FILES_MATCHING PATTERN "libcoffer_record*.so" PATTERN "variants" EXCLUDE)
+  FILES_MATCHING PATTERN "libcoffer_record*.so" PATTERN "libcoffer_moments.so" PATTERN "variants" EXCLUDE)
 install(DIRECTORY ${tree}/libexec/coffer DESTINATION ${coffer_box}/libexec COMPONENT wheel USE_SOURCE_PERMISSIONS
   PATTERN "trace_sample" EXCLUDE PATTERN "simulate_*" EXCLUDE)
 install(FILES ${tree}/version DESTINATION ${coffer_box} COMPONENT wheel)

@@ -19,6 +19,7 @@ from coffer.report.command import report
 from coffer.trace.command import app as trace
 from coffer.live.command import stat, top
 from coffer.profile.command import profile
+from coffer.heap.command import heap, leaks
 from coffer_bench.cli import app as bench
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
@@ -48,6 +49,8 @@ app.add_typer(trace, name="trace")
 app.command()(stat)
 app.command()(top)
 app.command()(profile)
+app.command()(leaks)
+app.command()(heap)
 app.add_typer(bench, name="bench")
 
 

@@ -89,6 +89,8 @@ class Profile:
     locations: dict[int, tuple[int, int]] = field(default_factory=dict)  # mapping, address
     names: dict[int, str] = field(default_factory=dict)  # of a location's function, where it is known
     period: int = 0
+    time_ns: int = 0  # when it was written, since 1970
+    duration_ns: int = 0  # since sampling began
     content: bytes = b""
     strings: list[str] = field(default_factory=list)
 
@@ -124,6 +126,10 @@ def parse(content: bytes) -> Profile:
             raw[kind].append(value)
         elif kind == 12:
             profile.period = int(value)
+        elif kind == 9:
+            profile.time_ns = int(value)
+        elif kind == 10:
+            profile.duration_ns = int(value)
     strings = profile.strings = [text.decode("utf-8", "replace") for text in raw[STRING]]
     profile.types = [strings[plain(one).get(1, 0)] for one in raw[SAMPLE_TYPE]]
     for one in raw[MAPPING]:

@@ -30,6 +30,13 @@ class Symbols:
             kind, _, at, address, _, length = struct.unpack_from("<IIQQQQ", self.data, offset + i * size)
             self.segments.append((kind, at, address, length))
         self.build_id = self.read_build_id()
+        self.path = path
+        self.addresses: list[int] = []
+        self.functions: list[tuple[int, str]] | None = None  # read when the first is asked for
+        self.data = b""  # of many files, and large ones
+
+    def read_functions(self) -> list[tuple[int, str]]:
+        self.data = self.path.read_bytes()
         found: dict[int, tuple[int, str]] = {}
         sections, size, count = (*struct.unpack_from("<Q", self.data, 40), *struct.unpack_from("<HH", self.data, 58))
         for i in range(count):
@@ -38,8 +45,8 @@ class Symbols:
                 strings = struct.unpack_from("<IIQQQQ", self.data, sections + header[6] * size)[4]
                 self.add_table(found, header[4], header[5], strings)
         self.addresses = sorted(found)
-        self.functions = [found[address] for address in self.addresses]
-        self.data = b""  # of many files, and large ones
+        self.data = b""
+        return [found[address] for address in self.addresses]
 
     def read_build_id(self) -> str:
         for kind, at, _, length in self.segments:
@@ -59,14 +66,26 @@ class Symbols:
                 end = self.data.index(b"\0", strings + name)
                 found[value] = (size, self.data[strings + name:end].decode("utf-8", "replace"))
 
-    def name_at(self, offset: int) -> str | None:
-        """Of the function that lies at this offset in the file."""
+    def address_at(self, offset: int) -> int | None:
+        """What the file calls the place at this offset in it."""
         for kind, at, address, length in self.segments:
             if kind == LOAD and at <= offset < at + length:
-                wanted = offset - at + address
-                i = bisect.bisect_right(self.addresses, wanted) - 1
-                if i >= 0 and wanted < self.addresses[i] + max(1, self.functions[i][0]):
-                    return self.functions[i][1]
+                return offset - at + address
+        return None
+
+    def name_at(self, offset: int) -> str | None:
+        """Of the function that lies at this offset in the file."""
+        wanted = self.address_at(offset)
+        if wanted is None:
+            return None
+        if self.functions is None:
+            try:
+                self.functions = self.read_functions()
+            except (OSError, ValueError, IndexError, struct.error):
+                self.functions = []  # replaced meanwhile, or damaged
+        i = bisect.bisect_right(self.addresses, wanted) - 1
+        if 0 <= i < len(self.functions) and wanted < self.addresses[i] + max(1, self.functions[i][0]):
+            return self.functions[i][1]
         return None
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from coffer import lines
 
 # Frames of these libraries say only that somebody allocates.
 WRAPPER_FILES = ("libcoffer", "libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc", "libhoard", "libstdc++",
@@ -18,7 +19,6 @@ WRAPPER_FILES = ("libcoffer", "libjemalloc", "libtcmalloc", "libmimalloc", "libt
 ALLOCATING = ("malloc", "calloc", "realloc", "free", "operator new", "operator new[]", "operator delete",
               "operator delete[]", "posix_memalign", "aligned_alloc", "memalign", "strdup", "__libc_malloc")
 LIBRARY = ("std::", "__gnu_cxx::", "__gnu_debug::")
-SECONDS = 60
 OPERATOR = re.compile(r"\boperator\b")
 CALL, CALLED = re.compile(r"\boperator\(\)"), "operator\0"  # whose name is no list of arguments
 INLINED = 3  # functions shown of those inlined at one place
@@ -111,28 +111,10 @@ def is_wrapper(module: str, name: str, outer: str) -> bool:
     return name.endswith("::allocate") and outer.startswith(LIBRARY)
 
 
-def addr2line(path: str, offsets: list[int]) -> list[list[tuple[str, str]]]:
+def addr2line(path: str, offsets: list[int]) -> list[lines.Places]:
     """Function and line of each place in the file, before it what was inlined there, innermost first; empty where that
     is not known."""
-    unknown: list[list[tuple[str, str]]] = [[] for _ in offsets]
-    if not shutil.which("addr2line") or not Path(path).is_file():
-        return unknown
-    text = "".join(f"{offset:#x}\n" for offset in offsets)
-    try:
-        done = subprocess.run(["addr2line", "-a", "-i", "-f", "-C", "-e", path], input=text, capture_output=True,
-                              text=True, errors="replace", timeout=SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return unknown
-    # Before each place its address; then function and line.
-    found: list[list[tuple[str, str]]] = []
-    lines = iter(done.stdout.splitlines())
-    for text in lines:
-        if text.startswith("0x"):
-            found.append([])
-        elif found:
-            found[-1].append((text, next(lines, "")))
-    known = [[place for place in places if place[0] != "??"] for places in found]
-    return known if len(found) == len(offsets) else unknown
+    return lines.ask("addr2line" if shutil.which("addr2line") else None, path, offsets)
 
 
 def joined(places: list[tuple[str, str]], skipped: int = 0) -> tuple[str, str]:

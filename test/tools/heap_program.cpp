@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// A program that holds memory in ways that `coffer leaks` and `coffer heap` are to tell apart, by its first argument.
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#define APART __attribute__((noinline))
+
+namespace seeded {
+
+// What a compiler may not leave out.
+void* volatile g_last;
+
+void pause_ms(long ms) {
+  const timespec time = {ms / 1000, ms % 1000 * 1'000'000};
+  nanosleep(&time, nullptr);
+}
+
+__attribute__((always_inline)) inline void* session(size_t bytes) { return std::malloc(bytes); }
+
+// --- Nobody frees the sessions. ---
+
+APART void leak_session(int number) {
+  char* block = static_cast<char*>(session(5000));
+  block[0] = static_cast<char>(number);
+  g_last = block;
+}
+
+APART void handle_request(int number) {
+  leak_session(number);
+  g_last = nullptr;
+}
+
+APART int leak() {
+  for (int i = 0; i < 1560; ++i) handle_request(i);
+  g_last = std::realloc(strdup("the caller's"), 300);
+  puts("output has a buffer");
+  return 0;
+}
+
+// --- All is freed. ---
+
+APART void temporary() {
+  std::string text(100'000, 'x');
+  g_last = text.data();
+}
+
+APART int clean() {
+  for (int i = 0; i < 200; ++i) temporary();
+  g_last = nullptr;
+  puts("output has a buffer");
+  return 0;
+}
+
+// --- A peak in the middle, and a part that grows; all is freed in the end. ---
+
+APART void fill(std::vector<std::string>& into, int blocks) {
+  for (int i = 0; i < blocks; ++i) into.emplace_back(10'000, 'x');
+}
+
+APART void remember(std::map<int, std::string>& cache, int key) { cache.emplace(key, std::string(2'000, 'x')); }
+
+APART int peak() {
+  std::map<int, std::string> cache;
+  int key = 0;
+  for (int phase = 0; phase < 4; ++phase) {
+    std::vector<std::string> batch;
+    if (phase == 1) fill(batch, 1'000);
+    for (int i = 0; i < 12; ++i) {
+      for (int k = 0; k < 20; ++k) remember(cache, key++);
+      pause_ms(12);
+    }
+  }
+  return 0;
+}
+
+// --- Waits to be asked, and holds more from time to time. ---
+
+APART int serve() {
+  std::map<int, std::string> cache;
+  for (int key = 0; key < 500; ++key) remember(cache, key);
+  puts("ready");
+  fflush(stdout);
+  for (int key = 500; key < 10'000; ++key) {
+    remember(cache, key);
+    pause_ms(5);
+  }
+  return 0;
+}
+
+}  // namespace seeded
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "leak") return seeded::leak();
+  if (what == "clean") return seeded::clean();
+  if (what == "peak") return seeded::peak();
+  if (what == "serve") return seeded::serve();
+  if (what == "killed") {
+    seeded::leak();
+    seeded::pause_ms(300);
+    kill(getpid(), SIGKILL);
+  }
+  return what == "status" ? 7 : 2;
+}

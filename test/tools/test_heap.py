@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: MIT
+"""coffer leaks and coffer heap, of a program that is known: verdicts, trees of callers, moments, processes that run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from coffer import lines, places
+from coffer.heap import owners, sites, stacks
+from coffer.profile import proto
+
+COMMAND = places.build_dir() / "bin" / "coffer"
+PROGRAM = Path(os.environ["COFFER_HEAP_PROGRAM"])
+SOURCE = Path(__file__).with_name("heap_program.cpp")
+DUMP = int(signal.SIGRTMIN) + 8
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def run(*arguments: object, status: int = 0, **more: object) -> subprocess.CompletedProcess:
+    done = subprocess.run([str(COMMAND), *map(str, arguments)], capture_output=True, text=True, timeout=120, **more)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def line_of(text: str) -> int:
+    (found,) = [number for number, line in enumerate(SOURCE.read_text().split("\n"), 1) if text in line]
+    return found
+
+
+# --- coffer leaks. ---
+
+
+def test_the_verdict_names_who_leaks(tmp_path: Path) -> None:
+    done = run("leaks", "-o", tmp_path / "kept.pb.gz", "--", PROGRAM, "leak")
+    program, verdict, besides, _, title, first, *callers = done.stdout.splitlines()
+    malloc = line_of("return std::malloc(bytes);")
+    assert program == "output has a buffer"
+    assert verdict.startswith("7.4 MiB in 1,561 blocks never freed, all from seeded::session, heap_program.cpp:"
+                              f"{malloc}, called by seeded::leak_session.")
+    assert besides.startswith("Besides: ") and besides.endswith("kept by the C library."), "stdio's buffer"
+    assert title == "never freed, by who allocated it" and "1,560 blocks  seeded::session" in first
+    assert first.endswith("(inlined)")
+    assert f"seeded::leak_session  heap_program.cpp:{line_of('static_cast<char*>(session(5000))')}" in callers[0]
+    assert f"seeded::handle_request  heap_program.cpp:{line_of('leak_session(number);')}" in callers[1]
+    # strdup is the C library's, and what it gives is its caller's.
+    assert "1 block  seeded::leak" in done.stdout
+    again = run("leaks", tmp_path / "kept.pb.gz").stdout.splitlines()
+    assert again[0] == verdict and again[3:] == done.stdout.splitlines()[4:]
+    assert proto.read(tmp_path / "kept.pb.gz").names
+
+
+def test_a_program_that_frees_all_has_no_leaks() -> None:
+    lines_shown = run("leaks", "--exit-code", 9, "--", PROGRAM, "clean").stdout.splitlines()
+    assert lines_shown[1] == "No leaks: the program freed all that it allocated."
+    assert len(lines_shown) == 3 and "kept by the C library" in lines_shown[2]
+
+
+def test_statuses() -> None:
+    run("leaks", "--", PROGRAM, "status", status=7)
+    run("heap", "--", PROGRAM, "status", status=7)
+    run("leaks", "--exit-code", 9, "--", PROGRAM, "leak", status=9)
+    assert "wrote no profile" in run("leaks", "--", PROGRAM, "killed", status=137).stderr
+
+
+def test_a_sample_has_its_error() -> None:
+    found = json.loads(run("leaks", "--rate", "64K", "--json", "--", PROGRAM, "leak").stdout.splitlines()[1])
+    assert found["period"] == 65536 and 0.05 < found["error"] < 0.2
+    assert found["bytes"] == pytest.approx(1560 * 5000, rel=6 * found["error"])
+    assert found["sites"][0]["error"] >= found["error"]
+    exact = json.loads(run("leaks", "--json", "--", PROGRAM, "leak").stdout.splitlines()[1])
+    assert exact["error"] == 0 and exact["sites"][0]["bytes"] == 1560 * 5000
+    assert exact["sites"][0]["callers"][0]["function"] == "seeded::leak_session"
+
+
+@pytest.mark.parametrize("tool", sorted(lines.TOOLS))
+def test_every_tool_finds_the_same(tmp_path: Path, tool: str) -> None:
+    if shutil.which(tool) is None:
+        pytest.skip(f"no {tool} here")
+    (tmp_path / "bin").mkdir()
+    for name in (tool, "c++filt", "env", "sh"):
+        if found := shutil.which(name):
+            (tmp_path / "bin" / name).symlink_to(found)
+    profile = tmp_path / "kept.pb.gz"
+    run("leaks", "-o", profile, "--", PROGRAM, "leak")
+    shutil.rmtree(tmp_path / "cache")
+    shown = run("leaks", profile, env={**os.environ, "PATH": str(tmp_path / "bin")}).stdout
+    assert f"seeded::session  heap_program.cpp:{line_of('return std::malloc(bytes);')}  (inlined)" in shown
+    # From the cache: without any tool.
+    (tmp_path / "bin" / tool).unlink()
+    assert run("leaks", profile, env={**os.environ, "PATH": str(tmp_path / "bin")}).stdout == shown
+    shutil.rmtree(tmp_path / "cache")
+    without = run("leaks", profile, env={**os.environ, "PATH": str(tmp_path / "bin")}).stdout
+    assert "seeded::leak_session" in without and "heap_program.cpp" not in without, "names come from the symbol table"
+
+
+# --- coffer heap. ---
+
+
+def test_peak_growth_and_end() -> None:
+    done = run("heap", "--rate", 1, "--", PROGRAM, "peak").stdout.splitlines()
+    assert "held at the highest moment" in done[0] and "% from seeded::fill, heap_program.cpp:" in done[0]
+    assert done[1].startswith("Growing all the time: seeded::remember, heap_program.cpp:")
+    assert done[2] == "Nothing is left at the end."
+    assert "seeded::fill" in done[6] and "called by" not in done[6]
+    grown = json.loads(run("heap", "--rate", 1, "--view", "growing", "--json", "--", PROGRAM, "peak").stdout)
+    assert [site["function"] for site in grown["sites"]] == ["seeded::remember"]
+    assert 0.5 * 960 * 2000 < grown["bytes"] <= 1.1 * 960 * 2000
+    temporary = json.loads(run("heap", "--rate", 1, "--view", "temporary", "--json", "--", PROGRAM, "clean").stdout
+                           .splitlines()[1])
+    assert temporary["sites"][0]["function"] == "seeded::temporary" and temporary["blocks"] >= 200
+    assert temporary["bytes"] == pytest.approx(200 * 100_001, rel=0.01)
+
+
+def test_a_killed_program_shows_its_last_moment() -> None:
+    done = run("heap", "--rate", 1, "--", PROGRAM, "killed", status=137).stdout
+    assert "1,561 blocks" in done.splitlines()[0] and "its last moment that was seen" in done
+
+
+def test_python_keeps_its_own_apart() -> None:
+    script = "import ctypes, gc; kept = [bytes(1000) for _ in range(1000)]"
+    done = run("leaks", "--", sys.executable, "-c", script).stdout
+    assert "by Python itself." in done and "_PyObject" not in done.splitlines()[0]
+
+
+# --- A process that runs. ---
+
+
+def test_a_process_is_asked_by_its_signal(tmp_path: Path) -> None:
+    conf = f"profile:true,profile_rate:1,dump_signal:{DUMP},profile_to:{tmp_path}/x"
+    started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
+    try:
+        assert started.stdout.readline() == "ready\n"
+        found = run("leaks", "--pid", started.pid).stdout.splitlines()[0]
+        assert "live now" in found and "seeded::remember" in found
+        grown = run("heap", "--pid", started.pid, "--count", 5, "--every", 0.15, "--view", "growing").stdout
+        assert "Growing all the time: seeded::remember" in grown
+        assert [path.name for path in tmp_path.glob("*.gz")] == [], "what was asked for is removed"
+        assert "no handler for signal" in run("leaks", "--pid", started.pid, "--signal", DUMP + 1, status=1).stderr
+    finally:
+        started.kill()
+        started.communicate()
+    assert "no process" in run("leaks", "--pid", started.pid, status=1).stderr
+
+
+def test_sampling_is_turned_on_for_the_question(tmp_path: Path) -> None:
+    conf = f"profile_signal:{DUMP + 1},profile_rate:1,dump_signal:{DUMP}"
+    started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
+    try:
+        assert started.stdout.readline() == "ready\n"
+        done = run("heap", "--pid", started.pid, "--every", 0.3).stdout
+        assert "seeded::remember" in done.splitlines()[0] and "Sampling began with this command" in done
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def test_a_process_that_cannot_be_asked() -> None:
+    started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(0.05)
+        assert "dump_signal" in run("heap", "--pid", started.pid, status=1).stderr
+    finally:
+        started.kill()
+        started.wait()
+
+
+# --- What is wrong. ---
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "no.pb.gz").write_bytes(b"nothing")
+    (tmp_path / "cut.pb.gz").write_bytes(gzip.compress(b"\x0a\xff"))
+    for name in ("no", "cut"):
+        assert "not a heap profile" in run("leaks", tmp_path / f"{name}.pb.gz", status=1).stderr
+    assert "No such file" in run("heap", tmp_path / "missing.pb.gz", status=1).stderr
+    assert "No such file" in run("heap", "--", tmp_path / "missing", status=127).stderr
+    assert "one of them is needed" in run("leaks", status=1).stderr
+    assert "--pid" in run("leaks", "4321", status=1).stderr
+    assert "--rate" in run("leaks", "--rate", "fast", "--", "true", status=1).stderr
+    assert "no such directory" in run("leaks", "-o", "/nonexistent/x", "--", "true", status=1).stderr
+    run("leaks", "-o", tmp_path / "one.pb.gz", "--", PROGRAM, "leak")
+    assert "--view peak" in run("heap", "--view", "peak", tmp_path / "one.pb.gz", status=1).stderr
+    assert "three moments" in run("heap", "--view", "growing", tmp_path / "one.pb.gz", status=1).stderr
+
+
+# --- Units. ---
+
+
+def place(function: str, module: str = "prog") -> stacks.Place:
+    return stacks.Place(function, "", 0, module)
+
+
+@pytest.mark.parametrize("places_of, expected", [
+    (["make", "main"], (owners.PROGRAM, 0)),
+    ([("operator new", "libstdc++.so.6"), "make", "main"], (owners.PROGRAM, 1)),
+    (["std::vector<int>::push_back", "make"], (owners.PROGRAM, 1)),
+    ([("_IO_file_doallocate", "libc.so.6"), ("puts", "libc.so.6"), "main"], (owners.RUNTIME, 2)),
+    ([("__GI___strdup", "libc.so.6"), "make", "main"], (owners.PROGRAM, 1)),
+    ([("_IO_new_fopen64", "libc.so.6"), "make"], (owners.PROGRAM, 1)),
+    ([("fgets", "libc.so.6"), "make"], (owners.RUNTIME, 1)),
+    ([("libc.so.6+0x1234", "libc.so.6"), "make"], (owners.PROGRAM, 1)),
+    ([("init", "libstdc++.so.6"), ("call_init", "ld-linux-x86-64.so.2"), ("_start", "prog")], (owners.RUNTIME, 0)),
+    (["compare", ("qsort", "libc.so.6"), "main"], (owners.PROGRAM, 0)),
+    ([("list_resize", "python3.11"), ("grow", "ext.so"), ("_PyEval", "python3.11")], (owners.PROGRAM, 1)),
+    ([("list_resize", "python3.11"), ("_PyEval", "python3.11"), ("main", "python3.11")], (owners.INTERPRETER, 0)),
+    (["alloc::raw_vec::RawVec<T,A>::grow", "<T as alloc::slice::ConvertVec>::to_vec", "store"], (owners.PROGRAM, 2)),
+    ([], (owners.PROGRAM, 0)),
+])
+def test_whose_a_block_is(places_of: list, expected: tuple[str, int]) -> None:
+    found = [place(*one) if isinstance(one, tuple) else place(one) for one in places_of]
+    assert owners.owner(found, "prog") == expected
+
+
+def moments(*values: int) -> list[stacks.Heap]:
+    found = []
+    for index, value in enumerate(values):
+        figure = stacks.Sum(max(1, value), value, max(1, value))
+        found.append(stacks.Heap("prog", 1, index * 10**9, 1, [stacks.Stack((place("f"),), owners.PROGRAM, 0, figure,
+                                                                            figure)]))
+    return found
+
+
+@pytest.mark.parametrize("values, grows", [
+    ((0, 100, 200, 300, 400), True),
+    ((0, 100, 90, 250, 400), True),
+    ((0, 400, 400, 400, 400), False),  # filled once
+    ((0, 300, 100, 350, 400), False),  # breathes
+    ((400, 300, 200, 100), False),
+    ((0, 400), False),
+])
+def test_what_grows(values: tuple[int, ...], grows: bool) -> None:
+    found = sites.growing(moments(*(value * 1024 for value in values)))
+    assert bool(found) == grows
+    if grows:
+        assert found[0].bytes == 400 * 1024 and found[0].per_second == pytest.approx(400 * 1024 / (len(values) - 1))
+
+
+def test_the_error_is_that_of_so_many_samples() -> None:
+    # 1,000 blocks of 100 bytes at a mean of 10,000: ten samples, so a third.
+    figure = stacks.Sum(1000, 100_000, stacks.samples_behind(1000, 100_000, 10_000))
+    assert stacks.error_of(figure) == pytest.approx(0.317, abs=0.002)
+    assert stacks.error_of(stacks.Sum(1000, 100_000, stacks.samples_behind(1000, 100_000, 1))) == 0

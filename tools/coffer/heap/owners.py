@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""Whose a block is, by its call stack: the program's, at the first of its functions that did not only pass the request
+on; or the C library's, which keeps some for itself until the end; or an interpreter's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from coffer.trace.symbols import is_wrapper
+
+TYPES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
+PROGRAM, RUNTIME, INTERPRETER = "the program", "the C library", "Python itself"
+
+C_RUNTIME = re.compile(r"^(libc|ld|ld-linux[\w-]*|ld-musl[\w-]*|libpthread|libdl|libm|librt|libgcc_s|libcoffer\w*)"
+                       r"(-[\d.]+)?\.so")
+CPP_RUNTIME = re.compile(r"^(libstdc\+\+|libc\+\+|libc\+\+abi)\.so")
+PYTHON = re.compile(r"^(python[\d.]*|libpython[\w.]*|libffi\.so[\d.]*|_ctypes\..*)$")
+RUST = re.compile(r"^_?<?(&?(mut )?)?(alloc|core|std|hashbrown|__rustc)::|^__(rust|rdl|rg)_"
+                  r"|^<[A-Z]\w* as (alloc|core|std)::")
+BEGINNING = ("_start", "__libc_start_main", "__libc_start_call_main", "_dl_start_user", "start_thread", "clone3")
+# Functions of the C library whose caller has to free what they give, or to close it.
+HANDS_OUT = frozenset("""
+    malloc calloc realloc reallocarray memalign aligned_alloc posix_memalign valloc pvalloc
+    strdup strndup wcsdup asprintf vasprintf getline getdelim getcwd get_current_dir_name realpath
+    canonicalize_file_name
+    fopen fdopen freopen popen tmpfile fmemopen open_memstream open_wmemstream fopencookie opendir fdopendir scandir
+    scandirat getaddrinfo getifaddrs if_nameindex regcomp glob wordexp newlocale duplocale tempnam tsearch hcreate
+    iconv_open argz_create argz_append argz_add envz_add backtrace_symbols setmntent fts_open ftw nftw mq_open sem_open
+    posix_spawn_file_actions_addopen posix_spawn_file_actions_adddup2 pthread_attr_setaffinity_np getpwnam
+    register_printf_function tdestroy insque obstack_begin obstack_newchunk""".split())
+DECORATION = re.compile(r"^_*(GI_+)?(IO_)?(new_)?|(64|_chk|@.*|_internal)+$")
+
+
+class Named(Protocol):
+    @property
+    def function(self) -> str: ...
+    @property
+    def module(self) -> str: ...
+
+
+def plain(function: str) -> str:
+    """`fopen` of `_IO_new_fopen64`."""
+    return DECORATION.sub("", function)
+
+
+def passes_on(places: Sequence[Named], at: int) -> bool:
+    outer = places[at + 1].function if at + 1 < len(places) else ""
+    name = places[at].function
+    return is_wrapper(places[at].module, name, outer) or RUST.match(name) is not None
+
+
+def owner(places: Sequence[Named], program: str) -> tuple[str, int]:
+    """The group, and which place is the one to name."""
+    entry, is_python = "", False  # entry: the function of the C library that the program called
+    for at, place in enumerate(places):
+        if place.function in BEGINNING or C_RUNTIME.match(place.module):
+            entry = place.function
+        elif PYTHON.match(place.module):
+            is_python = True
+        elif CPP_RUNTIME.match(place.module):
+            entry = ""
+        elif passes_on(places, at):
+            continue
+        elif is_python and place.module == program:
+            break  # a program that has an interpreter in it
+        elif entry and "+0x" not in entry and plain(entry) not in HANDS_OUT:
+            return RUNTIME, at
+        else:
+            return PROGRAM, at
+    if is_python:
+        return INTERPRETER, 0
+    return (RUNTIME if places else PROGRAM), 0

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""The first screen: verdicts in sentences, then the tree of callers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from coffer.heap import owners
+from coffer.heap.sites import Growth, Measure, Node, Site, groups, sites, whole
+from coffer.heap.stacks import Heap, Place, Sum, error_of, is_exact
+from coffer.trace.symbols import middle
+from coffer.trace.tables import size
+
+NAME = 70  # characters of a function
+ALL = 0.995  # of the bytes: nothing else is worth a word
+MOST_SAID = 0.8  # of the bytes: the sites that a verdict names have so much, if three do
+LEAST_CALLER = 0.02  # of a site's bytes: callers with less are left out
+
+
+def count(blocks: float, what: str = "block") -> str:
+    number = max(1, round(blocks))
+    return f"{number:,} {what}" + ("s" if number != 1 else "")
+
+
+def share(part: float, of: float) -> str:
+    return f"{part / of:.0%}" if of > 0 else "0%"
+
+
+def is_named(place: Place) -> bool:
+    return "+0x" not in place.function
+
+
+def caller_of(site: Site) -> str:
+    """`, called by X`: the nearest caller that is the program's, if most comes by it."""
+    node: Node = site
+    while node.callers:
+        callers = node.sorted_callers()
+        node = callers[0]
+        if node.sum.bytes < ALL * site.sum.bytes and len(callers) > 1:
+            others = len(callers) - 1
+            return (f", called by {middle(node.place.function, NAME)} ({share(node.sum.bytes, site.sum.bytes)})"
+                    f" and {count(others, 'other')}")
+        if owners.C_RUNTIME.match(node.place.module) or node.place.function in owners.BEGINNING:
+            return ""
+        if not owners.passes_on([node.place], 0) and node.place.function != site.place.function:
+            return f", called by {middle(node.place.function, NAME)}"
+    return ""
+
+
+def from_whom(found: list[Site]) -> str:
+    """`all from X, called by Y`, or the largest of several."""
+    in_all = whole(found).bytes
+    parts, said = [], 0.0
+    for site in found[:3]:
+        parts.append(f"{middle(site.place.function, NAME)}, {site.source}{caller_of(site)}")
+        said += site.sum.bytes
+        if len(parts) == 1 and said >= ALL * in_all:
+            return f"all from {parts[0]}"
+        parts[-1] = f"{share(site.sum.bytes, in_all)} from {parts[-1]}"
+        if said >= MOST_SAID * in_all:
+            break
+    rest = len(found) - len(parts)
+    return "; ".join(parts) + (f"; the rest from {count(rest, 'other place')}" if rest > 0 else "")
+
+
+def amount(figure: Sum) -> str:
+    """The sampled ones with their error."""
+    if is_exact(figure):
+        return f"{size(figure.bytes)} in {count(figure.blocks)}"
+    return f"{size(figure.bytes)} (±{min(1, error_of(figure)):.0%}) in about {count(figure.blocks)}"
+
+
+def sentence(found: list[Site], what: str, nothing: str) -> str:
+    if not found:
+        return nothing
+    return f"{amount(whole(found))} {what}, {from_whom(found)}."
+
+
+def apart(heap: Heap, measure: Measure, what: str) -> list[str]:
+    """What is the C library's or an interpreter's, and no fault of the program."""
+    return [f"Besides: {amount(figure)} {what} by {group}." for group, figure in groups(heap, measure).items()]
+
+
+def growth_sentence(found: list[Growth]) -> str:
+    first = found[0]
+    text = (f"Growing all the time: {middle(first.site.place.function, NAME)}, {first.site.source}"
+            f"{caller_of(first.site)}: by {size(first.bytes)}, {size(first.per_second)} a second")
+    return text + (f"; and {count(len(found) - 1, 'other place')}." if len(found) > 1 else ".")
+
+
+def line(place: Place, site: Site | None = None) -> Text:
+    source = site.source if site else place.source
+    text = Text(middle(place.function, NAME), style="bold" if site else "")
+    if source:
+        text.append(f"  {source}", style="cyan")
+    if place.inlined:
+        text.append("  (inlined)", style="dim")
+    return text
+
+
+def figures_of(node: Node, of: float) -> Text:
+    return Text.assemble((f"{size(node.sum.bytes):>10} {node.sum.bytes / of:>6.1%} ", "green"),
+                         f"{count(node.sum.blocks):>14}  ")
+
+
+def grow(tree: Tree, node: Node, site: Site, depth: int, in_all: float) -> None:
+    """Callers that are alone stand below each other; where they part, each has its figures."""
+    while depth > 0 and node.callers:
+        callers = [one for one in node.sorted_callers() if one.sum.bytes >= LEAST_CALLER * site.sum.bytes]
+        if len(node.callers) > 1:
+            for one in callers:
+                branch = tree.add(Text.assemble("← ", figures_of(one, in_all), line(one.place)))
+                grow(branch, one, site, depth - 1, in_all)
+            left = len(node.callers) - len(callers)
+            if left > 0:
+                tree.add(Text(f"{count(left, 'caller')} with less", style="dim"))
+            return
+        node = callers[0] if callers else node.sorted_callers()[0]
+        if node.place.function in owners.BEGINNING or owners.C_RUNTIME.match(node.place.module):
+            return
+        tree.add(Text.assemble("← ", line(node.place)))
+        depth -= 1
+    if node.callers:
+        tree.add(Text("…", style="dim"))
+
+
+def tree_of(found: list[Site], title: str, most: int, depth: int) -> Tree:
+    in_all = max(1.0, whole(found).bytes)
+    tree = Tree(Text(title, style="bold"), guide_style="dim")
+    for site in found[:most]:
+        branch = tree.add(Text.assemble(figures_of(site, in_all), line(site.place, site)))
+        grow(branch, site, site, depth, in_all)
+    if len(found) > most:
+        rest = whole(found[most:])
+        tree.add(Text(f"{size(rest.bytes):>10} {rest.bytes / in_all:>6.1%} {count(rest.blocks):>14}  "
+                      f"{count(len(found) - most, 'other place')} (--top)", style="dim"))
+    return tree
+
+
+def as_json(found: list[Site], depth: int) -> list[dict]:
+    def node(one: Node, left: int) -> dict:
+        place = one.place
+        return {"function": place.function, "file": place.file, "line": place.line, "module": place.module,
+                "inlined": place.inlined, "bytes": round(one.sum.bytes), "blocks": round(one.sum.blocks),
+                "error": round(error_of(one.sum), 4),
+                "callers": [node(caller, left - 1) for caller in one.sorted_callers()] if left > 0 else []}
+
+    return [node(site, depth) for site in found]
+
+
+def show(console: Console, verdicts: Iterable[str], notes: Iterable[str], tree: Tree | None) -> None:
+    for number, verdict in enumerate(verdicts):
+        console.print(Text(verdict, style="bold" if number == 0 else ""), soft_wrap=not console.is_terminal)
+    for note in notes:
+        console.print(Text(note, style="dim"), soft_wrap=not console.is_terminal)
+    if tree is not None:
+        console.print()
+        console.print(tree, soft_wrap=False, no_wrap=True, overflow="ellipsis")
+
+
+__all__ = ["amount", "apart", "as_json", "growth_sentence", "sentence", "show", "sites", "tree_of"]

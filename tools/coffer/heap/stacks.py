@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""A heap profile with names: call stacks as functions, files and lines, inlined ones too, and what each stack has."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coffer import lines, patience
+from coffer.heap import owners
+from coffer.profile import proto, symbols
+from coffer.trace.symbols import bare
+
+RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
+CLONE = re.compile(r"(\.(cold|part|isra|constprop|lto_priv|llvm)(\.\d+)*)+$")
+EVERY_BLOCK = 0.999  # chance of a block to be sampled, from which on the figures are exact
+
+
+@dataclass(frozen=True)
+class Place:
+    """A function at a line; one of several at an address, where functions were inlined."""
+
+    function: str
+    file: str  # as the debug information has it; empty: none
+    line: int
+    module: str  # the file that the code is in, without its folder
+    inlined: bool = False
+
+    @property
+    def source(self) -> str:
+        return f"{Path(self.file).name}:{self.line}" if self.file else self.module
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Of blocks: how many, their bytes, and how many samples stand behind them."""
+
+    blocks: float = 0
+    bytes: float = 0
+    samples: float = 0
+
+    def __add__(self, other: Sum) -> Sum:
+        return Sum(self.blocks + other.blocks, self.bytes + other.bytes, self.samples + other.samples)
+
+
+@dataclass(frozen=True)
+class Stack:
+    places: tuple[Place, ...]  # the innermost first
+    group: str  # whose it is: see owners
+    site: int  # which of the places allocates for the program
+    live: Sum
+    allocated: Sum
+
+    @property
+    def temporary(self) -> Sum:
+        """What was freed again."""
+        one, other = self.allocated, self.live
+        return Sum(max(0, one.blocks - other.blocks), max(0, one.bytes - other.bytes),
+                   max(0, one.samples - other.samples))
+
+
+@dataclass
+class Heap:
+    """One profile, one moment of a process."""
+
+    program: str
+    period: int
+    time_ns: int
+    duration_ns: int
+    stacks: list[Stack] = field(default_factory=list)
+
+    @property
+    def live(self) -> Sum:
+        return total(stack.live for stack in self.stacks)
+
+
+def total(sums: Iterable[Sum]) -> Sum:
+    result = Sum()
+    for one in sums:
+        result += one
+    return result
+
+
+def samples_behind(blocks: float, size: float, period: int) -> float:
+    """The profile has sums of samples by their weights; a weight follows from a block's size and the period."""
+    if blocks <= 0 or size <= 0:
+        return 0
+    return blocks * -math.expm1(-size / blocks / max(1, period))
+
+
+def is_exact(figure: Sum) -> bool:
+    return figure.samples >= EVERY_BLOCK * figure.blocks
+
+
+def error_of(figure: Sum) -> float:
+    """Relative, of one deviation."""
+    return 0 if is_exact(figure) else 1 / math.sqrt(max(1, figure.samples))
+
+
+def clean(function: str) -> str:
+    return bare(CLONE.sub("", RUST_HASH.sub("", function)))
+
+
+class Names:
+    """Places of the addresses of many profiles: what they have in common is looked up once."""
+
+    def __init__(self, profiles: list[proto.Profile]) -> None:
+        self.found: dict[tuple[str, int], tuple[tuple[str, str], ...]] = {}
+        self.plain: dict[tuple[str, int], str] = {}
+        wanted: dict[tuple[str, str], set[int]] = {}
+        mangled: dict[tuple[str, int], str] = {}
+        self.addresses: dict[tuple[str, int], int] = {}
+        for profile in profiles:
+            used = {one for locations, values in profile.samples if any(values) for one in locations}
+            for location in used & profile.locations.keys():
+                mapping, offset = where(profile, location)
+                if mapping is None or (mapping.path, offset) in mangled:
+                    continue
+                table = symbols.read_symbols(mapping)
+                key = (mapping.path, offset)
+                name = table.name_at(offset) if table else None
+                mangled[key] = name or profile.names.get(location) or f"{Path(mapping.path).name}+{offset:#x}"
+                address = table.address_at(offset) if table else None
+                if address is not None:
+                    self.addresses[key] = address
+                    wanted.setdefault((mapping.path, mapping.build_id), set()).add(address)
+        with patience.bar("names of functions", len(wanted)) as step:
+            by_path: dict[str, dict[int, lines.Places]] = {}
+            for path, places in lines.places_of(wanted):
+                by_path.setdefault(path, {}).update(places)
+                step(Path(path).name)
+        for key, address in self.addresses.items():
+            if places := by_path.get(key[0], {}).get(address):
+                self.found[key] = tuple(places)
+        texts = sorted(set(mangled.values()))
+        better = dict(zip(texts, symbols.demangled(texts)))
+        self.plain = {key: better[name] for key, name in mangled.items()}
+
+    def at(self, profile: proto.Profile, location: int) -> tuple[Place, ...]:
+        """The innermost first."""
+        if location not in profile.locations:
+            return ()
+        mapping, offset = where(profile, location)
+        if mapping is None:
+            return (Place(f"{offset:#x}", "", 0, "code made at run time"),)
+        key, module = (mapping.path, offset), Path(mapping.path).name or "[anonymous]"
+        places = self.found.get(key)
+        if not places:
+            return (Place(clean(self.plain.get(key) or f"{module}+{offset:#x}"), "", 0, module),)
+        result = []
+        for index, (function, line) in enumerate(places):
+            file, _, number = line.rpartition(":")
+            result.append(Place(clean(function), file, int(number) if number.isdigit() else 0, module,
+                                inlined=index + 1 < len(places)))
+        return tuple(result)
+
+
+def where(profile: proto.Profile, location: int) -> tuple[proto.Mapping | None, int]:
+    identity, address = profile.locations[location]
+    mapping = profile.mappings.get(identity)
+    return (None, address) if mapping is None else (mapping, address - mapping.begin + mapping.offset)
+
+
+def named(profiles: list[proto.Profile]) -> list[Heap]:
+    names = Names(profiles)
+    return [heap_of(profile, names) for profile in profiles]
+
+
+def heap_of(profile: proto.Profile, names: Names) -> Heap:
+    program = next((mapping.path for _, mapping in sorted(profile.mappings.items())), "")
+    heap = Heap(Path(program).name, profile.period, profile.time_ns, profile.duration_ns)
+    at = {name: profile.types.index(name) for name in owners.TYPES if name in profile.types}
+    places = {location: names.at(profile, location) for location in profile.locations}
+    for locations, values in profile.samples:
+        if not any(values):
+            continue
+        stack = tuple(place for location in locations for place in places.get(location, ()))
+        live, allocated = (
+            Sum(blocks, size, samples_behind(blocks, size, profile.period))
+            for blocks, size in ((values[at[f"{kind}_objects"]], values[at[f"{kind}_space"]])
+                                 for kind in ("inuse", "alloc")))
+        group, site = owners.owner(stack, heap.program)
+        heap.stacks.append(Stack(stack, group, site, live, allocated))
+    return heap

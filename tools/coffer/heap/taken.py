@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""Where profiles come from: a program that is run to its end, files, or a process that is asked by signal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coffer import loading, patience, places, signals
+from coffer.errors import CofferError
+from coffer.live import processes
+from coffer.profile import proto
+
+ANSWER_SECONDS = 10.0
+
+
+@dataclass
+class Taken:
+    """Profiles of one process. Those of a program that was run lie in a folder that goes with the command."""
+
+    end: proto.Profile | None = None  # the last one; of a program, when it had ended
+    peak: proto.Profile | None = None
+    moments: list[proto.Profile] = field(default_factory=list)
+    file: Path | None = None  # of the last one
+    process: int | None = None
+    others: int = 0  # further processes that wrote profiles
+    status: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def last(self) -> proto.Profile:
+        found = self.end or (self.moments[-1] if self.moments else self.peak)
+        assert found is not None
+        return found
+
+
+def live_bytes(profile: proto.Profile) -> int:
+    at = profile.types.index("inuse_space")
+    return sum(values[at] for _, values in profile.samples)
+
+
+NAME = re.compile(r"coffer\.(\d+)\.(?:(\d+)|(peak)|moment\.(\d+))\.pb\.gz")
+
+
+def read_folder(folder: Path) -> dict[int, Taken]:
+    """By process."""
+    found: dict[int, Taken] = {}
+    parts = []
+    for path in folder.iterdir():
+        if match := NAME.fullmatch(path.name):
+            parts.append((int(match[4] or match[2] or 0), path, match))
+    for _, path, match in sorted(parts, key=lambda part: part[0]):
+        taken = found.setdefault(int(match[1]), Taken(process=int(match[1])))
+        profile = proto.read(path)
+        if match[3]:
+            taken.peak = profile
+        elif match[4]:
+            taken.moments.append(profile)
+        else:
+            taken.end, taken.file = profile, path
+    return found
+
+
+def choose(found: dict[int, Taken], main: int) -> Taken:
+    """The program itself, unless one that it started holds more."""
+    chosen = max(found.values(), key=lambda one: (live_bytes(one.peak or one.last), one.process == main))
+    chosen.others = len(found) - 1
+    return chosen
+
+
+@contextlib.contextmanager
+def of_program(command: str, program: list[str], rate: str, with_moments: bool) -> Iterator[Taken]:
+    loading.tell(command, program[0])
+    folder = Path(tempfile.mkdtemp(prefix="coffer-heap-"))
+    try:
+        options = f"profile:true,profile_rate:{rate},profile_to:{folder}/coffer"
+        environment = places.environment(last=options)
+        if with_moments:
+            library = places.shared_library("libcoffer_moments.so")
+            environment["LD_PRELOAD"] = places.preload(*environment["LD_PRELOAD"].split(":"), str(library))
+            environment["COFFER_MOMENTS"] = f"{folder}/coffer"
+        with signals.started(program, environment) as process:
+            status = signals.status_of(process)
+        found = read_folder(folder)
+        if not found:
+            error = CofferError("the program wrote no profile: it was killed, ended by _exit, or does not run under a"
+                                " preloaded library")
+            error.status = status or 1
+            raise error
+        taken = choose(found, process.pid)
+        taken.status = status
+        if taken.end is None:
+            taken.notes.append("The program was killed or ended by _exit: this is its last moment that was seen.")
+        if taken.others:
+            taken.notes.append(f"Process {taken.process}, which holds most of the {taken.others + 1} that ended by"
+                               " themselves.")
+        yield taken
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def of_files(paths: list[Path]) -> Taken:
+    """In order of their times."""
+    profiles = sorted(((proto.read(path), path) for path in paths), key=lambda one: one[0].time_ns)
+    taken = Taken(end=profiles[-1][0], file=profiles[-1][1])
+    if len(profiles) > 1:
+        taken.moments = [profile for profile, _ in profiles]
+        taken.peak = max(taken.moments, key=live_bytes)
+    return taken
+
+
+# --- A process that runs. ---
+
+
+@dataclass(frozen=True)
+class Asked:
+    process: processes.Process
+    dump_signal: int
+    profile_signal: int  # 0: none
+    prefix: str
+
+    def files(self) -> set[Path]:
+        base = Path(self.prefix)
+        root = self.process.proc / "root"
+        folder = root / str(base.parent).lstrip("/") if base.is_absolute() else self.process.proc / "cwd" / base.parent
+        try:
+            return set(folder.glob(f"{base.name}.{self.process.inner}.*.pb.gz"))
+        except OSError:
+            return set()
+
+
+def options_of(process: processes.Process) -> dict[str, str]:
+    """COFFER_CONF, as it was at the process's start."""
+    try:
+        variables = (process.proc / "environ").read_bytes().split(b"\0")
+    except PermissionError:
+        raise CofferError(f"process {process.number} ({process.name}): permission denied") from None
+    except OSError:
+        raise CofferError(f"there is no process {process.number}") from None
+    conf = next((os.fsdecode(one.partition(b"=")[2]) for one in variables if one.startswith(b"COFFER_CONF=")), "")
+    return dict(part.strip().split(":", 1) for part in conf.split(",") if ":" in part)
+
+
+def number_of(options: dict[str, str], name: str) -> int:
+    text = options.get(name, "0").strip()
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def find(number: int, dump_signal: int | None) -> Asked:
+    process = processes.find_process(number)
+    options = options_of(process)
+    dump = dump_signal or number_of(options, "dump_signal")
+    if not dump:
+        raise CofferError(f"process {number} ({process.name}) knows no signal that asks for a profile: start"
+                          " it with COFFER_CONF=profile:true,dump_signal:43, or name the signal by --signal")
+    toggle = number_of(options, "profile_signal")
+    samples = options.get("profile") == "true" or options.get("leaks") == "true"
+    return Asked(process, dump, 0 if samples else toggle, options.get("profile_to") or "coffer")
+
+
+def ask(asked: Asked) -> tuple[proto.Profile, Path]:
+    """Sends the signal, and waits for the file to be whole."""
+    before = asked.files()
+    processes.ask(asked.process, asked.dump_signal)
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while time.monotonic() < deadline:
+        for path in asked.files() - before:
+            with contextlib.suppress(CofferError):  # not whole yet
+                return proto.read(path), path
+        if not processes.is_running(asked.process.number):
+            raise CofferError(f"process {asked.process.number} has ended")
+        time.sleep(0.02)
+    raise CofferError(f"process {asked.process.number} ({asked.process.name}) wrote no profile within"
+                      f" {ANSWER_SECONDS:g} s after signal {asked.dump_signal}: it is stopped or at work inside its"
+                      " allocator, or its directory cannot be written to")
+
+
+def of_process(number: int, dump_signal: int | None, seconds: float, count: int) -> Taken:
+    """Several times, so many seconds apart. A file that was asked for here is removed once it is read."""
+    asked = find(number, dump_signal)
+    taken = Taken(process=number)
+    toggled = False
+    try:
+        with patience.bar(f"process {number}", count) as step:
+            for turn in range(count):
+                if turn:
+                    time.sleep(seconds)
+                profile, path = ask(asked)
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                if not profile.duration_ns and asked.profile_signal and not toggled:
+                    processes.ask(asked.process, asked.profile_signal)
+                    toggled = True
+                    taken.notes.append("Sampling began with this command: blocks from before it are not known.")
+                    time.sleep(seconds)
+                    profile, path = ask(asked)
+                    path.unlink(missing_ok=True)
+                taken.moments.append(profile)
+                step("")
+    finally:
+        if toggled:
+            with contextlib.suppress(CofferError):
+                processes.ask(asked.process, asked.profile_signal)
+    if not taken.moments[-1].duration_ns:
+        raise CofferError(f"process {number} ({asked.process.name}) takes no samples: start it with"
+                          " COFFER_CONF=profile:true, or name a profile_signal, too")
+    taken.peak = max(taken.moments, key=live_bytes)
+    return taken
