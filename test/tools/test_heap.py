@@ -136,6 +136,20 @@ def test_python_keeps_its_own_apart() -> None:
     assert "by Python itself." in done and "_PyObject" not in done.splitlines()[0]
 
 
+def test_what_grew_between_two_profiles(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.pb.gz", tmp_path / "after.pb.gz"
+    run("leaks", "-o", before, "--", PROGRAM, "clean")
+    run("leaks", "-o", after, "--", PROGRAM, "leak")
+    done = run("heap", "--diff", before, after).stdout.splitlines()
+    assert done[0].startswith("7.4 MiB in 1,561 blocks more, all from seeded::session, heap_program.cpp:")
+    assert done[1] == "Nothing shrank." and "what grew" in "".join(done)
+    back = run("heap", "--diff", after, before).stdout.splitlines()
+    assert back[0] == "Nothing grew." and back[1].startswith("7.4 MiB in 1,561 blocks less, all from seeded::session")
+    same = json.loads(run("heap", "--diff", "--json", after, after).stdout)
+    assert same["bytes"] == 0 and same["sites"] == [] and same["verdicts"] == ["Nothing grew.", "Nothing shrank."]
+    assert "two profiles" in run("heap", "--diff", after, status=1).stderr
+
+
 # --- A process that runs. ---
 
 

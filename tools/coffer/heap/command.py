@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ import typer
 
 from coffer import consoles
 from coffer.errors import CofferError
-from coffer.files import check_inputs, programs_files
+from coffer.files import programs_files
 from coffer.heap import show, sites, stacks, taken
+from coffer.heap.outputs import Files, Views, print_json
 from coffer.live.figures import size as short_size
-from coffer.profile import proto, symbols
+from coffer.profile import proto
 from coffer.profile.command import is_profile, is_rate
 from coffer.trace.tables import duration
 
@@ -28,15 +28,35 @@ View = Literal["live", "peak", "temporary", "growing", "allocated"]
 MEASURES = {"live": sites.LIVE, "peak": sites.LIVE, "temporary": sites.TEMPORARY, "allocated": sites.ALLOCATED,
             "growing": sites.LIVE}
 
+Target = Annotated[Optional[list[str]], typer.Argument(metavar=METAVAR, show_default=False, help=TARGET)]
+Pid = Annotated[Optional[int], typer.Option(
+    "--pid", metavar="PID", min=1, help="A process that runs with dump_signal: what is live now.")]
+Signal = Annotated[Optional[int], typer.Option(
+    "--signal", help="With --pid: the process's dump_signal.", show_default="as it was told")]
+Top = Annotated[int, typer.Option("--top", min=1, help="Places shown.")]
+Depth = Annotated[int, typer.Option("--depth", min=0, help="Callers shown of each.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+Html = Annotated[Optional[Path], typer.Option(
+    "--html", metavar="FILE", help="A page with a flame graph, an icicle and a treemap, that needs nothing else.")]
+Speedscope = Annotated[Optional[Path], typer.Option(
+    "--speedscope", metavar="FILE", help="For https://www.speedscope.app.")]
+Collapsed = Annotated[Optional[Path], typer.Option(
+    "--collapsed", metavar="FILE", help="A line a stack, for flamegraph.pl and its like.")]
+Output = Annotated[Optional[Path], typer.Option("--output", "-o", metavar="FILE", help="Keeps the last profile.")]
+
 
 @dataclass(frozen=True)
-class Shown:
-    """How much of it, and where else it goes."""
+class Asked:
+    """Of whom, and how."""
 
-    top: int
-    depth: int
-    as_json: bool
-    output: Path | None
+    command: str
+    target: list[str] | None
+    pid: int | None
+    signal: int | None
+    rate: str
+    every: float = 1.0
+    count: int = 1
+    with_moments: bool = False
 
 
 @dataclass
@@ -53,39 +73,28 @@ def with_names(found: taken.Taken) -> Seen:
     profiles = [found.last, *filter(None, [found.peak]), *found.moments]
     heaps = stacks.named(profiles)
     moments = heaps[len(heaps) - len(found.moments):]
-    return Seen(heaps[0], heaps[1] if found.peak else None, moments, found.end is not None)
+    return Seen(heaps[0], heaps[1] if found.peak else None, moments, found.end is not None and found.is_program)
 
 
 @contextlib.contextmanager
-def source(command: str, target: list[str] | None, pid: int | None, signal: int | None, rate: str, every: float,
-           count: int, with_moments: bool, outputs: list[Path | None]) -> Iterator[taken.Taken]:
-    if not is_rate(rate):
-        raise CofferError(f"--rate {rate}: a size from 1 to 1T, such as 512K")
+def source(asked: Asked, files: Files) -> Iterator[taken.Taken]:
+    target, pid = asked.target, asked.pid
+    if not is_rate(asked.rate):
+        raise CofferError(f"--rate {asked.rate}: a size from 1 to 1T, such as 512K")
     if (pid is None) == (not target):
         raise CofferError("a program, profiles, or --pid: one of them is needed")
-    for output in filter(None, outputs):
-        if output.is_dir() or not output.absolute().parent.is_dir():
-            raise CofferError(f"{output}: {'is a directory' if output.is_dir() else 'no such directory'}")
     if pid is not None:
-        yield taken.of_process(pid, signal, every, count)
+        files.check([])
+        yield taken.of_process(pid, asked.signal, asked.every, asked.count)
     elif target and all(is_profile(one) for one in target):
-        for output in filter(None, outputs):
-            check_inputs(output, map(Path, target))
+        files.check([Path(one) for one in target])
         yield taken.of_files([Path(one) for one in target])
     elif target:
         if len(target) == 1 and target[0].isdecimal() and shutil.which(target[0]) is None:
             raise CofferError(f"{target[0]}: a program or a profile is wanted; a process that runs is named by --pid")
-        for output in filter(None, outputs):
-            check_inputs(output, programs_files(target))
-        with taken.of_program(command, target, rate, with_moments) as found:
+        files.check(programs_files(target))
+        with taken.of_program(asked.command, target, asked.rate, asked.with_moments) as found:
             yield found
-
-
-def keep(found: taken.Taken, output: Path | None) -> None:
-    """The last profile, with the names of functions."""
-    if output is None:
-        return
-    proto.write(output, proto.with_functions(found.last, symbols.names_of(found.last)))
 
 
 def sampling_note(heap: stacks.Heap, measure: sites.Measure) -> list[str]:
@@ -96,34 +105,24 @@ def sampling_note(heap: stacks.Heap, measure: sites.Measure) -> list[str]:
             " figure is off by about 1/sqrt(n)."]
 
 
-def print_json(view: str, verdicts: list[str], heap: stacks.Heap, found: list[sites.Site], shown: Shown) -> None:
-    measure = MEASURES[view]
-    apart = {group: {"bytes": round(one.bytes), "blocks": round(one.blocks)}
-             for group, one in sites.groups(heap, measure).items()}
-    total = sites.whole(found)
-    print(json.dumps({"program": heap.program, "view": view, "verdicts": verdicts, "period": heap.period,
-                      "bytes": round(total.bytes), "blocks": round(total.blocks),
-                      "error": round(stacks.error_of(total), 4), "apart": apart,
-                      "sites": show.as_json(found[:shown.top], shown.depth)}))
-
-
 def leaks(
-    target: Annotated[Optional[list[str]], typer.Argument(metavar=METAVAR, show_default=False, help=TARGET)] = None,
-    pid: Annotated[Optional[int], typer.Option(
-        metavar="PID", min=1, help="A process that runs with dump_signal: what of it is live now.")] = None,
-    signal: Annotated[Optional[int], typer.Option(help="The process's dump_signal.", show_default="as it was told")
-                      ] = None,
+    target: Target = None,
+    pid: Pid = None,
+    signal: Signal = None,
     rate: Annotated[str, typer.Option(help="Mean bytes between samples: 64K is cheaper, 1 is every block.")] = "1",
-    top: Annotated[int, typer.Option(min=1, help="Places shown.")] = 8,
-    depth: Annotated[int, typer.Option(min=0, help="Callers shown above each.")] = 8,
+    top: Top = 8,
+    depth: Depth = 8,
     fail: Annotated[Optional[int], typer.Option(
         "--exit-code", min=1, max=255, metavar="N", help="The status if there are leaks.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-    output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Keeps the profile.")] = None,
+    as_json: Json = False,
+    html: Html = None,
+    speedscope: Speedscope = None,
+    collapsed: Collapsed = None,
+    output: Output = None,
 ) -> None:
     """What a program never freed: how much, from where, and by whose calls."""
-    with source("leaks", target, pid, signal, rate, 1.0, 1, False, [output]) as found:
-        keep(found, output)
+    files = Files(output, html, speedscope, collapsed)
+    with source(Asked("leaks", target, pid, signal, rate), files) as found:
         heap = stacks.named([found.last])[0]
         leaked = sites.sites(heap, sites.LIVE)
         if found.end is not None:
@@ -132,34 +131,31 @@ def leaks(
             what, nothing = "live now", "Nothing that the program allocated is live."
         verdicts = [show.sentence(leaked, what, nothing), *show.apart(heap, sites.LIVE, "kept")]
         if as_json:
-            print_json("live", verdicts, heap, leaked, Shown(top, depth, True, output))
+            print_json(what, verdicts, heap, leaked, sites.groups(heap, sites.LIVE), top, depth)
         else:
             notes = found.notes + sampling_note(heap, sites.LIVE)
             tree = show.tree_of(leaked, f"{what}, by who allocated it", top, depth) if leaked else None
             show.show(consoles.console(), verdicts, notes, tree)
+        files.write(found.last, verdicts, [(what, heap, sites.LIVE), ("freed again", heap, sites.TEMPORARY),
+                                           ("allocated", heap, sites.ALLOCATED)], [])
         status = found.status
     if fail is not None and leaked:
         status = fail
     raise typer.Exit(status)
 
 
-def peak_words(seen: Seen, found: taken.Taken) -> str:
-    assert seen.peak is not None
-    after = f", {duration(seen.peak.duration_ns)} after the start" if found.end is not None and found.file else ""
-    return f"held at the highest moment{after}"
-
-
-def verdicts_of(seen: Seen, found: taken.Taken) -> list[str]:
+def verdicts_of(seen: Seen) -> list[str]:
     """What there is to say, in the order of what people ask."""
     result = []
     growing = sites.growing(seen.moments)
     if seen.peak is not None:
-        result.append(show.sentence(sites.sites(seen.peak, sites.LIVE), peak_words(seen, found),
+        after = f", {duration(seen.peak.duration_ns)} after the start" if seen.is_end else ""
+        result.append(show.sentence(sites.sites(seen.peak, sites.LIVE), f"held at the highest moment{after}",
                                     "Nothing was held at the moments that were looked at."))
     if growing:
         result.append(show.growth_sentence(growing))
-    what = "left at the end" if seen.is_end and seen.peak is not None else "live"
-    nothing = "Nothing is left at the end." if seen.is_end else "Nothing that the program allocated is live."
+    what, nothing = (("left at the end", "Nothing is left at the end.") if seen.is_end else
+                     ("live", "Nothing that the program allocated is live."))
     result.append(show.sentence(sites.sites(seen.last, sites.LIVE), what, nothing))
     return result + show.apart(seen.last, sites.LIVE, "kept")
 
@@ -183,34 +179,68 @@ def view_of(seen: Seen, view: View) -> tuple[stacks.Heap, list[sites.Site], str]
     return seen.last, sites.sites(seen.last, MEASURES[view]), f"{titles[view]}, by who allocated it"
 
 
+def views_of(seen: Seen, first: View) -> Views:
+    """All that there are, the one that is shown first."""
+    found: Views = [("live", seen.last, sites.LIVE), ("temporary", seen.last, sites.TEMPORARY),
+                    ("allocated", seen.last, sites.ALLOCATED)]
+    if seen.peak is not None:
+        found.insert(0, ("peak", seen.peak, sites.LIVE))
+    if len(seen.moments) >= 3:
+        found.append(("growing", sites.changes(seen.moments[0], seen.moments[-1], sites.LIVE)[0], sites.LIVE))
+    return sorted(found, key=lambda view: view[0] != first)
+
+
+def show_difference(target: list[str] | None, files: Files, top: int, depth: int, as_json: bool) -> None:
+    if target is None or len(target) != 2:
+        raise CofferError("--diff: two profiles are needed, the earlier one first")
+    files.check([Path(one) for one in target])
+    profiles = [proto.read(Path(one)) for one in target]
+    before, after = stacks.named(profiles)
+    grown, shrunk = sites.changes(before, after, sites.LIVE)
+    more, less = sites.sites(grown, sites.LIVE), sites.sites(shrunk, sites.LIVE)
+    verdicts = [show.sentence(more, "more", "Nothing grew."), show.sentence(less, "less", "Nothing shrank."),
+                *show.apart(grown, sites.LIVE, "more kept")]
+    if as_json:
+        print_json("diff", verdicts, grown, more, sites.groups(grown, sites.LIVE), top, depth)
+    else:
+        tree = show.tree_of(more, "what grew, by who allocated it", top, depth) if more else None
+        show.show(consoles.console(), verdicts, sampling_note(after, sites.LIVE), tree)
+    files.write(profiles[1], verdicts, [("grew", grown, sites.LIVE), ("shrank", shrunk, sites.LIVE)], [])
+
+
 def heap(
-    target: Annotated[Optional[list[str]], typer.Argument(metavar=METAVAR, show_default=False, help=TARGET)] = None,
+    target: Target = None,
     view: Annotated[Optional[View], typer.Option(
         "--view", help="What the tree is of.", show_default="peak of a program, else live")] = None,
-    pid: Annotated[Optional[int], typer.Option(metavar="PID", min=1, help="A process that runs with dump_signal.")
-                   ] = None,
-    signal: Annotated[Optional[int], typer.Option(help="The process's dump_signal.", show_default="as it was told")
-                      ] = None,
+    pid: Pid = None,
+    signal: Signal = None,
     every: Annotated[float, typer.Option(min=0.05, help="With --pid: seconds from moment to moment.")] = 1.0,
     count: Annotated[int, typer.Option(min=1, help="With --pid: moments; three and more show what grows.")] = 1,
     rate: Annotated[str, typer.Option(help="Mean bytes between samples: 512K is cheaper, 1 is every block.")] = "16K",
-    top: Annotated[int, typer.Option(min=1, help="Places shown.")] = 8,
-    depth: Annotated[int, typer.Option(min=0, help="Callers shown above each.")] = 8,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-    output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Keeps the last profile.")] = None,
+    top: Top = 8,
+    depth: Depth = 8,
+    diff: Annotated[bool, typer.Option("--diff", help="What grew from one profile to another.")] = False,
+    as_json: Json = False,
+    html: Html = None,
+    speedscope: Speedscope = None,
+    collapsed: Collapsed = None,
+    output: Output = None,
 ) -> None:
     """Who holds memory: at the peak, at the end, what grows, what is freed again."""
-    with source("heap", target, pid, signal, rate, every, count, True, [output]) as found:
-        keep(found, output)
+    files = Files(output, html, speedscope, collapsed)
+    if diff:
+        return show_difference(target, files, top, depth, as_json)
+    with source(Asked("heap", target, pid, signal, rate, every, count, with_moments=True), files) as found:
         seen = with_names(found)
         chosen: View = view or ("live" if seen.peak is None or pid is not None else "peak")
         shown_heap, sites_shown, title = view_of(seen, chosen)
-        verdicts = verdicts_of(seen, found)
+        verdicts = verdicts_of(seen)
         measure = MEASURES[chosen]
         if as_json:
-            print_json(chosen, verdicts, shown_heap, sites_shown, Shown(top, depth, True, output))
+            print_json(chosen, verdicts, shown_heap, sites_shown, sites.groups(shown_heap, measure), top, depth)
         else:
             tree = show.tree_of(sites_shown, title, top, depth) if sites_shown else None
             show.show(consoles.console(), verdicts, found.notes + sampling_note(shown_heap, measure), tree)
+        files.write(found.last, verdicts, views_of(seen, chosen), seen.moments)
         status = found.status
     raise typer.Exit(status)

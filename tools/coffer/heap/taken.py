@@ -28,7 +28,7 @@ class Taken:
     end: proto.Profile | None = None  # the last one; of a program, when it had ended
     peak: proto.Profile | None = None
     moments: list[proto.Profile] = field(default_factory=list)
-    file: Path | None = None  # of the last one
+    is_program: bool = False  # that was run to its end
     process: int | None = None
     others: int = 0  # further processes that wrote profiles
     status: int = 0
@@ -57,14 +57,14 @@ def read_folder(folder: Path) -> dict[int, Taken]:
         if match := NAME.fullmatch(path.name):
             parts.append((int(match[4] or match[2] or 0), path, match))
     for _, path, match in sorted(parts, key=lambda part: part[0]):
-        taken = found.setdefault(int(match[1]), Taken(process=int(match[1])))
+        taken = found.setdefault(int(match[1]), Taken(process=int(match[1]), is_program=True))
         profile = proto.read(path)
         if match[3]:
             taken.peak = profile
         elif match[4]:
             taken.moments.append(profile)
         else:
-            taken.end, taken.file = profile, path
+            taken.end = profile
     return found
 
 
@@ -109,7 +109,7 @@ def of_program(command: str, program: list[str], rate: str, with_moments: bool) 
 def of_files(paths: list[Path]) -> Taken:
     """In order of their times."""
     profiles = sorted(((proto.read(path), path) for path in paths), key=lambda one: one[0].time_ns)
-    taken = Taken(end=profiles[-1][0], file=profiles[-1][1])
+    taken = Taken(end=profiles[-1][0])
     if len(profiles) > 1:
         taken.moments = [profile for profile, _ in profiles]
         taken.peak = max(taken.moments, key=live_bytes)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""The page of coffer heap --html in a browser: it is drawn, it is searched, and asks nobody for anything. And what is
+exported for other programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coffer import places
+from playwright.sync_api import sync_playwright
+
+COMMAND = places.build_dir() / "bin" / "coffer"
+PROGRAM = Path(os.environ["COFFER_HEAP_PROGRAM"])
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    subprocess.run([COMMAND, "heap", "--rate", "1", "--html", folder / "page.html", "--speedscope", folder / "s.json",
+                    "--collapsed", folder / "c.txt", "--json", "--", PROGRAM, "peak"], check=True,
+                   stdout=(folder / "shown.json").open("w"), env={**os.environ, "XDG_CACHE_HOME": str(folder)})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    program = shutil.which("chromium")
+    assert program, "chromium is missing: apt-get install chromium"
+    with sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=program, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("width, scheme", [(1280, "light"), (390, "dark")])
+def test_the_page(browser: Any, written: Path, width: int, scheme: str) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    problems: list[str] = []
+    page.on("console",
+            lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(("file:", "data:", "blob:"))
+            else problems.append(f"asks for {request.url}"))
+    page.goto((written / "page.html").as_uri())
+    page.wait_for_selector("#picture .slice", timeout=60_000)
+    shown = json.loads((written / "shown.json").read_text())
+    assert page.locator(".verdict").all_inner_texts() == shown["verdicts"]
+    assert page.locator("#picture .slice").count() > 5 and page.locator("#time .scatterlayer .trace").count() == 2
+    for kind in ("icicle", "treemap", "flame graph"):
+        page.select_option("#kind", kind)
+        assert page.locator("#picture .slice").count() > 5, kind
+    page.fill("#search", "seeded::fill")
+    found = page.inner_text("#found")
+    assert "found, 9" in found and found.endswith("% of the bytes")
+    page.fill("#search", "<no such function>")
+    assert page.inner_text("#found") == "0 found, 0.0 % of the bytes"
+    page.select_option("#view", "temporary")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing is wider than the page"
+    assert problems == []
+    page.close()
+
+
+def test_speedscope(written: Path) -> None:
+    found = json.loads((written / "s.json").read_text())
+    assert found["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    names = [profile["name"] for profile in found["profiles"]]
+    assert names[0] == "heap_program: peak" and len(names) == 5
+    for profile in found["profiles"]:
+        assert profile["type"] == "sampled" and profile["unit"] == "bytes"
+        assert len(profile["samples"]) == len(profile["weights"]) and sum(profile["weights"]) == profile["endValue"]
+        assert all(0 <= frame < len(found["shared"]["frames"]) for stack in profile["samples"] for frame in stack)
+    frames = {frame["name"]: frame for frame in found["shared"]["frames"]}
+    assert frames["seeded::fill"]["file"].endswith("heap_program.cpp") and frames["seeded::fill"]["line"] > 1
+
+
+def test_collapsed(written: Path) -> None:
+    shown = json.loads((written / "shown.json").read_text())
+    lines = (written / "c.txt").read_text().splitlines()
+    stacks = [line.rpartition(" ") for line in lines]
+    of_fill = sum(int(weight) for stack, _, weight in stacks if "main;seeded::peak;seeded::fill" in stack)
+    assert of_fill == shown["sites"][0]["bytes"]
+    assert sum(int(weight) for _, _, weight in stacks) == shown["bytes"] + sum(
+        one["bytes"] for one in shown["apart"].values())
