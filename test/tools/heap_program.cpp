@@ -95,6 +95,32 @@ APART int serve() {
   return 0;
 }
 
+// --- Many blocks are freed, and one on each page stays. ---
+
+APART void* keep_index(int number) {
+  void* block = std::malloc(500);
+  return memset(block, number, 500);
+}
+
+APART void* load_row(int number) {
+  void* block = std::malloc(500);
+  return memset(block, number, 500);
+}
+
+APART int fragment(long ms) {
+  std::vector<void*> kept, rows;
+  for (int i = 0; i < 50'000; ++i) {
+    if (i % 7 == 0) kept.push_back(keep_index(i));
+    rows.push_back(load_row(i));
+  }
+  for (void* row : rows) std::free(row);
+  puts("ready");
+  fflush(stdout);
+  pause_ms(ms);
+  for (void* block : kept) std::free(block);
+  return 0;
+}
+
 }  // namespace seeded
 
 int main(int argc, char** argv) {
@@ -102,6 +128,7 @@ int main(int argc, char** argv) {
   if (what == "leak") return seeded::leak();
   if (what == "clean") return seeded::clean();
   if (what == "peak") return seeded::peak();
+  if (what == "fragment") return seeded::fragment(argc > 2 ? std::atol(argv[2]) : 60'000);
   if (what == "serve") return seeded::serve();
   if (what == "killed") {
     seeded::leak();

@@ -75,17 +75,22 @@ def choose(found: dict[int, Taken], main: int) -> Taken:
     return chosen
 
 
+def with_moments(environment: dict[str, str], folder: Path) -> dict[str, str]:
+    """The thread that has moments and the peak written."""
+    library = places.shared_library("libcoffer_moments.so")
+    return {**environment, "COFFER_MOMENTS": f"{folder}/coffer",
+            "LD_PRELOAD": places.preload(*environment["LD_PRELOAD"].split(":"), str(library))}
+
+
 @contextlib.contextmanager
-def of_program(command: str, program: list[str], rate: str, with_moments: bool) -> Iterator[Taken]:
+def of_program(command: str, program: list[str], rate: str, looks: bool) -> Iterator[Taken]:
     loading.tell(command, program[0])
     folder = Path(tempfile.mkdtemp(prefix="coffer-heap-"))
     try:
         options = f"profile:true,profile_rate:{rate},profile_to:{folder}/coffer"
         environment = places.environment(last=options)
-        if with_moments:
-            library = places.shared_library("libcoffer_moments.so")
-            environment["LD_PRELOAD"] = places.preload(*environment["LD_PRELOAD"].split(":"), str(library))
-            environment["COFFER_MOMENTS"] = f"{folder}/coffer"
+        if looks:
+            environment = with_moments(environment, folder)
         with signals.started(program, environment) as process:
             status = signals.status_of(process)
         found = read_folder(folder)

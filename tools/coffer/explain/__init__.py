@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""coffer explain: why more is resident than live."""
