@@ -234,11 +234,26 @@ def place(function: str, module: str = "prog") -> stacks.Place:
     ([("list_resize", "python3.11"), ("grow", "ext.so"), ("_PyEval", "python3.11")], (owners.PROGRAM, 1)),
     ([("list_resize", "python3.11"), ("_PyEval", "python3.11"), ("main", "python3.11")], (owners.INTERPRETER, 0)),
     (["alloc::raw_vec::RawVec<T,A>::grow", "<T as alloc::slice::ConvertVec>::to_vec", "store"], (owners.PROGRAM, 2)),
+    (["<alloc::raw_vec::RawVecInner>::try_allocate_in", "<u8 as alloc::vec::SpecFromElem>::from_elem", "store"],
+     (owners.PROGRAM, 2)),
+    (["<prog::Shape as core::clone::Clone>::clone", "store"], (owners.PROGRAM, 0)),
     ([], (owners.PROGRAM, 0)),
 ])
 def test_whose_a_block_is(places_of: list, expected: tuple[str, int]) -> None:
     found = [place(*one) if isinstance(one, tuple) else place(one) for one in places_of]
     assert owners.owner(found, "prog") == expected
+
+
+@pytest.mark.parametrize("name, expected", [
+    ("alloc::vec::Vec<T,A>::push::h0123456789abcdef", "alloc::vec::Vec<T,A>::push"),
+    ("<alloc[fdfd2bd8633a6659]::raw_vec::RawVecInner>::grow", "<alloc::raw_vec::RawVecInner>::grow"),
+    ("_$LT$u8$u20$as$u20$alloc..vec..Spec$GT$::from_elem", "<u8 as alloc::vec::Spec>::from_elem"),
+    ("leak(int) [clone .cold]", "leak"),
+    ("seeded::leak(int, char const*)", "seeded::leak"),
+    ("serve.constprop.0", "serve"),
+])
+def test_names_are_what_the_program_calls_them(name: str, expected: str) -> None:
+    assert stacks.clean(name) == expected
 
 
 def moments(*values: int) -> list[stacks.Heap]:

@@ -76,8 +76,8 @@ def of_heaps(reading: Reading) -> float:
 def in_spans(reading: Reading, room: int) -> tuple[Reason, int | None]:
     """Free memory inside spans, of which so many bytes at most are resident."""
     found = Reason("free in spans, beside live blocks", 0,
-                   f"the next blocks of these sizes use it; whole free pages go by {TRIM}, the rest when the live blocks"
-                   " beside it are freed", key="spans")
+                   f"the next blocks of these sizes use it; whole free pages go by {TRIM}, the rest when the live"
+                   " blocks beside it are freed", key="spans")
     by_class = free_by_class(reading)
     counted = sum(by_class.values())
     if room <= 0 or counted <= 0:
@@ -85,7 +85,8 @@ def in_spans(reading: Reading, room: int) -> tuple[Reason, int | None]:
     scale = min(1.0, room / counted)
     found.bytes = round(counted * scale)
     largest = sorted(by_class, key=lambda block: -by_class[block])
-    found.detail = [f"{size(by_class[block] * scale)} in spans {class_name(block)}" for block in largest[:MOST_CLASSES]]
+    found.detail = [f"{size(by_class[block] * scale)} in spans {class_name(block)}"
+                    for block in largest[:MOST_CLASSES]]
     if rest := sum(by_class[block] for block in largest[MOST_CLASSES:]):
         found.detail.append(f"{size(rest * scale)} in spans of {len(largest) - MOST_CLASSES} other sizes")
     if (owned := found.bytes * of_heaps(reading)) >= 1:
@@ -136,8 +137,8 @@ def explain(reading: Reading, maps: list[mappings.Mapping], process: int, page_t
         notes.append(f"The process did not answer: the allocator's figures are {reading.age:.0f} s old.")
     if figures["spans"] > len(reading.spans):
         notes.append(f"By owner: from {len(reading.spans)} of {figures['spans']} spans, those with most free memory.")
-    return Explanation(reading.program, process, rss, live, [one for one in reasons if one.bytes > 0 or one.is_live],
-                       page_tables, notes, fullest)
+    shown = [one for one in reasons if one.bytes > 0 or one.is_live]
+    return Explanation(reading.program, process, rss, live, shown, page_tables, notes, fullest)
 
 
 def verdict(found: Explanation) -> str:
@@ -151,7 +152,8 @@ def verdict(found: Explanation) -> str:
     where = ""
     if first.key == "spans" and found.fullest is not None:
         where = f", most {class_name(found.fullest)}"
-    return f"{text}: {size(first.bytes)} ({first.bytes / max(1, found.above):.0%} of the difference) are {first.name}{where}."
+    share = first.bytes / max(1, found.above)
+    return f"{text}: {size(first.bytes)} ({share:.0%} of the difference) are {first.name}{where}."
 
 
 def as_json(found: Explanation, text: str, survivors: list[dict[str, Any]]) -> dict[str, Any]:

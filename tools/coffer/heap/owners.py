@@ -17,8 +17,9 @@ C_RUNTIME = re.compile(r"^(libc|ld|ld-linux[\w-]*|ld-musl[\w-]*|libpthread|libdl
                        r"(-[\d.]+)?\.so")
 CPP_RUNTIME = re.compile(r"^(libstdc\+\+|libc\+\+|libc\+\+abi)\.so")
 PYTHON = re.compile(r"^(python[\d.]*|libpython[\w.]*|libffi\.so[\d.]*|_ctypes\..*)$")
+# The Rust library; also what it does for types that are no program's: numbers, strings, parameters.
 RUST = re.compile(r"^_?<?(&?(mut )?)?(alloc|core|std|hashbrown|__rustc)::|^__(rust|rdl|rg)_"
-                  r"|^<[A-Z]\w* as (alloc|core|std)::")
+                  r"|^<[&\[]*([A-Z]|[ui](8|16|32|64|128|size)|f32|f64|bool|char|str)\b.* as (alloc|core|std)::")
 BEGINNING = ("_start", "__libc_start_main", "__libc_start_call_main", "_dl_start_user", "start_thread", "clone3")
 # Functions of the C library whose caller has to free what they give, or to close it.
 HANDS_OUT = frozenset("""

@@ -14,7 +14,10 @@ from coffer.heap import owners
 from coffer.profile import proto, symbols
 from coffer.trace.symbols import bare
 
-RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
+# Of Rust: what tells versions of a crate apart, and signs as tools write them that take its names for C++.
+RUST_HASH = re.compile(r"::h[0-9a-f]{16}$|(?<=\w)\[[0-9a-f]{8,16}\]")
+RUST_SIGNS = {"$LT$": "<", "$GT$": ">", "$RF$": "&", "$BP$": "*", "$C$": ",", "$LP$": "(", "$RP$": ")", "$SP$": "@",
+              "$u20$": " ", "$u27$": "'", "$u5b$": "[", "$u5d$": "]", "$u7b$": "{", "$u7d$": "}", "$u7e$": "~"}
 CLONE = re.compile(r"(\.(cold|part|isra|constprop|lto_priv|llvm)(\.\d+)*)+$")
 EVERY_BLOCK = 0.999  # chance of a block to be sampled, from which on the figures are exact
 
@@ -101,7 +104,13 @@ def error_of(figure: Sum) -> float:
 
 
 def clean(function: str) -> str:
-    return bare(CLONE.sub("", RUST_HASH.sub("", function)))
+    """Without what only compilers need to know."""
+    function = CLONE.sub("", RUST_HASH.sub("", function))
+    if "$" in function:
+        for sign, character in RUST_SIGNS.items():
+            function = function.replace(sign, character)
+        function = function.removeprefix("_").replace("..", "::")
+    return bare(function)
 
 
 class Names:
