@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A cache that nothing is ever thrown out of, and beside it work that comes and goes. All is freed at the end, so this
-// is no leak.
+// is no leak. cache [LOOKUPS].
 #include <time.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -28,10 +29,11 @@ static size_t answer(Cache& cache, int number) {
   return page.size() + work.size();
 }
 
-int main() {
+int main(int argc, char** argv) {
+  const int lookups = argc > 1 ? std::atoi(argv[1]) : 600;
   Cache cache;
   size_t sum = 0;
-  for (int number = 0; number < 600; ++number) {
+  for (int number = 0; number < lookups; ++number) {
     sum += answer(cache, number);
     const timespec pause = {0, 1'500'000};
     nanosleep(&pause, nullptr);

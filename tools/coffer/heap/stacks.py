@@ -105,7 +105,7 @@ def error_of(figure: Sum) -> float:
 
 def clean(function: str) -> str:
     """Without what only compilers need to know."""
-    function = CLONE.sub("", RUST_HASH.sub("", function))
+    function = CLONE.sub("", RUST_HASH.sub("", function)).replace("[abi:cxx11]", "")
     if "$" in function:
         for sign, character in RUST_SIGNS.items():
             function = function.replace(sign, character)

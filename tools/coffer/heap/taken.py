@@ -216,5 +216,6 @@ def of_process(number: int, dump_signal: int | None, seconds: float, count: int)
     if not taken.moments[-1].duration_ns:
         raise CofferError(f"process {number} ({asked.process.name}) takes no samples: start it with"
                           " COFFER_CONF=profile:true, or name a profile_signal, too")
-    taken.peak = max(taken.moments, key=live_bytes)
+    if count > 1:
+        taken.peak = max(taken.moments, key=live_bytes)
     return taken
