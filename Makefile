@@ -10,6 +10,9 @@ JOBS ?= $(shell nproc)
 QUICK ?=
 SCALE ?=
 BENCH_OPTIONS ?=
+# Of `make figures`: SAMPLES=build/bench/results/quick.jsonl (default: the latest run), FIGURES_OPTIONS="--clock wall".
+SAMPLES ?=
+FIGURES_OPTIONS ?=
 # Of `make hw-report`: --calls 20000 --accesses 2000 (hw/report/report.py --help).
 REPORT_OPTIONS ?=
 # Of `make test-arch`: aarch64, riscv64 or x86_64, or one C library of it as aarch64-musl.
@@ -21,7 +24,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants test-arch
+.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants test-arch
 .NOTPARALLEL:
 
 help:  ## this list
@@ -89,6 +92,15 @@ bench:  ## Coffer beside all others, on the papers' experiments and real program
 	@$(build_dir)/bin/coffer bench peers || echo "going on without what is missing"
 	@$(build_dir)/bin/coffer bench $(if $(QUICK),--quick) $(if $(SCALE),--scale $(SCALE)) $(BENCH_OPTIONS)
 
+figures:  ## the picture, tables and README figures of the last `make bench`, in docs/results: ten minutes
+	@tools/setup.sh $(build_sets) tools test
+	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries coffer_variants bench_programs coffer_bench
+	@$(build_dir)/bin/coffer bench figures $(FIGURES_OPTIONS) $(SAMPLES)
+	@python3 bench/instructions.py --build-dir $(build_dir) --report docs/results/instructions.md
+	@python3 bench/startup.py --build-dir $(build_dir) --report docs/results/startup.md
+	@python3 tools/demo.py --library $(build_dir)/lib/libcoffer.so --report docs/results/demo.md
+	@python3 bench/memory.py --build-dir $(build_dir) --report docs/results/memory.md
+
 bench-quick:  ## Coffer beside glibc and the allocators that Debian has
 	@tools/setup.sh $(build_sets) test
 	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries coffer_variants bench_programs
@@ -107,7 +119,7 @@ bench-index:  ## placement on cache indices: survey, benchmarks and simulator of
 bench-sweep:  ## what the options slack, empty_fraction and span cost and save
 	@tools/setup.sh $(build_sets) test
 	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries bench_programs
-	@python3 bench/sweep.py --build-dir $(build_dir)
+	@python3 bench/lab/sweep.py --build-dir $(build_dir)
 
 bench-policy:  ## what half and twice of each policy constant would cost
 	@tools/setup.sh $(build_sets) test

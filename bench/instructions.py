@@ -13,10 +13,10 @@ import os
 import sys
 from pathlib import Path
 
-from coffer_bench.allocators import NAMES, TOP, BenchError, find
+from coffer_bench.allocators import NAMES, TOP, BenchError, describe, find, machine_facts
 from coffer_bench.callgrind import require_tools
 from coffer_bench.counts import BUDGETS, CASES, Case, Counts, count_cases
-from coffer_bench.tables import format_table
+from coffer_bench.tables import format_table, markdown_page, markdown_table
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -25,15 +25,26 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name contains this")
     parser.add_argument("--assert", dest="strict", action="store_true", help="only cases with a budget; exit 1 if over")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--report", metavar="FILE", type=Path, help="writes the table there, as Markdown")
     return parser.parse_args()
 
 
-def print_table(counts: Counts, cases: list[Case], names: list[str]) -> None:
+def table(counts: Counts, cases: list[Case], names: list[str]) -> tuple[list[str], list[list[str]]]:
     lines = []
     for case in cases:
         limits = [f"{name} {limit:.0f}" for (of, name), limit in BUDGETS.items() if of == case.name and name in names]
         lines.append([case.name, *(f"{counts[case.name, name]:.1f}" for name in names), ", ".join(limits)])
-    print(format_table(["instructions", *names, "budget"], lines))
+    return ["instructions", *names, "budget"], lines
+
+
+def page(head: list[str], lines: list[list[str]], facts: str) -> str:
+    explained = (
+        "Instructions inside `malloc` and `free` for one pair, slow paths included, counted by callgrind; with "
+        "`colour:false` for Coffer, so that they are the same on every run. `nocheck` is Coffer without its checks for "
+        "bad pointers; it is built for this comparison and never installed. Instructions are not time."
+    )
+    return markdown_page("Instructions of malloc and free", "python3 bench/instructions.py --report FILE",
+                         f"{facts}.", [explained, markdown_table(head, lines)])
 
 
 def over_budget(counts: Counts) -> list[str]:
@@ -55,7 +66,10 @@ def main() -> int:
     if not cases:
         raise BenchError("no case has such a name")
     counts = count_cases(cases, allocators, arguments.build_dir.resolve() / "bench", arguments.jobs)
-    print_table(counts, cases, [allocator.name for allocator in allocators])
+    head, lines = table(counts, cases, [allocator.name for allocator in allocators])
+    print(format_table(head, lines))
+    if arguments.report:
+        arguments.report.write_text(page(head, lines, describe(machine_facts(allocators))))
     over = over_budget(counts)
     print(*over, sep="\n", end="\n" if over else "")
     checked = [limit for limit in BUDGETS if limit in counts]

@@ -44,7 +44,7 @@ from coffer_bench.patterns import (
     bound_limit,
     value_of,
 )
-from coffer_bench.tables import format_table
+from coffer_bench.tables import format_table, markdown_page, markdown_table
 
 # Under some allocators a process of the widest pattern takes 6 GB: as many of those at a time as fit in half of the
 # memory that is free. The kernel takes these processes first if that was too many.
@@ -64,6 +64,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--peers", metavar="NAMES", help=default)
     parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)), help="processes at a time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep every sample, with facts of the machine")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="writes the table there, as Markdown")
     parser.add_argument("--assert", dest="strict", action="store_true", help="exit 1 if Coffer misses a target")
     return parser.parse_args()
 
@@ -151,7 +152,7 @@ def start_up(samples: Samples, name: str) -> float:
     return statistics.fmean(starts) if starts else float("nan")
 
 
-def table(samples: Samples, rows: list[Row], names: list[str]) -> str:
+def table(samples: Samples, rows: list[Row], names: list[str]) -> tuple[list[str], list[list[str]]]:
     lines = []
     for row in rows:
         target = f"<= {row.target:g}" if row.target is not None else ""
@@ -160,7 +161,7 @@ def table(samples: Samples, rows: list[Row], names: list[str]) -> str:
         base = start_up(samples, "glibc")
         cells = [f"{start_up(samples, name) - base:+,.0f}" for name in names]
         lines.append(["start-up over glibc's", "KiB", f"<= {STARTUP_TARGET}", *cells])
-    return format_table(["", "", "Coffer's target", *names], lines)
+    return ["row", "figure", "Coffer's target", *names], lines
 
 
 def missed(samples: Samples, rows: list[Row], name: str = "coffer") -> list[str]:
@@ -212,7 +213,8 @@ def main() -> int:
     for failure in failures:
         print(f"FAILED: {failure}")
     names = sorted((allocator.name for allocator in allocators), key=lambda name: name not in ("coffer", "nocheck"))
-    print(table(samples, rows, names))
+    head, lines = table(samples, rows, names)
+    print(format_table(head, lines))
     misses = missed(samples, rows) if "coffer" in names else []
     for line in misses:
         print(f"MISSED: {line}")
@@ -222,6 +224,18 @@ def main() -> int:
         print("This Coffer computes no bound.")
     count = max(len(taken) for by_allocator in samples.values() for taken in by_allocator.values())
     print(f"\nMedians of {count} runs, {time.monotonic() - started:.0f} s.")
+    if arguments.report:
+        explained = (
+            f"Medians of {count} runs. [What each row does](../../bench/README.md#memorypy). *peak/live*: the most "
+            "memory over the most bytes that the program has asked for and not freed. Less is better."
+        )
+        lines_behind = [line.replace(f"{TOP}/", "") for line in [*misses, *failures]]
+        behind = "\n".join(f"- {line}" for line in lines_behind)
+        parts = [explained, markdown_table(head, lines), behind and f"Coffer misses its target in:\n\n{behind}"]
+        command = "python3 bench/memory.py --report FILE"
+        arguments.report.write_text(
+            markdown_page("Memory in bad patterns", command, f"{describe(facts)}.", parts)
+        )
     over = any("OVER" in line or "BROKEN" in line for line in own)
     return 1 if failures or (arguments.strict and (misses or over)) else 0
 

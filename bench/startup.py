@@ -28,7 +28,7 @@ from coffer_bench.allocators import (
     machine_facts,
     run,
 )
-from coffer_bench.tables import format_table
+from coffer_bench.tables import format_table, markdown_page, markdown_table
 
 # KiB above glibc's; see docs/architecture.md.
 BUDGET = 200
@@ -42,6 +42,7 @@ def parse_arguments() -> argparse.Namespace:
     # Many: how much of the C library a fault brings in depends on where the kernel put it.
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--assert", dest="strict", action="store_true", help="exit 1 if Coffer is over its budget")
+    parser.add_argument("--report", metavar="FILE", type=Path, help="writes the tables there, as Markdown")
     return parser.parse_args()
 
 
@@ -76,13 +77,13 @@ def measure(allocators: list[Allocator], program: Path, runs: int) -> dict[str, 
     }
 
 
-def print_table(figures: dict[str, dict[str, float]]) -> None:
+def table(figures: dict[str, dict[str, float]]) -> tuple[list[str], list[list[str]]]:
     base = figures["glibc"]["peak_kib"]
     lines = [
         [name, *(f"{by_figure[figure]:,.0f}" for figure in FIGURES), f"{by_figure['peak_kib'] - base:+,.0f}"]
         for name, by_figure in figures.items()
     ]
-    print(format_table(["KiB", "resident", "anonymous", "huge", "page tables", "sum", "above glibc"], lines))
+    return ["KiB", "resident", "anonymous", "huge", "page tables", "sum", "above glibc"], lines
 
 
 def over_budget(figures: dict[str, dict[str, float]], setting: str) -> list[str]:
@@ -100,21 +101,29 @@ def main() -> int:
     if "glibc" not in names or (arguments.strict and "coffer" not in names):
         raise BenchError("glibc, and coffer with --assert, must be among the allocators")
     program = arguments.build_dir.resolve() / "bench" / "nothing"
-    print(describe(machine_facts(allocators)))
+    facts = describe(machine_facts(allocators))
+    print(facts)
     setting = huge_pages()
     print(f"\nHuge pages as set: {setting}")
     figures = measure(allocators, program, arguments.runs)
-    print_table(figures)
+    print(format_table(*table(figures)))
+    parts = [f"## Huge pages: {setting}", markdown_table(*table(figures))]
     over = over_budget(figures, setting)
     with huge_pages_always() as allowed:
         figures = measure(allocators, program, arguments.runs) if allowed and setting != "always" else {}
     if figures:
         print("\nHuge pages: always")
-        print_table(figures)
+        print(format_table(*table(figures)))
+        parts += ["## Huge pages: always", markdown_table(*table(figures))]
         over += over_budget(figures, "always")
     elif setting != "always":
         print("\nHuge pages: always: not measured, since only root may set them")
     print(*over, sep="\n", end="\n" if over else "")
+    if arguments.report:
+        explained = f"A process that allocates nothing, in KiB; means of {arguments.runs} runs."
+        command = "python3 bench/startup.py --report FILE"
+        arguments.report.write_text(markdown_page("Memory of a process that allocates nothing", command, f"{facts}.",
+                                                  [explained, *parts]))
     return 1 if arguments.strict and over else 0
 
 

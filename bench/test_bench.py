@@ -254,9 +254,13 @@ def memory_samples(row: memory.Row, **by_allocator: list[memory.Sample]) -> memo
 def test_a_table_has_medians_and_start_up() -> None:
     row = memory.ROWS[0]
     taken = memory_samples(row, coffer=[sample(ratio=value, start_kib=1100) for value in (1, 9, 2)], glibc=[sample()])
-    text = memory.table(taken, [row], ["coffer", "glibc"])
-    assert text.splitlines()[1].split()[-2:] == ["2.00", "2.00"]
-    assert text.splitlines()[2].split()[-2:] == ["+100", "+0"]
+    head, lines = memory.table(taken, [row], ["coffer", "glibc"])
+    assert head[-2:] == ["coffer", "glibc"]
+    assert lines[0][-2:] == ["2.00", "2.00"]
+    assert lines[1][-2:] == ["+100", "+0"]
+    page = report.markdown_page("Memory", "the command", "facts", ["", report.markdown_table(head, lines)])
+    assert page.startswith("# Memory\n\nWritten by `the command`, and not by hand. facts\n\n| row | figure |")
+    assert page.endswith("| +100 | +0 |\n") and "\n\n\n" not in page
 
 
 def test_missed_targets_are_named() -> None:

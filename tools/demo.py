@@ -112,13 +112,24 @@ def figure(values: list[float], digits: int) -> str:
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}..{max(values):.{digits}f})"
 
 
-def table(glibc: list[Run], coffer: list[Run]) -> str:
-    lines = [f"{'':18}{'glibc':>26}{'Coffer':>26}{'Coffer/glibc':>15}"]
+def table(glibc: list[Run], coffer: list[Run]) -> list[list[str]]:
+    lines = [["", "glibc", "Coffer", "Coffer/glibc"]]
     for label, unit, digits, read in ROWS:
         old, new = [read(one) for one in glibc], [read(one) for one in coffer]
         ratio = statistics.median(new) / max(statistics.median(old), 1e-9)
-        lines.append(f"{label + ', ' + unit:18}{figure(old, digits):>26}{figure(new, digits):>26}{ratio:>15.2f}")
-    return "\n".join(lines)
+        lines.append([f"{label}, {unit}", figure(old, digits), figure(new, digits), f"{ratio:.2f}"])
+    return lines
+
+
+def page(lines: list[list[str]], facts: str, runs: int) -> str:
+    rows = [" | ".join(line) for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]]]
+    return "\n\n".join([
+        "# A real program under Coffer",
+        f"Written by `make figures`, and not by hand: what `make run` prints. {facts}.",
+        f"Python parses, compiles, indexes and writes out its own standard library, {runs} times under each allocator "
+        "in turn; median (least..most).",
+        "\n".join(f"| {row} |" for row in rows),
+    ]) + "\n"
 
 
 def machine() -> str:
@@ -134,24 +145,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="A real program under glibc's malloc and under Coffer, in turn.")
     parser.add_argument("--library", type=Path, required=True, help="libcoffer.so")
     parser.add_argument("--runs", type=int, default=5, help="runs under each (default 5)")
+    parser.add_argument("--report", metavar="FILE", type=Path, help="writes the table there, as Markdown")
     options = parser.parse_args()
     library = options.library.resolve()
     if not library.is_file():
         parser.error(f"{library} is missing")
     print(f"Program: Python parses, compiles, indexes and writes out its own standard library.\n{WHY}")
-    print(f"Machine: {machine()}")
+    facts = machine()
+    print(f"Machine: {facts}")
     print(f"Under each allocator in turn, {options.runs} times; median (least..most).\n", flush=True)
     glibc, coffer = [], []
     with tempfile.TemporaryDirectory() as home:
         for _ in range(options.runs):
             glibc.append(run(library, False, home))
             coffer.append(run(library, True, home))
-    print(table(glibc, coffer))
+    lines = table(glibc, coffer)
+    print("\n".join(f"{line[0]:18}{line[1]:>26}{line[2]:>26}{line[3]:>15}" for line in lines))
     outputs = {one.output for one in glibc + coffer}
     if len(outputs) != 1:
         print("\nOutput: DIFFERENT between runs")
         return 1
     print(f"\nOutput: the same in all {2 * options.runs} runs (SHA-256 {outputs.pop()[:16]}...).")
+    if options.report:
+        options.report.write_text(page(lines, facts, options.runs))
     return 0
 
 

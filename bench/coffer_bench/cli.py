@@ -270,6 +270,31 @@ def make_report(
 
 @app.command()
 @guarded
+def figures(
+    results: Annotated[
+        Optional[Path], typer.Argument(help="A file of samples; default: of the last `make bench`, whole or quick.")
+    ] = None,
+    clock: Clock = "cpu",
+    build_dir: BuildDir = DEFAULT_BUILD,
+) -> None:
+    """Writes what the documents show of a run: docs/results/bench.*, the picture, and the figures of README.md."""
+    from coffer_bench import front
+    from coffer_bench.allocators import TOP
+
+    for path in front.write(results or latest(build_dir), clock, TOP):
+        print(path)
+
+
+def latest(build_dir: Path) -> Path:
+    found = [build_dir / "bench" / "results" / name for name in ("full.jsonl", "quick.jsonl")]
+    found = [path for path in found if path.exists()]
+    if not found:
+        raise BenchError("there are no samples yet: make bench, or make bench QUICK=1")
+    return max(found, key=lambda path: path.stat().st_mtime)
+
+
+@app.command()
+@guarded
 def simulate(
     names: Annotated[
         Optional[str],

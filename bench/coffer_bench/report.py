@@ -28,6 +28,7 @@ from coffer_bench.sections import (
     warnings,
 )
 from coffer_bench.summary import DRAW, Summary
+from coffer_bench.tables import markdown_table
 
 HERE = Path(__file__).resolve().parent
 SCALING_NOTE = (
@@ -120,12 +121,6 @@ def page(found: Summary, results: samples.Results) -> str:
         failures=failure_lines(found),
         skipped=left_out(found),
     )
-
-
-def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    escape = lambda text: str(text).replace("|", "\\|")  # noqa: E731
-    rule = ["---", *("---:" for _ in head[1:])]
-    return "\n".join("| " + " | ".join(map(escape, line)) + " |" for line in [head, rule, *lines])
 
 
 def figure_lines(figure: dict) -> list[str]:

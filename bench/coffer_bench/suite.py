@@ -72,17 +72,11 @@ def suite_figures(entry: dict, results: dict[str, str]) -> Figures:
 
 
 def pattern_figures(entry: dict, figures: Figures, allocator: Allocator) -> Figures:
-    """What a library costs by itself is in the row start-up and nowhere else: memory is above that of the process
-    before its first allocation."""
+    """Memory is that of the process as a whole, as for all programs: some libraries take at load what others take
+    with the first allocations."""
     if figures.get("stuck"):
         raise BenchError(f"{entry['name']} under {allocator.name}: threads wait for ever")
-    start = number(figures, "start_kib", entry["name"])
-    return {
-        **figures,
-        "peak_kib": float(figures["peak_kib"]) - start,
-        "whole_peak_kib": figures["peak_kib"],
-        "end_kib": max(0.0, float(figures["end_kib"]) - start),
-    }
+    return figures
 
 
 # What takes seconds and differs little from round to round.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from coffer_bench.rows import Row
 
@@ -48,6 +48,18 @@ def format_table(head: list[str], lines: list[list[str]]) -> str:
         return "  ".join([line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:]))])
 
     return "\n".join(layout(line) for line in [head, *lines])
+
+
+def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    escape = lambda text: str(text).replace("|", "\\|")  # noqa: E731
+    rule = ["---", *("---:" for _ in head[1:])]
+    return "\n".join("| " + " | ".join(map(escape, line)) + " |" for line in [head, rule, *lines])
+
+
+def markdown_page(title: str, command: str, facts: str, parts: Sequence[str]) -> str:
+    """A page of docs/results: what wrote it, on which machine, and its tables and texts."""
+    written = f"Written by `{command}`, and not by hand. {facts}"
+    return "\n\n".join([f"# {title}", written, *filter(None, parts)]) + "\n"
 
 
 def figure_table(samples: Samples, rows: list[Row], names: list[str], figure: str, unit: str) -> str:

@@ -7,6 +7,7 @@ import ast
 import re
 from pathlib import Path
 
+import claims
 import documents
 import pytest
 
@@ -119,6 +120,38 @@ def test_the_options() -> None:
     assert table
     front = set(re.findall(r"^\| `(\w+)` \|", table[0], re.MULTILINE))
     assert front and front <= declared
+
+
+def test_the_numbers_in_the_texts() -> None:
+    assert list(claims.count_faults(read, claims.CLAIMS)) == []
+
+
+def test_the_front_page_has_no_figure_typed_by_hand() -> None:
+    """What is measured stands in the part that `make figures` writes."""
+    before, written, after = re.split(r"<!-- figures.*?-->|<!-- end of figures -->", read("README.md"))
+    assert re.search(r"\d\.\d\d times", written)
+    assert re.findall(r"(?<!Ubuntu )\b\d+\.\d+", before + after) == []
+
+
+@pytest.mark.parametrize("claim", claims.CLAIMS, ids=lambda claim: claim[1])
+def test_a_wrong_number_is_found(claim: tuple) -> None:
+    path, pattern, _ = claim
+    text = read(path)
+    found = re.search(pattern, text)
+    assert found
+    wrong = text[:found.start(1)] + "7" + text[found.end(1):]
+    shown = list(claims.count_faults(lambda name: wrong if name == path else read(name), [claim]))
+    assert [fault[:2] for fault in shown] == [(path, text.count("\n", 0, found.start()) + 1)]
+    gone = text[:found.start()] + text[found.end():]
+    assert "looks for it" in next(claims.count_faults(lambda name: gone if name == path else read(name), [claim]))[2]
+
+
+@pytest.mark.parametrize(("expression", "number"), [
+    ("usize{64} << 10", 65536), ("500'000'000", 500_000_000), ("1u << 24", 1 << 24), ("4 * kOther", 12),
+    ("kGone + 1", None), ("sizeof(Span)", None), ("7 / 2", 3), ("1 / 0", None),
+])
+def test_constants_are_computed(expression: str, number: int | None) -> None:
+    assert claims.value(expression, {"kOther": 3}) == number
 
 
 @pytest.mark.parametrize(("heading", "anchor"), [

@@ -16,9 +16,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import claims
 import cpp_text
 import documents
+import naming
 import policy
+import wording
 
 LAYERS = ["api", "papers", "latency", "inspect", "heap", "exchange", "mixed", "large", "span", "pool", "arena",
           "policy", "size_class", "budget", "observe", "harden", "config", "os", "cpu", "base"]
@@ -325,6 +328,44 @@ def dead_links(root: Path, files: list[File]) -> Iterator[Violation]:
             yield Violation(file.path, name.line, "dead-link", f"{name.target}: there is no such file")
 
 
+def names_and_values(root: Path, files: list[File]) -> Iterator[Violation]:
+    """What documents and comments say is in the code is there, and is as they say."""
+    texts = {file.path: file.text for file in files}
+    paths = ["/".join(path.relative_to(root).parts) for path in root.rglob("*")
+             if not any(SKIPPED_FOLDERS.match(part) for part in path.relative_to(root).parts)]
+    tree = naming.gather(paths, texts)
+    typed = naming.typed(lambda path: texts.get(path, ""))
+    constants = claims.constants({path: text for path, text in texts.items()
+                                  if path.startswith("src/") and not path.startswith("src/papers/")})
+    options = claims.options([texts.get(path, "") for path in ("src/config/options.hpp", "src/config/table.hpp")])
+    for file in files:
+        found: list[tuple[int, str]] = []
+        if file.suffix == ".md":
+            found += naming.page_faults(file.path, file.text, tree)
+            found += naming.command_faults(file.path, file.text, typed)
+            found += claims.constant_faults(file.path, file.text, constants)
+            found += claims.option_faults(file.path, file.text, options)
+            found += claims.default_faults(file.text, options)
+        elif file.suffix in CPP and file.path.startswith(("src/", "include/")):
+            found += naming.comment_faults(file.text, tree)
+            # The papers' allocators have options of their own.
+            found += claims.comment_option_faults(file.text, options) if file.layer != "papers" else []
+        for line, text in found:
+            yield Violation(file.path, line, "drift", text)
+
+
+MAP = "docs/README.md"
+
+
+def orphan_pages(files: list[File]) -> Iterator[Violation]:
+    """Pages of docs/ that the map does not lead to."""
+    links = [link.target.partition("#")[0] for file in files if file.path == MAP for link in documents.links(file.text)]
+    for file in files:
+        if file.path.startswith("docs/") and file.suffix == ".md" and file.path != MAP:
+            if file.path.removeprefix("docs/") not in links:
+                yield Violation(file.path, 1, "orphan", f"{MAP} has no link to it")
+
+
 def policy_constants(files: list[File]) -> Iterator[Violation]:
     headers = {file.path: file.text for file in files if file.layer == "policy"}
     page = next((file.text for file in files if file.path == policy.PAGE), "")
@@ -332,6 +373,24 @@ def policy_constants(files: list[File]) -> Iterator[Violation]:
         yield Violation(".", 0, "policy", "looked at no file: the rule guards nothing")
     for path, line, text in policy.faults(headers, page):
         yield Violation(path, line, "policy", text)
+
+
+@rule("wording", lambda file: wording.applies(file.path) or is_library(file))
+def check_wording(file: File) -> Iterator[Violation]:
+    found = wording.comment_faults(file.path, file.text) if is_library(file) else wording.faults(file.text)
+    for line, text in found:
+        yield Violation(file.path, line, "wording", text)
+
+
+# The front page, and first pages of at most two screens.
+PAGE_LINES = {"README.md": 100, "docs/start/": 80}
+
+
+@rule("page-length", lambda file: file.path.startswith(tuple(PAGE_LINES)) and file.suffix == ".md")
+def check_page_length(file: File) -> Iterator[Violation]:
+    most = next(lines for start, lines in PAGE_LINES.items() if file.path.startswith(start))
+    if (lines := file.text.count("\n")) > most:
+        yield Violation(file.path, lines, "page-length", f"{lines} lines, at most {most}")
 
 
 @rule("layer-list", lambda file: file.path == "CONTRIBUTING.md")
@@ -344,9 +403,11 @@ def check_layer_list(file: File) -> Iterator[Violation]:
 def check_tree(root: Path) -> tuple[list[Violation], list[str]]:
     """All violations, and the files that grow too long."""
     files = read_tree(root)
-    violations = [*dead_headers(files), *dead_links(root, files), *policy_constants(files)]
-    if not any(file.suffix == ".md" for file in files):
-        violations.append(Violation(".", 0, "dead-link", "looked at no file: the rule guards nothing"))
+    violations = [*dead_headers(files), *dead_links(root, files), *names_and_values(root, files), *orphan_pages(files),
+                  *policy_constants(files)]
+    for name, guarded in (("dead-link", ".md"), ("drift", ".md"), ("orphan", MAP)):
+        if not any(file.path.endswith(guarded) for file in files):
+            violations.append(Violation(".", 0, name, "looked at no file: the rule guards nothing"))
     for name, (applies, function) in RULES.items():
         chosen = [file for file in files if applies(file)]
         if not chosen:
