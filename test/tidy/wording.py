@@ -34,7 +34,7 @@ WORDS = {
     r"a great many|ever so": "many",
     r"it is (?:so|thus) that": "leave it out",
 }
-MOST_WORDS = 40  # of a sentence
+MOST_WORDS = 30  # of a sentence; a colon or semicolon ends one, too
 
 _WORDS = [(re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])", re.IGNORECASE), better)
           for pattern, better in WORDS.items()]
