@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
-// What the process may have resident through Coffer, and how much of it is spoken for: one counter that everything is
-// charged to before it can become resident.
+// The budget: what the process may have resident through Coffer, and how much of it is charged. Everything is charged
+// to one counter before it can become resident:
 //
-//   charged = bytes of slots and large blocks in use (held) + the resident rest behind large blocks (Chunk::large_tail)
-//           + free memory that may be resident (dirty) + metadata made writable
+//   charged = bytes of slots and large blocks in use (held)
+//           + the resident rest behind large blocks (Chunk::large_tail)
+//           + free memory that may be resident (dirty)
+//           + metadata made writable
 //
-// coffer_check counts it anew. Memory that changes hands between "in use" and "free and resident" stays charged, so
-// that the sum is never short for a moment; only what is surely clean is uncharged. pool/limit.hpp makes room when a
-// charge fails.
+// coffer_check computes the sum again. Memory that changes between "in use" and "free and resident" stays charged, so
+// the counter is never too low, not even for a moment. Only memory that is surely clean is uncharged. If a charge
+// fails, pool/limit.hpp makes room.
 #pragma once
 
 #include "base/atomic.hpp"

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: MIT
-// Inside: how a thread says that it uses its heap, so that others can have the heap whole while it does not (a thread
-// may sleep for ever, and what its heap keeps must not be lost to others). Dekker's two flags, of which the thread's
-// costs it no fence, for the other side issues a barrier on every processor that runs a thread of the process
-// (membarrier):
+// Inside: how a thread says that it uses its heap. While it does not, another thread can seize the heap: a thread may
+// sleep for ever, and the memory that its heap keeps must not be lost to others.
+//
+// This is Dekker's algorithm with two flags. The thread's side needs no fence, because the seizer issues a barrier on
+// every processor that runs a thread of the process (membarrier):
 //
 //   thread:  inside := what it is at work on   seizer:  self := null heap   (CAS from the heap: one seizer at a time)
 //            (compiler fence)                           barrier everywhere
-//            heap := self                               inside == outside?  the heap is the seizer's: its lists, its
+//            heap := self                               inside == outside?  the seizer has the heap: its lists, its
 //            the null heap: no heap to use                rings, the owner's line of its spans, its mail
-//            else its lists, its spans' lines           in a fast path?  its mail is, but for the span at work on
-//            inside := outside (release)                in a slow path?  nothing is
+//            else its lists, its spans' lines           in a fast path?  it has the mail, except the span at work on
+//            inside := outside (release)                in a slow path?  it has nothing
 //                                                       self := heap (release)
 //
-// A thread that looked at `self` before the barrier had set `inside` before it, too, so the seizer sees that, or that
-// the call is over. One that looks later finds the null heap. After each change of `inside` the thread looks at `self`
-// again. Nobody waits for anybody: a thread whose heap is seized frees as a stranger does, and allocates from the
-// fallback heap; of one that was stopped for ever in a fast path others still get what they free.
+// Why it is right: a thread that read `self` before the barrier stored `inside` before that, so the seizer sees
+// `inside`, or the call is over. A thread that reads `self` later finds the null heap. After each change of `inside`
+// the thread reads `self` again.
+//
+// No thread waits for another one. A thread whose heap is seized frees as a thread without a heap does, and allocates
+// from the fallback heap. If a thread is stopped for ever in a fast path, others can still take what they free into
+// its spans.
 //
 // Model: models/seize.pml.
 #pragma once

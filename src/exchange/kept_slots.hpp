@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Slots of large blocks that a heap's thread freed, kept for its next ones: a mask of one chunk's slots. A run is taken
-// from it as the slot pool takes one from the chunk's word, and neighbours join as there, but nobody else looks, so no
-// line is touched that others write.
+// Kept slots: slots of large blocks that a heap's thread freed, kept for its next large blocks. They are a mask of one
+// chunk's slots. The thread takes a run from the mask as the slot pool takes one from the chunk's word, and neighbours
+// join in the same way. But no other thread uses the mask, so taking a run writes no shared line.
 //
-// They are kept and used only where the pool would take them, too: while it knows no resident run of the length in a
-// lower chunk (is_lowest). And they go back when they do not serve, before the pool is asked, and when another block is
-// freed and none was wanted meanwhile: who only frees keeps nothing but the last one. So blocks lie where they would
-// without, and no more is resident. (Without the first rule 64 live blocks of 100 KB to 1 MB lay in 8 % more memory,
-// and had 40,900 page faults for 5,900; without the last one 100 MB up and down had 131 faults a breath for 106.)
+// Two rules keep placement and resident memory as they would be without kept slots:
+//   - Slots are kept, and used, only while the pool would take the same ones: while it knows no resident run of the
+//     length in a lower chunk (is_lowest). Without this rule 64 live blocks of 100 KB to 1 MB lay in 8 % more memory,
+//     and had 40,900 page faults instead of 5,900.
+//   - Slots go back when they do not serve a request, before the pool is asked, and when another block is freed and
+//     none was wanted in between. So a thread that only frees keeps only its last block. Without this rule 100 MB up
+//     and down had 131 faults a cycle instead of 106.
 //
-// To all others kept slots are in use and described by no record, as what a thread has in hand: they are held, charged
-// and perhaps resident. A heap keeps no more of them, together with its empty spans, than empties_budget
-// (span/emptiness.hpp), and gives them back where those go: release_idle, give_up_half_empty, empty_heap. In a fork
-// child where threads vanished they go to the pool.
+// For all other threads kept slots are in use and have no record: they are held, charged and perhaps resident.
+// Together with its empty spans a heap keeps at most empties_budget of them (span/emptiness.hpp). It gives them back
+// in the same places: release_idle, give_up_half_empty, empty_heap. In a fork child where threads vanished they go to
+// the pool.
 //
-// Called by the thread that uses `heap`, inside (inside.hpp), or by who has seized it.
+// The caller is the thread that uses `heap`, inside (inside.hpp), or the thread that has seized it.
 #pragma once
 
 #include "exchange/record.hpp"

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Mail: how a span that a remote free claimed gets to somebody who can use it, though its owner may sleep for ever. The
-// claimant puts it into its owner's mailbox; the owner takes it out at its next slow path, or whoever seizes the heap:
+// Mail: how a span that a remote free claimed reaches a thread that can use it, even if its owner sleeps for ever. The
+// claimant puts the span into its owner's mailbox. The owner takes it out at its next slow path, or a seizer does:
 //
 //   owned --push reaches claim_at--> claimed --mail--> owner's mailbox --take_mail--> owned, shared, listed or ended
 //
-// A box never closes. It belongs to the heap, not to its thread, and a heap without a thread does not keep mail: who
-// puts some in seizes the heap and takes it out. So does whoever fills the box of a thread that does not come by
-// (mail_budget). What waits is its owner's in any case; more than that budget, and a span, only where its owner was in
-// a call when that was looked at.
+// A box never closes: it belongs to the heap and not to the heap's thread. Two threads other than the owner empty it:
+//   - A heap without a thread keeps no mail. The thread that puts mail in seizes the heap and takes the mail out.
+//   - The thread that fills a box beyond mail_budget seizes the heap, if its owner does not come by.
+// Waiting mail stays its owner's. More than the budget and one span can wait only if the owner was inside a call when
+// the other thread tried.
 //
-// Hoard (paper 1, section 3.2) moves superblocks to the global heap at the free that makes a heap too empty; here that
-// free may be another thread's.
+// Hoard (paper 1, section 3.2) moves superblocks to the global heap at the free that makes a heap too empty. Here
+// another thread may make that free.
 //
 // Model: models/mail.pml, models/span_life.pml.
 #pragma once

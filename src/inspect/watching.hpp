@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Watching a process from outside: what heaps take is counted, and a page of figures is shown
-// (observe/shared_page.hpp).
+// Watching a process from outside: counts of what heaps take, and a page of figures (observe/shared_page.hpp).
 //
-// Nothing of this costs anything while nobody watches: what the usual paths ask about it, they ask in a cell that they
-// look at anyway (g_pending, g_unusual). While somebody does, malloc takes its slow path for each list of blocks,
-// and each slow path comes by here:
+// Without a viewer it costs nothing: the usual paths ask in cells that they read anyway (g_pending, g_unusual). With a
+// viewer, malloc takes its slow path for each list of blocks, and each slow path updates the page:
 //
 //   what is counted                    when                                                 how exact
 //   held, free, purges (now)           a thread comes by and one of them changed            exact then
 //   live, by class and heap (a copy)   the same, kStep after the last, or kRest times as    exact but for lists of hot
-//                                      long as that took; and when a signal asks, or a      spans of other threads
-//                                      reader, whom the reclaimer answers
+//                                      long as that took; and when a signal or a reader     spans of other threads
+//                                      asks: the reclaimer answers readers
 //   allocated blocks                   a heap takes a list of blocks                        what is on lists counts
 //
-// So a program that does nothing shows what was so when it last came by, at most a step before it stopped, until
-// somebody asks. Under `share` the reclaimer lives as long as the page does and looks at each of its steps whether
-// somebody did (SharedPage::is_asked): one load four times a second.
+// A program that does nothing shows its figures of the last slow path, at most a step before it stopped, until a
+// viewer asks. Under `share` the reclaimer lives as long as the page does. At each of its steps it checks whether a
+// viewer asked (SharedPage::is_asked): one load four times a second.
 #pragma once
 
 #include "exchange/watch.hpp"

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Colours of large blocks. Their runs start on slots and chunks, and so would all blocks at one cache index and at one
-// or two sets of the TLB: a walk over the first lines of many, or several threads at equal places of theirs, would make
-// little use of the caches.
+// Colours of large blocks. The runs of large blocks start on slots and chunks. Without colours all blocks would start
+// at one cache index and in one or two sets of the TLB. A walk over the first lines of many blocks, or several threads
+// at equal places of theirs, would then use a small part of the caches.
 //
-//   line   a block starts some lines behind its run's start, less than a cache page. At most one page more of it is
-//          touched than without.
-//   page   some whole pages, too, fewer than a slot has. Nobody touches those.
+//   line   a block starts some lines behind its run's start, less than a cache page. It touches at most one page more.
+//   page   it also starts some whole pages behind, fewer than a slot has. These pages are never touched.
 //
-// Both follow from the run's place, not from a count of blocks: a block that comes where another one was uses the same
-// lines and pages again, and not ever further ones that would become resident. Neighbours have different ones.
+// Both follow from the place of the run, and not from a count of blocks. So a block that comes to the place of an
+// earlier one uses the same lines and pages, and makes no further ones resident. Neighbours have different colours.
 //
-// What it may cost: a slot, where the size leaves too little of its last slot, from kLeastSlotsForOneMore on, where
-// that is little; a chunk of address space from kLeastChunksForOneMore on; and blocks of nearly 1 MiB become runs of
-// chunks. The others have as many colours as their last slot or chunk has room.
+// What it can cost: one slot, where the size leaves too little room in its last slot, for runs of at least
+// kLeastSlotsForOneMore; one chunk of address space, for runs of at least kLeastChunksForOneMore. Blocks of nearly 1
+// MiB become runs of chunks. All others have as many colours as their last slot or chunk has room for.
 //
-// With an alignment above a line the colours are multiples of that.
+// With an alignment above a line, colours are multiples of the alignment.
 #pragma once
 
 #include "large/large.hpp"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The page that a process offers to those who watch it: a file of a few dozen KiB in memory, mapped here for writing
-// and read by others (docs/reference/shared-page.md; tools/coffer/live/page.py is such a reader). Everything in it is
-// a 64-bit number, but for the names in its header.
+// The shared page: figures that a process shows to viewers, in a file of a few dozen KiB in memory. The process maps
+// it for writing; viewers read it (docs/reference/shared-page.md; tools/coffer/live/page.py is a reader). Everything
+// in it is a 64-bit number, except the names in its header.
 //
-//   header    what this is, whose, and how large its parts are; written once, but for `turn` and `now`
+//   header    what the page is, whose it is, how large its parts are; written once, except `turn` and `now`
 //   copy 0    figures, classes, heaps; spans
 //   copy 1    the same
 //
-// A writer fills the copy that is not the newest and then says that it is, so that there is a whole one at any time,
-// also when the process is stopped or killed in the middle. Of a copy `begin` is written first and `end` last, so that
-// a reader who was overtaken twice notices.
+// A writer fills the older copy and then says that this is the newest. So one copy is whole at any time, even if the
+// process is stopped or killed in the middle. The writer stores `begin` of a copy first and `end` last, so that a
+// reader notices when it was overtaken twice.
 #pragma once
 
 #include "base/atomic.hpp"

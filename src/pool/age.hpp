@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
-// One rule for what stays resident, in two generations: what was free and untouched for a whole tick goes at its end.
+// One rule for what stays resident, in two generations: memory that was free and untouched for a whole tick goes back
+// at the end of that tick.
 //
-// What a program held at most in a tick it needed in that tick. As much may be resident, held and free together, as was
-// held at most in the running tick and the one before, and an eighth of that for holes that move, and the option
-// `free_limit`:
+// The most that a program held in a tick is what it needed in that tick. So this much may be resident, held and free
+// together: the most that was held in this tick and the one before, an eighth of that for holes that move, and the
+// option `free_limit`:
 //
 //     free bytes <= free_limit() = option + 9/8 x highest held of both ticks - held
 //
-// At the end of a tick the sweep gives back what was there when the tick began and passes, with the option, the highest
-// held of this one tick. A program that breathes comes back to its highest in each tick, and keeps its breath. One that
-// fell stays below in the next tick, and its fall goes at the end of that.
+// At the end of a tick the sweep gives back what was free when the tick began and exceeds the option and the highest
+// held of this tick. A program that grows and shrinks in each tick reaches its highest in each, and keeps its memory.
+// A program that shrank for good stays below in the next tick, and the difference goes at the end of that.
 //
-// Nobody else purges, but for who takes memory that is not resident where the limit is reached: a free makes held less
-// and free memory more by as much, and the limit falls only when a tick ends, after the sweep. The reclaimer ends
-// ticks, as long as it lives; else whoever frees or takes memory, finds that a tick has passed, and sweeps by bounded
-// steps.
+// Only the sweep purges, with one exception: a thread that takes memory that is not resident purges if the limit is
+// reached. A free cannot exceed the limit: it makes held less and free memory more by the same amount, and the limit
+// falls only at the end of a tick, after the sweep. The reclaimer ends ticks while it lives. Otherwise a thread that
+// frees or takes memory and finds that a tick has passed ends it, and sweeps by bounded steps.
 #pragma once
 
 #include "policy/returned.hpp"

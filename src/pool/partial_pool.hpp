@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Partly used spans that belong to nobody, by class: any heap adopts from here before it takes new memory (Hoard's
-// global heap, paper 1, section 3.1). Doubly linked lists under one small lock a shard, for a span may leave from the
-// middle.
+// Partly used spans without an owner, by class. A heap adopts from here before it takes new memory (Hoard's global
+// heap, paper 1, section 3.1). The lists are doubly linked, under one small lock a shard, because a span can leave
+// from the middle.
 //
-// A span is put in by whoever listed it and taken off either by an adopter or by whoever freed its last block, and the
-// latter can arrive before the former. Both work under the shard's lock: the one who comes second finishes. `listed` of
-// the span's record tells who was there:
-//   0           nobody
+// The thread that listed a span puts it in. An adopter takes it off, or the thread that freed its last block does, and
+// that thread can come before the inserter. Both work under the shard's lock, and the second one finishes. `listed` in
+// the record of the span says who was there:
+//   0           neither
 //   kLinked     it is on the list
-//   kAwaited    its last block was freed before it was linked: the inserter has to give it back
+//   kAwaited    its last block was freed before it was linked: the inserter must give the span back
 //
-// The oldest spans of a list whose pages were not looked at yet (span/purge_span.hpp) can be found: from the head, a
-// list holds those not looked at, the newest first, then those that were. `waiting` is the last of the former.
+// A list has the spans whose pages were not looked at yet (span/purge_span.hpp) at its head, newest first, then those
+// that were looked at. `waiting` is the oldest span that was not looked at.
 //
 // Model: models/partial_pool.pml.
 #pragma once

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The reclaimer: a thread that lives for a moment. While a program breathes, memory that it will want back stays
-// resident; when it stops, nobody may ever free again, and somebody has to notice. So whoever leaves free memory over
-// the floor asks for the reclaimer. It wakes at the end of each tick, does its chores, and ends when they find nothing
-// left to wait for. There is one at a time, and none in a program that keeps little.
+// The reclaimer: a thread that lives while there is memory to give back. A program that uses and frees memory again
+// and again keeps it resident. When the program stops doing so, perhaps no thread ever calls free again, so another
+// thread must notice. A thread that leaves free memory above the floor asks for the reclaimer. The reclaimer wakes at
+// the end of each tick, does its chores, and ends when they find nothing left to wait for. There is at most one, and
+// none in a program that keeps little.
 //
 //   state     meaning
 //   none      no reclaimer
 //   running   there is one (or its starter is about to start it)
-//   wanted    there is one, and somebody asked since it last woke: it goes round once more before it ends
+//   wanted    there is one, and a thread asked since it last woke: it goes round once more before it ends
 //
-// none -> running: whoever asks, and then starts it. running -> wanted: whoever asks. wanted -> running: the reclaimer,
-// as it wakes. running -> none: the reclaimer, as its last act, so that nobody's request is lost; or a starter who
-// failed.
+//   none -> running      the thread that asks, which then starts the reclaimer
+//   running -> wanted    a thread that asks
+//   wanted -> running    the reclaimer, when it wakes
+//   running -> none      the reclaimer, as its last act, so that no request is lost; or a starter that failed
 #pragma once
 
 #include "policy/returned.hpp"

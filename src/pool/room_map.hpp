@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Which chunks may have room: a two-level bitmap for each order (runs of 1, 2, 4 ... 32 aligned free slots). It is a
-// hint: the truth is the chunk's own free word. Bits may be set for a chunk without room (a search clears them); a
-// chunk with room has its bits set, or somebody is about to set them.
+// hint: the truth is the chunk's own free word. A bit may be set for a chunk without room; a search clears it. A chunk
+// with room has its bits set, or a thread is about to set them.
 //
-// Why no room is ever forgotten: whoever frees slots first sets the free bits, then reads the room bit; whoever clears
-// a room bit first clears it, then reads the free bits again, and sets the bit back if there is room. All four are
-// sequentially consistent, so at least one of the two sees the other. The same holds between a group's word and the
-// summary.
+// Why no room is forgotten: a thread that frees slots first sets the free bits, then reads the room bit. A thread that
+// clears a room bit first clears it, then reads the free bits again, and sets the bit again if there is room. All four
+// operations are sequentially consistent, so at least one of the two threads sees the other's change. The same holds
+// between a group's word and the summary.
 //
 // Model: models/room_map.pml.
 #pragma once

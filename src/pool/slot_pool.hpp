@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The global pool of slots: the back end that every heap takes spans from and returns them to. scalloc's span-pool
-// (paper 2, section 3.3 and listing 1) is an array of lock-free stacks by processor; here each chunk's free word is
-// such a pool of 64 slots: taking a run is one CAS, returning it one fetch_or, neighbours join by being bits of one
-// word and only when a request wants them (OHEBS's delayed recombination), and purging claims slots as an allocation
-// does.
+// The global pool of slots: every heap takes its spans from here and returns them here. The span pool of scalloc
+// (paper 2, section 3.3 and listing 1) is an array of lock-free stacks, one for each processor. Here each chunk's free
+// word is such a pool of 64 slots. Taking a run is one CAS, returning it is one fetch_or. Neighbours join because they
+// are bits of one word, and only when a request needs them (OHEBS's delayed recombination). A purge claims slots as an
+// allocation does.
 //
-// Sharded by processor: a processor prefers chunks whose index is its shard modulo the number of shards, takes from
-// others when its own have no room (memory before speed), and takes a new chunk of its own when those others turn out
-// to be contended or there is no room anywhere.
+// The pool is sharded by processor. A processor prefers chunks whose index modulo the number of shards is its shard.
+// It takes from other chunks when its own have no room, since memory matters more than speed. It takes a new chunk
+// when the others turn out to be contended, or when no chunk has room.
 #pragma once
 
 #include "arena/arena.hpp"

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
-// Tails: what earlier blocks left resident behind a large block of chunks, in the last of them. A tail is charged with
-// its block and free again with it. Nobody else can use it meanwhile, so it goes back: when it lay there for a whole
-// tick, at malloc_trim, and when memory is short. It ends with its block's last chunk: less than a chunk for each
-// block.
+// Tails: what earlier blocks left resident behind a large block of chunks, in its last chunk. A tail is charged with
+// its block and becomes free with it. Other threads cannot use it meanwhile, so it goes back: after it lay there for a
+// whole tick, at malloc_trim, and when memory is short. A tail ends with the last chunk of its block, so it is less
+// than a chunk for each block.
 //
-// Chunk::large_tail of the block's first chunk says how long it is, and who may change that:
+// Chunk::large_tail of the block's first chunk says how long the tail is, and who may change that:
 //
 //   word                 meaning
 //   0                    no tail; or no large block begins here
-//   pages                a tail; whoever sets kTailHeld by a CAS may change it
+//   pages                a tail; a thread that sets kTailHeld by a CAS may change it
 //   pages | kTailSeen    the same; it was there when a tick ended
-//   pages | kTailHeld    its block is being freed or resized, or somebody purges it. Nobody else changes the word, the
-//                        block's size or what lies behind it, until the holder stores another value.
+//   pages | kTailHeld    a thread frees or resizes the block, or purges the tail. No other thread changes the word,
+//                        the block's size or what lies behind it, until the holder stores another value.
 //
-// Whoever frees or resizes a block waits for who purges its tail: for one call of the kernel, over 2 MiB at most.
-// Group::tails tells purges where to look: its bits are set before a word is, and cleared by who holds the word.
+// A thread that frees or resizes a block waits for the purge of its tail: for one call of the kernel, over at most 2
+// MiB. Group::tails tells purges where to look. Its bits are set before a word is, and cleared by the holder of the
+// word.
 #pragma once
 
 #include "arena/arena.hpp"

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The arithmetic of blocks in a span: where block n starts, which block starts where, and whether one starts there.
+// The arithmetic of blocks in a span: where block n starts, which block an offset belongs to, and whether a block
+// starts there.
 //
-// Blocks follow each other at `bytes`. In a punctuated span (CIF, section 3) a spacer line follows each row of blocks,
-// so that the next row starts one cache index later:
+// Blocks follow each other at a distance of `bytes`. In a punctuated span (CIF, section 3) a spacer line follows each
+// row of blocks, so that the next row starts one cache index later:
 //
 //   flat          | 0 | 1 | 2 | 3 | ...
-//   punctuated    | 0 | 1 | .. | row - 1 |s| row | row + 1 | .. | 2 row - 1 |s| ...       s: a line nobody gets
+//   punctuated    | 0 | 1 | .. | row - 1 |s| row | row + 1 | .. | 2 row - 1 |s| ...       s: a line without a block
 //
-// All offsets are from block 0. Rows are powers of two: 64 over a power of two.
+// All offsets are from block 0. The number of blocks in a row is a power of two: 64 over a power of two.
 #pragma once
 
 #include "base/bits.hpp"
@@ -49,25 +50,27 @@ struct Stride {
   }
 };
 
-// Whether n is the offset of a block, exactly, by one multiplication, one rotation and one comparison:
+// Whether n is the offset of a block. The test is exact, by one multiplication, one rotation and one comparison:
 //
 //   rotate_right(n * multiplier, 6) < limit          (all modulo 2^64; 6 is log2 of a line)
 //
 // Flat, with bytes = 2^a * c, c odd. Let v be the inverse of c modulo 2^64.
-//   a <= 6: multiplier 2^(6 - a) * v takes block i to 64 * i, which the rotation makes i; limit: the number of blocks.
-//     Back: whatever goes below the limit is 2^a * c * i modulo 2^(58 + a), i below it. (Lemire's divisibility test.)
-//   a > 6: multiplier v * (2^(64 - a) + 1), which is odd. Bits below a line stay, and end above the limit. In lines,
-//     block i is 2^(a - 6) * c * i, and goes to 2^(a - 6) * i, for the other term is a multiple of 2^58; limit: that of
-//     the number of blocks. Back: what goes to y below the limit is c * y * (1 - 2^(64 - a)) modulo 2^58, so if y is no
-//     multiple of 2^(a - 6) it lies 2^49 lines or more away.
+//   a <= 6: the multiplier 2^(6 - a) * v takes block i to 64 * i, and the rotation makes it i. The limit is the number
+//     of blocks. Conversely, an offset that goes below the limit is 2^a * c * i modulo 2^(58 + a), with i below it.
+//     (Lemire's divisibility test.)
+//   a > 6: the multiplier is v * (2^(64 - a) + 1), which is odd. Bits below a line stay, and end above the limit. In
+//     lines, block i is 2^(a - 6) * c * i and goes to 2^(a - 6) * i, since the other term is a multiple of 2^58. The
+//     limit is that of the number of blocks. Conversely, an offset that goes to y below the limit is c * y * (1 -
+//     2^(64 - a)) modulo 2^58. So if y is no multiple of 2^(a - 6), the offset is 2^49 lines or more away.
 //
-// Punctuated, with bytes = 64 * s, and rows of k blocks: block i starts at line floor(i * (s + 1/k)), a Beatty
-// sequence, for k * s + 1 lines hold k blocks and a spacer. Line u is in it if and only if -u * k modulo (k * s + 1) is
-// below k. With multiplier -F, F = floor(2^58 * k / (k * s + 1)) made odd so that bits below a line end above the
-// limit, line u goes to that remainder times 2^58 / (k * s + 1), plus u times less than 2, which is below the distance
-// of two remainders; limit: F. This knows no end: it holds for lines from -s - 1 (without it) up to those of a span, so
-// the span's end must be where the next block would start, and nothing but less than a block and a spacer lie before
-// it. placement.hpp lays punctuated spans out so, and its tests look at every byte of each.
+// Punctuated, with bytes = 64 * s, and rows of k blocks: block i starts at line floor(i * (s + 1/k)). This is a Beatty
+// sequence, because k * s + 1 lines hold k blocks and a spacer. Line u is in it if and only if -u * k modulo (k * s +
+// 1) is below k. The multiplier is -F, with F = floor(2^58 * k / (k * s + 1)) made odd, so that bits below a line end
+// above the limit. Line u goes to that remainder times 2^58 / (k * s + 1), plus u times less than 2, which is below
+// the distance of two remainders. The limit is F. The test knows no end: it holds for lines from -s - 1 (exclusive) up
+// to those of a span. So the end of the span must be where the next block would start, and less than a block and a
+// spacer may come before block 0. placement.hpp lays punctuated spans out in this way, and its tests check every byte
+// of each.
 struct BlockTest {
   u64 multiplier;
   u64 limit;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
-// Colours: where in a span its blocks begin, and which of them goes out first. Spans of one class, of one process or of
-// several, would else begin at the same cache index, and so would what threads allocate first.
+// Colours: where the blocks of a span begin, and which block is cut first. Without colours, spans of one class would
+// begin at the same cache index, in one process and in several, and so would the first blocks of each thread.
 //
-//   line    the first block starts so many lines in: the colour that the fewest spans of the class have (paper 3,
+//   line    the number of lines before the first block: the colour that the fewest spans of the class have (paper 3,
 //           section 8.2). Only where the layout has room for it.
-//   page    spans of blocks over a slot begin some pages in, by their place: their few blocks would else lie on few
-//   sets
-//           of the TLB. Nobody touches what lies before.
-//   start   the block that is cut first. The others follow it in address order, and then those before it; so this costs
-//           no memory. Its index and its page are the place's: neighbours have different ones, all of them, from one
-//           that depends on the kernel's random numbers, and spans that come to a place one after the other, of
-//           whatever class, begin on a page that is resident already, and not ever another one. Only the first spans
-//           of a heap begin so (heap/refill.cpp): many blocks of a size reach all indices anyhow, and who reads them in
-//           the order in which they were allocated would jump back twice a span.
+//   page    the number of pages before the first block, for spans of blocks over a slot. It follows from the place of
+//           the span. Without it the few blocks of such a span would lie on few sets of the TLB. Pages before the
+//           first block are never touched.
+//   start   the block that is cut first. The others follow in address order, and then those before it, so this costs
+//           no memory. Its index and its page follow from the place. Neighbours have different ones, and the first
+//           place has one that depends on the kernel's random numbers. Spans that come to a place one after the other,
+//           of whatever class, begin on the same page, which is resident already.
 //
-// Large blocks have a colour by their place (large/colour.hpp). Option `colour` switches all off.
+// Only the first spans of a heap have a start colour (heap/refill.cpp). Many blocks of one size reach all indices
+// anyway, and a thread that reads its blocks in the order of allocation would jump back twice in each span.
+//
+// Large blocks have a colour by their place (large/colour.hpp). The option `colour` turns all of this off.
 #pragma once
 
 #include "span/span.hpp"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// When a span counts as usable again, and how much of it a heap may keep: Hoard's f and K (paper 1, section 3.2). The
-// formulas are policy/listed.hpp's and policy/kept.hpp's; here they meet what the process is like just now.
+// When a span counts as usable again, and how much a heap may keep: Hoard's f and K (paper 1, section 3.2). The
+// formulas are in policy/listed.hpp and policy/kept.hpp; here they get the current state of the process.
 //
 //   f      empty fraction (option): 1/4. A span is f-empty when at least a quarter of its blocks are free.
-//   slack  free bytes in reusable spans that a heap may keep (Hoard's K * S, which bounds a - u, here one byte budget
-//          for all classes). Not bytes of spans: a heap that works with thirty classes has a reusable span in each, an
-//          eighth of it free.
+//   slack  free bytes in reusable spans that a heap may keep. It is Hoard's K * S, which bounds a - u, as one budget
+//          of bytes for all classes. It does not count bytes of spans: a heap that works with thirty classes has a
+//          reusable span in each, an eighth of it free.
 //
-// The owner counts local frees, the remote word counts remote ones, and each can stay just short of its threshold:
-// hence each side's threshold is f / 2.
+// The owner counts local frees, and the remote word counts remote frees. Each count can stay just below its threshold.
+// Therefore the threshold of each side is f / 2.
 #pragma once
 
 #include "policy/kept.hpp"

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 // The remote word of a span: one atomic 64-bit word that every thread but the owner works on. A push and the decision
-// that follows from it are one CAS (a push first and a decision later lets two threads take one span).
+// that follows from it are one CAS. If the decision came later, two threads could take one span.
 //
 //   63        42 41    38 37            20 19                0
 //   | tag (22)  | state  | count (18)     | first (20)        |
 //
 //   first  block at the head of the remote list: 1 + its offset from the span's start in 16-byte units; 0 is none
 //   count  private states: blocks on the remote list
-//          shared states: all free blocks of the span (shared_base() + blocks on the remote list). When they are all
-//          that there are, the span is returning: nobody holds a block, and only who pushed the last one goes on with
-//          it
+//          shared states: all free blocks of the span (shared_base() + blocks on the remote list). When all blocks are
+//          free, the span is returning: no thread holds a block, and only the thread that pushed the last one goes on
+//          with the span
 //   state  SpanState
-//   tag    grows whenever the record begins a new life or is given another claim_at, so that a stale word never
-//          matches
+//   tag    grows whenever the record begins a new life or gets another claim_at, so that an old value of the word
+//          never matches
 //
-// No pointer, so that the word is one CAS wide; lists end by link, not by count.
+// The word has no pointer, so that it is one CAS wide. The link of the last block ends the list, not the count.
 #pragma once
 
 #include "arena/descriptor.hpp"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Fullness groups (paper 1, section 3.1): the superblocks of one class in one heap, in lists by how full they are, so
-// that one that is at least f empty, and the fullest that has room, are found in constant time.
+// Fullness groups (paper 1, section 3.1): the superblocks of one class in one heap, in lists by how full they are. So
+// a superblock that is at least f empty, and the fullest that has room, are found in constant time.
 //
 //   group        0      1 .. 4                        5, 6           7
 //   used         0      up to the edge, in quarters   above, halves  capacity
 //
-// The edge is at 1 - f: whatever is in groups 0 to 4 is at least f empty, and nothing else is. A superblock that loses
-// a block goes to the front of its group (the paper's heuristic: memory that was just used is used again); one that
-// gains a block moves only when its group changes.
+// The edge is at 1 - f: the superblocks of groups 0 to 4 are those that are at least f empty. A superblock that loses
+// a block goes to the front of its group: the paper's heuristic is to use memory again that was just used. A
+// superblock that gains a block moves only when its group changes.
 #pragma once
 
 #include "base/bits.hpp"

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
-// CIF's heaps: one for each processor, and the global one. As in Hoard (paper 1, section 3), under CIF's own locking
+// CIF's heaps: one for each processor, and the global one. As in Hoard (paper 1, section 3), with CIF's own locking
 // (paper 3, section 3: "heap-specific locks"):
 //
-//   allocate   lock the processor's heap; a block of its fullest superblock of the class. If none has room: one from
-//              the global heap (lock it, second), partly used or empty; if there is none, a new one.
-//   free       find the superblock by the block's header word; lock its owner; read the owner again, for it may have
-//              changed meanwhile: then once more. Give the block back. A processor's heap that is now too empty passes
-//              an f-empty superblock to the global heap (locked second).
+//   allocate   lock the processor's heap; take a block of its fullest superblock of the class. If none has room: take
+//              a superblock of the global heap (lock it, second), partly used or empty; if there is none, make one.
+//   free       find the superblock by the block's header word; lock its owner; read the owner again, since it can have
+//              changed; if so, start again. Give the block back. If the processor's heap is now too empty, pass an
+//              f-empty superblock to the global heap (locked second).
 //
-// Order of locks: reclaim (where the system refused memory), a processor's heap, the global heap. A superblock's owner
-// changes only while both the old and the new owner's locks are held, so whoever holds the lock of the heap that
-// `owner` names knows that it stays. Hoard locks the superblock, too, on the way to its owner; here nothing of a
-// superblock is touched before the owner's lock is held, so that one lock a free is enough: models/cif.pml.
+// Order of locks: reclaim (where the system refused memory), a processor's heap, the global heap. The owner of a
+// superblock changes only while the locks of the old and of the new owner are held. So a thread that holds the lock of
+// the heap that `owner` names knows that it stays. Hoard also locks the superblock on the way to its owner. Here a
+// thread touches nothing of a superblock before it has the owner's lock, so one lock for each free is enough:
+// models/cif.pml.
 //
-// a, u and K are those of a class in a heap, counted in blocks: a superblock adds its capacity to a, which is less than
-// its bytes over a block's, since header, colour and spacers hold none. So a full superblock has u = a, whatever its
-// layout.
+// a, u and K are those of a class in a heap, counted in blocks. A superblock adds its capacity to a, which is less
+// than its bytes over a block's, since header, colour and spacers hold no blocks. So a full superblock has u = a in
+// every layout.
 #pragma once
 
 #include "cpu/cpu.hpp"

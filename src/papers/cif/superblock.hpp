@@ -4,9 +4,9 @@
 //   colour before the header (default)        | colour | header |h| block 0      |h| block 1      |h| ...
 //   colour after it                           | header | colour |h| block 0      |h| block 1      |h| ...
 //
-// h is a block's header word: the superblock's address. It is the last word of the line before the block's data, so
-// that of block 0 lies in the header's (or the colour's) last line, and each other one in the line where the block
-// before it ends. The colour region and the spacers of a punctuated array are never used.
+// h is a block's header word: the address of the superblock. It is the last word of the line before the block's data.
+// So that of block 0 is in the last line of the header (or of the colour), and each other one is in the line where the
+// block before it ends. The colour region and the spacers of a punctuated array are never used.
 //
 // Memory comes from the system in pieces of a superblock's size (papers/common/pieces.hpp).
 //

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The word before a block. Papers 1 and 3 find a block's superblock through a header before the block; the same word
-// tells apart the two kinds of pointers that they do not describe, a block with a mapping of its own and a pointer
-// inside a block that was made larger to reach an alignment. The low two bits are the kind:
+// The word before a block. Papers 1 and 3 find the superblock of a block through a header before the block. The papers
+// do not describe two other kinds of pointers: a block with a mapping of its own, and a pointer inside a block that
+// was made larger to reach an alignment. The low two bits of the same word say which kind it is:
 //
 //   00  a block of a superblock; the word is the superblock's address (aligned to 4 and more)
 //   01  a mapped block (mapped.hpp)
 //   10  inside a block: the rest of the word is the distance from that block's start, in bytes
 //
-// Blocks are aligned to 16, so the word lies in the last 8 bytes of the 16 before each: a block of stride s (a
-// multiple of 16) serves s - 8 bytes, as glibc's do.
+// Blocks are aligned to 16, so the word is in the last 8 bytes of the 16 before each block. A block of stride s (a
+// multiple of 16) serves s - 8 bytes, as glibc's blocks do.
 #pragma once
 
 #include "base/base.hpp"

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Size classes and real spans (section 3.1).
 //
-// 16 classes from 16 to 256 bytes in steps of 16, then one for each power of two up to 1 MiB: that is 28. The paper
-// says 29; its rule gives no further one, and class 0, which the table holds for requests of no class, would be the
-// 29th. Class 0 here has no blocks.
+// There are 16 classes from 16 to 256 bytes in steps of 16, then one for each power of two up to 1 MiB: 28 in all. The
+// paper says 29, but its rule gives no further one. Class 0, which the table holds for requests of no class, would be
+// the 29th. Class 0 here has no blocks.
 //
-// The paper names nine real-span sizes and gives only the smallest (section 3.2 says 16 KiB, section 7 says 32 KiB
-// three times: 32 KiB it is, so that 64-byte and 256-byte blocks match section 7; with a header of 256 bytes the latter
-// give the 127 blocks of section 7.7.2). The other eight are ours, all above MADVISE_THRESHOLD as section 3.3 wants,
-// and none larger than the smallest virtual span without its last page: what lies behind the real span can fault.
+// The paper names nine sizes of real spans and gives only the smallest: section 3.2 says 16 KiB, section 7 says 32 KiB
+// three times. We take 32 KiB, so that 64-byte and 256-byte blocks match section 7; with a header of 256 bytes the
+// latter size gives the 127 blocks of section 7.7.2. The other eight sizes are ours. All are above MADVISE_THRESHOLD,
+// as section 3.3 wants. None is larger than the smallest virtual span without its last page: memory behind the real
+// span can fault.
 #pragma once
 
 #include "base/base.hpp"

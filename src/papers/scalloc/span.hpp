@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A span: its header (figure 4), which lies in its first 256 bytes, the states of its life (figure 3) and its two free
+// A span: its header (figure 4), which is in its first 256 bytes, the states of its life (figure 3) and its two free
 // lists.
 //
-// The epoch word holds the state above and a counter of 60 bits below. Every transition is one CAS on it and adds one
-// to the counter, so that a word that was read stands for one stay in one state, for ever:
+// The epoch word has the state in its upper bits and a counter in the lower 60. Every transition is one CAS on the
+// word and adds one to the counter. So a value of the word stands for one stay in one state, for ever:
 //
 //   expected ── try_mark_hot ── hot            a span fresh from the arena (its memory is zero: state 0)
 //   free     ── try_mark_hot ── hot            from the span pool
@@ -14,17 +14,17 @@
 //   floating ── try_mark_free ── free          by the free that empties it
 //   reusable ── try_mark_free ── free          the same, under the lock of the set, with the removal
 //
-// Listing 3 moves a span to reusable first and puts it into the set after; a second free may mark it free and give it
-// to the pool in between, and then the set gets a span that lives another life, by the same link. With the transition
-// under the set's lock a span is in a set exactly while it is reusable. Listing 3 also has no floating to free, which
-// the spans of one block need.
+// Listing 3 first moves a span to reusable and then puts it into the set. In between, a second free can mark it free
+// and give it to the pool, and then the set gets a span of another life through the same link. Here the transition is
+// made under the set's lock, so a span is in a set exactly while it is reusable. Listing 3 also has no transition from
+// floating to free, which spans of one block need.
 //
-// While a span is neither hot nor free nobody takes blocks from it: its number of free blocks only grows. So whoever
-// reads an epoch, then counts all blocks free, and then wins the CAS from that epoch to free was right, in whichever
-// life of the span it happens; see FrontEnd::settle.
+// While a span is neither hot nor free, no thread takes blocks from it, so its number of free blocks only grows. A
+// thread that reads an epoch, then counts all blocks free, and then wins the CAS from that epoch to free was therefore
+// right, in whichever life of the span this happens; see FrontEnd::settle.
 //
-// The first page of a span is never given back, so that these fields can be read at any time, by threads that know only
-// an old life of it. All are atomic.
+// The first page of a span is never given back. So threads that know only an earlier life of the span can read these
+// fields at any time. All of them are atomic.
 #pragma once
 
 #include "base/atomic.hpp"

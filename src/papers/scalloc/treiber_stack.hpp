@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // One stack of the span pool (section 3.3): Treiber's, with the top as one word of a span number and a tag.
 //
-// The paper puts 16 bits of tag above a pointer, which makes ABA unlikely; its tag wraps after 65,536 pushes, which is
-// less than a millisecond. Here the top names a span by its number, 25 bits (2^24 virtual spans are 32 TiB), and the
-// tag has the other 39: it comes round after some hours of pushes to one stack without a pause, and a thread that is
-// stopped inside a pop for exactly that long is the one case left. Only a push changes the tag: for a stack to look the
-// same after a pop, something was pushed.
+// The paper puts 16 bits of tag above a pointer, which makes ABA unlikely. Its tag wraps after 65,536 pushes, in less
+// than a millisecond. Here the top names a span by its number, 25 bits (2^24 virtual spans are 32 TiB), and the tag
+// has the other 39 bits. It wraps after some hours of pushes to one stack without a pause. ABA is left only for a
+// thread that is stopped inside a pop for exactly that long. Only a push changes the tag: for a stack to look the same
+// after a pop, a push must have come between.
 //
-// A pop reads the link of the top span, which another thread may have taken meanwhile, and handed out, and written to.
-// The link is an atomic field of the header, which lies in the first page of the span, and that page is never given
-// back or protected (Span, Arena): so the read is of memory, and of a link, though perhaps of a wrong one; then the CAS
-// finds another top.
+// A pop reads the link of the top span. Meanwhile another thread may have taken that span, handed it out and written
+// to it. The link is an atomic field of the header, in the first page of the span, and that page is never given back
+// or protected (Span, Arena). So the read is of valid memory, though perhaps of a wrong link. The CAS then finds
+// another top.
 #pragma once
 
 #include "base/atomic.hpp"
