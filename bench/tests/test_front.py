@@ -5,12 +5,13 @@ docs/results/bench.json, and names that stand apart."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
-from coffer_bench import front, front_picture
+from coffer_bench import cli, front, front_picture
 from coffer_bench.allocators import TOP
 from coffer_bench.errors import BenchError
 from conftest import results_of, write_results
@@ -90,6 +91,17 @@ def test_a_readme_without_a_place_for_figures_is_an_error() -> None:
     for text in ("", front.BEGIN, front.END + front.BEGIN):
         with pytest.raises(BenchError, match="no place for figures"):
             front.with_block(text, "x")
+
+
+def test_the_latest_run_is_taken(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="no samples yet"):
+        cli.latest(tmp_path)
+    results = tmp_path / "bench" / "results"
+    results.mkdir(parents=True)
+    for name, age in (("full.jsonl", 100), ("quick.jsonl", 200)):
+        (results / name).touch()
+        os.utime(results / name, (1e9 - age, 1e9 - age))
+    assert cli.latest(tmp_path).name == "full.jsonl"
 
 
 def spread(count: int) -> dict:
