@@ -204,6 +204,7 @@ SEEDS = [
     ("orphan", "docs/design/" "other.md", "", "# Other\n"),
     ("wording", "docs/guide/using.md", "# Using\n", "# Using\n\nWhoever reads this.\n"),
     ("wording", "docs/guide/using.md", "# Using\n", f"# Using\n\nThis{' is long' * 30}.\n"),
+    ("wording", "src/pool/pool.cpp", "", "\n" + "// Text.\n" * 8 + "// Of whoever asks.\nint x;\n"),
     ("page-length", "README.md", "", "\nMore.\n" * 60),
     ("page-length", "docs/start/" "start.md", "", "\nMore.\n" * 50),
     ("layer-list", "CONTRIBUTING.md", "`heap`, ", ""),

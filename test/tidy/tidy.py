@@ -373,9 +373,10 @@ def policy_constants(files: list[File]) -> Iterator[Violation]:
         yield Violation(path, line, "policy", text)
 
 
-@rule("wording", lambda file: wording.applies(file.path))
+@rule("wording", lambda file: wording.applies(file.path) or is_library(file))
 def check_wording(file: File) -> Iterator[Violation]:
-    for line, text in wording.faults(file.text):
+    found = wording.comment_faults(file.path, file.text) if is_library(file) else wording.faults(file.text)
+    for line, text in found:
         yield Violation(file.path, line, "wording", text)
 
 

@@ -6,10 +6,10 @@
 // the 29th. Class 0 here has no blocks.
 //
 // The paper names nine sizes of real spans and gives only the smallest: section 3.2 says 16 KiB, section 7 says 32 KiB
-// three times. We take 32 KiB, so that 64-byte and 256-byte blocks match section 7; with a header of 256 bytes the
-// latter size gives the 127 blocks of section 7.7.2. The other eight sizes are ours. All are above MADVISE_THRESHOLD,
-// as section 3.3 wants. None is larger than the smallest virtual span without its last page: memory behind the real
-// span can fault.
+// three times. We take 32 KiB, so that 64-byte and 256-byte blocks match section 7: a span with a header of 256 bytes
+// then has the 127 blocks of 256 bytes of section 7.7.2. The other eight sizes are ours. All are above
+// MADVISE_THRESHOLD, as section 3.3 wants. None is larger than the smallest virtual span without its last page: memory
+// behind the real span can fault.
 #pragma once
 
 #include "base/base.hpp"
