@@ -15,8 +15,10 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as pyplot
 from matplotlib.axes import Axes
-from matplotlib.ticker import FormatStrFormatter, MultipleLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
+
+from coffer.axes import logarithmic
 
 from coffer_bench.summary import OURS
 
@@ -59,12 +61,15 @@ def prepare(axes: Axes, data: dict[str, Any], colours: dict[str, str]) -> None:
     for axis, what, text in ((axes.xaxis, "time", CLOCKS[data["clock"]]), (axes.yaxis, "memory", "peak memory")):
         values = [mean[what] for mean in data["means"].values()]
         getattr(axes, "set_xscale" if what == "time" else "set_yscale")("log")
-        axis.set_major_locator(MultipleLocator(0.2 if max(values) < 2.2 * min(values) else 0.5))
-        axis.set_major_formatter(FormatStrFormatter("%.1f"))
+        low, high = 0.94 * min(values), 1.16 * max(values)
+        marks = logarithmic(values)
+        ticks = [(at, text) for at, text in zip(marks.values, marks.labels) if low <= at <= high]
+        axis.set_major_locator(FixedLocator([at for at, _ in ticks]))
+        axis.set_major_formatter(FixedFormatter([text for _, text in ticks]))
         axis.set_minor_locator(NullLocator())
         axis.set_minor_formatter(NullFormatter())
         axis.set_label_text(f"{text} over the best of each row ({len(data['rows'][what])} rows)", color=colours["text"])
-        (axes.set_xlim if what == "time" else axes.set_ylim)(0.94 * min(values), 1.16 * max(values))
+        (axes.set_xlim if what == "time" else axes.set_ylim)(low, high)
     axes.tick_params(colors=colours["text"], which="both", length=0)
     axes.grid(color=colours["grid"], linewidth=0.6)
     axes.set_axisbelow(True)
