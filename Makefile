@@ -119,7 +119,7 @@ bench-index:  ## placement on cache indices: survey, benchmarks and simulator of
 bench-sweep:  ## what the options slack, empty_fraction and span cost and save
 	@tools/setup.sh $(build_sets) test
 	@tools/build.sh --tests $(PRESET) $(JOBS) coffer_libraries bench_programs
-	@python3 bench/sweep.py --build-dir $(build_dir)
+	@python3 bench/lab/sweep.py --build-dir $(build_dir)
 
 bench-policy:  ## what half and twice of each policy constant would cost
 	@tools/setup.sh $(build_sets) test

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2] / folder) for folder in ("bench", "tools", "test/support")]
+FOLDERS = ("bench", "bench/lab", "tools", "test/support")
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / folder) for folder in FOLDERS]
 
 from coffer_bench import samples
 from coffer_bench.allocators import TOP, Allocator

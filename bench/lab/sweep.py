@@ -27,6 +27,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+
 from coffer_bench.allocators import (
     TOP,
     Allocator,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Sizes of real programs for the patterns drawn at random: writes bench/patterns/drawn_histograms.inc from the traces
-that are committed. Run it by the command's Python: build/venv/bin/python bench/histograms.py"""
+that are committed. Run it by the command's Python: build/venv/bin/python bench/lab/histograms.py"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-TOP = Path(__file__).resolve().parents[1]
+TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tools")]
 
 from coffer.trace.reader import ALLOCATIONS, FAILED, Op, Trace
@@ -22,7 +22,7 @@ QUANTILES = 4096
 WIDTH = 120
 HEAD = """\
 // SPDX-License-Identifier: MIT
-// Made by bench/histograms.py from test/tools/traces: sizes, and how many of 4,096 blocks have each.
+// Made by bench/lab/histograms.py from test/tools/traces: sizes, and how many of 4,096 blocks have each.
 """
 
 
