@@ -126,6 +126,13 @@ def test_the_numbers_in_the_texts() -> None:
     assert list(claims.count_faults(read, claims.CLAIMS)) == []
 
 
+def test_the_front_page_has_no_figure_typed_by_hand() -> None:
+    """What is measured stands in the part that `make figures` writes."""
+    before, written, after = re.split(r"<!-- figures.*?-->|<!-- end of figures -->", read("README.md"))
+    assert re.search(r"\d\.\d\d times", written)
+    assert re.findall(r"(?<!Ubuntu )\b\d+\.\d+", before + after) == []
+
+
 @pytest.mark.parametrize("claim", claims.CLAIMS, ids=lambda claim: claim[1])
 def test_a_wrong_number_is_found(claim: tuple) -> None:
     path, pattern, _ = claim

@@ -44,7 +44,7 @@ _END = re.compile(r"(?<=[.!?:;])\**\s+")
 
 
 PAGES = {"README.md", "docs/README.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "rt/README.md",
-         "hw/doc/README.md", "bindings/rust/README.md"}
+         "hw/doc/README.md", "bindings/rust/README.md", "docs/design/physical-memory.md"}
 LONG_COMMENT = 8  # lines; such a one has the words checked, too
 # Long comments that are still to be rewritten.
 LATER = {"src/exchange/seizing.hpp", "src/exchange/vanished.cpp", "src/span/span.hpp"}
