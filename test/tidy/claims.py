@@ -141,6 +141,17 @@ def option_faults(path: str, text: str, known: dict[str, Option]) -> Iterator[tu
                 yield number, f"{name}:{said}: the option does not take this"
 
 
+def comment_option_faults(text: str, known: dict[str, Option]) -> Iterator[tuple[int, str]]:
+    """Options that comments of C++ name."""
+    for number, comment in naming.comments(text):
+        for name in re.findall(r"[oO]ption `(\w+)`", comment):
+            if name not in known:
+                yield number, f"{name}: there is no such option"
+        for name, said in re.findall(r"(?<![\w:])(\w+):(\w+)\b", comment):
+            if name in known and not is_value(known[name], said):
+                yield number, f"{name}:{said}: the option does not take this"
+
+
 def default_faults(text: str, known: dict[str, Option]) -> Iterator[tuple[int, str]]:
     """Rows of a table whose head has a column `default`."""
     column = -1

@@ -201,6 +201,8 @@ SEEDS = [
     ("drift", "docs/guide/using.md", "<!-- names of the past -->\n", ""),
     ("drift", "src/pool/pool.cpp", "figures for people", "see lake/lake.hpp"),
     ("drift", "src/pool/pool.cpp", "figures for people", "see pool_length"),
+    ("drift", "src/pool/pool.cpp", "figures for people", "option `limits`"),
+    ("drift", "src/pool/pool.cpp", "figures for people", "under huge:maybe"),
     ("orphan", "docs/design/" "other.md", "", "# Other\n"),
     ("wording", "docs/guide/using.md", "# Using\n", "# Using\n\nWhoever reads this.\n"),
     ("wording", "docs/guide/using.md", "# Using\n", f"# Using\n\nThis{' is long' * 30}.\n"),

@@ -348,6 +348,8 @@ def names_and_values(root: Path, files: list[File]) -> Iterator[Violation]:
             found += claims.default_faults(file.text, options)
         elif file.suffix in CPP and file.path.startswith(("src/", "include/")):
             found += naming.comment_faults(file.text, tree)
+            # The papers' allocators have options of their own.
+            found += claims.comment_option_faults(file.text, options) if file.layer != "papers" else []
         for line, text in found:
             yield Violation(file.path, line, "drift", text)
 
