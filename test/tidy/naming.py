@@ -128,6 +128,35 @@ def shown_code(text: str) -> Iterator[tuple[int, str]]:
             yield from ((number, token) for token in _CODE.findall(line))
 
 
+_OURS = re.compile(r"\b(?:coffer|hoard|scalloc|cif|COFFER)_\w+")
+_RUNS_OURS = re.compile(r"(?:^ *|/|&& |; |sudo )coffer |python3? (?:bench|hw|rt|tools|models|test)/")
+_FLAG = re.compile(r"(?<=\s)--([a-z][a-z-]+)")
+
+
+def fenced(text: str) -> Iterator[tuple[int, str]]:
+    inside = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            inside = not inside
+        elif inside:
+            yield number, line
+
+
+def example_faults(path: str, text: str, tree: Tree) -> Iterator[tuple[int, str]]:
+    """Of fenced examples: names of the interface, and flags of Coffer's commands, which are parameters of functions."""
+    if HISTORY.match(path):
+        return
+    for number, line in fenced(text):
+        for name in _OURS.findall(line):
+            if name not in tree.words:
+                yield number, f"{name}: no code has this name"
+    for number, code in shown_code(text):
+        if _RUNS_OURS.search(code):
+            for flag in _FLAG.findall(code.split(" -- ")[0]):
+                if flag.replace("-", "_") not in tree.words:
+                    yield number, f"--{flag}: no command takes this"
+
+
 def goals(makefile: str) -> set[str]:
     return {name for line in re.findall(r"^([a-z][a-z -]*):(?!=)", makefile, re.MULTILINE) for name in line.split()}
 

@@ -123,7 +123,7 @@ make   # [none](none.md)
 | `huge` | | `auto` |
 
 ```sh
-build/bin/coffer replay x    # and make, of course
+build/bin/coffer replay --pool x    # and make, of course
 coffer bench compare a b
 ```
 
@@ -191,6 +191,8 @@ SEEDS = [
     ("drift", "docs/guide/using.md", "64 KiB", "32 KiB"),
     ("drift", "docs/guide/using.md", "(`kKept`): ", "(`kKept`, 65,535): "),
     ("drift", "docs/guide/using.md", "make build", "make builds"),
+    ("drift", "docs/guide/using.md", "--pool", "--lake"),
+    ("drift", "docs/guide/using.md", "# and make", "coffer_gone"),
     ("drift", "docs/guide/using.md", "coffer replay", "coffer play"),
     ("drift", "docs/guide/using.md", "bench compare", "bench compares"),
     ("drift", "docs/guide/using.md", "huge:never", "huge:maybe"),

@@ -343,6 +343,7 @@ def names_and_values(root: Path, files: list[File]) -> Iterator[Violation]:
         if file.suffix == ".md":
             found += naming.page_faults(file.path, file.text, tree)
             found += naming.command_faults(file.path, file.text, typed)
+            found += naming.example_faults(file.path, file.text, tree)
             found += claims.constant_faults(file.path, file.text, constants)
             found += claims.option_faults(file.path, file.text, options)
             found += claims.default_faults(file.text, options)

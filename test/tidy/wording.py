@@ -40,18 +40,19 @@ _WORDS = [(re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])", re.IGNORECASE), bett
           for pattern, better in WORDS.items()]
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"!?\[([^]]*)\]\([^)]*\)")
-_END = re.compile(r"(?<=[.!?:;])\**\s+")
+_END = re.compile(r"(?<=[.!?:;])[*)\"]*\s+")
 
 
 PAGES = {"README.md", "docs/README.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "rt/README.md",
-         "hw/doc/README.md", "bindings/rust/README.md", "docs/design/physical-memory.md"}
+         "bindings/rust/README.md", "docs/design/physical-memory.md", "docs/design/slot-pool.md"}
+FOLDERS = ("docs/guide/", "docs/start/", "docs/reference/", "hw/doc/")
 LONG_COMMENT = 8  # lines; such a one has the words checked, too
 # Long comments that are still to be rewritten.
 LATER = {"src/exchange/seizing.hpp", "src/exchange/vanished.cpp", "src/span/span.hpp"}
 
 
 def applies(path: str) -> bool:
-    return path in PAGES or path.startswith(("docs/guide/", "docs/start/", "docs/reference/"))
+    return path in PAGES or path.startswith(FOLDERS) and path.endswith(".md")
 
 
 def plain(line: str) -> str:
