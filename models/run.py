@@ -84,11 +84,13 @@ MODELS = {
         },
         faults={}),
     "seize": Model(
-        plain={"with membarrier": "OPS=2", "with fences": "OPS=3 FENCED", "a thread that starts": "ATTACH"},
+        plain={"with membarrier": "OPS=2", "with fences": "OPS=3 FENCED", "a thread that starts": "ATTACH",
+               "a note": "OPS=1 LOOK"},
         faults={
             **{name: "OPS=2" for name in ["NO_BARRIER", "INSIDE_FIRST", "SELF_FIRST", "SELF_KEPT", "IGNORE_INSIDE",
                                           "MAIL_ALL", "CLEAR_EARLY", "NO_SECOND_LOOK"]},
             "ATTACHED_FIRST": "ATTACH",
+            **{name: "OPS=1 LOOK" for name in ["NOTE_READ", "NOTE_STORED"]},
         }),
     "mail": Model(
         plain={"two pushers, two threads": "", "three pushers": "THREE THREADS=1 CALLS=1"},

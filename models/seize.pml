@@ -10,7 +10,7 @@
  *
  * One heap with its list, two spans with their local lists, of which span 0 is hot; an owner that pops, frees, takes
  * slow paths and may sleep for ever, inside or outside; two seizers, of which one or both are pushers with mail; the
- * owner's end. With -DATTACH the heap has no thread at first, and the owner is one that starts: then no barrier is
+ * owner's end. With -DLOOK another leaves a note in `inside`, which the owner writes over. With -DATTACH the heap has no thread at first, and the owner is one that starts: then no barrier is
  * needed where `attached` is 0.
  *
  * Code: src/exchange/inside.hpp, seizing.cpp, mail.cpp; the fast paths in heap.hpp. With -DFENCED there is no membarrier:
@@ -36,6 +36,12 @@ byte waiting[4], newest[4]; /* what is in the buffer of each cell, and the value
 #define POPPING 1
 #define SLOW 2
 #define FREEING(s) (3 + (s))
+#define NOTE 8          /* added to any of them by who looks whether the thread makes calls */
+#ifdef FAULT_NOTE_READ
+#define WITHOUT_NOTE(x) (x)
+#else
+#define WITHOUT_NOTE(x) ((x) >= NOTE -> (x) - NOTE : (x))
+#endif
 
 bit self = 1;           /* 0: the null heap */
 bit attached = 0;
@@ -115,7 +121,7 @@ seize:
   if :: thread -> drain() :: else fi; /* membarrier */
 #endif
 #ifndef FAULT_INSIDE_FIRST
-  in = mem[INSIDE];
+  in = WITHOUT_NOTE(mem[INSIDE]);
 #endif
   if :: !thread -> in = OUTSIDE :: else fi;
 #ifdef FAULT_IGNORE_INSIDE
@@ -182,6 +188,18 @@ look: /* Mail that came while the heap was seized, of a heap whose thread has en
   :: else
   fi;
 done:
+  busy--
+}
+
+/* leave_note */
+proctype Looker() {
+  byte in;
+#ifdef FAULT_NOTE_STORED
+  in = mem[INSIDE];
+  mem[INSIDE] = in + NOTE;
+#else
+  atomic { in = mem[INSIDE]; mem[INSIDE] = in + NOTE; in = 0 }
+#endif
   busy--
 }
 
@@ -329,7 +347,10 @@ init {
 #ifndef ATTACH
     attached = 1;
 #endif
-    busy = 3; run Memory(); run Owner(); run Seizer(MAIL); run Seizer(OTHER)
+    busy = 3; run Memory(); run Owner(); run Seizer(MAIL); run Seizer(OTHER);
+#ifdef LOOK
+    busy++; run Looker()
+#endif
   }
   busy == 0;
   drain();

@@ -56,6 +56,8 @@ ROWS = [
     ),
     Row("producer, consumer 64", "handover", 500_000),
     Row("producer, consumer 16-512", "handover", 500_000, {"low": 16, "high": 512}, memory=True),
+    Row("beside a grower, 2 classes", "beside", 1_000_000, {"classes": 2}),
+    Row("beside a grower, 40 classes", "beside", 1_000_000, {"classes": 40}),
     Row("larson, 1 thread", "larson", 3_000_000, {"threads": 1, "slots": 5000}, memory=True),
     Row("larson, 2 threads", "larson", 3_000_000, {"threads": 2, "slots": 5000}, memory=True),
     Row("calloc 64", "zeroed", 4_000_000, {"size": 64}, fast=True),

@@ -46,7 +46,6 @@ bool keep_large(Heap* heap, Span* span) {
   }
   heap->kept_slots.set(heap->kept_slots.get() | low_mask(count) << bit);
   heap->freed_large.set(1);
-  heap->ticks.set(heap->ticks.get() + 1);  // its thread is at work
   return true;
 }
 

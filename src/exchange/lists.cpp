@@ -20,7 +20,7 @@ void take_watched_list(Heap* heap, ClassIndex size_class, Span* span, Block* lis
   const u32 some = count < limit ? count : limit;
   Block* last = some < count ? measure_list(list, some).last : nullptr;
   // A fork child may find these blocks on neither list: they are lost to it, and never found on both.
-  span->freed.set(&span->local_free);
+  keep_from_malloc(span);
   span->local_free.set(last != nullptr ? last->next : nullptr);
   set_countdown(span, count - some, kNever);
   compiler_fence();
@@ -41,7 +41,7 @@ void put_back_list(Heap* heap, ClassIndex size_class, Span* span) {
     compiler_fence();  // a fork child must not see the list before the link
     span->local_free.set(list);
   }
-  span->freed.set(&span->local_free);
+  keep_from_malloc(span);
   set_countdown(span, before + count, kNever);
   if (COFFER_UNLIKELY(watches_lists())) blocks_returned(heap, size_class, count);
 }

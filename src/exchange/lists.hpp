@@ -6,7 +6,7 @@
 #pragma once
 
 #include "exchange/inside.hpp"
-#include "policy/idle.hpp"
+#include "policy/listed.hpp"
 
 namespace coffer {
 
@@ -23,7 +23,7 @@ COFFER_INLINE void take_local_list(Heap* heap, ClassIndex size_class, Span* span
   heap->blocks[size_class].set(span->local_free.get());
   compiler_fence();
   span->local_free.set(nullptr);
-  set_countdown(span, 0, kFreesOfATick);
+  set_countdown(span, 0, kFreesOfALook);
   compiler_fence();
 }
 // The same, and makes frees of the owner go to the heap's list.

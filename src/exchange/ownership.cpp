@@ -127,7 +127,7 @@ void place(Heap* heap, Span* span, Claimed claimed, const Span* but) {
     free = all_free(span);
     set_countdown(span, local_count(span), frees_to_event(capacity, free));
   }
-  // When the heap stands still, the pages inside go back (empty_idle_heaps).
+  // When the heap sleeps, the pages inside go back (empty_idle_heaps).
   if (COFFER_UNLIKELY(heap->slack.get() > config::options().free_limit)) want_reclaimer();
   if (stands) return set_ring_slack(heap, span, free_bytes);
   push_ring(heap, span, free_bytes);
@@ -173,9 +173,10 @@ void release_idle(Heap* heap) {
   shed_down(heap, over);
 }
 
-void give_up_half_empty(Heap* heap, u32 most_of_ring) {
+bool give_up_half_empty(Heap* heap, u32 most_of_ring) {
   const usize over = over_budget(heap);
   give_back_kept(heap);
+  bool found = false;
   // Of what was cut: the rest is worth no more to others than a new span, and where the heap's thread has begun a span
   // they would get its neighbours. Of the heap's list no more is read than decides.
   const auto is_half_empty = [](const Span* span, Block* listed) {
@@ -184,7 +185,10 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
   };
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (Span* span = heap->hot[c].get()) {
-      if (is_half_empty(span, heap->blocks[c].get())) give_up(heap, put_down_hot(heap, c));
+      if (is_half_empty(span, heap->blocks[c].get())) {
+        give_up(heap, put_down_hot(heap, c));
+        found = true;
+      }
     } else {
       free_list(heap, c);
     }
@@ -192,10 +196,13 @@ void give_up_half_empty(Heap* heap, u32 most_of_ring) {
     for (u32 left = ring_length(heap, c, most_of_ring); left > 0; --left) {
       Span* span = span_at(number);
       number = span->ring_next.get();
-      if (is_half_empty(span, nullptr)) give_up(heap, span);
+      if (!is_half_empty(span, nullptr)) continue;
+      give_up(heap, span);
+      found = true;
     }
   }
   shed_down(heap, over);
+  return found;
 }
 
 void empty_heap(Heap* heap) {

@@ -36,8 +36,9 @@ void shed_down(Heap* heap, usize over, const Span* but = nullptr);
 
 // Gives back what the heap keeps only for speed: spans without a live block, hot or reusable.
 void release_idle(Heap* heap);
-// Hands on half-empty spans: hot ones, and of so many of each ring. Lists of blocks from holes go back.
-void give_up_half_empty(Heap* heap, u32 most_of_ring);
+// Hands on half-empty spans: hot ones, and of so many of each ring. Lists of blocks from holes go back. false: there
+// was no such span.
+bool give_up_half_empty(Heap* heap, u32 most_of_ring);
 // Hands on every span of the heap but the floating ones, which their frees find. Afterwards its lists are empty.
 void empty_heap(Heap* heap);
 

@@ -32,7 +32,8 @@ struct alignas(kCacheLine) Heap {
   // --- What every call touches. ---
   Atomic<Heap*> self;  // this heap; the null heap while another than its thread has it (seizing.hpp)
   // What its thread is at work on: kOutside, kPopping, kInSlowPath, or the span that it frees into (and, while that is
-  // hot, the list that malloc pops from).
+  // hot, the list that malloc pops from). Beside that, notes of others: each call writes over them, so that one which
+  // is still there says that the thread made no call since (seizing.cpp).
   Atomic<uptr> inside;
 
   // --- Slow paths. Owner only, but for the mailbox. ---
@@ -56,14 +57,12 @@ struct alignas(kCacheLine) Heap {
 
   Owned<Watch*> watch;  // what is counted of it while lists are sampled (watching.hpp); nullptr: nothing yet
 
-  Owned<u32> ticks;  // grows with each list that malloc takes: a heap whose ticks stand still is idle (seizing.cpp)
-
   // What others write, too.
   alignas(kCacheLine) Atomic<u64> mailbox;  // claimed spans (exchange/mail.hpp)
   Atomic<usize> held;                       // bytes of the spans that are private to it
   Atomic<u32> attached;                     // 1: a thread uses it
-  Atomic<u64> watched;                      // when it was seen by those who look for idle heaps (seizing.cpp)
-  Atomic<u32> rested;                       // the same as the reclaimer sees it
+  Atomic<u32> growth_seen;                  // slots by which the process had grown when kNoteOfGrowth was left
+  Atomic<u8> emptied;                       // 1: the reclaimer emptied it, and its thread took no list since
   Atomic<u8> left_chains;                   // 1: its thread ended while another had it, and may have left chains open
 };
 
@@ -74,6 +73,13 @@ struct alignas(kCacheLine) Heap {
 inline constexpr uptr kOutside = 0;
 inline constexpr uptr kPopping = 1;     // malloc's fast path: a list that malloc pops from
 inline constexpr uptr kInSlowPath = 2;  // anything
+
+// Notes, bits that no span's address has.
+inline constexpr uptr kNoteOfGrowth = 4;   // seen by who makes the process grow
+inline constexpr uptr kNoteOfSweep = 8;    // seen by the reclaimer
+inline constexpr uptr kNothingFound = 16;  // robbed, and nothing was found
+inline constexpr uptr kNotes = kNoteOfGrowth | kNoteOfSweep | kNothingFound;
+static_assert(kNotes < alignof(Span));
 
 extern Heap g_null_heap __attribute__((visibility("hidden")));
 extern __thread Heap* t_heap __attribute__((visibility("hidden"), tls_model("initial-exec")));

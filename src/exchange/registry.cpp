@@ -211,6 +211,8 @@ Heap* attach() {
   // The heap is in place first: pthread_setspecific may allocate. If it fails the heap is kept until the process ends.
   if (registry.has_key) pthread_setspecific(registry.key, heap);
   heap = enter(heap);
+  // Its thread may sleep when it has worked for a while, and nobody comes by then.
+  if (heaps_may_keep_much()) want_reclaimer();
   return heap != &g_null_heap ? heap : nullptr;
 }
 
@@ -265,7 +267,7 @@ void enter_reclaimer() {
   settle_fork();
 }
 
-// What calls leave: heaps that stand still lose what others need (rob_idle_heaps), for to empty one costs a barrier and
+// What calls leave: heaps that sleep lose what others need (rob_idle_heaps), for to empty one costs a barrier and
 // a walk over all that it keeps; and purge_after sweeps free memory in any case.
 constexpr Chore kChores[] = {{&purge_spans_that_wait, &purge_spans_step},
                              {&purge_mixed_that_wait, &purge_mixed_step},

@@ -19,10 +19,6 @@ namespace {
 
 constexpr u32 kTries = 3;  // where memory is needed, of heaps that are in the midst of a call
 
-// `watched` of a heap: | slots of growth when it was first seen so (32) | its ticks (32) |; `rested`: | emptied (1) |
-// its ticks (31) |.
-constexpr u32 kEmptied = 1u << 31;
-constexpr u32 kTicksMask = kEmptied - 1;
 struct alignas(kCacheLine) Search {
   Atomic<u32> next_look;
   Atomic<u32> growth;  // slots of new spans
@@ -61,6 +57,21 @@ void end(Heap* heap) {
   }
 }
 
+// What its thread is at work on, without the notes.
+uptr at_work_on(const Heap* heap, std::memory_order order) { return heap->inside.load(order) & ~kNotes; }
+
+// Leaves a note, and returns whether it was there: whether the heap's thread made no call since. That costs the thread
+// no instruction. A CAS, so that what the thread says stays as it is.
+bool leave_note(Heap* heap, uptr note) {
+  // relaxed, all: a guess. What the thread released there is seen by who acquires the note: a CAS goes on with a
+  // release sequence.
+  uptr inside = heap->inside.load(relaxed);
+  while ((inside & note) == 0) {
+    if (heap->inside.compare_exchange(inside, inside | note, relaxed, relaxed)) return false;
+  }
+  return true;
+}
+
 bool pass_barrier() {
   if (!fences_calls()) return os::barrier_everywhere();
   full_fence();  // pairs with the one in enter
@@ -81,7 +92,7 @@ u32 seize(Heap* const* heaps, u32 count, void (*work)(Heap* heap)) {
       // Without a thread there is nobody to be seen inside, and what this thread does itself it knows without a barrier
       // (which a program with one thread has perhaps forbidden by a filter). relaxed: its own.
       const bool own = heap == t_heap;
-      if (own ? heap->inside.load(relaxed) == kOutside : has_no_thread(heap)) {
+      if (own ? at_work_on(heap, relaxed) == kOutside : has_no_thread(heap)) {
         work(heap);
         end(heap);
         ++done;
@@ -96,7 +107,7 @@ u32 seize(Heap* const* heaps, u32 count, void (*work)(Heap* heap)) {
   const bool barrier = pass_barrier();
   for (u32 i = 0; i < waiting; ++i) {
     // acquire: pairs with the release in leave: what the thread did last is seen.
-    const uptr inside = barrier ? got[i]->inside.load(acquire) : kInSlowPath;
+    const uptr inside = barrier ? at_work_on(got[i], acquire) : kInSlowPath;
     if (inside == kOutside) {
       work(got[i]);
       ++done;
@@ -116,11 +127,13 @@ u32 first_heap() {
   return fallback_heap_used() && heap_by_index(0)->attached.load(relaxed) != 0 ? 0 : 1;
 }
 
-// Whether robbing would find anything. A thread that stands still for long has lost all it had, and a barrier takes 10
-// us and more.
+// Whether robbing would find anything. A thread that sleeps for long has lost all it had, or keeps what is fuller than
+// half, and a barrier takes 10 us and more.
 bool has_something(const Heap* heap) {
-  // relaxed, both: only whether to rob it.
-  if (heap->held.load(relaxed) != 0 || heap->mailbox.load(relaxed) != 0 || heap->kept_slots.get() != 0) return true;
+  // relaxed, all: only whether to rob it.
+  if (heap->mailbox.load(relaxed) != 0) return true;
+  if ((heap->inside.load(relaxed) & kNothingFound) != 0) return false;
+  if (heap->held.load(relaxed) != 0 || heap->kept_slots.get() != 0) return true;
   for (const Chain& chain : heap->chains) {
     if (chain.span.get() != nullptr) return true;
   }
@@ -135,31 +148,33 @@ bool has_much_mail(const Heap* heap) {
   return mail_bytes(heap->mailbox.load(relaxed)) > config::options().slack;  // relaxed: only whether to rob it
 }
 
-// Its thread is in a slow path, perhaps for long, as where many threads start: a barrier for it would be in vain.
-// relaxed: a look; `seize` decides.
-bool is_at_work(const Heap* heap) { return heap->inside.load(relaxed) == kInSlowPath; }
+// Its thread is in a slow path, perhaps for long, as where many threads start, or in a fast one, where only the mail
+// can be had: a barrier for it would be in vain. relaxed: a look; `seize` decides.
+bool is_at_work(const Heap* heap) {
+  const uptr inside = at_work_on(heap, relaxed);
+  return inside == kInSlowPath || (inside != kOutside && heap->mailbox.load(relaxed) == 0);
+}
 
-// Whether the heap took no slow path while the process grew; once, and then again after as much.
-bool stands_still(Heap* heap, u32 growth) {
-  const u32 ticks = heap->ticks.get();
-  const u64 seen = heap->watched.load(relaxed);  // relaxed, all: a guess, and each look is as good as another's
-  const bool same = static_cast<u32>(seen) == ticks;
+// Whether the heap's thread made no call while the process grew; once, and then again after as much.
+bool sleeps(Heap* heap, u32 growth) {
+  const bool slept = leave_note(heap, kNoteOfGrowth);
   // One without a thread costs no barrier, and what threads that ended left is what those that start grow by.
   const u32 heaps = attached_heaps();
+  // relaxed, all: a guess, and each look is as good as another's.
   const bool has_thread = heap->attached.load(relaxed) != 0;
   const u32 enough = has_thread ? idle_slots(heaps) : heaps * static_cast<u32>(kIdleGrowth / kSlotBytes);
-  if (same && growth - static_cast<u32>(seen >> 32) < enough) return false;
-  heap->watched.store(u64{growth} << 32 | ticks, relaxed);
-  return same;
+  if (slept && growth - heap->growth_seen.load(relaxed) < enough) return false;
+  heap->growth_seen.store(growth, relaxed);
+  return slept;
 }
 
 // Only spans that are half empty: of what is fuller little would be gained, and the heap's thread, when it wakes, would
-// find most of its blocks in spans of others. A thread that only frees stands still, too, and nothing else closes its
-// chains.
+// find most of its blocks in spans of others. A thread that freed last keeps chains, too.
 void rob(Heap* heap) {
   close_chains(heap);
   take_mail(heap);
-  give_up_half_empty(heap, kRobbedOfRing);
+  // Who uses the fallback heap wipes out nothing there.
+  if (!give_up_half_empty(heap, kRobbedOfRing) && heap->index.get() != 0) leave_note(heap, kNothingFound);
 }
 
 }  // namespace
@@ -178,7 +193,7 @@ bool rob_idle_heaps(const Heap* but, u32 slots) {
   for (u32 i = 0; i < kHeapLooks && i < count; ++i) {
     Heap* heap = heap_by_index(first + at++ % count);
     if (heap == but || is_at_work(heap) || !has_something(heap)) continue;
-    if (stands_still(heap, growth) || (is_short && has_much_mail(heap))) idle[found++] = heap;
+    if (sleeps(heap, growth) || (is_short && has_much_mail(heap))) idle[found++] = heap;
   }
   return seize(idle, found, rob) != 0;
 }
@@ -219,8 +234,8 @@ bool heaps_may_keep_much() { return heaps_ever() * kIdleGrowth > config::options
 
 void note_awake(Heap* heap) {
   // relaxed, both: a hint; the sweep writes it while the heap is its own.
-  if (COFFER_LIKELY((heap->rested.load(relaxed) & kEmptied) == 0)) return;
-  heap->rested.store(0, relaxed);
+  if (COFFER_LIKELY(heap->emptied.load(relaxed) == 0)) return;
+  heap->emptied.store(0, relaxed);
   if (heaps_may_keep_much()) want_reclaimer();
 }
 
@@ -230,19 +245,16 @@ bool empty_idle_heaps() {
   bool wait = false;
   constexpr auto empty = [](Heap* heap) {
     empty_heap(heap);
-    heap->rested.store((heap->ticks.get() & kTicksMask) | kEmptied, relaxed);  // relaxed: as in note_awake
+    heap->emptied.store(1, relaxed);  // relaxed: as in note_awake
   };
   const auto is_idle = [&](Heap* heap) {
-    const u32 ticks = heap->ticks.get() & kTicksMask;
-    const u32 rested = heap->rested.load(relaxed);  // relaxed, here and below: as in note_awake
-    const bool mailed = heap->mailbox.load(relaxed) != 0;
-    if (rested == (ticks | kEmptied) && !mailed) return false;
-    if ((rested & kTicksMask) != ticks) {
-      heap->rested.store(ticks, relaxed);
-      wait = wait || heaps_may_keep_much() || heap->slack.get() > config::options().free_limit;
-      return false;
+    if (leave_note(heap, kNoteOfSweep)) {
+      // relaxed, all: as in note_awake
+      return heap->emptied.load(relaxed) == 0 || heap->mailbox.load(relaxed) != 0;
     }
-    return true;
+    heap->emptied.store(0, relaxed);
+    wait = wait || heaps_may_keep_much() || heap->slack.get() > config::options().free_limit;
+    return false;
   };
   take_in_batches(is_idle, [&](Heap** heaps, u32 count) { wait = seize(heaps, count, empty) < count || wait; });
   return wait;

@@ -3,13 +3,13 @@
 // whoever needs it now, or back to the kernel. A heap without a thread is had in the same way.
 //
 //   who                               which heaps                                 what is taken
-//   a heap about to take new memory   a few a call: those that stand still        mail, spans with room
-//   the reclaimer                     those that stood still for a whole step     all but floating spans
+//   a heap about to take new memory   a few a call: those that sleep              mail, spans with room
+//   the reclaimer                     those that slept for a whole tick           all but floating spans
 //   malloc_trim; before a NULL        all                                         the same; what holds no live block
 //   a push that filled a mailbox      that one (mail.hpp)                         mail
 //
-// A heap stands still while its thread takes no slow path: one that lives on its lists alone is taken for idle now and
-// then, and fetches others.
+// A heap sleeps while its thread makes no call of malloc or free: who looks leaves a note where each call writes
+// (Heap::inside), and finds it there the next time.
 #pragma once
 
 #include "exchange/inside.hpp"
@@ -23,7 +23,7 @@ inline constexpr u32 kMostSeized = 16;  // heaps that share one barrier
 u32 seize(Heap* const* heaps, u32 count, void (*work)(Heap* heap));
 
 // For a heap that is about to take so many new slots: looks at a few heaps, and takes the mail and the half-empty spans
-// of those that stand still. true: there were any.
+// of those that sleep. true: there were any.
 bool rob_idle_heaps(const Heap* but, u32 slots);
 
 // Takes from every heap what holds no live block; pages: all but what floats, so that the pages inside shared spans can
@@ -31,7 +31,7 @@ bool rob_idle_heaps(const Heap* but, u32 slots);
 enum class Take : u8 { empty_spans, pages };
 void rob_heaps(Take what, const Heap* but = nullptr);
 
-// A chore of the reclaimer: empties the heaps that stood still since its last step. true: others may yet.
+// A chore of the reclaimer: empties the heaps that slept since its last step. true: others may yet.
 bool empty_idle_heaps();
 // The thread goes on with a heap that was emptied: the reclaimer has to look at it again.
 void note_awake(Heap* heap);

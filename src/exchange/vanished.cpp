@@ -75,7 +75,7 @@ void adopt_orphan(Span* span, Heap* heap) {
       }
     }
   }
-  span->freed.set(&span->local_free);
+  keep_from_malloc(span);
   span->local_free.set(local);
   set_countdown(span, count, kNever);
   // Between taking a page from the absent ones and counting its blocks, a thread may have vanished.

@@ -56,7 +56,7 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
 bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
   for (;;) {
     if (refill_from(heap, size_class, span, zero)) return true;
-    span->freed.set(&span->local_free);
+    keep_from_malloc(span);
     set_countdown(span, 0, reuse_threshold(span->capacity.get()));
     // Exhausted: it floats. Or remote frees came in meanwhile; or it was claimed, and comes by mail.
     if (mark_floating(span) != Retired::has_blocks) break;
@@ -206,7 +206,6 @@ Span* scavenge(Heap* heap, const Serving& classes) {
 
 bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size, bool holes) {
   if (COFFER_UNLIKELY(heap->grown.get() == 0) && holes && take_young(heap, size_class, size)) return true;
-  heap->ticks.set(heap->ticks.get() + 1);
   note_awake(heap);
   if (COFFER_UNLIKELY(calls_sweep())) purge_after(0);
   close_next_chain(heap);
@@ -358,7 +357,6 @@ COFFER_NOINLINE Block* take_unsampled(ClassIndex size_class) {
     if (list != nullptr && g_pending.load(acquire) == 0 && pass_unsampled(heap, size_class, hot, local_count(hot))) {
       take_local_list(heap, size_class, hot);
       heap->blocks[size_class].set(list->next);
-      heap->ticks.set(heap->ticks.get() + 1);
     } else {
       list = nullptr;
     }

@@ -26,14 +26,14 @@ void local_event(Span* span) {
   // deallocate_as.
   if (COFFER_UNLIKELY(span->owner.load(relaxed) != t_heap)) return leave(t_heap);
   if (COFFER_UNLIKELY(heap == &g_null_heap)) {
-    // Somebody has the heap just now, and this free may have been the last that tells of the span: it goes by mail.
-    set_countdown(span, local_count(span), kNever);
+    // Somebody has the heap just now, and this free may have been the last that tells of the span: it goes by mail. If
+    // it is hot it stays so.
+    set_countdown(span, local_count(span), feeds_malloc(span) ? kFreesOfALook : kNever);
     if (claim(span)) mail(span);
   } else if (const ClassIndex c = span->size_class.get(); heap->hot[c].get() == span) {
-    heap->ticks.set(heap->ticks.get() + 1);
     // Somebody counts what malloc takes since this list was taken.
     if (watches_lists()) put_back_list(heap, c, span);
-    set_countdown(span, local_count(span), kFreesOfATick);
+    set_countdown(span, local_count(span), kFreesOfALook);
   } else {
     place(heap, span);
   }

@@ -6,17 +6,12 @@
 
 namespace coffer {
 
-// Bytes. A heap is idle when the process took so much new memory for each of its heaps while this one took no list of
-// blocks: what robbing costs is then a small part of what the growth costs that it saves. An idle heap keeps about as
+// Bytes. A heap is idle when the process took so much new memory for each of its heaps while this one's thread made no
+// call: what robbing costs is then a small part of what the growth costs that it saves. An idle heap keeps about as
 // much, and where all heaps may keep more than the option `free_limit`, the reclaimer looks at them. Chosen by the
 // simulation: with half, 8 producers and consumers take 1.7 times as long; with 512 KiB a ring of 16 holds 1.22 in
 // place of 1.16 (docs/design/speed-log.md). What the reclaimer goes by, alone, changes no row.
 inline constexpr usize kIdleGrowth = usize{64} << 10;
-
-// Frees in the hot span of a class after which a heap is seen not to be idle, though it took no list of blocks; at that
-// time malloc's list is put back if lists are watched. Chosen by instructions: 256 costs a pair 0.2, 1,024 less than
-// 0.1; no other row differs.
-inline constexpr u32 kFreesOfATick = 1024;
 
 // Bytes that a process holds at least before idle heaps are searched for spans. Chosen by the simulation: with half,
 // Larson on 16 cores takes 2.5 times as long and 8 producers and consumers 1.3 times; with twice no row differs by 1 %.

@@ -119,7 +119,7 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
   if (run.count == 0) return nullptr;
   Span* span = run.arena->spans + run.slot;
   span->owner.store(owner, relaxed);  // relaxed: published by the remote word, below
-  span->freed.set(&span->local_free);
+  keep_from_malloc(span);
   span->local_free.set(nullptr);
   set_countdown(span, 0, kNever);
   const usize first = layout.first + take_colour_line(size_class, layout) * kCacheLine +

@@ -76,6 +76,7 @@ inline usize first_offset(const Span* span) { return span->first_line.get() * kC
 
 // Whether the owner's frees go to the heap's list, which malloc pops from uncounted: the local list is empty.
 inline bool feeds_malloc(const Span* span) { return span->freed.get() != &span->local_free; }
+inline void keep_from_malloc(Span* span) { span->freed.set(&span->local_free); }
 // Blocks on the local list; exact for the owner, a snapshot for others.
 inline u32 local_count(const Span* span) {
   return feeds_malloc(span) ? 0 : static_cast<u32>(span->countdown_sum.get() - span->countdown.get());

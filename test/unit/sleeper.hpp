@@ -26,7 +26,7 @@ struct Sleeper {
       const ClassIndex size_class = span_of(spans[0][0])->size_class.get();
       t_heap->hot[size_class].set(nullptr);  // the last one floats, too
       Span* last = span_of(spans.back()[0]);
-      last->freed.set(&last->local_free);
+      keep_from_malloc(last);
       set_countdown(last, 0, reuse_threshold(last->capacity.get()));
       mark_floating(last);
     });
@@ -141,7 +141,7 @@ struct Full : Sleeper {
   }
 };
 
-// New slots after which a heap that stood still is robbed, where there are few heaps: 1 MiB.
+// New slots after which a heap that slept is robbed, where there are few heaps: 1 MiB.
 inline constexpr u32 kIdleSlots = 32;
 
 }  // namespace coffer::test

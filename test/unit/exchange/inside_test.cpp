@@ -241,6 +241,7 @@ FRESH_TEST(SeizedThread, AnEventOfTheHotSpanIsMailedToo) {
     local_event(span);
     EXPECT_EQ(state_of(span), SpanState::claimed);
     EXPECT_TRUE(is_mailed(span));
+    EXPECT_EQ(span->countdown.get(), static_cast<i32>(kFreesOfALook)) << "it goes on looking whether lists are watched";
   }
   EXPECT_EQ(check_everything(), 0u);
   take_mail(t_heap);

@@ -8,6 +8,7 @@
 #include "exchange/seizing.hpp"
 #include "heap/refill.hpp"
 #include "os/os.hpp"
+#include "pool/reclaimer.hpp"
 #include "sleeper.hpp"
 
 namespace coffer {
@@ -93,9 +94,9 @@ FRESH_TEST(RobHeaps, IsDoneBeforeANull) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// --- Heaps that stand still while the process grows. ---
+// --- Heaps that sleep while the process grows. ---
 
-FRESH_TEST(RobIdle, TakesMailAndHalfEmptySpansOfAHeapThatStandsStill) {
+FRESH_TEST(RobIdle, TakesMailAndHalfEmptySpansOfAHeapThatSleeps) {
   start_heaps(usize{1} << 20);
   own_heap();
   Full full;
@@ -111,7 +112,7 @@ FRESH_TEST(RobIdle, TakesMailAndHalfEmptySpansOfAHeapThatStandsStill) {
   ASSERT_EQ(life_of(span_of(fuller.back())), SpanLife::reusable);
   ASSERT_EQ(held_back(full.heap), 1u);
   ASSERT_EQ(attached_heaps(), 2u);
-  EXPECT_FALSE(rob_idle_heaps(t_heap, 1)) << "it sees where the heap stands";
+  EXPECT_FALSE(rob_idle_heaps(t_heap, 1)) << "it leaves a note";
   EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots - 1)) << "not enough was taken since";
   full.expect_untouched();
   EXPECT_EQ(held_back(full.heap), 1u);
@@ -166,7 +167,8 @@ FRESH_TEST(RobIdle, AsksForNoBarrierWhereTheThreadIsInASlowPath) {
     EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots));
     EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
   }
-  EXPECT_TRUE(rob_idle_heaps(t_heap, 1)) << "the look was none";
+  EXPECT_FALSE(rob_idle_heaps(t_heap, 1)) << "the call is over";
+  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
   EXPECT_EQ(state_of(full.mailed), SpanState::listed);
 }
 
@@ -222,6 +224,7 @@ FRESH_TEST(RobIdle, LeavesAHotSpanWithoutRoom) {
   EXPECT_EQ(life_of(span_of(full[0])), SpanLife::hot);
   EXPECT_EQ(sleeper.heap->hot[kClass].get(), span_of(full[0]));
   sleeper.thread.run([&] { give_many(full, 0, 7); });
+  EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots)) << "it was awake";
   EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
   EXPECT_EQ(state_of(span_of(full[7])), SpanState::listed) << "three on its list, too: half of what was cut";
 }
@@ -237,6 +240,91 @@ FRESH_TEST(RobIdle, LeavesAHeapAtWorkAndTheCallers) {
     busy.thread.run([] { take_many(2 * kBlocksPerPage + 1, 512); });  // a slow refill now and then
   }
   EXPECT_EQ(life_of(span_of(mine[kCapacity / 2])), SpanLife::reusable);
+}
+
+// One that lives on its lists, and one that only frees.
+FRESH_TEST(RobIdle, LeavesAThreadThatWorksInPlace) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Sleeper allocates, frees;
+  Blocks blocks;
+  allocates.thread.run([] { give(take()); });
+  frees.thread.run([&] { blocks = take_many(40, 16); });
+  Span* hot = allocates.heap->hot[kClass].get();
+  const u64 barriers = fake::calls_of(fake::kBarrier);
+  for (void* block : blocks) {
+    EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots));
+    allocates.thread.run([] { give(take()); });
+    frees.thread.run([=] { give(block); });
+  }
+  EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
+  EXPECT_EQ(allocates.heap->hot[kClass].get(), hot);
+  for (u32 i = 0; i < 2; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+  EXPECT_EQ(state_of(hot), SpanState::free);
+  EXPECT_EQ(held_by(frees.heap), 0u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// What is fuller than half stays, and a second look would find no more.
+FRESH_TEST(RobIdle, LeavesAHeapAloneWhereItFoundNothing) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Sleeper sleeper;
+  Blocks blocks;
+  sleeper.thread.run([&] { blocks = take_many(2 * kCapacity + 3); });
+  const auto barriers_of_looks = [] {
+    const u64 before = fake::calls_of(fake::kBarrier);
+    for (u32 i = 0; i < 4; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+    return fake::calls_of(fake::kBarrier) - before;
+  };
+  EXPECT_EQ(barriers_of_looks(), 1u);
+  EXPECT_EQ(barriers_of_looks(), 0u);
+  Span* half = span_of(blocks[kCapacity]);
+  sleeper.thread.run([&] { give_many(blocks, kCapacity, kCapacity + kCapacity / 2); });
+  EXPECT_EQ(barriers_of_looks(), 2u) << "it was awake: half a span, and then nothing";
+  EXPECT_EQ(state_of(half), SpanState::listed);
+  EXPECT_EQ(barriers_of_looks(), 0u);
+  push_blocks(blocks, 0, kThreshold);
+  EXPECT_EQ(barriers_of_looks(), 1u) << "mail";
+  EXPECT_EQ(life_of(span_of(blocks[kThreshold])), SpanLife::reusable);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// Of a thread that was stopped in a fast path nothing else can be had.
+FRESH_TEST(RobIdle, TakesTheMailOfAThreadInAFastPathIfItHasSome) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Full full;
+  const Stopped stopped(full.heap, at_work_on(full.reusable));
+  const auto barriers_of_looks = [] {
+    const u64 before = fake::calls_of(fake::kBarrier);
+    for (u32 i = 0; i < 4; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+    return fake::calls_of(fake::kBarrier) - before;
+  };
+  EXPECT_EQ(barriers_of_looks(), 1u);
+  EXPECT_EQ(full.heap->mailbox.load(relaxed), 0u);
+  EXPECT_EQ(life_of(full.reusable), SpanLife::reusable);
+  EXPECT_EQ(barriers_of_looks(), 0u);
+}
+
+// Who allocates from it is inside by another record: it may have something at any time.
+FRESH_TEST(RobIdle, TheFallbackHeapIsRobbedAlsoAfterNothingWasFound) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Blocks blocks;
+  {
+    const FallbackHeap fallback;
+    bool zero = false;
+    for (u32 i = 0; i < kBlocksPerPage; ++i) blocks.push_back(allocate_block(fallback.get(), kClass, false, &zero));
+  }
+  Worker other;
+  other.run([] { own_heap(); });
+  for (u32 i = 0; i < 3; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+  EXPECT_EQ(life_of(span_of(blocks[0])), SpanLife::hot);
+  push_blocks(blocks, 0, kBlocksPerPage / 2);
+  ASSERT_EQ(mail_of(heap_by_index(0)), 0u);
+  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
+  EXPECT_EQ(state_of(span_of(blocks[0])), SpanState::listed) << "half of what was cut";
 }
 
 FRESH_TEST(RobIdle, TakesMuchMailAtOnce) {
@@ -327,6 +415,21 @@ FRESH_TEST(IdleHeaps, OneThatIsAwakeIsLeftAlone) {
   }
 }
 
+FRESH_TEST(IdleHeaps, OneThatWorksInPlaceIsLeftAlone) {
+  start_heaps(usize{1} << 20);
+  own_heap();
+  Sleeper busy;
+  busy.thread.run([] { give(take()); });
+  Span* hot = busy.heap->hot[kClass].get();
+  for (u32 i = 0; i < 20; ++i) {
+    EXPECT_FALSE(empty_idle_heaps());
+    busy.thread.run([] { give(take()); });
+  }
+  EXPECT_EQ(busy.heap->hot[kClass].get(), hot);
+  for (u32 i = 0; i < 2; ++i) empty_idle_heaps();
+  EXPECT_EQ(state_of(hot), SpanState::free);
+}
+
 FRESH_TEST(IdleHeaps, OneInTheMiddleOfACallIsTriedAgain) {
   start_heaps(usize{1} << 20);
   own_heap();
@@ -334,10 +437,11 @@ FRESH_TEST(IdleHeaps, OneInTheMiddleOfACallIsTriedAgain) {
   empty_idle_heaps();
   {
     const Stopped stopped(full.heap, kInSlowPath);
+    EXPECT_FALSE(empty_idle_heaps()) << "it may be a short call";
     EXPECT_TRUE(empty_idle_heaps()) << "the reclaimer stays";
     full.expect_untouched();
   }
-  EXPECT_FALSE(empty_idle_heaps());
+  for (u32 i = 0; i < 2; ++i) EXPECT_FALSE(empty_idle_heaps());
   EXPECT_EQ(state_of(full.its_hot), SpanState::listed);
 }
 
@@ -368,10 +472,23 @@ FRESH_TEST(IdleHeaps, WhoIsAwakeAgainAsksForTheReclaimerWhereHeapsMayKeepMuch) {
   EXPECT_TRUE(heaps_may_keep_much());
   EXPECT_TRUE(empty_idle_heaps()) << "they may be idle at the next step";
   EXPECT_FALSE(empty_idle_heaps());
-  EXPECT_NE(heap->rested.load(relaxed), 0u);
+  EXPECT_EQ(heap->emptied.load(relaxed), 1u);
   set_free_limit(usize{1} << 40);
   take();  // its list went with its hot span
-  EXPECT_EQ(heap->rested.load(relaxed), 0u) << "its next slow path says that it is awake";
+  EXPECT_EQ(heap->emptied.load(relaxed), 0u) << "its next slow path says that it is awake";
+}
+
+// Where none can be had, calls do its chores when somebody asked.
+FRESH_TEST(IdleHeaps, AThreadThatStartsAsksForTheReclaimerWhereHeapsMayKeepMuch) {
+  start_heaps(usize{1} << 20);
+  changeable_options().reclaimer = false;
+  own_heap();
+  Worker first, second;
+  first.run([] { own_heap(); });
+  EXPECT_FALSE(calls_sweep());
+  set_free_limit(usize{128} << 10);
+  second.run([] { own_heap(); });
+  EXPECT_TRUE(calls_sweep()) << "64 KiB for each of three";
 }
 
 }  // namespace

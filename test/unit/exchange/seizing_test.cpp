@@ -259,17 +259,18 @@ void seize_from_all_for(u32 rounds) {
   auto exchange = std::make_unique<Exchange>();
   Sleeper sleeper;
   std::atomic<u32> working{kWorkers};
+  std::atomic<u64> seized{0};
   std::vector<std::thread> threads;
   for (u32 w = 1; w <= kWorkers; ++w) {
     threads.emplace_back([&, w] {
-      // A worker ends now and then; the next one goes on with its heap, or another's.
-      for (u32 life = 0; life < 3; ++life) {
+      // A worker ends now and then; the next one goes on with its heap, or another's. On a busy machine until enough
+      // were seized.
+      for (u32 life = 0; life < 3 || (seized.load() <= 20 && life < 30); ++life) {
         std::thread([&] { work(w * 10 + life, rounds, *exchange); }).join();
       }
       working.fetch_sub(1);
     });
   }
-  std::atomic<u64> seized{0};
   for (u32 s = 0; s < 2; ++s) {
     threads.emplace_back([&, s] {
       for (u32 i = s; working.load() != 0; ++i) {

@@ -150,10 +150,10 @@ FRESH_TEST(Shortage, AnAlignedFailureCostsNoMoreThanAPlainOne) {
   const auto cost_of = [](auto&& call) {
     const u64 calls = os::call_count();
     const u64 barriers = os::fake::calls_of(os::fake::kBarrier);
-    const u32 ticks = t_heap->ticks.get();
+    const u32 refills = t_heap->chain_turn.get();
     EXPECT_EQ(call(), nullptr);
     return std::array<u64, 3>{os::call_count() - calls, os::fake::calls_of(os::fake::kBarrier) - barriers,
-                              u64{t_heap->ticks.get() - ticks}};
+                              u64{t_heap->chain_turn.get() - refills}};
   };
   Sleeper sleeper;  // whose heap is robbed, by a barrier
   const std::array<u64, 3> plain = cost_of([] { return allocate_any(kSize); });

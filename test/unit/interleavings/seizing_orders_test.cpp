@@ -67,6 +67,15 @@ FRESH_TEST(SeizingOrders, AHeapIsEmptiedInTheMidstOfFree) {
                [&] { give_many(blocks, 2); });
 }
 
+FRESH_TEST(SeizingOrders, ANoteIsLeftInTheMidstOfFree) {
+  TornLife life(kMuch);
+  Blocks blocks;
+  const auto look = [] { rob_idle_heaps(nullptr, 1024); };
+  life.explore(
+      {{[&] { give_many(blocks = take_span(), 0, 12); }, [&] { give(blocks[12]); }}, other([&] { (look(), look()); })},
+      [&] { give_many(blocks, 13); });
+}
+
 FRESH_TEST(SeizingOrders, ASpanIsCollectedInTheMidstOfFree) {
   TornLife life;
   Blocks blocks;
