@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from coffer import lines, places
+from coffer import lines, patience, places
 from coffer.heap import owners, sites, stacks
 from coffer.profile import proto, symbols
 from in_process import run
@@ -102,7 +102,8 @@ def test_every_tool_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "seeded::leak_session" in without and "heap_program.cpp" not in without, "names come from the symbol table"
 
 
-def test_it_says_why_there_are_no_lines(tmp_path: Path) -> None:
+def test_it_says_why_there_are_no_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # the other one knows the lines by build-id
     program, profile = tmp_path / "prog", tmp_path / "kept.pb.gz"
     subprocess.run(["strip", "--strip-debug", "-o", program, PROGRAM], check=True)
     done = run("leaks", "-o", profile, "--", program, "leak").stdout
@@ -190,6 +191,19 @@ def test_sampling_is_turned_on_for_the_question(tmp_path: Path) -> None:
         started.communicate()
 
 
+def test_a_process_that_has_written_over_its_environment(tmp_path: Path) -> None:
+    conf = f"profile:true,profile_rate:1,dump_signal:{DUMP}"
+    started = subprocess.Popen([PROGRAM, "serve", "title"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
+    try:
+        assert started.stdout.readline() == "ready\n"
+        assert "written over its environment" in run("leaks", "--pid", started.pid, status=1).stderr
+        assert "seeded::remember" in run("leaks", "--pid", started.pid, "--signal", DUMP).stdout
+    finally:
+        started.kill()
+        started.communicate()
+
+
 def test_a_process_that_cannot_be_asked() -> None:
     started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.DEVNULL)
     try:
@@ -219,6 +233,29 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     assert "three moments" in run("heap", "--view", "growing", tmp_path / "one.pb.gz", status=1).stderr
 
 
+@pytest.mark.parametrize("seconds, shown", [(0.0, True), (60.0, False)])
+def test_progress_is_shown_on_a_terminal_of_what_takes_long(monkeypatch: pytest.MonkeyPatch, seconds: float,
+                                                            shown: bool) -> None:
+    reader, terminal = os.openpty()
+    monkeypatch.setattr(patience, "SECONDS", seconds)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    with open(terminal, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        with patience.bar("names of functions", 2) as step:
+            time.sleep(0.01)
+            step("libfirst.so")
+            step("libsecond.so")
+        stream.flush()
+        os.set_blocking(reader, False)
+        try:
+            written = os.read(reader, 1 << 16).decode()
+        except BlockingIOError:
+            written = ""
+    os.close(reader)
+    assert ("libsecond.so" in written) == shown
+
+
 # --- Units. ---
 
 
@@ -246,6 +283,7 @@ def place(function: str, module: str = "prog") -> stacks.Place:
     (["xmalloc", "store"], (owners.PROGRAM, 1)),
     (["g_malloc", "g_strdup", "store"], (owners.PROGRAM, 2)),
     (["ztrymalloc_usable_internal", "zmalloc", "store"], (owners.PROGRAM, 2)),
+    (["lib.so+0x12", "sqlite3Malloc", "store"], (owners.PROGRAM, 2)),
     (["xml_reallocate", "store"], (owners.PROGRAM, 0)),
     ([], (owners.PROGRAM, 0)),
 ])

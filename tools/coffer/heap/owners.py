@@ -24,7 +24,7 @@ RUST = re.compile(r"^_?<?(&?(mut )?)?(alloc|core|std|hashbrown|__rustc)::|^__(ru
 OWN_NAMES = re.compile(
     r"^(xx?|z|ztry|g_|g_try_|git__|safe_?|Perl_safesys|sqlite3_?|OPENSSL_|CRYPTO_|av_|my_|uv__|mem_?|ngx_|apr_)"
     r"(m|c|z|re|m0)?alloc(0|z|_n|_array|_usable|_internal|_usable_internal)*$"
-    r"|^(x|z|g_|git__|my_|OPENSSL_|CRYPTO_|av_)(str|strn|mem)dup(2|z)?$")
+    r"|^(x|z|g_|git__|my_|OPENSSL_|CRYPTO_|av_)(str|strn|mem)dup(2|z)?$", re.IGNORECASE)
 BEGINNING = ("_start", "__libc_start_main", "__libc_start_call_main", "_dl_start_user", "start_thread", "clone3")
 # Functions of the C library whose caller has to free what they give, or to close it.
 HANDS_OUT = frozenset("""
@@ -54,6 +54,8 @@ def plain(function: str) -> str:
 def passes_on(places: Sequence[Named], at: int) -> bool:
     outer = places[at + 1].function if at + 1 < len(places) else ""
     name = places[at].function
+    if "+0x" in name and OWN_NAMES.match(outer):
+        return True  # a part of that function's work, without a name of its own
     return is_wrapper(places[at].module, name, outer) or bool(RUST.match(name) or OWN_NAMES.match(name))
 
 
