@@ -83,7 +83,13 @@ APART int peak() {
 
 // --- Waits to be asked, and holds more from time to time. ---
 
-APART int serve() {
+// As servers do that show their state in the list of processes.
+void write_over_environment() {
+  for (char** one = environ; *one != nullptr; ++one) memset(*one, ' ', strlen(*one));
+}
+
+APART int serve(bool writes_over) {
+  if (writes_over) write_over_environment();
   std::map<int, std::string> cache;
   for (int key = 0; key < 500; ++key) remember(cache, key);
   puts("ready");
@@ -129,7 +135,7 @@ int main(int argc, char** argv) {
   if (what == "clean") return seeded::clean();
   if (what == "peak") return seeded::peak();
   if (what == "fragment") return seeded::fragment(argc > 2 ? std::atol(argv[2]) : 60'000);
-  if (what == "serve") return seeded::serve();
+  if (what == "serve") return seeded::serve(argc > 2);
   if (what == "killed") {
     seeded::leak();
     seeded::pause_ms(300);

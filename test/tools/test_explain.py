@@ -11,16 +11,9 @@ from pathlib import Path
 import pytest
 from coffer import places
 from coffer.explain import mappings
+from in_process import run
 
-COMMAND = places.build_dir() / "bin" / "coffer"
 PROGRAM = Path(os.environ["COFFER_HEAP_PROGRAM"])
-
-
-def run(*arguments: object, status: int = 0, **more: object) -> subprocess.CompletedProcess:
-    done = subprocess.run([str(COMMAND), *map(str, arguments)], capture_output=True, text=True, timeout=120, **more)
-    assert done.returncode == status, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
 
 
 def smaps(*lines: str) -> str:

@@ -14,26 +14,20 @@ import time
 from pathlib import Path
 
 import pytest
-from coffer import lines, places
+from coffer import lines, patience, places
 from coffer.heap import owners, sites, stacks
-from coffer.profile import proto
+from coffer.profile import proto, symbols
+from in_process import run
 
-COMMAND = places.build_dir() / "bin" / "coffer"
 PROGRAM = Path(os.environ["COFFER_HEAP_PROGRAM"])
 SOURCE = Path(__file__).with_name("heap_program.cpp")
 DUMP = int(signal.SIGRTMIN) + 8
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def run(*arguments: object, status: int = 0, **more: object) -> subprocess.CompletedProcess:
-    done = subprocess.run([str(COMMAND), *map(str, arguments)], capture_output=True, text=True, timeout=120, **more)
-    assert done.returncode == status, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all tests together."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 def line_of(text: str) -> int:
@@ -87,7 +81,8 @@ def test_a_sample_has_its_error() -> None:
 
 
 @pytest.mark.parametrize("tool", sorted(lines.TOOLS))
-def test_every_tool_finds_the_same(tmp_path: Path, tool: str) -> None:
+def test_every_tool_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     if shutil.which(tool) is None:
         pytest.skip(f"no {tool} here")
     (tmp_path / "bin").mkdir()
@@ -105,6 +100,18 @@ def test_every_tool_finds_the_same(tmp_path: Path, tool: str) -> None:
     shutil.rmtree(tmp_path / "cache")
     without = run("leaks", profile, env={**os.environ, "PATH": str(tmp_path / "bin")}).stdout
     assert "seeded::leak_session" in without and "heap_program.cpp" not in without, "names come from the symbol table"
+
+
+def test_it_says_why_there_are_no_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # the other one knows the lines by build-id
+    program, profile = tmp_path / "prog", tmp_path / "kept.pb.gz"
+    subprocess.run(["strip", "--strip-debug", "-o", program, PROGRAM], check=True)
+    done = run("leaks", "-o", profile, "--", program, "leak").stdout
+    assert "seeded::leak_session" in done and "No lines of prog: it has no debug information" in done
+    shutil.copy(shutil.which("true"), program)
+    symbols.symbols_of.cache_clear()  # for it is the same process here
+    again = run("leaks", profile).stdout
+    assert "seeded::leak_session" in again and "Built anew since it ran, so without lines: prog." in again
 
 
 # --- coffer heap. ---
@@ -184,6 +191,19 @@ def test_sampling_is_turned_on_for_the_question(tmp_path: Path) -> None:
         started.communicate()
 
 
+def test_a_process_that_has_written_over_its_environment(tmp_path: Path) -> None:
+    conf = f"profile:true,profile_rate:1,dump_signal:{DUMP}"
+    started = subprocess.Popen([PROGRAM, "serve", "title"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
+    try:
+        assert started.stdout.readline() == "ready\n"
+        assert "written over its environment" in run("leaks", "--pid", started.pid, status=1).stderr
+        assert "seeded::remember" in run("leaks", "--pid", started.pid, "--signal", DUMP).stdout
+    finally:
+        started.kill()
+        started.communicate()
+
+
 def test_a_process_that_cannot_be_asked() -> None:
     started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.DEVNULL)
     try:
@@ -213,6 +233,29 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     assert "three moments" in run("heap", "--view", "growing", tmp_path / "one.pb.gz", status=1).stderr
 
 
+@pytest.mark.parametrize("seconds, shown", [(0.0, True), (60.0, False)])
+def test_progress_is_shown_on_a_terminal_of_what_takes_long(monkeypatch: pytest.MonkeyPatch, seconds: float,
+                                                            shown: bool) -> None:
+    reader, terminal = os.openpty()
+    monkeypatch.setattr(patience, "SECONDS", seconds)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    with open(terminal, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        with patience.bar("names of functions", 2) as step:
+            time.sleep(0.01)
+            step("libfirst.so")
+            step("libsecond.so")
+        stream.flush()
+        os.set_blocking(reader, False)
+        try:
+            written = os.read(reader, 1 << 16).decode()
+        except BlockingIOError:
+            written = ""
+    os.close(reader)
+    assert ("libsecond.so" in written) == shown
+
+
 # --- Units. ---
 
 
@@ -237,6 +280,11 @@ def place(function: str, module: str = "prog") -> stacks.Place:
     (["<alloc::raw_vec::RawVecInner>::try_allocate_in", "<u8 as alloc::vec::SpecFromElem>::from_elem", "store"],
      (owners.PROGRAM, 2)),
     (["<prog::Shape as core::clone::Clone>::clone", "store"], (owners.PROGRAM, 0)),
+    (["xmalloc", "store"], (owners.PROGRAM, 1)),
+    (["g_malloc", "g_strdup", "store"], (owners.PROGRAM, 2)),
+    (["ztrymalloc_usable_internal", "zmalloc", "store"], (owners.PROGRAM, 2)),
+    (["lib.so+0x12", "sqlite3Malloc", "store"], (owners.PROGRAM, 2)),
+    (["xml_reallocate", "store"], (owners.PROGRAM, 0)),
     ([], (owners.PROGRAM, 0)),
 ])
 def test_whose_a_block_is(places_of: list, expected: tuple[str, int]) -> None:
@@ -278,6 +326,14 @@ def test_what_grows(values: tuple[int, ...], grows: bool) -> None:
     assert bool(found) == grows
     if grows:
         assert found[0].bytes == 400 * 1024 and found[0].per_second == pytest.approx(400 * 1024 / (len(values) - 1))
+
+
+def test_what_may_be_chance_does_not_grow() -> None:
+    found = moments(*(value * 1024 for value in (0, 100, 200, 300, 400)))
+    for samples, grows in ((4, False), (20, True)):
+        figure = stacks.Sum(1000, 400 * 1024, samples)
+        found[-1].stacks = [stacks.Stack((place("f"),), owners.PROGRAM, 0, figure, figure)]
+        assert bool(sites.growing(found)) == grows
 
 
 def test_the_error_is_that_of_so_many_samples() -> None:

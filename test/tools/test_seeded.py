@@ -10,22 +10,21 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from coffer import places
+from in_process import run
 
-COMMAND = places.build_dir() / "bin" / "coffer"
 BUILT = Path(os.environ["COFFER_SEEDED"])
 SOURCES = Path(__file__).with_name("seeded")
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all tests together."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 def coffer(*arguments: object) -> list[str]:
     """The lines of the command: those of the program come first, and one is all it writes."""
-    done = subprocess.run([str(COMMAND), *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run(*arguments)
     return done.stdout.splitlines()[1:]
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import typer
 from coffer import consoles
 from coffer.errors import CofferError
 from coffer.files import programs_files
-from coffer.heap import show, sites, stacks, taken
+from coffer.heap import owners, show, sites, stacks, taken
 from coffer.heap.outputs import Files, Views, print_json
 from coffer.live.figures import size as short_size
 from coffer.profile import proto
@@ -97,6 +98,15 @@ def source(asked: Asked, files: Files) -> Iterator[taken.Taken]:
             yield found
 
 
+def python_note(found: taken.Taken, heap: stacks.Heap) -> list[str]:
+    """Of a program that was run here."""
+    is_python = any(stack.group == owners.INTERPRETER for stack in heap.stacks)
+    if not found.is_program or not is_python or os.environ.get("PYTHONMALLOC") == "malloc":
+        return []
+    return ["Python keeps small objects in memory of its own, which is not seen here: PYTHONMALLOC=malloc has it ask"
+            " for each."]
+
+
 def sampling_note(heap: stacks.Heap, measure: sites.Measure) -> list[str]:
     figure = stacks.total(measure(stack) for stack in heap.stacks)
     if not figure.blocks or stacks.is_exact(figure):
@@ -133,7 +143,8 @@ def leaks(
         if as_json:
             print_json(what, verdicts, heap, leaked, sites.groups(heap, sites.LIVE), top, depth)
         else:
-            notes = found.notes + sampling_note(heap, sites.LIVE)
+            notes = [*found.notes, *python_note(found, heap), *show.notes_on(heap, leaked),
+                     *sampling_note(heap, sites.LIVE)]
             tree = show.tree_of(leaked, f"{what}, by who allocated it", top, depth) if leaked else None
             show.show(consoles.console(), verdicts, notes, tree)
         files.write(found.last, verdicts, [(what, heap, sites.LIVE), ("freed again", heap, sites.TEMPORARY),
@@ -204,7 +215,7 @@ def show_difference(target: list[str] | None, files: Files, top: int, depth: int
         print_json("diff", verdicts, grown, more, sites.groups(grown, sites.LIVE), top, depth)
     else:
         tree = show.tree_of(more, "what grew, by who allocated it", top, depth) if more else None
-        show.show(consoles.console(), verdicts, sampling_note(after, sites.LIVE), tree)
+        show.show(consoles.console(), verdicts, show.notes_on(after, more) + sampling_note(after, sites.LIVE), tree)
     files.write(profiles[1], verdicts, [("grew", grown, sites.LIVE), ("shrank", shrunk, sites.LIVE)], [])
 
 
@@ -240,7 +251,9 @@ def heap(
             print_json(chosen, verdicts, shown_heap, sites_shown, sites.groups(shown_heap, measure), top, depth)
         else:
             tree = show.tree_of(sites_shown, title, top, depth) if sites_shown else None
-            show.show(consoles.console(), verdicts, found.notes + sampling_note(shown_heap, measure), tree)
+            notes = [*found.notes, *python_note(found, seen.last), *show.notes_on(seen.last, sites_shown),
+                     *sampling_note(shown_heap, measure)]
+            show.show(consoles.console(), verdicts, notes, tree)
         files.write(found.last, verdicts, views_of(seen, chosen), seen.moments)
         status = found.status
     raise typer.Exit(status)

@@ -20,6 +20,11 @@ PYTHON = re.compile(r"^(python[\d.]*|libpython[\w.]*|libffi\.so[\d.]*|_ctypes\..
 # The Rust library; also what it does for types that are no program's: numbers, strings, parameters.
 RUST = re.compile(r"^_?<?(&?(mut )?)?(alloc|core|std|hashbrown|__rustc)::|^__(rust|rdl|rg)_"
                   r"|^<[&\[]*([A-Z]|[ui](8|16|32|64|128|size)|f32|f64|bool|char|str)\b.* as (alloc|core|std)::")
+# Functions of programs and other libraries that are malloc by another name.
+OWN_NAMES = re.compile(
+    r"^(xx?|z|ztry|g_|g_try_|git__|safe_?|Perl_safesys|sqlite3_?|OPENSSL_|CRYPTO_|av_|my_|uv__|mem_?|ngx_|apr_)"
+    r"(m|c|z|re|m0)?alloc(0|z|_n|_array|_usable|_internal|_usable_internal)*$"
+    r"|^(x|z|g_|git__|my_|OPENSSL_|CRYPTO_|av_)(str|strn|mem)dup(2|z)?$", re.IGNORECASE)
 BEGINNING = ("_start", "__libc_start_main", "__libc_start_call_main", "_dl_start_user", "start_thread", "clone3")
 # Functions of the C library whose caller has to free what they give, or to close it.
 HANDS_OUT = frozenset("""
@@ -49,7 +54,9 @@ def plain(function: str) -> str:
 def passes_on(places: Sequence[Named], at: int) -> bool:
     outer = places[at + 1].function if at + 1 < len(places) else ""
     name = places[at].function
-    return is_wrapper(places[at].module, name, outer) or RUST.match(name) is not None
+    if "+0x" in name and OWN_NAMES.match(outer):
+        return True  # a part of that function's work, without a name of its own
+    return is_wrapper(places[at].module, name, outer) or bool(RUST.match(name) or OWN_NAMES.match(name))
 
 
 def owner(places: Sequence[Named], program: str) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from coffer.heap import owners
-from coffer.heap.sites import Growth, Measure, Node, Site, groups, sites, whole
+from coffer.heap.sites import Growth, Measure, Node, Site, groups, whole
 from coffer.heap.stacks import Heap, Place, Sum, error_of, is_exact
 from coffer.trace.symbols import middle
 from coffer.trace.tables import size
@@ -28,10 +28,6 @@ def count(blocks: float, what: str = "block") -> str:
 
 def share(part: float, of: float) -> str:
     return f"{part / of:.0%}" if of > 0 else "0%"
-
-
-def is_named(place: Place) -> bool:
-    return "+0x" not in place.function
 
 
 def caller_of(site: Site) -> str:
@@ -56,7 +52,8 @@ def from_whom(found: list[Site]) -> str:
     in_all = whole(found).bytes
     parts, said = [], 0.0
     for site in found[:3]:
-        parts.append(f"{middle(site.place.function, NAME)}, {site.source}{caller_of(site)}")
+        source = f", {site.source}" if site.source else ""
+        parts.append(f"{middle(site.place.function, NAME)}{source}{caller_of(site)}")
         said += site.sum.bytes
         if len(parts) == 1 and said >= ALL * in_all:
             return f"all from {parts[0]}"
@@ -152,6 +149,18 @@ def as_json(found: list[Site], depth: int) -> list[dict]:
     return [node(site, depth) for site in found]
 
 
+def notes_on(heap: Heap, found: list[Site]) -> list[str]:
+    """Why names or lines are missing, and what can be done."""
+    notes = []
+    if heap.others:
+        notes.append(f"Built anew since it ran, so without lines: {', '.join(heap.others[:3])}.")
+    bare = sorted({site.place.module for site in found[:3] if not site.place.file} - set(heap.others))
+    if bare:
+        notes.append(f"No lines of {', '.join(bare)}: it has no debug information here. Compile with -g, install its"
+                     " package of debug symbols, or set DEBUGINFOD_URLS.")
+    return notes
+
+
 def show(console: Console, verdicts: Iterable[str], notes: Iterable[str], tree: Tree | None) -> None:
     for number, verdict in enumerate(verdicts):
         console.print(Text(verdict, style="bold" if number == 0 else ""), soft_wrap=not console.is_terminal)
@@ -162,4 +171,4 @@ def show(console: Console, verdicts: Iterable[str], notes: Iterable[str], tree: 
         console.print(tree, soft_wrap=False, no_wrap=True, overflow="ellipsis")
 
 
-__all__ = ["amount", "apart", "as_json", "growth_sentence", "sentence", "show", "sites", "tree_of"]
+__all__ = ["amount", "apart", "as_json", "count", "growth_sentence", "notes_on", "sentence", "show", "tree_of"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from coffer.heap.owners import PROGRAM
-from coffer.heap.stacks import Heap, Place, Stack, Sum, total
+from coffer.heap.stacks import Heap, Place, Stack, Sum, error_of, total
 
 Measure = Callable[[Stack], Sum]
 LIVE: Measure = lambda stack: stack.live
@@ -40,7 +40,7 @@ class Site(Node):
     @property
     def source(self) -> str:
         if not self.place.file:
-            return self.place.module
+            return self.place.source
         shown = sorted(self.lines, key=lambda line: -self.lines[line])
         return f"{self.place.source.rpartition(':')[0]}:" + ",".join(map(str, sorted(shown[:3]))) + (
             ",…" if len(shown) > 3 else "")
@@ -98,6 +98,7 @@ class Growth:
 FALLS_BACK = 0.25  # of what it grew by in all: then it breathes
 GOES_ON = 0.2  # of what it grew by came in the second half: else it has only been filled
 LEAST_GROWTH = 16 * 1024
+SURE = 3  # deviations
 
 
 def growing(moments: list[Heap]) -> list[Growth]:
@@ -117,7 +118,8 @@ def growing(moments: list[Heap]) -> list[Growth]:
         net = values[-1] - values[0]
         back = sum(max(0.0, before - after) for before, after in zip(values, values[1:]))
         middle = values[(len(values) - 1) // 2]
-        if net >= LEAST_GROWTH and back <= FALLS_BACK * net and values[-1] - middle >= GOES_ON * net:
+        by_chance = SURE * error_of(last[key].sum) * last[key].sum.bytes
+        if net >= max(LEAST_GROWTH, by_chance) and back <= FALLS_BACK * net and values[-1] - middle >= GOES_ON * net:
             found.append(Growth(last[key], net, net / seconds))
     return sorted(found, key=lambda one: -one.bytes)
 

@@ -19,6 +19,7 @@ RUST_HASH = re.compile(r"::h[0-9a-f]{16}$|(?<=\w)\[[0-9a-f]{8,16}\]")
 RUST_SIGNS = {"$LT$": "<", "$GT$": ">", "$RF$": "&", "$BP$": "*", "$C$": ",", "$LP$": "(", "$RP$": ")", "$SP$": "@",
               "$u20$": " ", "$u27$": "'", "$u5b$": "[", "$u5d$": "]", "$u7b$": "{", "$u7d$": "}", "$u7e$": "~"}
 CLONE = re.compile(r"(\.(cold|part|isra|constprop|lto_priv|llvm)(\.\d+)*)+$")
+LEAST_BLOCK = 16  # bytes, of the allocator: what is asked for may be less
 EVERY_BLOCK = 0.999  # chance of a block to be sampled, from which on the figures are exact
 
 
@@ -33,8 +34,14 @@ class Place:
     inlined: bool = False
 
     @property
+    def is_named(self) -> bool:
+        return not self.function.startswith(f"{self.module}+0x")
+
+    @property
     def source(self) -> str:
-        return f"{Path(self.file).name}:{self.line}" if self.file else self.module
+        if self.file:
+            return f"{Path(self.file).name}:{self.line}"
+        return self.module if self.is_named else ""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,7 @@ class Heap:
     time_ns: int
     duration_ns: int
     stacks: list[Stack] = field(default_factory=list)
+    others: tuple[str, ...] = ()  # files that are not those that ran any more
 
     @property
     def live(self) -> Sum:
@@ -89,9 +97,9 @@ def total(sums: Iterable[Sum]) -> Sum:
 
 def samples_behind(blocks: float, size: float, period: int) -> float:
     """The profile has sums of samples by their weights; a weight follows from a block's size and the period."""
-    if blocks <= 0 or size <= 0:
+    if blocks <= 0:
         return 0
-    return blocks * -math.expm1(-size / blocks / max(1, period))
+    return blocks * -math.expm1(-max(LEAST_BLOCK, size / blocks) / max(1, period))
 
 
 def is_exact(figure: Sum) -> bool:
@@ -183,6 +191,8 @@ def heap_of(profile: proto.Profile, names: Names) -> Heap:
     heap = Heap(Path(program).name, profile.period, profile.time_ns, profile.duration_ns)
     at = {name: profile.types.index(name) for name in owners.TYPES if name in profile.types}
     places = {location: names.at(profile, location) for location in profile.locations}
+    heap.others = tuple(sorted({Path(mapping.path).name for mapping in profile.mappings.values()
+                                if mapping.path.startswith("/") and symbols.is_another(mapping)}))
     for locations, values in profile.samples:
         if not any(values):
             continue

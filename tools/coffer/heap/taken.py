@@ -129,10 +129,11 @@ class Asked:
     process: processes.Process
     dump_signal: int
     profile_signal: int  # 0: none
-    prefix: str
+    prefix: str  # empty: not known
 
     def files(self) -> set[Path]:
-        base = Path(self.prefix)
+        """Profiles of the process, where it writes them; under any name, if that is not known."""
+        base = Path(self.prefix or "*")
         root = self.process.proc / "root"
         folder = root / str(base.parent).lstrip("/") if base.is_absolute() else self.process.proc / "cwd" / base.parent
         try:
@@ -164,10 +165,11 @@ def find(number: int, dump_signal: int | None) -> Asked:
     dump = dump_signal or number_of(options, "dump_signal")
     if not dump:
         raise CofferError(f"process {number} ({process.name}) knows no signal that asks for a profile: start"
-                          " it with COFFER_CONF=profile:true,dump_signal:43, or name the signal by --signal")
+                          " it with COFFER_CONF=profile:true,dump_signal:43. If it was, it has written over its"
+                          " environment, as some servers do for their title: name the signal by --signal")
     toggle = number_of(options, "profile_signal")
     samples = options.get("profile") == "true" or options.get("leaks") == "true"
-    return Asked(process, dump, 0 if samples else toggle, options.get("profile_to") or "coffer")
+    return Asked(process, dump, 0 if samples else toggle, options.get("profile_to") or ("coffer" if options else ""))
 
 
 def ask(asked: Asked) -> tuple[proto.Profile, Path]:

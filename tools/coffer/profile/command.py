@@ -150,5 +150,6 @@ def profile(
         check_inputs(output, programs_files(target))
     if len(target) == 1 and target[0].isdecimal() and shutil.which(target[0]) is None:
         raise CofferError(f"{target[0]}: a program or a profile is wanted. A process that runs already writes one by "
-                          "itself, at the signals that COFFER_CONF=profile_signal:N,dump_signal:M named at its start")
+                          "itself, at the signals that COFFER_CONF=profile_signal:N,dump_signal:M named at its start;"
+                          " coffer heap --pid asks for one and shows it")
     raise typer.Exit(profile_program(target, output, rate, what))

@@ -103,6 +103,12 @@ def read_symbols(mapping: Mapping) -> Symbols | None:
     return symbols if symbols is not None and symbols.build_id == mapping.build_id else None
 
 
+def is_another(mapping: Mapping) -> bool:
+    """Whether the file is there, and was built anew since it ran."""
+    symbols = symbols_of(mapping.path)
+    return symbols is not None and symbols.build_id != mapping.build_id
+
+
 def demangled(names: list[str]) -> list[str]:
     filter_program = shutil.which("c++filt")
     if filter_program is None or not names:
