@@ -19,8 +19,9 @@ namespace seeded {
 void* volatile g_last;
 
 void pause_ms(long ms) {
-  const timespec time = {ms / 1000, ms % 1000 * 1'000'000};
-  nanosleep(&time, nullptr);
+  timespec left = {ms / 1000, ms % 1000 * 1'000'000};
+  while (nanosleep(&left, &left) != 0) {  // a signal ends it early
+  }
 }
 
 __attribute__((always_inline)) inline void* session(size_t bytes) { return std::malloc(bytes); }
@@ -40,7 +41,7 @@ APART void handle_request(int number) {
 
 APART int leak() {
   for (int i = 0; i < 1560; ++i) handle_request(i);
-  g_last = std::realloc(strdup("the caller's"), 300);
+  g_last = strdup("the caller's");
   puts("output has a buffer");
   return 0;
 }

@@ -85,10 +85,11 @@ def print_text(console: Console, found: Found, held_by: list[dict[str, Any]], ti
                   soft_wrap=soft)
 
 
-def of_process(number: int, signal: int | None, with_profile: bool) -> tuple[Found, proto.Profile | None]:
+def of_process(number: int, signal: int | None, with_profile: bool,
+               dump_signal: int | None) -> tuple[Found, proto.Profile | None]:
     with processes.Watched(number, signal) as watched:
         found = look(watched, number)
-    profile = taken.of_process(number, None, 1.0, 1).last if with_profile else None
+    profile = taken.of_process(number, dump_signal, 1.0, 1).last if with_profile or dump_signal else None
     return found, profile
 
 
@@ -146,6 +147,8 @@ def explain(
     with_profile: Annotated[bool, typer.Option(
         "--who", help="Of a process: asks by its dump_signal who holds what is live, too. Of a program it is known."),
     ] = False,
+    dump_signal: Annotated[Optional[int], typer.Option(
+        help="The same, of a process that no longer says which signal it is.", show_default=False)] = None,
     rate: Annotated[str, typer.Option(help="Of a program: mean bytes between samples.")] = "64K",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -158,7 +161,7 @@ def explain(
     if pid is None and target and len(target) == 1 and target[0].isascii() and target[0].isdigit():
         pid = int(target[0])
     if pid is not None:
-        found, profile = of_process(pid, signal, with_profile)
+        found, profile = of_process(pid, signal, with_profile, dump_signal)
     else:
         found, profile, status = of_program(target or [], rate)
         title = ", when most was above live"

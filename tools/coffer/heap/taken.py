@@ -178,10 +178,11 @@ def ask(asked: Asked) -> tuple[proto.Profile, Path]:
     processes.ask(asked.process, asked.dump_signal)
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline:
-        for path in asked.files() - before:
+        runs = processes.is_running(asked.process.number)
+        for path in sorted(asked.files() - before):
             with contextlib.suppress(CofferError):  # not whole yet
                 return proto.read(path), path
-        if not processes.is_running(asked.process.number):
+        if not runs:
             raise CofferError(f"process {asked.process.number} has ended")
         time.sleep(0.02)
     raise CofferError(f"process {asked.process.number} ({asked.process.name}) wrote no profile within"
