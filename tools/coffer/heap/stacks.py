@@ -187,7 +187,12 @@ def where(profile: proto.Profile, location: int) -> tuple[proto.Mapping | None, 
 
 def named(profiles: list[proto.Profile]) -> list[Heap]:
     names = Names(profiles)
-    return [heap_of(profile, names) for profile in profiles]
+    heaps = []
+    with patience.bar("call stacks", len(profiles)) as step:
+        for profile in profiles:
+            heaps.append(heap_of(profile, names))
+            step("")
+    return heaps
 
 
 def heap_of(profile: proto.Profile, names: Names) -> Heap:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from coffer.live import processes
 from coffer.profile import proto
 
 ANSWER_SECONDS = 10.0
+MOST_MOMENTS = 40
 
 
 @dataclass
@@ -49,22 +51,40 @@ def live_bytes(profile: proto.Profile) -> int:
 NAME = re.compile(r"coffer\.(\d+)\.(?:(\d+)|(peak)|moment\.(\d+))\.pb\.gz")
 
 
+def thinned(paths: list[Path]) -> list[Path]:
+    """Of many moments some that are spread over the time, and the last."""
+    times = [path.stat().st_mtime for path in paths]
+    step = (times[-1] - times[0]) / MOST_MOMENTS if len(paths) > MOST_MOMENTS else 0
+    chosen: list[Path] = []
+    due = -math.inf
+    for path, when in zip(paths[:-1], times):
+        if when >= due:
+            chosen.append(path)
+            due = when + step
+    return [*chosen, *paths[-1:]]
+
+
 def read_folder(folder: Path) -> dict[int, Taken]:
     """By process."""
     found: dict[int, Taken] = {}
-    parts = []
+    moments: dict[int, list[tuple[int, Path]]] = {}
+    ends: dict[int, list[tuple[int, Path]]] = {}
     for path in folder.iterdir():
-        if match := NAME.fullmatch(path.name):
-            parts.append((int(match[4] or match[2] or 0), path, match))
-    for _, path, match in sorted(parts, key=lambda part: part[0]):
+        if not (match := NAME.fullmatch(path.name)):
+            continue
         taken = found.setdefault(int(match[1]), Taken(process=int(match[1]), is_program=True))
-        profile = proto.read(path)
         if match[3]:
-            taken.peak = profile
-        elif match[4]:
-            taken.moments.append(profile)
+            taken.peak = proto.read(path)
         else:
-            taken.end = profile
+            (moments if match[4] else ends).setdefault(int(match[1]), []).append((int(match[4] or match[2]), path))
+    with patience.bar("profiles", sum(map(len, moments.values())) + len(ends)) as step:
+        for process, taken in found.items():
+            for path in thinned([path for _, path in sorted(moments.get(process, []))]) if process in moments else []:
+                taken.moments.append(proto.read(path))
+                step("")
+            if process in ends:
+                taken.end = proto.read(max(ends[process])[1])
+                step("")
     return found
 
 
