@@ -128,6 +128,16 @@ APART int fragment(long ms) {
   return 0;
 }
 
+// --- Blocks that are smaller than their class. ---
+
+APART int rounded() {
+  for (int i = 0; i < 10'000; ++i) g_last = memset(std::malloc(900), 1, 900);
+  puts("ready");
+  fflush(stdout);
+  pause_ms(60'000);
+  return 0;
+}
+
 }  // namespace seeded
 
 int main(int argc, char** argv) {
@@ -136,6 +146,7 @@ int main(int argc, char** argv) {
   if (what == "clean") return seeded::clean();
   if (what == "peak") return seeded::peak();
   if (what == "fragment") return seeded::fragment(argc > 2 ? std::atol(argv[2]) : 60'000);
+  if (what == "rounded") return seeded::rounded();
   if (what == "serve") return seeded::serve(argc > 2);
   if (what == "killed") {
     seeded::leak();

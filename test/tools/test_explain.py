@@ -92,9 +92,27 @@ def test_a_process_is_asked_who_holds_it(tmp_path: Path) -> None:
         for words in (["--who"], ["--dump-signal", DUMP]):
             found = json.loads(run("explain", started.pid, "--json", *words).stdout)
             assert found["survivors"][0]["function"] == "seeded::keep_index"
+            assert sum(one["bytes"] for one in found["reasons"]) == found["rss"]
     finally:
         started.kill()
         started.communicate()
+
+
+def test_what_rounding_costs_is_told_apart(tmp_path: Path) -> None:
+    """900 bytes lie in a class of 960; at every block the profile knows it exactly."""
+    conf = f"share:true,profile:true,profile_rate:1,dump_signal:{DUMP}"
+    started = subprocess.Popen([PROGRAM, "rounded"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                               env={**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": conf})
+    try:
+        assert started.stdout.readline() == "ready\n"
+        by_key = {one["key"]: one["bytes"] for one in json.loads(
+            run("explain", started.pid, "--json", "--who").stdout)["reasons"]}
+        without = json.loads(run("explain", started.pid, "--json").stdout)["reasons"]
+    finally:
+        started.kill()
+        started.communicate()
+    assert by_key["live"] == pytest.approx(10_000 * 900, rel=0.05)
+    assert 10_000 * 4 < by_key["rounding"] < 10_000 * 64 and "rounding" not in {one["key"] for one in without}
 
 
 def test_what_is_wrong() -> None:

@@ -31,6 +31,7 @@ class Taken:
     peak: proto.Profile | None = None
     moments: list[proto.Profile] = field(default_factory=list)
     is_program: bool = False  # that was run to its end
+    since_start: bool = False  # samples were taken since the process began, as far as its options say
     process: int | None = None
     others: int = 0  # further processes that wrote profiles
     status: int = 0
@@ -150,6 +151,7 @@ class Asked:
     dump_signal: int
     profile_signal: int  # 0: none
     prefix: str  # empty: not known
+    since_start: bool
 
     def files(self) -> set[Path]:
         """Profiles of the process, where it writes them; under any name, if that is not known."""
@@ -189,7 +191,8 @@ def find(number: int, dump_signal: int | None) -> Asked:
                           " environment, as some servers do for their title: name the signal by --signal")
     toggle = number_of(options, "profile_signal")
     samples = options.get("profile") == "true" or options.get("leaks") == "true"
-    return Asked(process, dump, 0 if samples else toggle, options.get("profile_to") or ("coffer" if options else ""))
+    return Asked(process, dump, 0 if samples else toggle, options.get("profile_to") or ("coffer" if options else ""),
+                 samples)
 
 
 def ask(asked: Asked) -> tuple[proto.Profile, Path]:
@@ -213,7 +216,7 @@ def ask(asked: Asked) -> tuple[proto.Profile, Path]:
 def of_process(number: int, dump_signal: int | None, seconds: float, count: int) -> Taken:
     """Several times, so many seconds apart. A file that was asked for here is removed once it is read."""
     asked = find(number, dump_signal)
-    taken = Taken(process=number)
+    taken = Taken(process=number, since_start=asked.since_start)
     toggled = False
     try:
         with patience.bar(f"process {number}", count) as step:
