@@ -19,8 +19,9 @@ namespace seeded {
 void* volatile g_last;
 
 void pause_ms(long ms) {
-  const timespec time = {ms / 1000, ms % 1000 * 1'000'000};
-  nanosleep(&time, nullptr);
+  timespec left = {ms / 1000, ms % 1000 * 1'000'000};
+  while (nanosleep(&left, &left) != 0) {  // a signal ends it early
+  }
 }
 
 __attribute__((always_inline)) inline void* session(size_t bytes) { return std::malloc(bytes); }
@@ -40,7 +41,7 @@ APART void handle_request(int number) {
 
 APART int leak() {
   for (int i = 0; i < 1560; ++i) handle_request(i);
-  g_last = std::realloc(strdup("the caller's"), 300);
+  g_last = strdup("the caller's");
   puts("output has a buffer");
   return 0;
 }
@@ -127,6 +128,16 @@ APART int fragment(long ms) {
   return 0;
 }
 
+// --- Blocks that are smaller than their class. ---
+
+APART int rounded() {
+  for (int i = 0; i < 10'000; ++i) g_last = memset(std::malloc(900), 1, 900);
+  puts("ready");
+  fflush(stdout);
+  pause_ms(60'000);
+  return 0;
+}
+
 }  // namespace seeded
 
 int main(int argc, char** argv) {
@@ -135,6 +146,7 @@ int main(int argc, char** argv) {
   if (what == "clean") return seeded::clean();
   if (what == "peak") return seeded::peak();
   if (what == "fragment") return seeded::fragment(argc > 2 ? std::atol(argv[2]) : 60'000);
+  if (what == "rounded") return seeded::rounded();
   if (what == "serve") return seeded::serve(argc > 2);
   if (what == "killed") {
     seeded::leak();

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from coffer.explain import mappings
 from in_process import run
 
 PROGRAM = Path(os.environ["COFFER_HEAP_PROGRAM"])
+DUMP = int(signal.SIGRTMIN) + 8
 
 
 def smaps(*lines: str) -> str:
@@ -79,6 +81,38 @@ def test_the_reasons_add_up(tmp_path: Path) -> None:
     assert all(one["release"] for one in found["reasons"])
     first = text.splitlines()[0]
     assert "free in spans" in first and "most of 512-byte blocks" in first and "malloc_trim(0)" in text
+
+
+def test_a_process_is_asked_who_holds_it(tmp_path: Path) -> None:
+    conf = f"share:true,profile:true,profile_rate:16K,dump_signal:{DUMP}"
+    started = subprocess.Popen([PROGRAM, "fragment"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                               env={**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": conf})
+    try:
+        assert started.stdout.readline() == "ready\n"
+        for words in (["--who"], ["--dump-signal", DUMP]):
+            found = json.loads(run("explain", started.pid, "--json", *words).stdout)
+            assert found["survivors"][0]["function"] == "seeded::keep_index"
+            assert sum(one["bytes"] for one in found["reasons"]) == found["rss"]
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def test_what_rounding_costs_is_told_apart(tmp_path: Path) -> None:
+    """900 bytes lie in a class of 960; at every block the profile knows it exactly."""
+    conf = f"share:true,profile:true,profile_rate:1,dump_signal:{DUMP}"
+    started = subprocess.Popen([PROGRAM, "rounded"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                               env={**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": conf})
+    try:
+        assert started.stdout.readline() == "ready\n"
+        by_key = {one["key"]: one["bytes"] for one in json.loads(
+            run("explain", started.pid, "--json", "--who").stdout)["reasons"]}
+        without = json.loads(run("explain", started.pid, "--json").stdout)["reasons"]
+    finally:
+        started.kill()
+        started.communicate()
+    assert by_key["live"] == pytest.approx(10_000 * 900, rel=0.05)
+    assert 10_000 * 4 < by_key["rounding"] < 10_000 * 64 and "rounding" not in {one["key"] for one in without}
 
 
 def test_what_is_wrong() -> None:

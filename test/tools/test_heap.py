@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from coffer import lines, patience, places
-from coffer.heap import owners, sites, stacks
+from coffer.heap import owners, sites, stacks, taken
 from coffer.profile import proto, symbols
 from in_process import run
 
@@ -231,6 +231,31 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     run("leaks", "-o", tmp_path / "one.pb.gz", "--", PROGRAM, "leak")
     assert "--view peak" in run("heap", "--view", "peak", tmp_path / "one.pb.gz", status=1).stderr
     assert "three moments" in run("heap", "--view", "growing", tmp_path / "one.pb.gz", status=1).stderr
+
+
+@pytest.mark.parametrize("count, expected", [(1, 1), (30, 30), (400, 41)])
+def test_of_many_moments_some_are_read(tmp_path: Path, count: int, expected: int) -> None:
+    paths = [tmp_path / f"{number:04}" for number in range(count)]
+    for number, path in enumerate(paths):
+        path.touch()
+        os.utime(path, (1000 + number, 1000 + number))
+    found = taken.thinned(paths)
+    assert len(found) == pytest.approx(expected, abs=1) and found[0] == paths[0] and found[-1] == paths[-1]
+    gaps = [later.stat().st_mtime - sooner.stat().st_mtime for sooner, later in zip(found, found[1:])]
+    assert max(gaps, default=0) <= 1 + count / expected
+
+
+def test_elfutils_is_asked_where_debuginfod_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in lines.TOOLS:
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("DEBUGINFOD_URLS", raising=False)
+    assert lines.tool() == "llvm-symbolizer"
+    monkeypatch.setenv("DEBUGINFOD_URLS", "https://debuginfod.example")
+    assert lines.tool() == "eu-addr2line"
+    (tmp_path / "eu-addr2line").unlink()
+    assert lines.tool() == "llvm-symbolizer"
 
 
 @pytest.mark.parametrize("seconds, shown", [(0.0, True), (60.0, False)])

@@ -38,7 +38,7 @@ static unsigned long long now_ns(clockid_t clock) {
   return (unsigned long long)now.tv_sec * 1000000000ULL + (unsigned long long)now.tv_nsec;
 }
 
-static void dump_as(const char *name) {
+static void dump_as(const char* name) {
   char part[kPath], path[kPath];
   snprintf(part, sizeof part, "%s.%d.part", g_prefix, (int)getpid());
   snprintf(path, sizeof path, "%s.%d.%s.pb.gz", g_prefix, (int)getpid(), name);
@@ -53,7 +53,7 @@ static void look(void) {
   dump_as("peak");
 }
 
-static void *run(void *unused) {
+static void* run(void* unused) {
   (void)unused;
   unsigned long long next_moment = now_ns(CLOCK_MONOTONIC) + kMomentNs, between = kMomentNs;
   for (int number = 1;;) {
@@ -80,7 +80,7 @@ static void *run(void *unused) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-  const char *prefix = getenv("COFFER_MOMENTS");
+  const char* prefix = getenv("COFFER_MOMENTS");
   if (prefix == NULL || coffer_stats == NULL || coffer_profile_dump == NULL) return;
   const int length = snprintf(g_prefix, sizeof g_prefix, "%s", prefix);
   if (length <= 0 || (size_t)length >= sizeof g_prefix) {

@@ -5,15 +5,15 @@
 #include <string.h>
 
 struct entry {
-  struct entry *next;
-  char *name;
+  struct entry* next;
+  char* name;
   char buffer[1000];
 };
 
-static struct entry *g_open;
+static struct entry* g_open;
 
-static struct entry *open_entry(const char *name) {
-  struct entry *entry = malloc(sizeof *entry);
+static struct entry* open_entry(const char* name) {
+  struct entry* entry = malloc(sizeof *entry);
   if (entry == NULL) abort();
   entry->name = strdup(name);
   entry->next = g_open;
@@ -22,7 +22,7 @@ static struct entry *open_entry(const char *name) {
 }
 
 static void close_entry(void) {
-  struct entry *entry = g_open;
+  struct entry* entry = g_open;
   g_open = entry->next;
   free(entry->name);
   free(entry);

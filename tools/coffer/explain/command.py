@@ -45,15 +45,27 @@ def look(watched: processes.Watched, number: int) -> Found:
     return Found(reasons.explain(reading, maps, number, mappings.page_tables(number)), reading, time.time_ns())
 
 
-def who(found: Found, profile: proto.Profile | None) -> list[dict[str, Any]]:
-    """Names those that keep spans half empty, and says what rounding costs."""
+def split_rounding(found: Found, asked: stacks.Sum) -> None:
+    """What was asked for, apart from what rounding up to size classes adds: where the profile knows all blocks, and
+    its error does not hide it."""
+    live = found.explanation.reasons[0]
+    lost = round(min(found.reading.figures["live"] - asked.bytes, live.bytes))
+    if lost > 2 * stacks.error_of(asked) * asked.bytes:
+        live.name, live.bytes = "live blocks, as they were asked for", live.bytes - lost
+        found.explanation.reasons.insert(1, reasons.Reason(
+            "rounding of live blocks up to their classes", lost,
+            "goes with the blocks; less where they have a class's size (coffer trace info: which do not)",
+            is_live=True, key="rounding"))
+
+
+def who(found: Found, profile: proto.Profile | None, knows_all: bool) -> list[dict[str, Any]]:
+    """Names those that keep spans half empty."""
     if profile is None:
         return []
     heap = stacks.named([profile])[0]
     classes = [one["block_bytes"] for one in found.reading.classes]
-    asked, live = heap.live, found.reading.figures["live"]
-    if (lost := live - asked.bytes) > 2 * stacks.error_of(asked) * asked.bytes + live / 100:
-        found.explanation.reasons[0].detail.insert(0, f"{size(lost)} of it is rounding")
+    if knows_all:
+        split_rounding(found, heap.live)
     result = []
     for one in survivors(heap, found.explanation.fullest, classes):
         result.append({"function": one.site.place.function, "source": one.site.source, "bytes": round(one.sum.bytes),
@@ -85,11 +97,15 @@ def print_text(console: Console, found: Found, held_by: list[dict[str, Any]], ti
                   soft_wrap=soft)
 
 
-def of_process(number: int, signal: int | None, with_profile: bool) -> tuple[Found, proto.Profile | None]:
+def of_process(number: int, signal: int | None, with_profile: bool,
+               dump_signal: int | None) -> tuple[Found, proto.Profile | None, bool]:
+    """With the profile, and whether that knows all blocks."""
     with processes.Watched(number, signal) as watched:
         found = look(watched, number)
-    profile = taken.of_process(number, None, 1.0, 1).last if with_profile else None
-    return found, profile
+    if not with_profile and dump_signal is None:
+        return found, None, False
+    asked = taken.of_process(number, dump_signal, 1.0, 1)
+    return found, asked.last, asked.since_start
 
 
 def nearest(folder: Path, number: int, time_ns: int) -> proto.Profile | None:
@@ -146,6 +162,8 @@ def explain(
     with_profile: Annotated[bool, typer.Option(
         "--who", help="Of a process: asks by its dump_signal who holds what is live, too. Of a program it is known."),
     ] = False,
+    dump_signal: Annotated[Optional[int], typer.Option(
+        help="The same, of a process that no longer says which signal it is.", show_default=False)] = None,
     rate: Annotated[str, typer.Option(help="Of a program: mean bytes between samples.")] = "64K",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -154,15 +172,15 @@ def explain(
         raise CofferError(f"--rate {rate}: a size from 1 to 1T, such as 512K")
     if (pid is None) == (not target):
         raise CofferError("a process or a program: one of them is needed")
-    status, title = 0, ""
+    status, title, knows_all = 0, "", True
     if pid is None and target and len(target) == 1 and target[0].isascii() and target[0].isdigit():
         pid = int(target[0])
     if pid is not None:
-        found, profile = of_process(pid, signal, with_profile)
+        found, profile, knows_all = of_process(pid, signal, with_profile, dump_signal)
     else:
         found, profile, status = of_program(target or [], rate)
         title = ", when most was above live"
-    held_by = who(found, profile)
+    held_by = who(found, profile, knows_all)
     if as_json:
         print(json.dumps(reasons.as_json(found.explanation, reasons.verdict(found.explanation), held_by)))
     else:

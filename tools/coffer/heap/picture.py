@@ -75,7 +75,7 @@ def over_time(moments: list[Heap]) -> dict[str, list]:
     begin = moments[0].time_ns - moments[0].duration_ns
     by_site: dict[str, list[float]] = {}
     for index, moment in enumerate(moments):
-        for site in sites(moment, LIVE):
+        for site in sites(moment, LIVE, with_callers=False):
             by_site.setdefault(site.title, [0.0] * len(moments))[index] += site.sum.bytes
     largest = sorted(by_site, key=lambda name: -max(by_site[name]))[:MOST_LINES]
     return {"seconds": [(moment.time_ns - begin) / 1e9 for moment in moments],

@@ -30,21 +30,30 @@ def share(part: float, of: float) -> str:
     return f"{part / of:.0%}" if of > 0 else "0%"
 
 
+def by_function(callers: list[Node]) -> list[tuple[float, list[Node]]]:
+    """One that calls at several lines is one caller. With the bytes, the most first."""
+    found: dict[tuple[str, str], list[Node]] = {}
+    for one in callers:
+        found.setdefault((one.place.function, one.place.file or one.place.module), []).append(one)
+    return sorted(((sum(one.sum.bytes for one in same), same) for same in found.values()), key=lambda one: -one[0])
+
+
 def caller_of(site: Site) -> str:
     """`, called by X`: the nearest caller that is the program's, if most comes by it."""
-    node: Node = site
-    while node.callers:
-        callers = node.sorted_callers()
-        node = callers[0]
-        if node.sum.bytes < ALL * site.sum.bytes and len(callers) > 1:
-            others = len(callers) - 1
-            return (f", called by {middle(node.place.function, NAME)} ({share(node.sum.bytes, site.sum.bytes)})"
-                    f" and {count(others, 'other')}")
-        if owners.C_RUNTIME.match(node.place.module) or node.place.function in owners.BEGINNING:
+    nodes: list[Node] = [site]
+    while True:
+        callers = by_function([caller for node in nodes for caller in node.callers.values()])
+        if not callers:
             return ""
-        if not owners.passes_on([node.place], 0) and node.place.function != site.place.function:
-            return f", called by {middle(node.place.function, NAME)}"
-    return ""
+        size_of, nodes = callers[0]
+        place = nodes[0].place
+        if size_of < ALL * site.sum.bytes and len(callers) > 1:
+            return (f", called by {middle(place.function, NAME)} ({share(size_of, site.sum.bytes)})"
+                    f" and {count(len(callers) - 1, 'other')}")
+        if owners.C_RUNTIME.match(place.module) or place.function in owners.BEGINNING:
+            return ""
+        if not owners.passes_on([place], 0) and place.function != site.place.function:
+            return f", called by {middle(place.function, NAME)}"
 
 
 def from_whom(found: list[Site]) -> str:

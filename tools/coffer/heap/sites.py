@@ -25,7 +25,11 @@ class Node:
     callers: dict[tuple[str, str, int], Node] = field(default_factory=dict)
 
     def caller(self, place: Place) -> Node:
-        return self.callers.setdefault((place.function, place.file, place.line), Node(place))
+        key = (place.function, place.file, place.line)
+        node = self.callers.get(key)
+        if node is None:
+            node = self.callers[key] = Node(place)
+        return node
 
     def sorted_callers(self) -> list[Node]:
         return sorted(self.callers.values(), key=lambda node: (-node.sum.bytes, node.place.function))
@@ -54,7 +58,7 @@ def site_of(stack: Stack) -> Place:
     return stack.places[stack.site] if stack.places else NO_STACK
 
 
-def sites(heap: Heap, measure: Measure, group: str = PROGRAM) -> list[Site]:
+def sites(heap: Heap, measure: Measure, group: str = PROGRAM, with_callers: bool = True) -> list[Site]:
     """Those with most bytes first."""
     found: dict[tuple[str, str, str], Site] = {}
     for stack in heap.stacks:
@@ -66,7 +70,7 @@ def sites(heap: Heap, measure: Measure, group: str = PROGRAM) -> list[Site]:
         site.sum += figure
         site.lines[place.line] = site.lines.get(place.line, 0) + figure.bytes
         node: Node = site
-        for caller in stack.places[stack.site + 1:]:
+        for caller in stack.places[stack.site + 1:] if with_callers else ():
             node = node.caller(caller)
             node.sum += figure
     return sorted(found.values(), key=lambda site: (-site.sum.bytes, site.place.function))
@@ -108,7 +112,7 @@ def growing(moments: list[Heap]) -> list[Growth]:
     series: dict[tuple[str, str], list[float]] = {}
     last: dict[tuple[str, str], Site] = {}
     for index, moment in enumerate(moments):
-        for site in sites(moment, LIVE):
+        for site in sites(moment, LIVE, with_callers=index + 1 == len(moments)):
             key = (site.place.function, site.place.file)
             series.setdefault(key, [0.0] * len(moments))[index] += site.sum.bytes
             last[key] = site

@@ -152,9 +152,13 @@ class Names:
         for key, address in self.addresses.items():
             if places := by_path.get(key[0], {}).get(address):
                 self.found[key] = tuple(places)
-        texts = sorted(set(mangled.values()))
+        # Not every tool can read every name.
+        left = {name for places in self.found.values() for name, _ in places if name.startswith(("_Z", "_R"))}
+        texts = sorted(left | set(mangled.values()))
         better = dict(zip(texts, symbols.demangled(texts)))
         self.plain = {key: better[name] for key, name in mangled.items()}
+        self.found = {key: tuple((better.get(name, name), line) for name, line in places)
+                      for key, places in self.found.items()}
 
     def at(self, profile: proto.Profile, location: int) -> tuple[Place, ...]:
         """The innermost first."""
@@ -183,7 +187,12 @@ def where(profile: proto.Profile, location: int) -> tuple[proto.Mapping | None, 
 
 def named(profiles: list[proto.Profile]) -> list[Heap]:
     names = Names(profiles)
-    return [heap_of(profile, names) for profile in profiles]
+    heaps = []
+    with patience.bar("call stacks", len(profiles)) as step:
+        for profile in profiles:
+            heaps.append(heap_of(profile, names))
+            step("")
+    return heaps
 
 
 def heap_of(profile: proto.Profile, names: Names) -> Heap:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from coffer.live import processes
 from coffer.profile import proto
 
 ANSWER_SECONDS = 10.0
+MOST_MOMENTS = 40
 
 
 @dataclass
@@ -29,6 +31,7 @@ class Taken:
     peak: proto.Profile | None = None
     moments: list[proto.Profile] = field(default_factory=list)
     is_program: bool = False  # that was run to its end
+    since_start: bool = False  # samples were taken since the process began, as far as its options say
     process: int | None = None
     others: int = 0  # further processes that wrote profiles
     status: int = 0
@@ -49,22 +52,40 @@ def live_bytes(profile: proto.Profile) -> int:
 NAME = re.compile(r"coffer\.(\d+)\.(?:(\d+)|(peak)|moment\.(\d+))\.pb\.gz")
 
 
+def thinned(paths: list[Path]) -> list[Path]:
+    """Of many moments some that are spread over the time, and the last."""
+    times = [path.stat().st_mtime for path in paths]
+    step = (times[-1] - times[0]) / MOST_MOMENTS if len(paths) > MOST_MOMENTS else 0
+    chosen: list[Path] = []
+    due = -math.inf
+    for path, when in zip(paths[:-1], times):
+        if when >= due:
+            chosen.append(path)
+            due = when + step
+    return [*chosen, *paths[-1:]]
+
+
 def read_folder(folder: Path) -> dict[int, Taken]:
     """By process."""
     found: dict[int, Taken] = {}
-    parts = []
+    moments: dict[int, list[tuple[int, Path]]] = {}
+    ends: dict[int, list[tuple[int, Path]]] = {}
     for path in folder.iterdir():
-        if match := NAME.fullmatch(path.name):
-            parts.append((int(match[4] or match[2] or 0), path, match))
-    for _, path, match in sorted(parts, key=lambda part: part[0]):
+        if not (match := NAME.fullmatch(path.name)):
+            continue
         taken = found.setdefault(int(match[1]), Taken(process=int(match[1]), is_program=True))
-        profile = proto.read(path)
         if match[3]:
-            taken.peak = profile
-        elif match[4]:
-            taken.moments.append(profile)
+            taken.peak = proto.read(path)
         else:
-            taken.end = profile
+            (moments if match[4] else ends).setdefault(int(match[1]), []).append((int(match[4] or match[2]), path))
+    with patience.bar("profiles", sum(map(len, moments.values())) + len(ends)) as step:
+        for process, taken in found.items():
+            for path in thinned([path for _, path in sorted(moments.get(process, []))]) if process in moments else []:
+                taken.moments.append(proto.read(path))
+                step("")
+            if process in ends:
+                taken.end = proto.read(max(ends[process])[1])
+                step("")
     return found
 
 
@@ -130,6 +151,7 @@ class Asked:
     dump_signal: int
     profile_signal: int  # 0: none
     prefix: str  # empty: not known
+    since_start: bool
 
     def files(self) -> set[Path]:
         """Profiles of the process, where it writes them; under any name, if that is not known."""
@@ -169,7 +191,8 @@ def find(number: int, dump_signal: int | None) -> Asked:
                           " environment, as some servers do for their title: name the signal by --signal")
     toggle = number_of(options, "profile_signal")
     samples = options.get("profile") == "true" or options.get("leaks") == "true"
-    return Asked(process, dump, 0 if samples else toggle, options.get("profile_to") or ("coffer" if options else ""))
+    return Asked(process, dump, 0 if samples else toggle, options.get("profile_to") or ("coffer" if options else ""),
+                 samples)
 
 
 def ask(asked: Asked) -> tuple[proto.Profile, Path]:
@@ -178,10 +201,11 @@ def ask(asked: Asked) -> tuple[proto.Profile, Path]:
     processes.ask(asked.process, asked.dump_signal)
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline:
-        for path in asked.files() - before:
+        runs = processes.is_running(asked.process.number)
+        for path in sorted(asked.files() - before):
             with contextlib.suppress(CofferError):  # not whole yet
                 return proto.read(path), path
-        if not processes.is_running(asked.process.number):
+        if not runs:
             raise CofferError(f"process {asked.process.number} has ended")
         time.sleep(0.02)
     raise CofferError(f"process {asked.process.number} ({asked.process.name}) wrote no profile within"
@@ -192,7 +216,7 @@ def ask(asked: Asked) -> tuple[proto.Profile, Path]:
 def of_process(number: int, dump_signal: int | None, seconds: float, count: int) -> Taken:
     """Several times, so many seconds apart. A file that was asked for here is removed once it is read."""
     asked = find(number, dump_signal)
-    taken = Taken(process=number)
+    taken = Taken(process=number, since_start=asked.since_start)
     toggled = False
     try:
         with patience.bar(f"process {number}", count) as step:
