@@ -9,6 +9,7 @@
 #include "exchange/ownership.hpp"
 #include "exchange/registry.hpp"
 #include "exchange/ring.hpp"
+#include "exchange/seizing.hpp"
 #include "exchange/watch.hpp"
 #include "harden/foreign.hpp"
 #include "heap/heap.hpp"
@@ -35,6 +36,7 @@ void local_event(Span* span) {
     if (watches_lists()) put_back_list(heap, c, span);
     set_countdown(span, local_count(span), kFreesOfALook);
   } else {
+    note_awake(heap);
     place(heap, span);
   }
   leave(t_heap);
