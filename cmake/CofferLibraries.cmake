@@ -11,8 +11,8 @@
 #   COFFER_STATIC_LIBRARY  libcoffer.a
 #   neither                libcoffer.so
 set(coffer_source_dir ${CMAKE_CURRENT_SOURCE_DIR}/src)
-set(coffer_folders base cpu os/linux config harden observe budget guard size_class arena pool span large mixed exchange heap
-  inspect)
+set(coffer_folders base cpu os/linux config harden observe budget guard size_class arena pool span large mixed
+  exchange heap inspect)
 set(coffer_sources "")
 foreach(folder IN LISTS coffer_folders)
   file(GLOB files CONFIGURE_DEPENDS ${coffer_source_dir}/${folder}/*.cpp)

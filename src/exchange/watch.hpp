@@ -39,8 +39,8 @@ bool answer_readers();
 
 // --- Sampling (inspect/profiling.cpp): for the heap profile, and for guards. ---
 
-// A block for a request that is due to be sampled; nullptr: it is not, or none could be had. To be asked before the class's list is, while
-// lists are sampled. The block's content is anything.
+// A block for a request that is due to be sampled; nullptr: it is not, or none could be had. To be asked before the
+// class's list is, while lists are sampled. The block's content is anything.
 void* sample_small(usize size, ClassIndex size_class, usize alignment);
 // A large block with guards, counted as large_taken does, if it is due to have them; all of it is zero.
 void* guard_large(usize size, usize alignment);

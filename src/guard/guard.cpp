@@ -245,8 +245,10 @@ void close_stuck() {
   {
     const LockGuard guard(g.lock);
     if (g.stuck == 0) return;
+    Record* const records = g.records;
+    COFFER_ASSERT(records != nullptr);
     for (u32 i = 0; i < kRecords && record == nullptr; ++i) {
-      if (state_of(g.records[i]) == State::stuck) record = &g.records[i];
+      if (state_of(records[i]) == State::stuck) record = &records[i];
     }
     if (record == nullptr) return;
     --g.stuck;
@@ -275,6 +277,7 @@ void* allocate(usize size, usize alignment) {
   {
     const LockGuard guard(g.lock);
     if (!is_started() && !start()) return nullptr;
+    watch_faults();  // once more: the program may have installed a handler
     record = choose(size, alignment);
   }
   if (record == nullptr) return nullptr;

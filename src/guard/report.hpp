@@ -6,7 +6,7 @@
 
 namespace coffer::guard {
 
-// Has faults in the range told from now on. false: not possible.
+// Has faults in the range told from now on, before a handler of the program's sees them. false: not possible.
 bool watch_faults();
 
 enum class Misuse : u8 { overflow, underflow, use_after_free, double_free, invalid_free, wrong_size };

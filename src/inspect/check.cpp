@@ -368,8 +368,8 @@ void Checker::check_sums() {
   expect(sums.dirty == counts.dirty.exact(), "the free resident bytes are not what the counter says");
   expect(sums.tails == resident_tails(), "the bytes of tails are not what was counted");
   expect(sums.dirty <= free_most(), "free memory is over its limit");
-  expect(sums.held + guarded + sums.tails + sums.dirty + counts.metadata.load(relaxed) == budget().charged.load(relaxed),
-         "what is charged to the limit is not what may be resident");
+  const usize resident = sums.held + guarded + sums.tails + sums.dirty + counts.metadata.load(relaxed);
+  expect(resident == budget().charged.load(relaxed), "what is charged to the limit is not what may be resident");
   expect(mixed_ == counts.mixed.load(relaxed), "the bytes of mixed spans are not what the counter says");
   expect(mixed_live_ == g_mixed_pool.counted_live(), "what is live in mixed spans is not what was counted");
   expect(mixed_ <= g_mixed_pool.limit(), "mixed spans hold more than their bound");

@@ -46,7 +46,7 @@ u64 draw(usize mean) {
 }
 
 usize mean_bytes() { return g_profiling.mean.load(relaxed); }  // relaxed: samples say with which mean they were taken
-bool is_profiling() { return g_profiling.on.load(relaxed) != 0; }       // relaxed, both: a change shows a little later
+bool is_profiling() { return g_profiling.on.load(relaxed) != 0; }  // relaxed, both: a change shows a little later
 usize guarding_mean() { return g_profiling.guarding.load(relaxed); }
 
 // Bytes are chosen for the profile, and others for guards: two Poisson processes, which together are one. Its mean.
@@ -250,7 +250,9 @@ void* sample_small(usize size, ClassIndex size_class, usize alignment) {
 
 void* guard_large(usize size, usize alignment) {
   const usize mean = guarding_mean();
-  if (mean == 0 || size > guard::kMostSize || draw(mean) >= size) return nullptr;
+  // Its fresh pages cost as much as its guards, and more. So that a program pays no more for large blocks than for small
+  // ones, all are as likely as the smallest of them.
+  if (mean == 0 || size > guard::kMostSize || draw(mean) >= kLargestSmall) return nullptr;
   void* block = guard::allocate(size, alignment);
   if (block != nullptr) large_taken(block, size);
   return block;

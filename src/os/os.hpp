@@ -239,8 +239,9 @@ void for_each_code_mapping(void (*visit)(const os::Mapping& mapping, void* conte
 // thread has one. false: there is no such signal, or it cannot be caught.
 bool on_signal(u32 signal, void (*handler)(int));
 // Has `handler` called at each fault (SIGSEGV), on the alternate stack where the thread has one. When it returns the
-// signal goes on to whoever had it before, which may be the kernel. Whoever installs another handler later has it alone,
-// unless that one calls this. false: it cannot be had, or a filter came. To be called once.
+// signal goes on to whoever had it before, which may be the kernel. To be called again from time to time, one thread at
+// a time: where the program installed a handler since, `handler` is put before that one, too; but only once. false:
+// it cannot be had, or a filter came.
 bool on_fault(void (*handler)(const os::Fault& fault));
 // The calling thread's number, as the kernel knows it.
 u32 thread_number();
