@@ -22,6 +22,7 @@ struct Guards {
   Atomic<uptr> base{uptr{1} << 63};
   Atomic<usize> bytes;  // of the range; 0: there is none yet
   Atomic<usize> held;
+  Atomic<u32> at_work;  // threads that make or free a block
   // As they are from the start on.
   usize page = 0;
   u32 pages = 0;
@@ -257,6 +258,14 @@ void close_stuck() {
   close_pages(*record, bytes_of(*record), State::freed);
 }
 
+// relaxed, both: a fork child has to see what it was when a thread vanished, and no more.
+struct AtWork {
+  AtWork() { g_guards.at_work.fetch_add(1, relaxed); }
+  ~AtWork() { g_guards.at_work.fetch_sub(1, relaxed); }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+};
+
 // The record of the live block that starts here. Reports what is none; `freed`: what it is then if it was freed.
 Record* live_record(const char* call, uptr address, Misuse freed) {
   Record* record = record_of_page(page_of(address));
@@ -272,6 +281,7 @@ Record* live_record(const char* call, uptr address, Misuse freed) {
 void* allocate(usize size, usize alignment) {
   Guards& g = g_guards;
   if (size > kMostSize || alignment > kMostSize) return nullptr;
+  const AtWork work;
   if (is_started()) close_stuck();
   Record* record = nullptr;
   {
@@ -309,6 +319,7 @@ void deallocate(void* block, usize given) {
   if (const uptr damage = find_damage(*record)) {
     refuse(damage < address ? Misuse::underflow : Misuse::overflow, "free", damage, record);
   }
+  const AtWork work;
   State seen = State::live;
   // acquire: pairs with the release in allocate. Of two that free at once, one finds that it is too late.
   while (!record->state.compare_exchange(seen, State::ending, acquire, relaxed)) {
@@ -360,7 +371,10 @@ const char* find_fault() {
   return held == held_bytes() ? nullptr : "the bytes of guarded blocks are not what was counted";
 }
 
-bool forget_others() { return g_guards.lock.forget_others(); }
+bool forget_others() {
+  const bool locked = g_guards.lock.forget_others();
+  return locked || g_guards.at_work.load(relaxed) != 0;  // relaxed: see AtWork
+}
 
 void count_anew() {
   Guards& g = g_guards;
@@ -377,7 +391,8 @@ void count_anew() {
     held += bytes_of(record);
     g.waste += waste_of(record);
   }
-  g.held.store(held, relaxed);  // relaxed: the child's other threads wait
+  g.held.store(held, relaxed);  // relaxed, both: the child's other threads wait
+  g.at_work.store(0, relaxed);
 }
 
 const Record* find_near(uptr address) {

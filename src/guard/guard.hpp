@@ -68,8 +68,8 @@ usize live_bytes();
 // Looks at all records, while no other thread is at work; nullptr: all is well, else what is wrong.
 const char* find_fault();
 
-// In a fork child. Lets go of the lock, if a thread that vanished had it: true. Counts anew what such threads may have
-// changed and not yet counted; what they were making or freeing stays as it is, and held.
+// In a fork child. forget_others: lets go of the lock; true: a thread was at work here and vanished. count_anew: counts
+// what such threads may have changed and not yet counted; what they were making or freeing stays as it is, and held.
 bool forget_others();
 void count_anew();
 
