@@ -77,7 +77,7 @@ bool start() {
   const usize page = os::page_size();
   const usize wanted = round_down(os::reservation_limit(4 * kRangeBytes) / 4, kMostSize);
   const usize range = wanted < kRangeBytes ? wanted : kRangeBytes;
-  if (range < kLeastRangeBytes) return false;
+  if (range < kLeastRangeBytes || !watch_faults()) return false;
   const usize records = round_up(kRecords * sizeof(Record), page);
   const usize map = round_up(range / page * sizeof(u16), page);
   char* base = static_cast<char*>(os::reserve(range + records + map, kMostSize));
@@ -86,7 +86,7 @@ bool start() {
     os::release(base, range + records + map);
     return false;
   }
-  if (!os::commit(base + range, records + map) || !watch_faults()) {
+  if (!os::commit(base + range, records + map)) {
     uncharge(records + map);
     os::release(base, range + records + map);
     return false;
@@ -286,8 +286,11 @@ void* allocate(usize size, usize alignment) {
   Record* record = nullptr;
   {
     const LockGuard guard(g.lock);
-    if (!is_started() && !start()) return nullptr;
-    watch_faults();  // once more: the program may have installed a handler
+    if (is_started()) {
+      watch_faults();  // once more: the program may have installed a handler
+    } else if (!start()) {
+      return nullptr;
+    }
     record = choose(size, alignment);
   }
   if (record == nullptr) return nullptr;
@@ -372,6 +375,7 @@ const char* find_fault() {
 }
 
 bool forget_others() {
+  forget_reporters();
   const bool locked = g_guards.lock.forget_others();
   return locked || g_guards.at_work.load(relaxed) != 0;  // relaxed: see AtWork
 }

@@ -152,6 +152,8 @@ void at_fault(const os::Fault& fault) {
 
 bool watch_faults() { return os::on_fault(&at_fault); }
 
+void forget_reporters() { g_report.lock.forget_others(); }
+
 void refuse(Misuse what, const char* call, uptr address, const Record* record, usize given) {
   Report& r = g_report;
   {

@@ -250,8 +250,8 @@ void* sample_small(usize size, ClassIndex size_class, usize alignment) {
 
 void* guard_large(usize size, usize alignment) {
   const usize mean = guarding_mean();
-  // Its fresh pages cost as much as its guards, and more. So that a program pays no more for large blocks than for small
-  // ones, all are as likely as the smallest of them.
+  // Its fresh pages cost as much as its guards, and more. So that a program pays no more for large blocks than for
+  // small ones, all are as likely as the smallest of them.
   if (mean == 0 || size > guard::kMostSize || draw(mean) >= kLargestSmall) return nullptr;
   void* block = guard::allocate(size, alignment);
   if (block != nullptr) large_taken(block, size);
