@@ -11,8 +11,8 @@
 #   COFFER_STATIC_LIBRARY  libcoffer.a
 #   neither                libcoffer.so
 set(coffer_source_dir ${CMAKE_CURRENT_SOURCE_DIR}/src)
-set(coffer_folders base cpu os/linux config harden observe budget size_class arena pool span large mixed exchange heap
-  inspect)
+set(coffer_folders base cpu os/linux config harden observe budget guard size_class arena pool span large mixed
+  exchange heap inspect)
 set(coffer_sources "")
 foreach(folder IN LISTS coffer_folders)
   file(GLOB files CONFIGURE_DEPENDS ${coffer_source_dir}/${folder}/*.cpp)
@@ -40,7 +40,8 @@ endfunction()
 # kernel maps 64 KiB around each page that is touched).
 set(coffer_seldom_run "/(api/(coffer|glibc|new_delete_forms|new_handler|system_malloc)|config/parse|harden/report\
 |mixed/(idle|vanished)|span/purge_span|exchange/(forking|vanished|sums|bad_pointer)|inspect/(walk|check|profiling)\
-|observe/(pprof|samples|shared_page)|os/linux/(unwind|unwind_step|stack|mappings|page_tables|files|cgroup)\
+|observe/(pprof|samples|shared_page|callers)|guard/[a-z_]+\
+|os/linux/(unwind|unwind_step|stack|mappings|page_tables|files|faults|cgroup)\
 |latency/[a-z_]+|rt/src/[a-z_]+)[.]c(pp)?[.]o(bj)?$")
 
 # The objects of some object libraries in the order in which they are to be linked.

@@ -23,8 +23,11 @@ bool write_file(int, const void*, usize) { return false; }
 bool close_file(int) { return false; }
 
 u32 call_stack(uptr*, u32) { return 0; }
+u32 interrupted_stack(const void*, uptr*, u32) { return 0; }
 uptr library_end(uptr, uptr*) { return 0; }
 void for_each_code_mapping(void (*)(const Mapping&, void*), void*) {}
 bool on_signal(u32, void (*)(int)) { return false; }
+bool on_fault(void (*)(const Fault&)) { return false; }
+u32 thread_number() { return 1; }
 
 }  // namespace coffer::os

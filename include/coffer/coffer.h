@@ -61,7 +61,8 @@ struct coffer_stats {
   size_t live;           /* usable bytes of blocks that the program holds, and what lies before large ones (see large);
                             blocks on the free lists of other threads' hot spans count as live, since only their owner
                             may read those lists */
-  size_t held;           /* bytes of the spans and large blocks that heaps hold, live or not */
+  size_t held;           /* bytes of the spans and large blocks that heaps hold, live or not, and of the pages of
+                            sampled guards */
   size_t resident;       /* bytes of blocks' memory that may be backed by physical memory, an upper estimate; pages of
                             spans that were never touched, or were given back, do not count */
   size_t free_resident;  /* the part of resident that belongs to no span and no large block */

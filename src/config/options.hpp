@@ -47,7 +47,9 @@ enum class AlignPolicy : u8 { multiples, all };
   TEXT(profile_to, "begin of profiles' names: X.PID.N.pb.gz; else coffer")                                            \
   UNSIGNED(profile_signal, 0, 0, 64, "signal that turns sampling on or off; 0: none")                                 \
   UNSIGNED(dump_signal, 0, 0, 64, "signal that has a heap profile written; 0: none")                                  \
-  BOOLEAN(leaks, false, "sample allocations; print what is live at the end")
+  BOOLEAN(leaks, false, "sample allocations; print what is live at the end")                                          \
+  SIZE(guard_sample, 0, 0, kTiB, "mean bytes between blocks with guard pages around them; 0: none has")               \
+  TEXT(crash_report, "file to which reports of misused guarded blocks are added")
 // clang-format on
 
 }  // namespace coffer::config

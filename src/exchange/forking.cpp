@@ -5,6 +5,7 @@
 #include "config/config.hpp"
 #include "exchange/registry_record.hpp"
 #include "exchange/watch.hpp"
+#include "guard/guard.hpp"
 #include "mixed/mixed.hpp"
 #include "os/os.hpp"
 #include "pool/partial_pool.hpp"
@@ -45,6 +46,7 @@ bool forget_locks() {
   bool any = g_registry.lock.forget_others();
   any = g_mixed_pool.forget_others() || any;
   any = g_partial_pool.forget_others() || any;
+  any = guard::forget_others() || any;
   return arenas_forget_others() || any;
 }
 

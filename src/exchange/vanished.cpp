@@ -26,6 +26,7 @@
 #include "exchange/ownership.hpp"
 #include "exchange/registry.hpp"
 #include "exchange/sums.hpp"
+#include "guard/guard.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "pool/age.hpp"
@@ -244,11 +245,13 @@ void resolve_vanished() {
   ClassSums classes;
   sum_classes(classes);
   for (ClassIndex c = 0; c < kClasses; ++c) set_class_used(c, classes.used[c], classes.spans[c]);
-  counters().held.store(sums.held, relaxed);
+  guard::count_anew();
+  const usize held = sums.held + guard::held_bytes();
+  counters().held.store(held, relaxed);
   counters().dirty.store(sums.dirty, relaxed);
   count_tails_anew(sums.tails);
   g_mixed_pool.count_anew();
-  budget().charged.store(sums.held + sums.tails + sums.dirty + counters().metadata.load(relaxed), relaxed);
+  budget().charged.store(held + sums.tails + sums.dirty + counters().metadata.load(relaxed), relaxed);
   // release: pairs with the acquire in settle_fork.
   g_pending.fetch_and(~u32{kVanished}, release);
 }

@@ -37,11 +37,13 @@ void watching_after_fork();
 // the next slow path starts another.
 bool answer_readers();
 
-// --- Sampling (inspect/profiling.cpp). ---
+// --- Sampling (inspect/profiling.cpp): for the heap profile, and for guards. ---
 
-// A block for a request that is due to be sampled; nullptr: it is not. To be asked before the class's list is, while
-// lists are sampled. The block's content is anything.
+// A block for a request that is due to be sampled; nullptr: it is not, or none could be had. To be asked before the
+// class's list is, while lists are sampled. The block's content is anything.
 void* sample_small(usize size, ClassIndex size_class, usize alignment);
+// A large block with guards, counted as large_taken does, if it is due to have them; all of it is zero.
+void* guard_large(usize size, usize alignment);
 extern Atomic<u32> g_live_samples __attribute__((visibility("hidden")));
 // The block is about to be freed.
 void forget_sample_slow(void* block);

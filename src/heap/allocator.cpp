@@ -9,6 +9,7 @@
 #include "exchange/registry.hpp"
 #include "exchange/seizing.hpp"
 #include "exchange/watch.hpp"
+#include "guard/guard.hpp"
 #include "harden/foreign.hpp"
 #include "heap/refill.hpp"
 #include "large/large.hpp"
@@ -36,17 +37,6 @@ Span* record_of(const char* call, Arena* arena, void* block) {
   return span;
 }
 
-// A block that no arena has, both.
-COFFER_COLD void* reallocate_foreign(void* block, usize size) {
-  if (const harden::Foreign* const foreign = harden::foreign()) return foreign->resize(block, size);
-  report_bad_pointer("realloc", block);
-}
-
-COFFER_COLD usize usable_foreign(void* block) {
-  if (const harden::Foreign* const foreign = harden::foreign()) return foreign->usable(block);
-  report_bad_pointer("malloc_usable_size", block);
-}
-
 // A block that shrinks below half of what it has moves to a smaller one.
 bool fits_in_place(usize have, usize want) { return want <= have && want >= have / 2; }
 
@@ -57,6 +47,27 @@ void* move_block(void* block, usize have, usize want) {
   memcpy(moved, block, have < want ? have : want);
   deallocate(block);
   return moved;
+}
+
+// A guarded block is as long as was asked for, so it moves at each change; but one that shrinks can stay as it is.
+COFFER_COLD void* reallocate_guarded(void* block, usize size) {
+  const usize have = guard::size_of("realloc", block);
+  if (have == size) return block;
+  void* moved = move_block(block, have, size);
+  return moved == nullptr && size < have ? block : moved;
+}
+
+// A block that no arena has, both.
+COFFER_COLD void* reallocate_foreign(void* block, usize size) {
+  if (guard::owns(block)) return reallocate_guarded(block, size);
+  if (const harden::Foreign* const foreign = harden::foreign()) return foreign->resize(block, size);
+  report_bad_pointer("realloc", block);
+}
+
+COFFER_COLD usize usable_foreign(void* block) {
+  if (guard::owns(block)) return guard::size_of("malloc_usable_size", block);
+  if (const harden::Foreign* const foreign = harden::foreign()) return foreign->usable(block);
+  report_bad_pointer("malloc_usable_size", block);
 }
 
 usize mixed_size(const char* call, void* block, Span* span) {

@@ -270,6 +270,10 @@ Block* allocate_in_span(ClassIndex size_class) {
 void* allocate_large_block(usize size, usize alignment, bool* zero) {
   settle_fork();
   void* block = nullptr;
+  if (COFFER_UNLIKELY(samples_lists()) && (block = guard_large(size, alignment)) != nullptr) {
+    *zero = true;
+    return block;
+  }
   {
     // Large blocks belong to no heap; but a thread that has one is known to fork (registry.cpp).
     Inside inside;

@@ -11,6 +11,7 @@
 #include "exchange/ring.hpp"
 #include "exchange/seizing.hpp"
 #include "exchange/watch.hpp"
+#include "guard/guard.hpp"
 #include "harden/foreign.hpp"
 #include "heap/heap.hpp"
 #include "large/large.hpp"
@@ -139,8 +140,12 @@ void free_beyond(void* block, Span* slot, Heap* heap) { free_not_own<false>(bloc
 
 void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size) { free_not_own<true>(block, slot, heap, size); }
 
-// A block that no arena has.
-COFFER_COLD void free_foreign(void* block) {
+// A block that no arena has. given: the size that the caller named, if any.
+COFFER_COLD void free_foreign(void* block, usize given = guard::kNoSize) {
+  if (guard::owns(block)) {
+    forget_sample(block);
+    return guard::deallocate(block, kMisuseChecks ? given : guard::kNoSize);
+  }
   if (const harden::Foreign* const foreign = harden::foreign()) return foreign->release(block);
   refuse_free(block);
 }
@@ -155,7 +160,7 @@ void free_elsewhere(void* block) {
 void free_sized_elsewhere(void* block, usize size) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
-  if (arena == nullptr) return free_foreign(block);
+  if (arena == nullptr) return free_foreign(block, size);
   free_sized_not_chained(block, slot_record(arena, reinterpret_cast<uptr>(block)), size);
 }
 

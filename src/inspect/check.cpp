@@ -9,6 +9,7 @@
 #include "exchange/registry.hpp"
 #include "exchange/ring.hpp"
 #include "exchange/sums.hpp"
+#include "guard/guard.hpp"
 #include "inspect/walk.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
@@ -361,17 +362,20 @@ void Checker::check_sums() {
     const Heap* heap = heap_by_index(i);
     heaps_hold += weighted(heap, heap->held.load(relaxed));
   }
-  expect(sums.held == counts.held.exact(), "the bytes held are not what the counter says");
+  const usize guarded = guard::held_bytes();
+  expect(sums.held + guarded == counts.held.exact(), "the bytes held are not what the counter says");
   expect(owned_ == heaps_hold, "what the heaps hold is not what they count");
   expect(sums.dirty == counts.dirty.exact(), "the free resident bytes are not what the counter says");
   expect(sums.tails == resident_tails(), "the bytes of tails are not what was counted");
   expect(sums.dirty <= free_most(), "free memory is over its limit");
-  expect(sums.held + sums.tails + sums.dirty + counts.metadata.load(relaxed) == budget().charged.load(relaxed),
-         "what is charged to the limit is not what may be resident");
+  const usize resident = sums.held + guarded + sums.tails + sums.dirty + counts.metadata.load(relaxed);
+  expect(resident == budget().charged.load(relaxed), "what is charged to the limit is not what may be resident");
   expect(mixed_ == counts.mixed.load(relaxed), "the bytes of mixed spans are not what the counter says");
   expect(mixed_live_ == g_mixed_pool.counted_live(), "what is live in mixed spans is not what was counted");
   expect(mixed_ <= g_mixed_pool.limit(), "mixed spans hold more than their bound");
   expect(lost_ == 0, "a slot is lost");
+  const char* const fault = guard::find_fault();
+  expect(fault == nullptr, fault);
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include "config/config.hpp"
 #include "exchange/inside.hpp"
 #include "exchange/registry.hpp"
+#include "guard/guard.hpp"
 #include "inspect/signals.hpp"
 #include "inspect/watching.hpp"
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
+#include "observe/callers.hpp"
 #include "observe/pprof.hpp"
 #include "observe/samples.hpp"
 #include "observe/sampling.hpp"
@@ -25,13 +27,14 @@ constexpr u32 kMostNumbers = 1000;  // of dumps of one process whose names are t
 
 struct Profiling {
   Samples samples;
-  Atomic<u64> mean;  // bytes; 0: never on
+  Atomic<u64> mean;      // bytes; 0: never on
+  Atomic<u8> on;         // 1: the profile is
+  Atomic<u64> guarding;  // mean bytes from guarded block to guarded block; 0: there are none
   Atomic<u64> seed, drawn;
   Atomic<u32> dump_wanted;  // a signal came while somebody had the samples
   u32 dumps = 0;            // under the samples' lock
   u64 began_ns = 0;
   CallStack stack = {};  // under the lock, so that no handler has it on a small stack
-  uptr library_begin = 0, library_end = 0;
 };
 
 constinit Profiling g_profiling;
@@ -43,6 +46,38 @@ u64 draw(usize mean) {
 }
 
 usize mean_bytes() { return g_profiling.mean.load(relaxed); }  // relaxed: samples say with which mean they were taken
+bool is_profiling() { return g_profiling.on.load(relaxed) != 0; }  // relaxed, both: a change shows a little later
+usize guarding_mean() { return g_profiling.guarding.load(relaxed); }
+
+// Bytes are chosen for the profile, and others for guards: two Poisson processes, which together are one. Its mean.
+usize mean_of_both() {
+  const usize guarding = guarding_mean();
+  if (!is_profiling()) return guarding != 0 ? guarding : mean_bytes();
+  if (guarding == 0) return mean_bytes();
+  const double profile = static_cast<double>(mean_bytes()), guards = static_cast<double>(guarding);
+  const double mean = profile / (profile + guards) * guards;
+  return mean > 1 ? static_cast<usize>(mean) : 1;
+}
+
+double random_fraction() {
+  Profiling& p = g_profiling;
+  // relaxed, both: as in draw.
+  return static_cast<double>(mix_bits(p.seed.load(relaxed), p.drawn.fetch_add(1, relaxed)) >> 11) * 0x1p-53;
+}
+
+// For what a block was chosen, of which `bytes` bytes are left from the first chosen one on. That is one of the two's,
+// as their rates are; and the other may have chosen one of those behind it.
+struct Chosen {
+  bool profile, guard;
+};
+Chosen choose(usize bytes) {
+  const usize profile = is_profiling() ? mean_bytes() : 0, guards = guarding_mean();
+  if (guards == 0 || profile == 0) return {guards == 0, guards != 0};
+  const double of_profile = static_cast<double>(guards) / (static_cast<double>(profile) + static_cast<double>(guards));
+  const bool first = random_fraction() < of_profile;
+  const bool second = random_fraction() < sampling_probability(bytes, first ? guards : profile);
+  return {first || second, !first || second};
+}
 
 // Units until the next sample of the class, as they are kept.
 u32 left_of(Watch* watch, ClassIndex size_class) {
@@ -54,7 +89,7 @@ u32 left_of(Watch* watch, ClassIndex size_class) {
   }
   u32 left = watch->left[size_class].get();
   if (left == 0) {
-    const u64 units = draw(mean_bytes()) / kSampleUnit + 1;
+    const u64 units = draw(mean_of_both()) / kSampleUnit + 1;
     left = units < ~u32{0} ? static_cast<u32>(units) : ~u32{0};
     watch->left[size_class].set(left);
   }
@@ -83,26 +118,10 @@ class Locked {
   Locked& operator=(const Locked&) = delete;
 };
 
-// Who allocates, without Coffer's own functions.
-void note_callers(CallStack& stack) {
-  Profiling& p = g_profiling;
-  uptr frames[kMostFrames];
-  const u32 count = os::call_stack(frames, kMostFrames);
-  if (p.library_end == 0) {
-    p.library_end = os::library_end(reinterpret_cast<uptr>(&profile_start), &p.library_begin);
-    if (p.library_end == 0) p.library_end = 1;
-  }
-  u32 own = 0;
-  while (own < count && frames[own] >= p.library_begin && frames[own] < p.library_end) ++own;
-  if (own == count) own = 0;
-  stack.count = count - own;
-  for (u32 i = own; i < count; ++i) stack.frames[i - own] = frames[i];
-}
-
 void record(void* block, usize size, double weight) {
   Profiling& p = g_profiling;
   const Locked locked;
-  note_callers(p.stack);
+  p.stack.count = find_callers(p.stack.frames, kMostFrames);
   if (p.samples.add(block, size, weight, p.stack)) {
     g_live_samples.store(p.samples.live(), relaxed);  // relaxed: see forget_sample
   }
@@ -170,7 +189,7 @@ void dump_signalled(int) {
   dump_if_wanted();
 }
 
-void toggle_signalled(int) { samples_lists() ? profile_stop() : profile_start(0); }
+void toggle_signalled(int) { is_profiling() ? profile_stop() : profile_start(0); }
 
 // --- Leaks. ---
 
@@ -215,16 +234,32 @@ void* sample_small(usize size, ClassIndex size_class, usize alignment) {
   if (heap == nullptr || heap->blocks[size_class].get() != nullptr) return nullptr;
   Watch* watch = watch_of(heap);
   heap->watch.set(watch);
-  if (watch == nullptr || left_of(watch, size_class) - 1 >= block_units(size_class)) return nullptr;
-  Block* block = block_to_sample(size, alignment);
+  if (watch == nullptr) return nullptr;
+  const u32 before = left_of(watch, size_class) - 1;
+  if (before >= block_units(size_class)) return nullptr;
+  const Chosen chosen = choose((block_units(size_class) - before) * kSampleUnit);
+  void* block = chosen.guard ? guard::allocate(size, alignment) : nullptr;
+  if (block == nullptr && chosen.profile) block = block_to_sample(size, alignment);
+  // For the profile a block that has no place is tried again; for guards the next one will do.
+  if (block != nullptr || !chosen.profile) watch->left[size_class].set(0);
   if (block == nullptr) return nullptr;
-  watch->left[size_class].set(0);
   watch->blocks[size_class].set(watch->blocks[size_class].get() + 1);
-  record(block, size, sampling_weight(class_layout(size_class).block_bytes, mean_bytes()));
+  if (chosen.profile) record(block, size, sampling_weight(class_layout(size_class).block_bytes, mean_bytes()));
+  return block;
+}
+
+void* guard_large(usize size, usize alignment) {
+  const usize mean = guarding_mean();
+  // Its fresh pages cost as much as its guards, and more. So that a program pays no more for large blocks than for
+  // small ones, all are as likely as the smallest of them.
+  if (mean == 0 || size > guard::kMostSize || draw(mean) >= kLargestSmall) return nullptr;
+  void* block = guard::allocate(size, alignment);
+  if (block != nullptr) large_taken(block, size);
   return block;
 }
 
 void sample_large(void* block, usize size) {
+  if (!is_profiling()) return;
   const usize mean = mean_bytes();
   if (draw(mean) < size) record(block, size, sampling_weight(size, mean));
 }
@@ -264,18 +299,37 @@ void count_returned(Watch* watch, ClassIndex size_class, u32 count) {
   watch->left[size_class].set(left < ~u32{0} ? static_cast<u32>(left) : ~u32{0});
 }
 
+namespace {
+
+// What was drawn for other means is drawn anew.
+void sample_anew() {
+  Profiling& p = g_profiling;
+  // relaxed, all: a heap that sees the flag first draws once more when it sees the generation.
+  if (p.seed.load(relaxed) == 0) p.seed.store(os::random_seed() | 1, relaxed);
+  g_sample_generation.fetch_add(1, relaxed);
+  is_profiling() || guarding_mean() != 0 ? begin_sampling() : end_sampling();
+}
+
+}  // namespace
+
 void profile_start(usize mean) {
   Profiling& p = g_profiling;
   if (mean == 0) mean = config::options().profile_rate;
-  // relaxed, all: a heap that sees the flag first draws once more when it sees the generation.
-  if (p.seed.load(relaxed) == 0) p.seed.store(os::random_seed() | 1, relaxed);
   if (p.began_ns == 0) p.began_ns = os::monotonic_ns();
-  p.mean.store(mean, relaxed);
-  g_sample_generation.fetch_add(1, relaxed);
-  begin_sampling();
+  p.mean.store(mean, relaxed);  // relaxed, both: see sample_anew
+  p.on.store(1, relaxed);
+  sample_anew();
 }
 
-void profile_stop() { end_sampling(); }
+void profile_stop() {
+  g_profiling.on.store(0, relaxed);  // relaxed: as above
+  sample_anew();
+}
+
+void guards_start(usize mean) {
+  g_profiling.guarding.store(mean, relaxed);  // relaxed: as above
+  sample_anew();
+}
 
 bool profile_dump(const char* path) {
   const Locked locked;
@@ -327,6 +381,7 @@ COFFER_COLD void profiling_prepare() {
 COFFER_COLD void profiling_start() {
   const config::Options& options = config::options();
   if (options.profile || options.leaks) profile_start(0);
+  if (options.guard_sample != 0) guards_start(options.guard_sample);
 }
 
 COFFER_COLD void profiling_end() {

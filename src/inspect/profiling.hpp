@@ -26,6 +26,8 @@ void count_returned(Watch* watch, ClassIndex size_class, u32 count);
 // stay known until they are freed.
 void profile_start(usize mean);
 void profile_stop();
+// Guards one block in so many bytes from now on (guard/guard.hpp); 0: none.
+void guards_start(usize mean);
 // Writes the profile to a file; nullptr: one that gets a name. false: it cannot be written; said on stderr, if it has
 // no name from the caller.
 bool profile_dump(const char* path);

@@ -10,6 +10,7 @@
 #include "exchange/ring.hpp"
 #include "exchange/seizing.hpp"
 #include "exchange/sums.hpp"
+#include "guard/guard.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "observe/statistics.hpp"
@@ -205,7 +206,8 @@ void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_he
   for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) kept += kept_bytes(heap_by_index(i));
   statistics.held -= kept < statistics.held ? kept : statistics.held;
   statistics.free_resident += kept;
-  statistics.bound += statistics.mixed_bound + statistics.large + kept;
+  statistics.bound += statistics.mixed_bound + statistics.large + kept + guard::held_bytes();
+  statistics.live += guard::live_bytes();
   discount_hole_lists(statistics, own);
   if (shared_heap != own) discount_hole_lists(statistics, shared_heap);
   statistics.resident += statistics.held - (unbacked < statistics.held ? unbacked : 0) + statistics.free_resident;

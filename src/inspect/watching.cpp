@@ -233,7 +233,7 @@ COFFER_COLD void watching_prepare() {
   profiling_prepare();
   // A program that never allocates can be watched, too; and of one that does, the first block may be sampled.
   const config::Options& options = config::options();
-  if (options.share || options.profile || options.leaks) start_process();
+  if (options.share || options.profile || options.leaks || options.guard_sample != 0) start_process();
   catch_signal("share_signal", options.share_signal, &share_signalled);
 }
 

@@ -16,7 +16,14 @@ inline constexpr u32 kMostBuildId = 32;
 enum class HugePages : u8 { forbid, allow };
 // Whether Coffer works here, and why not.
 enum class Support : u8 { yes, page_too_large, kernel_too_old };
-enum class Existing : u8 { refuse, empty };
+enum class Existing : u8 { refuse, empty, append };
+enum class Access : u8 { unknown, read, write };
+// An access to memory that may not be touched so.
+struct Fault {
+  uptr address;
+  Access access;
+  const void* context;  // of the thread; see interrupted_stack
+};
 struct Purged {
   u64 calls, bytes;
 };
@@ -211,8 +218,8 @@ void for_each_name(const char* directory, u32 most, void (*visit)(const char* na
 // Whether a process of that number is known not to exist.
 bool is_process_gone(u32 process);
 
-// A file for writing, of mode 0600 if it is new: one that was not there, or whatever is there, emptied. -1: it cannot
-// be had. write_file: whole, or false. close_file: false if what was written is lost.
+// A file for writing, of mode 0600 if it is new: one that was not there, or whatever is there, emptied, or to be added
+// to. -1: it cannot be had. write_file: whole, or false. close_file: false if what was written is lost.
 int create_file(const char* path, os::Existing existing);
 bool write_file(int file, const void* from, usize length);
 bool close_file(int file);
@@ -220,6 +227,8 @@ bool close_file(int file);
 // Return addresses, less 1, of the functions that called the caller of the caller and so on, the last call first; of
 // unknown ones the list ends. Up to some hundreds of nanoseconds each; takes no lock, may be called in signal handlers.
 u32 call_stack(uptr* frames, u32 most);
+// The same of a thread that a signal interrupted, whose context this is. The first is the instruction itself.
+u32 interrupted_stack(const void* context, uptr* frames, u32 most);
 // Where the shared library that an address lies in ends and begins; 0: in none, or in the program itself.
 uptr library_end(uptr inside, uptr* begin);
 
@@ -229,5 +238,12 @@ void for_each_code_mapping(void (*visit)(const os::Mapping& mapping, void* conte
 // Has `handler` called for a signal, restarting system calls that it interrupts, on the alternate stack where the
 // thread has one. false: there is no such signal, or it cannot be caught.
 bool on_signal(u32 signal, void (*handler)(int));
+// Has `handler` called at each fault (SIGSEGV), on the alternate stack where the thread has one. When it returns the
+// signal goes on to whoever had it before, which may be the kernel. To be called again from time to time, one thread at
+// a time: where the program installed a handler since, `handler` is put before that one, too; but only once. false:
+// it cannot be had, or a filter came.
+bool on_fault(void (*handler)(const os::Fault& fault));
+// The calling thread's number, as the kernel knows it.
+u32 thread_number();
 
 }  // namespace coffer::COFFER_OS_DECLARED

@@ -287,11 +287,16 @@ bool write_file(int file, const void* from, usize length) {
 }
 bool close_file(int file) { return os_linux::close_file(file); }
 u32 call_stack(uptr* frames, u32 most) { return os_linux::call_stack(frames, most); }
+u32 interrupted_stack(const void* context, uptr* frames, u32 most) {
+  return os_linux::interrupted_stack(context, frames, most);
+}
 uptr library_end(uptr inside, uptr* begin) { return os_linux::library_end(inside, begin); }
 void for_each_code_mapping(void (*visit)(const Mapping& mapping, void* context), void* context) {
   os_linux::for_each_code_mapping(visit, context);
 }
 bool on_signal(u32 signal, void (*handler)(int)) { return os_linux::on_signal(signal, handler); }
+bool on_fault(void (*handler)(const Fault& fault)) { return !refuse(fake::kThread) && os_linux::on_fault(handler); }
+u32 thread_number() { return os_linux::thread_number(); }
 
 }  // namespace coffer::os
 

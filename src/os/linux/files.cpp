@@ -67,7 +67,9 @@ bool remove_file(const char* path) {
 
 int create_file(const char* path, os::Existing existing) {
   const KeepErrno keep;
-  const int how = existing == os::Existing::refuse ? O_EXCL : O_TRUNC;
+  int how = O_EXCL;
+  if (existing == os::Existing::empty) how = O_TRUNC;
+  if (existing == os::Existing::append) how = O_APPEND;
   return calls::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | how, 0600);
 }
 

@@ -7,6 +7,7 @@
 // step must lead up the stack, and a rule that is not known ends the walk. The tables themselves are the loader's.
 #include <dlfcn.h>
 #include <link.h>
+#include <ucontext.h>
 
 #include "os/linux/unwind.hpp"
 
@@ -74,6 +75,22 @@ bool step(uptr pc, Object& object, Registers& registers, Stack& stack) {
 
 #if defined(__x86_64__)
 
+namespace {
+
+// The callers of pc, where the registers are these; `frames` has `count` already. `here`: in a page that can be read.
+u32 walk(uptr pc, Registers& registers, uptr here, uptr* frames, u32 count, u32 most) {
+  Stack stack(here);
+  Object object;
+  while (count < most && step(pc, object, registers, stack) && registers.value[kReturn] > kPage) {
+    // The call, and not what comes after it, which may be another function.
+    pc = registers.value[kReturn] - 1;
+    frames[count++] = pc;
+  }
+  return count;
+}
+
+}  // namespace
+
 COFFER_NOINLINE u32 call_stack(uptr* frames, u32 most) {
   Registers registers = {};
   __asm__ volatile(
@@ -89,24 +106,31 @@ COFFER_NOINLINE u32 call_stack(uptr* frames, u32 most) {
       :
       : "r"(registers.value)
       : "rax", "memory");
-  Stack stack(registers.value[kRsp]);
-  Object object;
-  u32 count = 0;
-  uptr pc = registers.value[kReturn];
-  while (count < most && step(pc, object, registers, stack) && registers.value[kReturn] > kPage) {
-    // The call, and not what comes after it, which may be another function.
-    pc = registers.value[kReturn] - 1;
-    frames[count++] = pc;
-  }
-  return count;
+  return walk(registers.value[kReturn], registers, registers.value[kRsp], frames, 0, most);
+}
+
+u32 interrupted_stack(const void* context, uptr* frames, u32 most) {
+  // In the order of the tables' numbers.
+  static constexpr int kOrder[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
+                                   REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+  static_assert(sizeof kOrder / sizeof kOrder[0] == kRegisters);
+  const auto& found = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  Registers registers = {};
+  for (u32 i = 0; i < kRegisters; ++i) registers.value[i] = static_cast<uptr>(found[kOrder[i]]);
+  const uptr pc = registers.value[kReturn];
+  if (most == 0) return 0;
+  frames[0] = pc;
+  return walk(pc, registers, reinterpret_cast<uptr>(&registers), frames, 1, most);
 }
 
 #else
 
-COFFER_NOINLINE u32 call_stack(uptr* frames, u32 most) {
-  uptr frame = reinterpret_cast<uptr>(__builtin_frame_address(0));
-  Stack stack(frame);
-  u32 count = 0;
+namespace {
+
+// The callers of who has this frame; `frames` has `count` already. `here`: in a page that can be read. Inline, for the
+// frame is that of who calls.
+COFFER_INLINE u32 walk(uptr frame, uptr here, uptr* frames, u32 count, u32 most) {
+  Stack stack(here);
   while (count < most) {
     uptr next = 0, caller = 0;
     if (!stack.read(frame, &next) || !stack.read(frame + sizeof(uptr), &caller) || caller <= kPage) break;
@@ -115,6 +139,31 @@ COFFER_NOINLINE u32 call_stack(uptr* frames, u32 most) {
     frame = next;
   }
   return count;
+}
+
+}  // namespace
+
+COFFER_NOINLINE u32 call_stack(uptr* frames, u32 most) {
+  const uptr frame = reinterpret_cast<uptr>(__builtin_frame_address(0));
+  return walk(frame, frame, frames, 0, most);
+}
+
+u32 interrupted_stack([[maybe_unused]] const void* context, uptr* frames, u32 most) {
+  if (most == 0) return 0;
+#if defined(__aarch64__)
+  const auto& found = static_cast<const ucontext_t*>(context)->uc_mcontext;
+  const uptr here = reinterpret_cast<uptr>(__builtin_frame_address(0));
+  frames[0] = found.pc;
+  return walk(found.regs[29], here, frames, 1, most);
+#elif defined(__riscv)
+  const auto& found = static_cast<const ucontext_t*>(context)->uc_mcontext.__gregs;
+  const uptr here = reinterpret_cast<uptr>(__builtin_frame_address(0));
+  constexpr u32 kPc = 0, kS0 = 8;
+  frames[0] = found[kPc];
+  return walk(found[kS0], here, frames, 1, most);
+#else
+  return 0;
+#endif
 }
 
 #endif

@@ -78,12 +78,13 @@ TEST(Config, DefaultsWithoutAVariable) {
   const Outcome outcome = run({"PATH=/"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.errors, "");
-  EXPECT_EQ(outcome.output,
-            "arena:16T,slack:64K,empty_fraction:1/"
-            "4,span:32K,placement:index,align:multiples,colour:true,free_limit:8M,huge:auto,mixed:auto,shards:0,"
-            "reclaimer:true,limit:0,"
-            "cgroup:true,share:false,share_signal:0,profile:false,profile_rate:512K,profile_to:,profile_signal:0,"
-            "dump_signal:0,leaks:false,stats:false,confirm:false,strict:false,help:false\n");
+  EXPECT_EQ(
+      outcome.output,
+      "arena:16T,slack:64K,empty_fraction:1/"
+      "4,span:32K,placement:index,align:multiples,colour:true,free_limit:8M,huge:auto,mixed:auto,shards:0,"
+      "reclaimer:true,limit:0,"
+      "cgroup:true,share:false,share_signal:0,profile:false,profile_rate:512K,profile_to:,profile_signal:0,"
+      "dump_signal:0,leaks:false,guard_sample:0,crash_report:,stats:false,confirm:false,strict:false,help:false\n");
 }
 
 TEST(Config, EmptyEnvironmentAndEmptyVariable) {

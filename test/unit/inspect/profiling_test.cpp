@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "forks.hpp"
+#include "guard/guard.hpp"
 #include "heaps.hpp"
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
@@ -147,6 +148,50 @@ FRESH_TEST(Profile, SumsAreWhatWasAllocated) {
         << size;
     EXPECT_NEAR(after.live_blocks, 0, 1e-3);
   }
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// The profile says the same with guards, which choose blocks by the same countdown; a block may be chosen for both.
+FRESH_TEST(Profile, SumsAreTheSameWithGuards) {
+  constexpr usize kMean = 8 * 1024, kCount = 6'000;
+  start_profile(kMean, 42);
+  usize guarded = 0;
+  for (const usize guards : {usize{1}, usize{512}, kMean, usize{1} << 20}) {
+    guards_start(guards);
+    for (const usize size : {64, 1000, 30'000, 100'000}) {
+      const Totals before = totals();
+      const usize count = size < 10'000 ? kCount : kCount / 10;
+      for (usize i = 0; i < count; ++i) {
+        void* block = take(size);
+        guarded += guard::owns(block) ? 1 : 0;
+        give(block);
+      }
+      const Totals after = totals();
+      const ClassIndex c = size <= kLargestSmall ? class_of(size) : 0;
+      const double bytes = size <= kLargestSmall ? class_layout(c).block_bytes : static_cast<double>(size);
+      const double p = -std::expm1(-bytes / kMean);
+      const double deviation = std::sqrt(static_cast<double>(count) * (1 - p) / p);
+      EXPECT_NEAR(after.allocated_blocks - before.allocated_blocks, static_cast<double>(count), 5 * deviation + 1)
+          << size << " with guards at " << guards;
+      EXPECT_NEAR(after.live_blocks, 0, 1e-3);
+    }
+  }
+  EXPECT_GE(guarded, kCount);
+  // Each of the two goes on when the other ends.
+  profile_stop();
+  const Totals stopped = totals();
+  guards_start(1);
+  void* block = take(2000);
+  EXPECT_TRUE(guard::owns(block));
+  give(block);
+  EXPECT_EQ(totals().allocated_blocks, stopped.allocated_blocks);
+  guards_start(0);
+  EXPECT_FALSE(samples_lists());
+  profile_start(1);
+  block = take(3000);
+  EXPECT_FALSE(guard::owns(block));
+  give(block);
+  EXPECT_GT(totals().allocated_blocks, stopped.allocated_blocks);
   EXPECT_EQ(check_everything(), 0u);
 }
 
