@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The page of coffer heap --html in a browser: it is drawn, it is searched, and asks nobody for anything. And what is
-exported for other programs."""
+"""The page of coffer heap --html in a browser: it is drawn, it is searched, and asks for nothing from elsewhere. And
+what is exported for other programs."""
 
 from __future__ import annotations
 

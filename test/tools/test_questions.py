@@ -46,7 +46,7 @@ QUESTIONS = questions()
 def plain(line: str) -> str:
     """Numbers and units may differ, and how many columns they take."""
     text = UNIT.sub(lambda unit: "# bytes" if unit[1] else "# time", NUMBER.sub("#", line))
-    return " ".join(text.replace(" (±#%)", "").replace("blocks", "block").split())
+    return " ".join(text.replace(" (±#%)", "").replace("blocks", "block").replace("places", "place").split())
 
 
 def pattern(output: str) -> str:

@@ -101,6 +101,7 @@ def of_process(number: int, signal: int | None, with_profile: bool,
                dump_signal: int | None) -> tuple[Found, proto.Profile | None, bool]:
     """With the profile, and whether that knows all blocks."""
     with processes.Watched(number, signal) as watched:
+        time.sleep(processes.FRESH_SECONDS)  # figures of before are not taken for those of now
         found = look(watched, number)
     if not with_profile and dump_signal is None:
         return found, None, False
