@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// What is compiled of native/src, besides api/ and latency/. CMake's coffer_folders.
-const FOLDERS: [&str; 17] = [
-    "base", "cpu", "os/linux", "config", "harden", "observe", "budget", "size_class", "arena", "pool", "span", "large",
-    "mixed", "exchange", "heap", "inspect", "latency",
+const FOLDERS: [&str; 18] = [
+    "base", "cpu", "os/linux", "config", "harden", "observe", "budget", "guard", "size_class", "arena", "pool", "span",
+    "large", "mixed", "exchange", "heap", "inspect", "latency",
 ];
 
 const FLAGS: [&str; 14] = [

@@ -37,6 +37,7 @@ struct Guards {
   u32 stuck = 0;  // of these
   usize waste = 0;
   u64 samples = 0;
+  u64 starts = 0;  // that were wanted
 };
 
 constinit Guards g_guards;
@@ -74,6 +75,8 @@ u32 page_of(uptr address) {
 // Under the lock.
 bool start() {
   Guards& g = g_guards;
+  // Where it failed it is tried ever more seldom: it asks the kernel for its limits, which takes long.
+  if (!is_power_of_two(++g.starts)) return false;
   const usize page = os::page_size();
   const usize wanted = round_down(os::reservation_limit(4 * kRangeBytes) / 4, kMostSize);
   const usize range = wanted < kRangeBytes ? wanted : kRangeBytes;
