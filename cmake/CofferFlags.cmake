@@ -21,6 +21,8 @@ target_compile_options(coffer_flags INTERFACE
   # Exceptions of operator new, profilers and debuggers unwind through Coffer's frames.
   -fasynchronous-unwind-tables
   -fPIC -fvisibility=hidden -fvisibility-inlines-hidden
+  # For api/libcoffer.ld.
+  -ffunction-sections
   # Calls of libc go straight through the GOT, which -z now has filled.
   -fno-plt
   # The fast path reads its heap at a fixed offset from the thread pointer; the other models may call malloc.

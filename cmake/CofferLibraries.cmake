@@ -60,6 +60,7 @@ include(CheckLinkerFlag)
 check_linker_flag(C LINKER:-z,initfirst COFFER_LINKER_HAS_INITFIRST)
 check_linker_flag(C LINKER:--exclude-libs,ALL COFFER_LINKER_HAS_EXCLUDE_LIBS)
 check_linker_flag(C LINKER:--undefined=malloc COFFER_LINKER_HAS_UNDEFINED)
+include(CofferLayout)
 
 # A shared library that replaces malloc, from object libraries. Linked as C: it needs libc and nothing else.
 function(coffer_add_shared target)
@@ -67,8 +68,11 @@ function(coffer_add_shared target)
   coffer_link_order(objects ${arg_OBJECTS})
   add_library(${target} SHARED ${objects})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${arg_OUTPUT_NAME} LINKER_LANGUAGE C
-    LINK_DEPENDS ${coffer_source_dir}/api/libcoffer.map)
+    LINK_DEPENDS "${coffer_source_dir}/api/libcoffer.map;${coffer_layout}")
   target_link_options(${target} PRIVATE
+    # Nothing to do at load but what api/lifetime.cpp has.
+    -nostartfiles
+    $<$<BOOL:${coffer_layout}>:LINKER:-T,${coffer_layout}>
     # initfirst: the options are read before any other library's constructor allocates.
     $<$<BOOL:${COFFER_LINKER_HAS_INITFIRST}>:LINKER:-z,initfirst>
     # nodelete: blocks outlive a dlclose. exclude-libs: nothing of libgcc.a is exported.
@@ -135,10 +139,10 @@ add_library(coffer_static_parts STATIC $<TARGET_OBJECTS:coffer_objects> $<TARGET
 set_target_properties(coffer_static_parts PROPERTIES ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 set(coffer_joined ${CMAKE_CURRENT_BINARY_DIR}/coffer_joined.o)
 add_custom_command(OUTPUT ${coffer_joined}
-  COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${coffer_joined}
-    ${coffer_joined_objects}
+  COMMAND ${CMAKE_LINKER} -r --force-group-allocation -T ${coffer_source_dir}/api/libcoffer_static.ld
+    -o ${coffer_joined} ${coffer_joined_objects}
   COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${coffer_joined}
-  DEPENDS coffer_static_parts
+  DEPENDS coffer_static_parts ${coffer_source_dir}/api/libcoffer_static.ld
   COMMAND_EXPAND_LISTS VERBATIM COMMENT "Joining the objects of libcoffer.a")
 set_source_files_properties(${coffer_joined} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 add_library(coffer_static STATIC ${coffer_joined})

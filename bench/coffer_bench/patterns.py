@@ -97,7 +97,7 @@ ROWS = [
 ]
 
 # KiB that a process holds before it allocates, above glibc's; bench/startup.py measures it better.
-STARTUP_TARGET = 200
+STARTUP_TARGET = 120
 # Fewer say nothing about it: how much of the C library is resident differs by a hundred KiB from start to start.
 LEAST_STARTS = 30
 

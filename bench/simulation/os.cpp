@@ -97,6 +97,9 @@ u64 monotonic_ns() { return runs() ? g_machine->now() * 100 / 213 : 0; }
 u64 coarse_ns() { return monotonic_ns() / 4'000'000 * 4'000'000; }
 
 bool on_fork(void (*)(), void (*)(), void (*)()) { return true; }
+bool on_fork_while_forking() { return true; }
+void* map_wiped_in_children(usize) { return nullptr; }
+bool is_first_thread() { return true; }
 
 void prepare_barrier() {}
 bool has_barrier() { return true; }

@@ -7,6 +7,13 @@
 #include "api/shim.hpp"
 #include "config/config.hpp"
 
+#if !defined(COFFER_PREFIX_ONLY) && !defined(COFFER_STATIC_LIBRARY)
+// libcoffer.so is linked without the compiler's start files: what they do at load and at exit is for others, and would
+// map 64 KiB for two calls. One name of theirs is asked for, by pthread_atfork: which library registers handlers, so
+// that they go when it is closed, as this one never is.
+extern "C" __attribute__((visibility("hidden"))) void* const __dso_handle = nullptr;
+#endif
+
 namespace coffer::api {
 
 const char lifetime_linked = 0;
@@ -25,13 +32,16 @@ void ending() {
   if constexpr (WatchedAllocator<A>) A::ending();
 }
 
-// Options that ask for a message get it even if the program never allocates.
-__attribute__((constructor(kFirst))) void start() {
+// Options that ask for a message get it even if the program never allocates. This is all of Coffer that such a program
+// runs where no option is set, and libcoffer.ld gives it a page of its own.
+__attribute__((constructor(kFirst), section(".coffer_load"))) void start() {
+  if (!config::is_said()) return;
   config::load();
   loaded<Allocator>();
 }
 
-__attribute__((destructor(kFirst))) void end() {
+__attribute__((destructor(kFirst), section(".coffer_load"))) void end() {
+  if (!config::is_read()) return;
   ending<Allocator>();
   if (config::options().stats) report_statistics();
 }

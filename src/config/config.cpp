@@ -3,21 +3,13 @@
 
 #include <stdlib.h>
 
-#include "base/atomic.hpp"
-#include "config/environment.hpp"
 #include "os/os.hpp"
-
-// A program may define it: `const char *coffer_conf_string = "slack:32K";`
-extern "C" __attribute__((weak, visibility("default"))) const char* coffer_conf_string;
 
 namespace coffer::config {
 
 namespace {
 
-enum class Phase : u32 { unread, reading, read };
-
 constinit Settings current;
-constinit Atomic<Phase> phase{Phase::unread};
 
 void complain(const Text& complaint, void*) {
   TextBuffer<400> line;
@@ -105,17 +97,19 @@ bool read_all() {
 
 }  // namespace
 
+constinit Atomic<Phase> g_phase{Phase::unread};
+
 void load() {
-  if (phase.load(acquire) == Phase::read) return;  // acquire: pairs with the release store below
+  if (is_read()) return;
   Phase expected = Phase::unread;
   // acquire on failure: the same pair. On success nothing was written before.
-  while (!phase.compare_exchange(expected, Phase::reading, acquire, acquire)) {
+  while (!g_phase.compare_exchange(expected, Phase::reading, acquire, acquire)) {
     if (expected == Phase::read) return;
     if (expected == Phase::reading) os::yield();
     expected = Phase::unread;
   }
   const bool acceptable = read_all();
-  phase.store(Phase::read, release);  // release: pairs with the acquire loads above
+  g_phase.store(Phase::read, release);  // release: pairs with the acquire in is_read
   if (acceptable) return;
   // Only now: a handler of SIGABRT may allocate, and come here again.
   constexpr char kStop[] = "coffer: stopped, since strict:true is set\n";
@@ -125,7 +119,7 @@ void load() {
 
 void forget_reading() {
   // relaxed, both: the child has one thread.
-  if (phase.load(relaxed) == Phase::reading) phase.store(Phase::unread, relaxed);
+  if (g_phase.load(relaxed) == Phase::reading) g_phase.store(Phase::unread, relaxed);
 }
 
 const Options& options() { return current.values; }

@@ -17,9 +17,38 @@ namespace coffer {
 
 namespace {
 
-__thread u32 t_fork_process;  // in which process the thread began its last fork
+constinit Atomic<uptr> g_always_begun{kBegun};
 
 }  // namespace
+
+constinit Atomic<Atomic<uptr>*> g_begun{&g_always_begun};
+
+// Two things tell that this is a fork child. The kernel wipes the page with g_begun's cell, whoever made the child and
+// whatever the C library knows of it: the first slow call begins it. And handlers, as soon as two threads have heaps:
+// in a child of such a process it must begin in the thread that forked, for nothing else says which heap is still used;
+// and what an earlier fork left must be whole before the next. Handlers cost a small process 160 KiB of the C library,
+// so one with one heap has none.
+
+bool watch_for_forks() {
+  Atomic<uptr>* unwatched = &g_always_begun;
+  if (g_begun.load(acquire) != unwatched) return true;  // acquire: pairs with the release below
+  const usize bytes = os::page_size();
+  void* const page = os::map_wiped_in_children(bytes);
+  if (page == nullptr) return false;
+  auto* const cell = static_cast<Atomic<uptr>*>(page);
+  cell->store(kBegun, relaxed);  // relaxed: published below
+  // Who is overtaken by another thread takes that one's page.
+  if (!g_begun.compare_exchange(unwatched, cell, acq_rel, acquire)) os::release(page, bytes);
+  return true;
+}
+
+void handle_forks() {
+  u32 seen = g_registry.handlers.load(relaxed);  // relaxed, both: nothing else is published
+  if (seen != 0 || !g_registry.handlers.compare_exchange(seen, 1, relaxed, relaxed)) return;
+  if (os::on_fork(&fork_prepare, &fork_parent, &fork_child)) return;
+  constexpr char kFailed[] = "coffer: fork handlers could not be registered; do not fork while threads allocate\n";
+  os::write_error(kFailed, sizeof kFailed - 1);
+}
 
 // No lock is held across a fork: the C library and others take theirs after Coffer's handler, and who has one of those
 // may be waiting for one of Coffer's. The child lets go of what vanished threads had, and resolve_vanished makes whole
@@ -29,15 +58,9 @@ void fork_prepare() {
   // What an earlier fork left is resolved first, so that no thread vanishes in the middle of that. Not where a signal
   // handler forks that interrupted it: this thread goes on with it in the child. relaxed: made sure of under the lock.
   if ((g_pending.load(relaxed) & kVanished) != 0 && !g_registry.lock.is_mine()) resolve_vanished();
-  t_fork_process = os::process_number();
-  ++t_forks;
-  g_pending.fetch_add(kForking, relaxed);  // relaxed: this thread's own business
 }
 
-void fork_parent() {
-  --t_forks;
-  g_pending.fetch_sub(kForking, relaxed);  // relaxed: as in fork_prepare
-}
+void fork_parent() {}
 
 namespace {
 
@@ -50,18 +73,31 @@ bool forget_locks() {
   return arenas_forget_others() || any;
 }
 
+// The heaps whose threads are here: of a child that began in the thread that forked, its own. Else that one has made a
+// thread before it came by here, and there was one heap at most (or nearly two: the second began just then). Then all
+// count as used: what a heap keeps that in truth has no thread is lost, and nothing else.
+u32 stamp_heaps(u32 generation, bool forked) {
+  Registry& registry = g_registry;
+  if (forked) {
+    if (t_heap == &g_null_heap) return 0;
+    t_heap->generation.set(generation);
+    return 1;
+  }
+  const u32 made = registry.made.load(relaxed);  // relaxed, both: the threads that changed it are gone
+  for (u32 i = 1; i < made; ++i) record(i)->generation.set(generation);
+  return g_attached_heaps.load(relaxed);
+}
+
 void begin_child() {
   Registry& registry = g_registry;
-  // relaxed, all here: the child has one thread.
+  const bool forked = os::is_first_thread();
+  // relaxed, all here: the child has one thread, or its others are on fast paths, which look at nothing of this.
   const u32 generation = registry.generation.load(relaxed) + 1;
   registry.generation.store(generation, relaxed);
-  const u32 own = t_heap != &g_null_heap ? 1 : 0;
-  if (own != 0) t_heap->generation.set(generation);
+  const u32 here = stamp_heaps(generation, forked);
   os::note_process();
-  t_fork_process = os::process_number();
   colours_after_fork();
-  // Of those that fork, this thread alone is here.
-  u32 pending = (g_pending.load(relaxed) & (kForking - 1)) + t_forks * kForking;
+  u32 pending = g_pending.load(relaxed);
   // It may have had slots, a chunk or a span in hand.
   if (forget_reclaimer()) pending |= kVanished;
   // Who had the fallback heap vanished inside it: it is a heap without a thread, as all others.
@@ -71,7 +107,7 @@ void begin_child() {
     if (fallback_heap_used() && !fallback_lost) record(0)->generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, those that had given theirs back and
     // were ending, and those that never had one. Resolved at the first slow call, for most children exec before that.
-    const bool others = g_attached_heaps.load(relaxed) > own || registry.made.load(relaxed) > 2;
+    const bool others = g_attached_heaps.load(relaxed) > here || registry.made.load(relaxed) > 2;
     if (others || g_heapless_at_work.load(relaxed) != 0) pending |= kVanished;
     os::forget_locking();
   } else if (registry.start.load(relaxed) != this_thread()) {
@@ -85,18 +121,23 @@ void begin_child() {
 
 }  // namespace
 
-void begin_child_if_forked() {
-  // relaxed: a child knows what this thread did as its parent. A child of vfork, which is another process in the same
-  // memory, stops here: its thread is not between the handlers of a fork.
-  if (t_forks == 0 || g_registry.start.load(relaxed) != kStarted || os::process_number() == t_fork_process) return;
+void begin_child_once() {
+  Atomic<uptr>& cell = *g_begun.load(relaxed);  // relaxed: see is_settled
+  for (;;) {
+    uptr seen = cell.load(acquire);  // acquire, both: pairs with the release below
+    // A signal handler that comes in the midst of it goes on with what there is.
+    if (seen == kBegun || seen == this_thread()) return;
+    if (seen == kNotBegun && cell.compare_exchange(seen, this_thread(), acquire, acquire)) break;
+    os::yield();
+  }
   begin_child();
-  g_registry.child_began = true;
+  cell.store(kBegun, release);  // release: pairs with the acquire above, and in is_settled
 }
 
+// Where the kernel has no such page, the handler is all there is.
 void fork_child() {
-  if (!g_registry.child_began) begin_child();
-  g_registry.child_began = false;
-  fork_parent();
+  if (g_begun.load(relaxed) == &g_always_begun) return begin_child();  // relaxed: see is_settled
+  begin_child_once();
 }
 
 SpinLock& registry_lock() { return g_registry.lock; }

@@ -33,7 +33,6 @@ Atomic<u32> g_heapless_at_work;
 alignas(kCacheLine) Atomic<u32> g_attached_heaps;  // heaps that threads use
 Atomic<usize> g_heaps_share;
 Registry g_registry;
-__thread u8 t_forks;
 
 namespace {
 
@@ -210,6 +209,7 @@ Heap* attach() {
   t_heap = heap;
   // The heap is in place first: pthread_setspecific may allocate. If it fails the heap is kept until the process ends.
   if (registry.has_key) pthread_setspecific(registry.key, heap);
+  if (several_heaps()) handle_forks();  // may allocate, too
   heap = enter(heap);
   // Its thread may sleep when it has worked for a while, and nobody comes by then.
   if (heaps_may_keep_much()) want_reclaimer();
@@ -238,27 +238,11 @@ COFFER_COLD void open_fast_path() {
 COFFER_NOINLINE void settle_all() {
   // relaxed, all: settle_fork acquired it.
   if ((g_pending.load(relaxed) & kFastPathClosed) != 0) open_fast_path();
-  if (g_pending.load(relaxed) >= kForking) begin_child_if_forked();
+  begin_child_once();
   const u32 pending = g_pending.load(relaxed);
   if ((pending & kVanished) != 0) resolve_vanished();
   if ((pending & kWatching) != 0) watching_comes_by();
 }
-
-namespace {
-
-// At the first allocation and not in a constructor: a process that allocates nothing pays nothing, and the C library
-// may allocate here: then that allocation makes the start, and this function is passed over. Before the start, so that
-// the child of a fork meanwhile learns that it has to start by itself. Of handlers registered earlier than these, those
-// in the child run before this one: begin_child_if_forked.
-void handle_forks() {
-  u32 seen = g_registry.handlers.load(relaxed);  // relaxed, both: nothing else is published
-  if (seen != 0 || !g_registry.handlers.compare_exchange(seen, 1, relaxed, relaxed)) return;
-  if (os::on_fork(&fork_prepare, &fork_parent, &fork_child)) return;
-  constexpr char kFailed[] = "coffer: fork handlers could not be registered; do not fork while threads allocate\n";
-  os::write_error(kFailed, sizeof kFailed - 1);
-}
-
-}  // namespace
 
 // The reclaimer has no heap and never gets one: it frees and allocates as a thread past its end.
 void enter_reclaimer() {
@@ -283,7 +267,8 @@ bool start_process() {
   if (COFFER_UNLIKELY(os::support() != os::Support::yes)) return false;
   // relaxed: the thread's own variables. Many may come here at once, so each cell is looked at before it is written.
   if (t_heap == nullptr || (g_pending.load(relaxed) & kFastPathClosed) != 0) open_fast_path();
-  handle_forks();
+  // Before the start, so that a child that is forked in the middle of it learns that it has to start by itself.
+  if (!watch_for_forks() || !os::on_fork_while_forking()) handle_forks();
   for (;;) {
     // acquire, all: as above.
     uptr seen = registry.start.load(acquire);
@@ -312,8 +297,7 @@ bool start_process() {
                      (g_arenas.count.load(relaxed) != 0 || arenas_start(config::options().arena));
   os::note_process();
   // In a static program these may lie on different sides of the program's own thread-local variables.
-  const bool reclaimable =
-      os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended) && os::transient_reaches(&t_forks);
+  const bool reclaimable = os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended);
   set_chores(reclaimable ? &enter_reclaimer : nullptr, kChores, sizeof kChores / sizeof kChores[0], &answer_readers);
   registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
   if (ready) watching_start();

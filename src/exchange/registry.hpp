@@ -49,16 +49,22 @@ class FallbackHeap {
 
 // Called first in every slow path: at the very first, opens the fast one; in a fork child, resolves what the threads
 // that it does not have left behind; and shows what the process holds to those who watch it (inspect/watching.hpp).
-// kForking, the highest: for each thread that forks, from before the fork until after it (fork_prepare).
-enum Pending : u32 { kVanished = 1, kWatching = 2, kFastPathClosed = 4, kForking = 8 };
+enum Pending : u32 { kVanished = 1, kWatching = 2, kFastPathClosed = 4 };
 extern Atomic<u32> g_pending __attribute__((visibility("hidden")));
+// Whether a fork child has begun: not, which it finds so, for the cell is in a page that the kernel wipes
+// (forking.cpp); or it has; or in between who begins it (as SpinLock's holder).
+inline constexpr uptr kNotBegun = 0;
+inline constexpr uptr kBegun = 1;
+extern Atomic<Atomic<uptr>*> g_begun __attribute__((visibility("hidden")));
 void resolve_vanished();
 void settle_all();
-// Between a fork and Coffer's handler in the child, handlers of others may allocate: then this does the handler's work.
-void begin_child_if_forked();
+// acquire, both: pairs with the release in resolve_vanished, and in begin_child_once; relaxed would do for the thread
+// that forked. relaxed: where the cell is changes before the start only.
+COFFER_INLINE bool is_settled() {
+  return g_pending.load(acquire) == 0 && g_begun.load(relaxed)->load(acquire) == kBegun;
+}
 COFFER_INLINE void settle_fork() {
-  // acquire: pairs with the release in resolve_vanished; relaxed would do for the thread that forked.
-  if (COFFER_UNLIKELY(g_pending.load(acquire) != 0)) settle_all();
+  if (COFFER_UNLIKELY(!is_settled())) settle_all();
 }
 
 // A thread without a heap is about to change what the pools or large blocks have: the child of another thread's fork
@@ -75,6 +81,12 @@ bool has_vanished(const Heap* heap);  // its thread was not taken along by fork,
 void empty_mailboxes();               // of the heaps that live on
 void reclaim_vanished_records();      // makes such heaps empty, and what waits ready for new threads
 
+// forking.cpp. Before the start: lays the cell of g_begun into a page that forks wipe. false: the kernel has none.
+bool watch_for_forks();
+// Registers the handlers, once.
+void handle_forks();
+// In a fork child that has not begun: begins it.
+void begin_child_once();
 void fork_prepare();
 void fork_parent();
 void fork_child();

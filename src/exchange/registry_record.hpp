@@ -46,7 +46,6 @@ struct alignas(kCacheLine) Registry {
   Atomic<u32> generation;   // grows in each fork child: heaps of an older one lost their thread
   pthread_key_t key = 0;
   bool has_key = false;
-  bool child_began = false;  // a fork child whose handler comes later has begun by itself
 
   // --- What threads write. ---
   alignas(kCacheLine) Atomic<u32> made;  // records in use or waiting
@@ -56,9 +55,6 @@ struct alignas(kCacheLine) Registry {
 };
 
 extern Registry g_registry __attribute__((visibility("hidden")));
-
-// Forks that the thread is at (more than one: a signal handler forks between the handlers of another).
-extern __thread u8 t_forks __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
 // The first records, the ones that every process uses, lie at the upper end of the reservation: the kernel puts new
 // mappings below older ones, so they share page tables with the libraries. At the lower end, gigabytes away, they would

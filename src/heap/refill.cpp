@@ -357,8 +357,7 @@ COFFER_NOINLINE Block* take_unsampled(ClassIndex size_class) {
   Block* list = nullptr;
   if (Span* hot = heap->hot[size_class].get(); hot != nullptr && heap->blocks[size_class].get() == nullptr) {
     list = hot->local_free.get();
-    // acquire: as in settle_fork.
-    if (list != nullptr && g_pending.load(acquire) == 0 && pass_unsampled(heap, size_class, hot, local_count(hot))) {
+    if (list != nullptr && is_settled() && pass_unsampled(heap, size_class, hot, local_count(hot))) {
       take_local_list(heap, size_class, hot);
       heap->blocks[size_class].set(list->next);
     } else {

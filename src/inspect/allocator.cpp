@@ -17,7 +17,9 @@ usize Allocator::check() { return check_everything(); }
 COFFER_COLD void Allocator::loaded() { watching_prepare(); }
 COFFER_COLD void Allocator::ending() { watching_end(); }
 void Allocator::profile_start(usize mean) {
-  if (start_process()) coffer::profile_start(mean);
+  if (!start_process()) return;
+  handle_forks();
+  coffer::profile_start(mean);
 }
 void Allocator::profile_stop() { coffer::profile_stop(); }
 bool Allocator::profile_dump(const char* path) { return start_process() && coffer::profile_dump(path); }

@@ -239,7 +239,10 @@ COFFER_COLD void watching_prepare() {
 
 void watching_start() {
   const config::Options& options = config::options();
-  if (options.share || options.share_signal != 0) g_watching.process = os::process_number();
+  const bool shares = options.share || options.share_signal != 0;
+  if (shares) g_watching.process = os::process_number();
+  // A child has a page and a profile of its own, also one that does not come by here.
+  if (shares || options.profile || options.leaks || options.profile_signal != 0) handle_forks();
   if (options.share) share_now();
   if (shows_page()) want_reclaimer();
   profiling_start();

@@ -145,6 +145,14 @@ u64 coarse_ns();
 // Has the functions called by fork: before it, and after it in the parent and in the child. May allocate. false: the
 // C library has no room for them.
 bool on_fork(void (*prepare)(), void (*parent)(), void (*child)());
+// Whether on_fork may be called by such a function, as of another library: with musl it would wait for ever, and
+// with older versions of glibc.
+bool on_fork_while_forking();
+// Committed memory that is zero, and that the child of a fork, however it was made, finds zero again (the child of
+// vfork has the parent's memory). nullptr: the kernel has none.
+void* map_wiped_in_children(usize length);
+// Whether the caller is the process's first thread. In a fork child that is the one that forked.
+bool is_first_thread();
 
 // A memory barrier on every processor that runs a thread of this process, so that the other threads need none.
 // prepare_barrier: once, before anyone asks; has_barrier: whether the kernel offers it, fixed from then on.

@@ -80,7 +80,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library")
     parser.add_argument("--huge-pages", choices=("always", "madvise", "never"))
-    parser.add_argument("--most", type=int, default=200, help="KiB above the C library's")
+    parser.add_argument("--most", type=int, required=True, help="KiB above the C library's")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     library = driver.library_under_test(options.library)

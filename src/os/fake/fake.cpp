@@ -43,7 +43,7 @@ void (*g_at_purge)();
 void (*g_at_release)();
 Cell g_nth, g_one_in, g_counted, g_failed, g_kinds, g_persistent, g_torn, g_jitter;
 Cell g_calls_of[fake::kKinds];
-Cell g_address_space, g_reserved, g_clock, g_no_barrier;
+Cell g_address_space, g_reserved, g_clock, g_no_barrier, g_no_wiped_pages;
 Cell g_memory_limit(kNoMemoryLimit), g_limits_read;
 Cell g_processors(fake::kReal), g_current(fake::kReal), g_asked;
 
@@ -143,6 +143,12 @@ bool purge(void* address, usize length) {
 }
 
 bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) { return os_linux::on_fork(prepare, parent, child); }
+bool on_fork_while_forking() { return os_linux::on_fork_while_forking(); }
+void* map_wiped_in_children(usize length) {
+  must_be_pages("map_wiped_in_children", nullptr, length);
+  return g_no_wiped_pages.get() == 0 ? os_linux::map_wiped_in_children(length) : nullptr;
+}
+bool is_first_thread() { return os_linux::is_first_thread(); }
 
 bool limit_allows(usize more, usize unused_reservation) { return os_linux::limit_allows(more, unused_reservation); }
 
@@ -356,6 +362,7 @@ u64 calls_of(Kind kind) { return g_calls_of[lowest_bit(kind)].get(); }
 void set_address_space(usize bytes) { g_address_space.set(bytes); }
 usize reserved_bytes() { return g_reserved.get(); }
 
+void set_wiped_pages(bool offered) { g_no_wiped_pages.set(offered ? 0 : 1); }
 void set_barrier(bool offered) { g_no_barrier.set(offered ? 0 : 1); }
 void set_memory_limit(usize bytes) { g_memory_limit.set(bytes); }
 u64 limits_read() { return g_limits_read.get(); }

@@ -73,6 +73,9 @@ void set_at_commit(void (*call)());
 void set_at_purge(void (*call)());
 void set_at_release(void (*call)());
 
+// Whether the kernel has pages that forks wipe; before the start.
+void set_wiped_pages(bool offered);
+
 // Whether the kernel offers the barrier; before prepare_barrier is called.
 void set_barrier(bool offered);
 

@@ -19,6 +19,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
@@ -169,6 +172,14 @@ void* reserve(usize length, usize alignment) {
 void* map(usize length, usize alignment) {
   const Call call;
   return map_aligned(length, alignment, PROT_READ | PROT_WRITE);
+}
+
+void* map_wiped_in_children(usize length) {
+  const Call call;
+  void* const got = map_aligned(length, page_size(), PROT_READ | PROT_WRITE);
+  if (got == nullptr || madvise(got, length, MADV_WIPEONFORK) == 0) return got;
+  munmap(got, length);
+  return nullptr;
 }
 
 void release(void* address, usize length) {

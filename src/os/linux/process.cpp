@@ -15,6 +15,9 @@
 #include "os/linux/namespace.hpp"
 #include "os/os.hpp"
 
+// glibc has it from 2.35 on. What on_fork_while_forking asks has no name of its own; this is the nearest.
+extern "C" __attribute__((weak)) void* _dl_find_object;
+
 namespace coffer {
 namespace COFFER_OS_NAMESPACE {
 
@@ -70,6 +73,13 @@ u64 unix_ns() { return read_clock(CLOCK_REALTIME); }
 bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) {
   const KeepErrno keep;
   return pthread_atfork(prepare, parent, child) == 0;
+}
+
+bool on_fork_while_forking() { return &_dl_find_object != nullptr; }
+
+bool is_first_thread() {
+  const KeepErrno keep;
+  return syscall(SYS_gettid) == syscall(SYS_getpid);
 }
 
 void yield() {

@@ -30,6 +30,9 @@ FRESH_TEST(Fork, OfASingleThreadLeavesNothingToDo) {
   take();
   const u32 generation = t_heap->generation.get();
   run_fresh([&] {
+    EXPECT_FALSE(is_settled());
+    settle_fork();
+    EXPECT_TRUE(is_settled());
     EXPECT_EQ(t_heap->generation.get(), generation + 1);
     EXPECT_FALSE(has_vanished(t_heap));
     give(block);
