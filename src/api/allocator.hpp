@@ -31,7 +31,8 @@ concept AllocatorConcept = requires(void* block, usize n, u32 index, Figures& fi
   // block may be nullptr. Aborts with a report on a bad pointer.
   { A::deallocate(block) } -> std::same_as<void>;
   // The same; aborts with a report also if the block cannot have been allocated with n bytes.
-  { A::deallocate_sized(block, n) } -> std::same_as<void>;
+  { A::deallocate_sized(block, n) } -> std::same_as<void>;   // free_sized
+  { A::deallocate_object(block, n) } -> std::same_as<void>;  // operator delete
   // block not nullptr, n > 0; nullptr leaves the block as it was.
   { A::reallocate(block, n) } -> std::same_as<void*>;
   // Bytes the caller may use; block not nullptr. Aborts with a report on a bad pointer.

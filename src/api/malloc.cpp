@@ -139,8 +139,8 @@ COFFER_VISIBLE size_t coffer_malloc_usable_size(void* block) noexcept {
 // The sizes are checked, not trusted: see deallocate_sized.
 COFFER_VISIBLE void coffer_free_sized(void* block, size_t size) noexcept { Allocator::deallocate_sized(block, size); }
 
-COFFER_VISIBLE void coffer_free_aligned_sized(void* block, size_t, size_t size) noexcept {
-  Allocator::deallocate_sized(block, size);
+COFFER_VISIBLE void coffer_free_aligned_sized(void* block, size_t alignment, size_t size) noexcept {
+  Allocator::deallocate_sized(block, size > alignment ? size : alignment);  // as it was allocated
 }
 
 #ifndef COFFER_PREFIX_ONLY

@@ -39,7 +39,7 @@ COFFER_INLINE void deallocate(void* block) {
 
 COFFER_INLINE void deallocate_sized(void* block, usize size) {
   if (COFFER_UNLIKELY(!owns_delete())) return ::operator delete(block);
-  Allocator::deallocate_sized(block, size);
+  Allocator::deallocate_object(block, size);
 }
 
 COFFER_INLINE void deallocate_aligned(void* block, std::align_val_t alignment) {
@@ -49,7 +49,8 @@ COFFER_INLINE void deallocate_aligned(void* block, std::align_val_t alignment) {
 
 COFFER_INLINE void deallocate_aligned_sized(void* block, usize size, std::align_val_t alignment) {
   if (COFFER_UNLIKELY(!owns_aligned_delete())) return ::operator delete(block, alignment);
-  Allocator::deallocate_sized(block, size);
+  const usize aligned = static_cast<usize>(alignment);
+  Allocator::deallocate_sized(block, size > aligned ? size : aligned);  // as it was allocated
 }
 
 }  // namespace

@@ -17,9 +17,44 @@ namespace coffer {
 
 struct Heap;  // exchange/record.hpp: here only a name for an owner
 
-// A free block. Its first word links it to the next one of its list; the rest is whatever the program left there.
+inline constexpr bool kMisuseChecks =
+#ifdef COFFER_NO_CHECKS
+    false;
+#else
+    true;
+#endif
+
+// A free block on a list: its first word links it to the next one, its second signs the link (arena/block.hpp). The
+// rest is whatever the program left there.
 struct Block {
-  Block* next;
+  Block* link;
+  uptr mark;
+};
+static_assert(sizeof(Block) <= kQuantum, "the smallest block holds both");
+
+// What stands at the end of each list, so that malloc need not ask whether there is a block: the mark of this one is
+// wrong for every key.
+extern Block g_list_end __attribute__((visibility("hidden")));
+inline constexpr Block* kListEnd = kMisuseChecks ? &g_list_end : nullptr;
+
+// A list of free blocks.
+class BlockList {
+ public:
+  constexpr BlockList() : first_(kListEnd) {}
+
+  // nullptr: it is empty. So is one of zero bytes: in a record that nobody has used yet.
+  Block* get() const {
+    Block* first = first_.get();
+    return first == kListEnd ? nullptr : first;
+  }
+  void set(Block* first) { first_.set(first == nullptr ? kListEnd : first); }
+
+  // As it stands, for the fast paths: an empty one leads to kListEnd.
+  COFFER_INLINE Block* first() const { return first_.get(); }
+  COFFER_INLINE void set_first(Block* first) { first_.set(first); }
+
+ private:
+  Owned<Block*> first_;
 };
 
 using SpanNumber = u32;  // 1 + index of a slot, counted over all arenas; 0 is none
@@ -40,8 +75,8 @@ struct alignas(kCacheLine) Span {
   Atomic<Heap*> owner;  // heap the span is private to; null: shared, free, or not a first slot
   // Where the owner's thread puts what it frees, last first: the heap's list while the span is hot, so that malloc
   // takes what was freed last; else, and while lists are watched, local_free.
-  Owned<Owned<Block*>*> freed;
-  Owned<Block*> local_free;
+  Owned<BlockList*> freed;
+  BlockList local_free;
   Owned<i32> countdown;      // local frees left until something must happen
   Owned<i32> countdown_sum;  // blocks freed there + countdown: so the count costs no instruction of its own
   // Plain: written while no block of the span exists, read by whoever holds one.

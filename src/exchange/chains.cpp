@@ -39,23 +39,17 @@ void free_remote(Heap* heap, Span* span, Block* block) {
   Chain& chain = chain_of(heap, span);
   if (chain.span.get() == span) {
     Block* first = chain.first.get();
-    if (first == block) return refuse_free(block);
     if (add_to_chain(chain, block, first)) close_chain(heap, chain);
     return;
   }
   close_chain(heap, chain);
-  // relaxed: a look for the commonest mistake.
-  const RemoteWord word = load_word(span, relaxed);
-  if (word.first() != 0 && span_start(span) + uptr{word.first() - 1} * kQuantum == reinterpret_cast<uptr>(block)) {
-    return refuse_free(block);
-  }
   chain.span.set(span);
+  set_next(block, nullptr);
   chain.first.set(block);
   chain.last.set(block);
-  const u32 limit = chain_limit(span, word);
+  const u32 limit = chain_limit(span, load_word(span, relaxed));  // relaxed: a snapshot
   chain.limit.set(static_cast<u16>(limit));
   chain.left.set(limit - 1);
-  chain.block_bytes.set(static_cast<u16>(span->block_bytes.get()));
   if (limit <= 1) close_chain(heap, chain);
 }
 

@@ -23,7 +23,7 @@ inline Chain& chain_of(Heap* heap, const Span* span) { return heap->chains[chain
 
 // Puts a block before the first one on the open chain of its span. true: it takes no more.
 COFFER_INLINE bool add_to_chain(Chain& chain, Block* block, Block* first) {
-  block->next = first;
+  set_link(block, first);
   chain.first.set(block);
   return chain.left.decrement();
 }

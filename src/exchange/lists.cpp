@@ -8,7 +8,7 @@ namespace coffer {
 
 ListEnd measure_list(Block* list, u32 most) {
   ListEnd end = {0, nullptr};
-  for (; list != nullptr && end.count < most; list = list->next) {
+  for (; list != nullptr && end.count < most; list = next_of(list)) {
     end.last = list;
     ++end.count;
   }
@@ -21,10 +21,10 @@ void take_watched_list(Heap* heap, ClassIndex size_class, Span* span, Block* lis
   Block* last = some < count ? measure_list(list, some).last : nullptr;
   // A fork child may find these blocks on neither list: they are lost to it, and never found on both.
   keep_from_malloc(span);
-  span->local_free.set(last != nullptr ? last->next : nullptr);
+  span->local_free.set(last != nullptr ? next_of(last) : nullptr);
   set_countdown(span, count - some, kNever);
   compiler_fence();
-  if (last != nullptr) last->next = nullptr;
+  if (last != nullptr) set_next(last, nullptr);
   compiler_fence();
   heap->blocks[size_class].set(list);
   blocks_taken(heap, size_class, some);
@@ -37,7 +37,7 @@ void put_back_list(Heap* heap, ClassIndex size_class, Span* span) {
   const u32 before = local_count(span);
   heap->blocks[size_class].set(nullptr);
   if (count != 0) {
-    last->next = span->local_free.get();
+    set_next(last, span->local_free.get());
     compiler_fence();  // a fork child must not see the list before the link
     span->local_free.set(list);
   }

@@ -2,17 +2,19 @@
 #include "exchange/mixed_free.hpp"
 
 #include "exchange/bad_pointer.hpp"
+#include "exchange/freed.hpp"
 #include "exchange/watch.hpp"
 #include "mixed/mixed.hpp"
 #include "policy/mixing.hpp"
 
 namespace coffer {
 
-void free_mixed(Heap* heap, void* block, Span* span, usize size) {
+void free_mixed(Heap* heap, void* block, Span* span, usize least, usize most) {
+  if (COFFER_UNLIKELY(may_be_free(block) && find_freed(span, block) == Freed::yes)) return refuse_free(block);
   forget_sample(block);
-  const usize bytes = g_mixed_pool.release(span, block, size);
+  const usize bytes = g_mixed_pool.release(span, block, least, most);
   if (COFFER_UNLIKELY(bytes == 0))
-    return g_mixed_pool.size_of(span, block) != 0 ? refuse_size(block, size) : refuse_free(block);
+    return g_mixed_pool.size_of(span, block) != 0 ? refuse_size(block, least) : refuse_free(block);
   if (bytes > kLargestSmall || heap == &g_null_heap) return;
   Owned<u8>& churn = heap->churn[class_of(bytes)];
   if (churn.get() < kChurn) churn.set(static_cast<u8>(churn.get() + 1));
@@ -20,7 +22,8 @@ void free_mixed(Heap* heap, void* block, Span* span, usize size) {
 
 void free_mixed_list(Heap* heap, Block* first, u32 count, Span* span) {
   for (; count > 0; --count) {
-    Block* next = first->next;
+    Block* next = count > 1 ? next_of(first) : nullptr;  // the last one may lead to nothing yet
+    first->mark = 0;
     free_mixed(heap, first, span);
     first = next;
   }

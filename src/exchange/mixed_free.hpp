@@ -6,9 +6,9 @@
 
 namespace coffer {
 
-// Any thread: frees a block of a mixed span; reports what is not the start of one, or of one smaller than `size`.
+// Any thread: frees a block of a mixed span; reports what is not the start of one, or of one of another size.
 // heap: the thread's, or the null heap; it counts what its thread frees.
-void free_mixed(Heap* heap, void* block, Span* span, usize size = 0);
+void free_mixed(Heap* heap, void* block, Span* span, usize least = 0, usize most = ~usize{0});
 // Any thread: frees what a push found to be blocks of a mixed span.
 void free_mixed_list(Heap* heap, Block* first, u32 count, Span* span);
 

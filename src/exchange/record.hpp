@@ -15,7 +15,6 @@ struct Chain {
   Owned<Block*> first, last;
   Owned<u32> left;  // blocks that it still takes
   Owned<u16> limit;
-  Owned<u16> block_bytes;
 
   u32 count() const { return limit.get() - left.get(); }
 };
@@ -27,7 +26,7 @@ struct alignas(kCacheLine) Heap {
   constexpr explicit Heap(Heap* name) : self(name) {}
 
   // --- What malloc touches. Owner only. First, so that the index is the whole address. ---
-  Owned<Block*> blocks[kClasses];  // free blocks of the hot span of the class
+  BlockList blocks[kClasses];  // free blocks of the hot span of the class
 
   // --- What every call touches. ---
   Atomic<Heap*> self;  // this heap; the null heap while another than its thread has it (seizing.hpp)

@@ -115,6 +115,11 @@ bool make_readable(u32 index) {
   return commit_record(index);
 }
 
+// A record begins as zero bytes, and malloc follows what its lists begin with.
+void empty_lists(Heap* heap) {
+  for (BlockList& list : heap->blocks) list.set(nullptr);
+}
+
 // A new heap; nullptr: there can be no more. Between the CAS and its name the record is one that nobody can seize: its
 // `self` is no heap.
 Heap* make_record() {
@@ -126,6 +131,7 @@ Heap* make_record() {
   } while (!registry.made.compare_exchange(index, index + 1, relaxed, relaxed));
   Heap* heap = record(index);
   heap->index.set(index);
+  empty_lists(heap);
   heap->self.store(heap, relaxed);
   return heap;
 }
@@ -289,6 +295,7 @@ bool start_process() {
   share_among(0);
   span_choices_start();
   colours_start();
+  links_start();
   const u32 wanted = config::options().shards;
   slot_pool_start(wanted != 0 ? wanted : os::processors());
   // The heap table may stand already, if an earlier start failed after it; both may in a fork child whose parent was
@@ -340,6 +347,7 @@ FallbackHeap::FallbackHeap(Wait wait) : heap_(nullptr), locked_(false) {
   heap_ = record(0);
   // relaxed, both: under the lock.
   if (heap_->attached.load(relaxed) == 0) {
+    empty_lists(heap_);
     heap_->self.store(heap_, relaxed);
     open_heap(heap_);
   }

@@ -137,7 +137,7 @@ bool has_something(const Heap* heap) {
   for (const Chain& chain : heap->chains) {
     if (chain.span.get() != nullptr) return true;
   }
-  for (const Owned<Block*>& list : heap->blocks) {  // from holes
+  for (const BlockList& list : heap->blocks) {  // from holes
     if (list.get() != nullptr) return true;
   }
   return false;

@@ -43,34 +43,37 @@ namespace coffer {
 
 namespace {
 
-// Length of a list of the span's blocks; a list that leads out of the span (a link half written) is cut there.
-u32 measure(Span* span, Block** head) {
-  u32 count = 0;
-  Block** link = head;
-  while (*link != nullptr && count < span->capacity.get()) {
-    if (!is_block_of(span, reinterpret_cast<uptr>(*link))) {
-      *link = nullptr;
-      break;
-    }
-    ++count;
-    link = &(*link)->next;
+// Of a list of the span's blocks, what can be told: it is cut before a block that is none of the span (a link half
+// written), or whose link is not whole.
+ListEnd measure(Span* span, Block** head) {
+  ListEnd end = {0, nullptr};
+  const auto is_whole = [&](const Block* block) {
+    return is_block_of(span, reinterpret_cast<uptr>(block)) && is_signed(block);
+  };
+  Block* block = *head;
+  for (; block != nullptr && end.count < span->capacity.get() && is_whole(block); block = next_of(block)) {
+    end.last = block;
+    ++end.count;
   }
-  return count;
+  if (end.count == 0) {
+    *head = nullptr;
+  } else if (block != nullptr) {
+    set_next(end.last, nullptr);
+  }
+  return end;
 }
 
 // `heap`: owner, or the one before. Of a heap that lives on, what is on its own lists stays its own.
 void adopt_orphan(Span* span, Heap* heap) {
   const ClassIndex size_class = span->size_class.get();
   Block* local = span->local_free.get();
-  u32 count = measure(span, &local);
+  u32 count = measure(span, &local).count;
   if (has_vanished(heap) && heap->hot[size_class].get() == span) {
     Block* list = heap->blocks[size_class].get();
     if (list != nullptr && list != local) {
-      const u32 listed = measure(span, &list);
-      Block* last = list;
-      for (u32 i = 1; i < listed; ++i) last = last->next;
+      const auto [listed, last] = measure(span, &list);
       if (listed != 0) {
-        last->next = local;
+        set_next(last, local);
         local = list;
         count += listed;
       }

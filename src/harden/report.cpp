@@ -39,6 +39,13 @@ void bad_pointer(const char* call, const void* address, BadPointer what, usize b
   write_and_abort(line);
 }
 
+void broken_link(const void* block, usize block_bytes) {
+  Line line;
+  line.add("coffer: free block ").hex(reinterpret_cast<uptr>(block)).add(": written to after it was freed");
+  if (block_bytes != 0) line.add(" (size class ").number(block_bytes).add(')');
+  write_and_abort(line);
+}
+
 void bad_size(const void* block, usize given, usize usable) {
   Line line;
   line.add("coffer: free of ").hex(reinterpret_cast<uptr>(block)).add(": size ").number(given);

@@ -10,13 +10,16 @@ namespace coffer::harden {
 enum class BadPointer : u8 {
   foreign,       // not in memory that Coffer hands out
   not_a_start,   // inside a block, or between blocks
-  already_free,  // freed twice in a row, or a large block that is free
+  already_free,  // freed twice
   free_span,     // in memory that holds no block now
 };
 
 // "coffer: free of 0x...: WHAT (size class N)"; `call` is the function that was given the pointer; block_bytes 0: no
 // class is known.
 [[noreturn]] COFFER_COLD void bad_pointer(const char* call, const void* address, BadPointer what, usize block_bytes);
+
+// A free block whose link, or the link's signature, is not what free wrote there. block_bytes as above.
+[[noreturn]] COFFER_COLD void broken_link(const void* block, usize block_bytes);
 
 // free_sized, free_aligned_sized and sized delete with a size that the block cannot have been asked for with.
 [[noreturn]] COFFER_COLD void bad_size(const void* block, usize given, usize usable);

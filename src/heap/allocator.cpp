@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "exchange/freed.hpp"
 #include "exchange/inside.hpp"
 #include "exchange/kept_slots.hpp"
 #include "exchange/ownership.hpp"
@@ -25,14 +26,18 @@ namespace coffer {
 
 namespace {
 
+bool is_freed(const Span* span, const void* block) {
+  return COFFER_UNLIKELY(may_be_free(block)) && find_freed(span, block) == Freed::yes;
+}
+
 // The record that answers for a block in an arena; reports what is not a block's start.
 Span* record_of(const char* call, Arena* arena, void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
   Span* span = first_record(slot_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
   if (is_mixed(span)) return span;  // its table says later whether a block starts there
-  const bool start = is_large(span) ? address == span->first_block
-                                    : is_block_start(span, address) && span->freed.get()->get() != block;
+  const bool start =
+      is_large(span) ? address == span->first_block : is_block_start(span, address) && !is_freed(span, block);
   if (COFFER_UNLIKELY(!start)) report_bad_pointer(call, block);
   return span;
 }
@@ -44,6 +49,9 @@ void* move_block(void* block, usize have, usize want) {
   void* moved = allocate_fast(want);
   if (moved == nullptr) moved = allocate_any(want);
   if (moved == nullptr) return nullptr;
+  // A large block that nobody wrote to may bear the mark of the one before it.
+  if (COFFER_UNLIKELY(may_be_free(block)) && is_signed(static_cast<Block*>(block)))
+    static_cast<Block*>(block)->mark = 0;
   memcpy(moved, block, have < want ? have : want);
   deallocate(block);
   return moved;
@@ -98,9 +106,10 @@ void* Allocator::allocate_zeroed(usize size) {
   if (COFFER_UNLIKELY(!g_arenas.arenas[0].fast_sizes.is_above(size))) settle_fork();
   const ClassIndex size_class = class_of(size);
   Heap* heap = enter(t_heap);
-  Block* block = heap->blocks[size_class].get();
-  if (COFFER_LIKELY(block != nullptr)) {
-    heap->blocks[size_class].set(block->next);
+  BlockList& list = heap->blocks[size_class];
+  Block* block = nullptr;
+  if (COFFER_LIKELY(list.get() != nullptr)) {
+    block = pop(list);
     leave(heap);
   } else {
     leave(t_heap);
@@ -112,7 +121,7 @@ void* Allocator::allocate_zeroed(usize size) {
     if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
   }
   if (zero) {
-    block->next = nullptr;  // all the rest is zero already
+    block->link = nullptr;  // all the rest is zero already
   } else {
     memset(static_cast<void*>(block), 0, size);
   }

@@ -13,7 +13,8 @@ struct HeapStatistics;
 struct Allocator {
   static COFFER_INLINE void* allocate_fast(usize size) { return coffer::allocate_fast(size); }
   static COFFER_INLINE void deallocate(void* block) { coffer::deallocate(block); }
-  static COFFER_INLINE void deallocate_sized(void* block, usize size) { deallocate_as<true>(block, size); }
+  static COFFER_INLINE void deallocate_sized(void* block, usize size) { deallocate_as<Claim::size>(block, size); }
+  static COFFER_INLINE void deallocate_object(void* block, usize size) { deallocate_as<Claim::object>(block, size); }
 
   static void* allocate(usize size) { return allocate_any(size); }
   static void* allocate_zeroed(usize size);

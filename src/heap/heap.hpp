@@ -23,29 +23,35 @@
 
 namespace coffer {
 
-inline constexpr bool kMisuseChecks =
-#ifdef COFFER_NO_CHECKS
-    false;
-#else
-    true;
-#endif
-
 // --- Slow paths. They go on with the call that a fast path began, and end it. ---
 
 void* allocate_any(usize size);
 void free_elsewhere(void* block);
 // The slot's record names no heap, or another one than the thread's, which may be the null heap.
 void free_beyond(void* block, Span* slot, Heap* heap);
-void free_sized_elsewhere(void* block, usize size);
-void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size);
+// What the caller says that the block was allocated with. It is checked, not trusted: a false claim means that the
+// program took the block for something else.
+enum class Claim : u8 {
+  nothing,
+  size,    // of free_sized, for an alignment, too: realloc may have left the block longer than its class is
+  object,  // of operator delete: such a block is of its size's class
+};
+void free_sized_elsewhere(void* block, usize size, Claim claim);
+void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size, Claim claim);
+// Of a size that is not of the span's class: whether no block of it can have been allocated with it.
+bool is_wrong_size(const Span* span, usize size, Claim claim);
 void local_event(Span* span);
+// The block looks like a free one of the span: whether it is.
+void free_marked(void* block, Span* span, usize size, Claim claim);
 
 // --- Fast paths. ---
 
 #if defined(__x86_64__)
 #define COFFER_KEEP_IN_RDX(x) __asm__("" : "+d"(x))
+#define COFFER_KEEP_IN_RAX(x) __asm__("" : "+a"(x))
 #else
 #define COFFER_KEEP_IN_RDX(x) static_cast<void>(x)
+#define COFFER_KEEP_IN_RAX(x) static_cast<void>(x)
 #endif
 // RISC-V has no scaled accesses.
 #if defined(__riscv)
@@ -66,46 +72,61 @@ COFFER_INLINE void* allocate_fast(usize size) {
   compiler_fence();
   Heap* heap = own->self.load(acquire);  // acquire: pairs with the release in seize
   COFFER_KEEP_IN_RDX(size_class);        // so that the block can be in the register in which it is returned
-  Block* block = heap->blocks[size_class].get();
-  if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
+  Block* block = heap->blocks[size_class].first();
+  COFFER_KEEP_IN_RAX(block);
+  if (!kMisuseChecks && COFFER_UNLIKELY(block == nullptr)) return nullptr;
   COFFER_ADDRESS_TWICE(size_class);  // two scaled accesses; else the compiler spends an instruction on their address
-  heap->blocks[size_class].set(block->next);
+  Block* next = block->link;
+  // Before the signature is looked at, so that `next` can be made it: an empty list stays as it is, and nobody goes on
+  // after a report.
+  heap->blocks[size_class].set_first(next);
+  if constexpr (kMisuseChecks) {
+    if (COFFER_UNLIKELY(block->mark != signature(next))) {
+      if (COFFER_UNLIKELY(block != kListEnd)) report_broken_link(block);
+      return nullptr;
+    }
+    block->mark = 0;
+  }
   own->inside.store(kOutside, release);  // release: pairs with the seizer's acquire
   return block;
 }
 
 // Pushes a block on `list`, where a span that the thread's heap owns has what is freed of it. True: the countdown is
 // over.
-COFFER_INLINE bool push_freed(Span* span, Owned<Block*>& list, Block* block, Block* head) {
-  block->next = head;
+COFFER_INLINE bool push_freed(Span* span, BlockList& list, Block* block) {
+  set_link(block, list.first());
   compiler_fence();  // a fork child must not see the list before the link
-  list.set(block);
+  list.set_first(block);
   return span->countdown.decrement();
 }
 
+COFFER_INLINE bool is_of_class(const Span* span, usize size) {
+  return size <= kLargestSmall && class_of(size) == span->size_class.get();
+}
+
 // Frees a block of a span that `heap`, the thread's, owns, and ends the call.
-template <bool kSized>
+template <Claim kClaim>
 COFFER_INLINE void free_own(void* block, Span* span, Heap* heap, usize size) {
-  Owned<Block*>& list = *span->freed.get();
-  Block* head = list.get();
+  BlockList& list = *span->freed.get();
   if constexpr (kMisuseChecks) {
     if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_free(block);
-    if (COFFER_UNLIKELY(head == block)) return refuse_free(block);
-    if (kSized && COFFER_UNLIKELY(size > span->block_bytes.get())) return refuse_size(block, size);
+    if (COFFER_UNLIKELY(may_be_free(block))) return free_marked(block, span, size, kClaim);
+    if constexpr (kClaim != Claim::nothing) {
+      if (COFFER_UNLIKELY(!is_of_class(span, size)) && is_wrong_size(span, size, kClaim))
+        return refuse_size(block, size);
+    }
   }
-  if (COFFER_UNLIKELY(push_freed(span, list, static_cast<Block*>(block), head))) return local_event(span);
+  if (COFFER_UNLIKELY(push_freed(span, list, static_cast<Block*>(block)))) return local_event(span);
   heap->inside.store(kOutside, release);  // release: as in allocate_fast. A heap that can be used is its own `self`
 }
 
-// kSized: `size` is what the caller says that the block was allocated with. It is checked, not trusted: a false claim
-// means that the program took the block for something else.
-template <bool kSized>
+template <Claim kClaim>
 COFFER_INLINE void deallocate_as(void* block, usize size) {
   Arena& arena = g_arenas.arenas[0];
   const usize offset = reinterpret_cast<uptr>(block) - arena.base;
   // relaxed: see arena_of. A null pointer is outside, too.
   if (COFFER_UNLIKELY(!arena.fast_frontier.is_above(offset)))
-    return kSized ? free_sized_elsewhere(block, size) : free_elsewhere(block);
+    return kClaim != Claim::nothing ? free_sized_elsewhere(block, size, kClaim) : free_elsewhere(block);
   Span* span = arena.spans + offset / kSlotBytes;
   Heap* own = t_heap;
   own->inside.store(reinterpret_cast<uptr>(span), relaxed);  // relaxed, and the fence: as in allocate_fast
@@ -113,10 +134,11 @@ COFFER_INLINE void deallocate_as(void* block, usize size) {
   Heap* heap = own->self.load(acquire);  // acquire: as there
   // relaxed: equal only if this thread wrote it, or who had the heap before it.
   if (COFFER_UNLIKELY(!span->owner.is(heap)))
-    return kSized ? free_sized_beyond(block, span, heap, size) : free_beyond(block, span, heap);
-  free_own<kSized>(block, span, heap, size);
+    return kClaim != Claim::nothing ? free_sized_beyond(block, span, heap, size, kClaim)
+                                    : free_beyond(block, span, heap);
+  free_own<kClaim>(block, span, heap, size);
 }
 
-COFFER_INLINE void deallocate(void* block) { deallocate_as<false>(block, 0); }
+COFFER_INLINE void deallocate(void* block) { deallocate_as<Claim::nothing>(block, 0); }
 
 }  // namespace coffer

@@ -226,11 +226,9 @@ bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize si
 // holes: the block may come from one.
 Block* take_block(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size, bool holes = true) {
   if (!holes && heap->hot[size_class].get() == nullptr) free_list(heap, size_class);
-  Owned<Block*>& head = heap->blocks[size_class];
+  BlockList& head = heap->blocks[size_class];
   if (head.get() == nullptr && !refill(heap, size_class, reach, zero, size, holes)) return nullptr;
-  Block* block = head.get();
-  head.set(block->next);
-  return block;
+  return pop(head);
 }
 
 }  // namespace
@@ -298,7 +296,17 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
   return block;
 }
 
+namespace {
+
+Atomic<u8> g_from_larger;
+
+}  // namespace
+
+// relaxed, here and where it is set: who frees such a block has it from who set this.
+bool served_from_larger() { return g_from_larger.load(relaxed) != 0; }
+
 Block* allocate_from_larger(ClassIndex size_class, bool* zero, usize alignment) {
+  g_from_larger.store(1, relaxed);  // relaxed: see served_from_larger
   const Serving classes = Serving::at_least(size_class, alignment);
   const bool holes = classes.may_use_holes();
   // No run of so many slots could be had, nor a longer one: of the classes that need as many only what there is serves.
@@ -359,7 +367,7 @@ COFFER_NOINLINE Block* take_unsampled(ClassIndex size_class) {
     list = hot->local_free.get();
     if (list != nullptr && is_settled() && pass_unsampled(heap, size_class, hot, local_count(hot))) {
       take_local_list(heap, size_class, hot);
-      heap->blocks[size_class].set(list->next);
+      list = pop(heap->blocks[size_class]);
     } else {
       list = nullptr;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // free's slow paths: countdown events of the owner, blocks of other heaps, blocks elsewhere, and what is not a block.
 #include "exchange/chains.hpp"
+#include "exchange/freed.hpp"
 #include "exchange/inside.hpp"
 #include "exchange/kept_slots.hpp"
 #include "exchange/lists.hpp"
@@ -14,8 +15,10 @@
 #include "guard/guard.hpp"
 #include "harden/foreign.hpp"
 #include "heap/heap.hpp"
+#include "heap/refill.hpp"
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
+#include "span/choices.hpp"
 #include "span/emptiness.hpp"
 
 namespace coffer {
@@ -43,6 +46,27 @@ void local_event(Span* span) {
   leave(t_heap);
 }
 
+// In a call of free, on its fast path or not, which ends here.
+void free_marked(void* block, Span* span, usize size, Claim claim) {
+  switch (find_freed(span, block)) {
+    case Freed::yes:
+      return refuse_free(block);
+    case Freed::unknown:
+      return leave(t_heap);
+    case Freed::no:
+      static_cast<Block*>(block)->mark = 0;
+      if (claim == Claim::nothing) return deallocate(block);
+      return claim == Claim::size ? deallocate_as<Claim::size>(block, size) : deallocate_as<Claim::object>(block, size);
+  }
+}
+
+bool is_wrong_size(const Span* span, usize size, Claim claim) {
+  const usize have = usable_bytes(span);
+  if (size > have) return true;
+  if (size == have || is_large(span) || served_from_larger()) return false;  // have: what malloc_usable_size says
+  return claim == Claim::object || size < have / 2;  // Allocator::reallocate moves what shrinks below that
+}
+
 namespace {
 
 // The free that fills a chain, or that it takes no more of.
@@ -53,9 +77,9 @@ COFFER_NOINLINE void close_full_chain(Heap* heap, Chain& chain) {
 }
 
 // After settle_fork.
-void free_in_mixed(Heap* heap, void* block, Span* span, usize size) {
+void free_in_mixed(Heap* heap, void* block, Span* span, usize least, usize most) {
   note_if_heapless(t_heap);
-  free_mixed(heap, block, span, size);
+  free_mixed(heap, block, span, least, most);
   leave(t_heap);
 }
 
@@ -78,33 +102,41 @@ COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
     leave(t_heap);
     return free_large_block(block, span);
   }
-  if (is_mixed(span)) return free_in_mixed(heap, block, span, 0);
+  if (is_mixed(span)) return free_in_mixed(heap, block, span, 0, ~usize{0});
   if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) return refuse_free(block);
+  if (COFFER_UNLIKELY(may_be_free(block))) return free_marked(block, span, 0, Claim::nothing);
   // A later slot of a span of our own, or the fast path is off. relaxed: see deallocate_as.
   if (span->owner.load(relaxed) == heap) {
-    Owned<Block*>& list = *span->freed.get();
-    Block* head = list.get();
-    if (kMisuseChecks && COFFER_UNLIKELY(head == block)) return refuse_free(block);
-    if (COFFER_UNLIKELY(push_freed(span, list, static_cast<Block*>(block), head))) return local_event(span);
+    if (COFFER_UNLIKELY(push_freed(span, *span->freed.get(), static_cast<Block*>(block)))) return local_event(span);
   } else {
     free_remote(heap, span, static_cast<Block*>(block));
   }
   leave(t_heap);
 }
 
-COFFER_NOINLINE void free_sized_not_chained(void* block, Span* slot, usize size) {
+// The longest block of a mixed span that may be freed with this size: what is cut for its class, in whole lines.
+usize most_for(usize size, Claim claim) {
+  if (served_from_larger() || size > kLargestSmall) return ~usize{0};
+  const usize cut = round_up(class_layout(class_of(size)).block_bytes, kCacheLine);
+  return claim == Claim::object || cut > 2 * size ? cut : 2 * size + 1;  // as in is_wrong_size
+}
+
+COFFER_NOINLINE void free_sized_not_chained(void* block, Span* slot, usize size, Claim claim) {
   Span* span = first_record(slot);
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   if (is_mixed(span)) {
     settle_fork();
-    return free_in_mixed(enter(t_heap), block, span, kMisuseChecks ? size : 0);
+    const usize most = kMisuseChecks ? most_for(size, claim) : ~usize{0};
+    return free_in_mixed(enter(t_heap), block, span, kMisuseChecks ? size : 0, most);
   }
-  if (kMisuseChecks && COFFER_UNLIKELY(size > usable_bytes(span))) return refuse_size(block, size);
+  if (kMisuseChecks && COFFER_UNLIKELY(!is_of_class(span, size)) && is_wrong_size(span, size, claim)) {
+    return refuse_size(block, size);
+  }
   free_not_chained(block, span);
 }
 
 // In the fast path of free, which found that the slot's record does not name the heap.
-template <bool kSized>
+template <Claim kClaim>
 COFFER_INLINE void free_not_own(void* block, Span* slot, Heap* heap, usize size) {
   Span* span = slot;
   if (slot->use.load(relaxed) == SlotUse::span_rest) {  // relaxed: see describe_slots in span.cpp
@@ -114,21 +146,22 @@ COFFER_INLINE void free_not_own(void* block, Span* slot, Heap* heap, usize size)
     own->inside.store(reinterpret_cast<uptr>(span), relaxed);  // relaxed, and what follows: as there
     compiler_fence();
     heap = own->self.load(acquire);  // acquire: as there
-    if (span->owner.is(heap)) return free_own<kSized>(block, span, heap, size);
+    if (span->owner.is(heap)) return free_own<kClaim>(block, span, heap, size);
   }
   // The commonest remote free goes on an open chain, and nobody but this thread sees it yet. The blocks that wait there
   // are live to all others, so the span is what it was when the chain was opened. The mark of the fast path is enough:
   // of a heap that has it others only take the mail. The null heap has no chain.
   Chain& chain = chain_of(heap, span);
   Block* first = chain.first.get();
-  if (COFFER_LIKELY(chain.span.get() == span && first != block) &&
-      (!kMisuseChecks || (COFFER_LIKELY(is_block_start(span, reinterpret_cast<uptr>(block))) &&
-                          (!kSized || COFFER_LIKELY(size <= chain.block_bytes.get()))))) {
+  if (COFFER_LIKELY(chain.span.get() == span) &&
+      (!kMisuseChecks ||
+       (COFFER_LIKELY(!may_be_free(block)) && COFFER_LIKELY(is_block_start(span, reinterpret_cast<uptr>(block))) &&
+        (kClaim == Claim::nothing || COFFER_LIKELY(is_of_class(span, size)))))) {
     if (COFFER_UNLIKELY(add_to_chain(chain, static_cast<Block*>(block), first))) return close_full_chain(heap, chain);
     return leave(heap);
   }
-  if constexpr (kSized) {
-    free_sized_not_chained(block, span, size);
+  if constexpr (kClaim != Claim::nothing) {
+    free_sized_not_chained(block, span, size, kClaim);
   } else {
     free_not_chained(block, span);
   }
@@ -136,9 +169,12 @@ COFFER_INLINE void free_not_own(void* block, Span* slot, Heap* heap, usize size)
 
 }  // namespace
 
-void free_beyond(void* block, Span* slot, Heap* heap) { free_not_own<false>(block, slot, heap, 0); }
+void free_beyond(void* block, Span* slot, Heap* heap) { free_not_own<Claim::nothing>(block, slot, heap, 0); }
 
-void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size) { free_not_own<true>(block, slot, heap, size); }
+void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size, Claim claim) {
+  return claim == Claim::size ? free_not_own<Claim::size>(block, slot, heap, size)
+                              : free_not_own<Claim::object>(block, slot, heap, size);
+}
 
 // A block that no arena has. given: the size that the caller named, if any.
 COFFER_COLD void free_foreign(void* block, usize given = guard::kNoSize) {
@@ -157,11 +193,11 @@ void free_elsewhere(void* block) {
   free_not_chained(block, slot_record(arena, reinterpret_cast<uptr>(block)));
 }
 
-void free_sized_elsewhere(void* block, usize size) {
+void free_sized_elsewhere(void* block, usize size, Claim claim) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (arena == nullptr) return free_foreign(block, size);
-  free_sized_not_chained(block, slot_record(arena, reinterpret_cast<uptr>(block)), size);
+  free_sized_not_chained(block, slot_record(arena, reinterpret_cast<uptr>(block)), size, claim);
 }
 
 }  // namespace coffer

@@ -95,7 +95,7 @@ class Checker {
 
 u32 Checker::walk(const Span* span, const Block* list) {
   u32 count = 0;
-  for (; list != nullptr && count <= span->capacity.get(); list = list->next) {
+  for (; list != nullptr && count <= span->capacity.get(); list = next_if_signed(list)) {
     const uptr address = reinterpret_cast<uptr>(list);
     if (!is_block_of(span, address)) {
       expect(false, "a free list holds an address that is no block of its span");
@@ -169,7 +169,7 @@ void Checker::check_mixed(Span* span) {
 
 // Blocks of a class without a hot span: cut from holes of mixed spans.
 void Checker::check_hole_list(const Block* list, usize bytes) {
-  for (u32 count = 0; list != nullptr; list = list->next, ++count) {
+  for (u32 count = 0; list != nullptr; list = next_if_signed(list), ++count) {
     const uptr address = reinterpret_cast<uptr>(list);
     Arena* arena = arena_of(address);
     Span* span = arena != nullptr ? first_record(slot_record(arena, address)) : nullptr;
@@ -221,7 +221,7 @@ void Checker::check_chain(Heap* heap, const Chain& chain) {
   expect(&chain_of(heap, span) == &chain && usize{count} * span->block_bytes.get() <= kMaxChainBytes,
          "a chain holds back more than it may", {heap, span->size_class.get()});
   u32 length = 0;
-  for (const Block* block = chain.first.get(); block != nullptr && length < count; block = block->next) {
+  for (const Block* block = chain.first.get(); block != nullptr && length < count; block = next_if_signed(block)) {
     if (!is_block_of(span, reinterpret_cast<uptr>(block))) break;
     ++length;
     if (block == chain.last.get()) break;

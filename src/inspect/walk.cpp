@@ -29,7 +29,7 @@ namespace {
 
 u32 list_length(const Block* list, u32 most) {
   u32 count = 0;
-  for (; list != nullptr && count < most; list = list->next) ++count;
+  for (; list != nullptr && count < most; list = next_if_signed(list)) ++count;
   return count;
 }
 
@@ -88,7 +88,7 @@ void discount_hole_lists(Figures& statistics, const Heap* heap) {
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (heap->hot[c].get() != nullptr) continue;
     usize bytes = 0;
-    for (const Block* block = heap->blocks[c].get(); block != nullptr; block = block->next) {
+    for (const Block* block = heap->blocks[c].get(); block != nullptr; block = next_if_signed(block)) {
       const uptr address = reinterpret_cast<uptr>(block);
       bytes += g_mixed_pool.size_of(first_record(slot_record(arena_of(address), address)), block);
     }

@@ -71,6 +71,7 @@ bool end_large(void* block, Span* span) {
   while (!span->use.compare_exchange(use, SlotUse::none, acquire, relaxed)) {
     if (use != SlotUse::large) return false;
   }
+  mark_freed(block);
   return true;
 }
 

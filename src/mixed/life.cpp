@@ -26,7 +26,7 @@ Removed remove_list(UnitMap& map, const Span* span, Block* list) {
   const uptr start = span_start(span);
   const u32 units = static_cast<u32>(span->block_bytes.get() / kQuantum);
   Removed removed;
-  for (; list != nullptr; list = list->next) {
+  for (; list != nullptr; list = next_if_signed(list)) {
     const uptr address = reinterpret_cast<uptr>(list);
     if (!is_block_of(span, address)) return removed;
     const u32 unit = static_cast<u32>((address - start) / kQuantum);
@@ -54,7 +54,7 @@ bool describe(UnitMap& map, const Span* span) {
 // What follows the last one, if the list is not whole, is lost.
 void push_back_local(Span* span, Block* list, const Removed& removed) {
   if (removed.count == 0) return;
-  removed.last->next = span->local_free.get();
+  set_next(removed.last, span->local_free.get());
   const u32 before = local_count(span);
   span->local_free.set(list);
   set_countdown(span, before + removed.count, kNever);
@@ -190,7 +190,7 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
     add(shard, span);
   }
   Block* block = reinterpret_cast<Block*>(span->first_block + usize{start} * kQuantum);
-  block->next = nullptr;
+  set_next(block, nullptr);
   return block;
 }
 

@@ -131,7 +131,7 @@ bool MixedPool::is_block(const Shard& shard, const Span* span, uptr address) con
   return shard.purged.get() != span_number(span) || unit != shard.purged_from.get() * kUnitsPerPage;
 }
 
-usize MixedPool::release(Span* span, void* block, usize least) {
+usize MixedPool::release(Span* span, void* block, usize least, usize most) {
   usize bytes = 0;
   bool last = false, much = false;
   Shard& shard = shard_of(span);
@@ -142,7 +142,8 @@ usize MixedPool::release(Span* span, void* block, usize least) {
     const u32 unit = unit_of(span, reinterpret_cast<uptr>(block));
     const u32 units = map.block_units(unit);
     bytes = usize{units} * kQuantum;
-    if (COFFER_UNLIKELY(bytes < least)) return 0;
+    if (COFFER_UNLIKELY(bytes < least || bytes > most)) return 0;
+    mark_freed(block);
     map.remove(unit, units);
     const u32 used = span->live_units.get() - units;
     set_live(shard, span, used);

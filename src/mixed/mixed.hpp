@@ -56,8 +56,9 @@ class MixedPool {
   // neighbours (Hoard, section 2.3).
   // home: where to look first; threads that give different ones do not wait for each other.
   Block* take(u32 bytes, u32 most, Lines lines = Lines::shared, u32 home = kAnyHome);
-  // Frees a block and returns its bytes. 0: no block starts there, or one of less than `least` bytes.
-  usize release(Span* span, void* block, usize least = 0);
+  // Frees a block and returns its bytes. 0: no block starts there, or one of less than `least` or more than `most`
+  // bytes.
+  usize release(Span* span, void* block, usize least = 0, usize most = ~usize{0});
   // Usable bytes of a block; 0: no block starts there.
   usize size_of(Span* span, const void* block);
   // Usable bytes of the block that the address lies in; 0: it lies in none.

@@ -154,7 +154,7 @@ Block* MixedPool::take(u32 bytes, u32 most, Lines lines, u32 home) {
   Block* list = nullptr;
   while (cut.count > 0) {
     Block* block = reinterpret_cast<Block*>(start + usize{cut.found[--cut.count]} * kQuantum);
-    block->next = list;
+    set_next(block, list);
     list = block;
   }
   return list;

@@ -42,7 +42,7 @@ class FreeMap {
 
 void add_list(const Span* span, const Block* list, FreeMap& free) {
   // A program that wrote to freed blocks may have broken the list: what follows is lost then.
-  for (u32 i = 0; list != nullptr && i < span->capacity.get(); list = list->next, ++i) {
+  for (u32 i = 0; list != nullptr && i < span->capacity.get(); list = next_if_signed(list), ++i) {
     const uptr address = reinterpret_cast<uptr>(list);
     if (!is_block_of(span, address)) return;
     free.add(static_cast<u32>(stride_of(span).at_or_before(address - span->first_block)));
@@ -130,7 +130,7 @@ void link_free(Span* span, const FreeMap& free) {
   for (u32 i = span->capacity.get(); i-- > 0;) {
     if (!free.has(i)) continue;
     Block* block = block_at(span, i);
-    block->next = list;
+    set_next(block, list);
     list = block;
     ++count;
   }

@@ -69,15 +69,14 @@ Cut next_cut(const Span* span, u32 page, u32 run, u32 most, bool more) {
 Block* link_blocks(const Span* span, u32 from, u32 first, u32 to) {
   Block* head = block_at(span, first);
   Block* block = head;
-  for (u32 i = first + 1; i < to; ++i) {
-    block->next = block_at(span, i);
-    block = block->next;
-  }
-  for (u32 i = from; i < first; ++i) {
-    block->next = block_at(span, i);
-    block = block->next;
-  }
-  block->next = nullptr;
+  const auto append = [&](u32 index) {
+    Block* next = block_at(span, index);
+    set_link(block, next);
+    block = next;
+  };
+  for (u32 i = first + 1; i < to; ++i) append(i);
+  for (u32 i = from; i < first; ++i) append(i);
+  set_next(block, nullptr);
   return head;
 }
 
@@ -191,7 +190,11 @@ Block* cut_page(Span* span, bool* zero) {
     if (next.from == next.to) continue;
     const u32 first = cut == 0 && next.from <= start && start < next.to ? start : next.from;
     Block* const list = link_blocks(span, next.from, first, next.to);
-    (head == nullptr ? head : last->next) = list;
+    if (head == nullptr) {
+      head = list;
+    } else {
+      set_link(last, list);
+    }
     last = block_at(span, first > next.from ? first - 1 : next.to - 1);
     blocks += next.to - next.from;
   }
@@ -214,7 +217,7 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
     if (COFFER_UNLIKELY(word.state() == SpanState::mixed)) return PushDuty::mixed;
     const u32 total = word.count() + count;
     if (total > capacity || word.first() == unit || word.state() == SpanState::free) return PushDuty::double_free;
-    last->next = word.first() == 0 ? nullptr : reinterpret_cast<Block*>(start + uptr{word.first() - 1} * kQuantum);
+    set_next(last, word.first() == 0 ? nullptr : reinterpret_cast<Block*>(start + uptr{word.first() - 1} * kQuantum));
     SpanState state = word.state();
     PushDuty duty = PushDuty::none;
     // relaxed: see above.

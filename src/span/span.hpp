@@ -29,7 +29,7 @@
 // Model: models/span_life.pml.
 #pragma once
 
-#include "arena/arena.hpp"
+#include "arena/block.hpp"
 #include "span/remote_word.hpp"
 
 namespace coffer {

@@ -225,6 +225,14 @@ CASE(wrong_size) {
   note("survived");
 }
 
+// wrong_size_of_object GIVEN: operator delete, which knows what new was asked for: 300 bytes.
+CASE(wrong_size_of_object) {
+  void* block = operator new(300);
+  note("address 0x%lx", reinterpret_cast<unsigned long>(block));
+  operator delete(block, hide(static_cast<std::size_t>(argument_number(0))));
+  note("survived");
+}
+
 // A crash reporter allocates in its handler: the report must hold no lock.
 CASE(handler_of_abort_allocates) {
   struct sigaction action = {};

@@ -15,14 +15,14 @@ inline void start_ground(usize arena_bytes = usize{256} << 20, u32 shards = 1) {
   changeable_options().free_limit = usize{1} << 40;
   ASSERT_TRUE(arenas_start(arena_bytes));
   slot_pool_start(shards);
+  links_start();
 }
 
 inline Arena& first_arena() { return g_arenas.arenas[0]; }
 
 // What the fast path of free does with a block of a span of the thread's own; true: the countdown is over.
 inline bool push_own(Span* span, void* block) {
-  Owned<Block*>& list = *span->freed.get();
-  return push_freed(span, list, static_cast<Block*>(block), list.get());
+  return push_freed(span, *span->freed.get(), static_cast<Block*>(block));
 }
 
 }  // namespace coffer::test

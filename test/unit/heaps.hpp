@@ -137,11 +137,12 @@ inline Span* make_reusable(u32 live, ClassIndex size_class = kClass, Blocks* tak
   u32 seen = 0;
   while (seen < live) {
     for (Block* block = cut_page(span, &zero); block != nullptr;) {
-      Block* next = block->next;
+      Block* next = next_of(block);
       if (++seen > live) {
-        block->next = list;
+        set_next(block, list);
         list = block;
       } else if (taken != nullptr) {
+        block->mark = 0;  // as malloc hands it out
         taken->push_back(block);
       }
       block = next;

@@ -38,6 +38,7 @@ struct Adapter {
   }
   // No paper checks sizes.
   static void deallocate_sized(void* block, usize) { deallocate(block); }
+  static void deallocate_object(void* block, usize) { deallocate(block); }
 
   static void* reallocate(void* block, usize size) {
     const usize have = P::usable_size(block);

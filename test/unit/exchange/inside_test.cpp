@@ -87,7 +87,7 @@ void expect_to_end_outside() {
       ASSERT_TRUE(is_outside()) << size;
     }
     void* block = take(size);
-    deallocate_as<true>(block, size);
+    deallocate_as<Claim::size>(block, size);
     ASSERT_TRUE(is_outside()) << size;
   }
   for (void* block : theirs) {

@@ -17,7 +17,7 @@ FRESH_TEST(Lists, AreMeasuredUpToALimit) {
   start_heaps();
   const Blocks blocks = take_many(3);
   for (u32 i = 0; i < 3; ++i)
-    static_cast<Block*>(blocks[i])->next = i == 2 ? nullptr : static_cast<Block*>(blocks[i + 1]);
+    set_next(static_cast<Block*>(blocks[i]), i == 2 ? nullptr : static_cast<Block*>(blocks[i + 1]));
   const auto measured = [&](Block* list, u32 most) { return measure_list(list, most); };
   EXPECT_EQ(measured(nullptr, 5).count, 0u);
   EXPECT_EQ(measured(nullptr, 5).last, nullptr);

@@ -341,7 +341,7 @@ FRESH_TEST(Fork, AListIsCutWhereItLeadsNowhere) {
   });
   Span* span = span_of(blocks[0]);
   // The last free wrote the head before its link was written.
-  static_cast<Block*>(blocks[2])->next = reinterpret_cast<Block*>(0x123456);
+  set_next(static_cast<Block*>(blocks[2]), reinterpret_cast<Block*>(0x123456));
   in_fork_child([&] {
     EXPECT_EQ(local_count(span), 2u) << "what lies behind is lost";
     EXPECT_EQ(state_of(span), SpanState::listed);

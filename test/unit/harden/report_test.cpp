@@ -52,5 +52,13 @@ TEST(Report, CutsALineThatIsTooLong) {
   EXPECT_EQ(outcome.errors, "coffer: " + name.substr(0, 247) + "\n");
 }
 
+TEST(Report, NamesABlockThatWasWrittenTo) {
+  const Outcome outcome = outcome_of([] { broken_link(at(0xabcdef0), 64); });
+  EXPECT_TRUE(outcome.aborted());
+  EXPECT_EQ(outcome.errors, "coffer: free block 0xabcdef0: written to after it was freed (size class 64)\n");
+  EXPECT_EQ(outcome_of([] { broken_link(at(0x10), 0); }).errors,
+            "coffer: free block 0x10: written to after it was freed\n");
+}
+
 }  // namespace
 }  // namespace coffer::harden

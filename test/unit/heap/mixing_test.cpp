@@ -254,7 +254,7 @@ FRESH_TEST(MixedLines, TwoThreadsGetNoBlocksOfOneLine) {
     if (t_heap->blocks[size_class].get() == nullptr) {
       ASSERT_TRUE(take_holes(t_heap, size_class, size)) << size;
     }
-    for (const Block* block = t_heap->blocks[size_class].get(); block != nullptr; block = block->next) {
+    for (const Block* block = t_heap->blocks[size_class].get(); block != nullptr; block = next_of(block)) {
       ASSERT_EQ(span_of(block), span) << size;
       const uptr start = reinterpret_cast<uptr>(block);
       for (uptr line = start / kCacheLine; line <= (start + size - 1) / kCacheLine; ++line) lines.insert(line);

@@ -226,8 +226,8 @@ FRESH_TEST(RemoteFree, HoldsBackFourKibibytesAtMost) {
     const Block* list = take_remote(span, &count);
     EXPECT_EQ(count, kMaxChain + 1);
     EXPECT_EQ(list, blocks[kMaxChain]);
-    list = list->next;
-    for (u32 i = kMaxChain; i-- > 0; list = list->next) EXPECT_EQ(list, blocks[i]);
+    list = next_of(list);
+    for (u32 i = kMaxChain; i-- > 0; list = next_of(list)) EXPECT_EQ(list, blocks[i]);
     EXPECT_EQ(list, nullptr);
   });
 }
@@ -283,11 +283,11 @@ FRESH_TEST(RemoteFree, FindsTheChainFromLaterSlotsAndWithASize) {
   EXPECT_EQ(held_back(t_heap), 1u);
   give(in_slot(1, 1));
   EXPECT_EQ(held_back(t_heap), 2u);
-  deallocate_as<true>(in_slot(0, 1), kWide);
+  deallocate_as<Claim::size>(in_slot(0, 1), kWide);
   EXPECT_EQ(held_back(t_heap), 3u);
   EXPECT_EQ(remote_count(span), 0u);
   EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
-  deallocate_as<true>(in_slot(1, 2), kWide);
+  deallocate_as<Claim::size>(in_slot(1, 2), kWide);
   EXPECT_EQ(held_back(t_heap), 0u);
   EXPECT_EQ(remote_count(span), 4u);
   EXPECT_EQ(check_everything(), 0u);

@@ -91,12 +91,12 @@ u64 bit_of(const Span* span) {
 
 const Case kBlockCases[] = {
     {"a free list holds an address that is no block of its span",
-     [](World& world) { world.reusable->local_free.get()->next = static_cast<Block*>(world.blocks[0]); }},
+     [](World& world) { set_next(world.reusable->local_free.get(), static_cast<Block*>(world.blocks[0])); }},
     {"a free list holds an address that is no block of its span",
      [](World&) { t_heap->blocks[kClass].set(reinterpret_cast<Block*>(t_heap->blocks[kClass].get()) + 1); }},
     {"a block of an absent page is on a list", [](World& world) { world.hot->absent.set(~u64{0}); }},
     {"a free list has a cycle",
-     [](World& world) { world.reusable->local_free.get()->next->next = world.reusable->local_free.get(); }},
+     [](World& world) { set_next(next_of(world.reusable->local_free.get()), world.reusable->local_free.get()); }},
     {"the local list is not as long as the countdown says",
      [](World& world) { set_countdown(world.reusable, 1, 100); }},
     {"absent pages do not hold the blocks that are not cut", [](World& world) { world.hot->cut.set(9); }},
@@ -105,8 +105,8 @@ const Case kBlockCases[] = {
      [](World& world) {
        // All of them freed by the owner, and many by others as well.
        for (u32 i = 0; i < kCapacity; ++i) {
-         static_cast<Block*>(world.blocks[i])->next =
-             i + 1 < kCapacity ? static_cast<Block*>(world.blocks[i + 1]) : nullptr;
+         set_next(static_cast<Block*>(world.blocks[i]),
+                  i + 1 < kCapacity ? static_cast<Block*>(world.blocks[i + 1]) : nullptr);
        }
        Span* span = world.floating;
        span->local_free.set(static_cast<Block*>(world.blocks[0]));
@@ -174,7 +174,7 @@ void put_on_chain(const World& world, u32 count) {
   chain.span.set(span);
   for (u32 i = 0; i < count; ++i) {
     Block* block = block_at(span, i);
-    block->next = i + 1 < count ? block_at(span, i + 1) : nullptr;
+    set_next(block, i + 1 < count ? block_at(span, i + 1) : nullptr);
     chain.last.set(block);
   }
   chain.first.set(block_at(span, 0));

@@ -46,7 +46,7 @@ inline Blocks take_shared_span() {
 // A chain of blocks in one push, with what it leaves to do: what a thread's frees come down to. Inside, as these are.
 inline void push(const Blocks& blocks, u32 from, u32 to) {
   const auto block = [&](u32 i) { return static_cast<Block*>(blocks[i]); };
-  for (u32 i = from; i + 1 < to; ++i) block(i)->next = block(i + 1);
+  for (u32 i = from; i + 1 < to; ++i) set_next(block(i), block(i + 1));
   Span* span = span_of(blocks[from]);
   const Inside inside;
   do_duty(span, push_remote(span, block(from), block(to - 1), to - from));

@@ -54,7 +54,7 @@ FRESH_TEST(MixedLines, WholeOnesAreSharedWithNobody) {
   for (const u32 bytes : {16u, 32u, 48u, 64u, 80u, 96u, 112u}) {
     for (int i = 0; i < 20; ++i) {
       ++call;
-      for (Block* block = g_mixed_pool.take(bytes, 9, Lines::whole); block != nullptr; block = block->next) {
+      for (Block* block = g_mixed_pool.take(bytes, 9, Lines::whole); block != nullptr; block = next_of(block)) {
         ++blocks;
         claim_lines(block, bytes, call);
         ASSERT_EQ(g_mixed_pool.size_of(record_of(block), block), bytes);

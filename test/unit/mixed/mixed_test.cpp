@@ -37,7 +37,7 @@ Cut cut_span(ClassIndex size_class, u32 pages = ~0u) {
   for (u32 i = 0; i < pages; ++i) {
     Block* list = cut_page(cut.span, &zero);
     if (list == nullptr) break;
-    for (; list != nullptr; list = list->next) cut.blocks.push_back(list);
+    for (; list != nullptr; list = next_of(list)) cut.blocks.push_back(list);
   }
   return cut;
 }
@@ -98,7 +98,7 @@ FRESH_TEST(Mixed, ConversionKeepsEverySurvivor) {
       // Holes are used by another size, and nobody's bytes change.
       std::vector<Block*> others;
       while (Block* list = g_mixed_pool.take(48, 100)) {
-        for (; list != nullptr; list = list->next) others.push_back(list);
+        for (; list != nullptr; list = next_of(list)) others.push_back(list);
       }
       for (Block* block : others) fill(block, 48);
       for (Block* block : live) ASSERT_TRUE(is_filled(block, bytes));
@@ -202,20 +202,20 @@ FRESH_TEST(Mixed, ASpanThatCannotBeConvertedStaysWhatItWas) {
   os::fake::set_faults({});
   // A free block that the program wrote into: the list leads nowhere.
   Block* broken = span->local_free.get();
-  Block* next = broken->next;
-  broken->next = reinterpret_cast<Block*>(reinterpret_cast<uptr>(next) + 16);
+  Block* next = next_of(broken);
+  set_next(broken, reinterpret_cast<Block*>(reinterpret_cast<uptr>(next) + 16));
   EXPECT_FALSE(g_mixed_pool.convert(span));
-  broken->next = broken;
+  set_next(broken, broken);
   EXPECT_FALSE(g_mixed_pool.convert(span));
   EXPECT_EQ(span->use.load(relaxed), SlotUse::span);
-  broken->next = next;
+  set_next(broken, next);
   // The same among those that others freed: what can be told of them goes on the local list.
   const u32 local = local_count(span);
   push_remote(span, blocks[0], blocks[0], 1);
-  blocks[0]->next = reinterpret_cast<Block*>(uptr{16});
+  set_next(blocks[0], reinterpret_cast<Block*>(uptr{16}));
   EXPECT_FALSE(g_mixed_pool.convert(span));
   EXPECT_EQ(span->local_free.get(), blocks[0]);
-  EXPECT_EQ(blocks[0]->next, broken);
+  EXPECT_EQ(next_of(blocks[0]), broken);
   EXPECT_EQ(local_count(span), local + 1);
   EXPECT_TRUE(g_mixed_pool.convert(span));
 }

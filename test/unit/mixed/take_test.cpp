@@ -40,7 +40,7 @@ class Bounded {
     ASSERT_LE(after.scans - before.scans, kMostScans);
     if (list == nullptr) list = g_mixed_pool.make(bytes, kMaxSpanSlots);
     ASSERT_NE(list, nullptr);
-    for (; list != nullptr; list = list->next) blocks.push_back(list);
+    for (; list != nullptr; list = next_of(list)) blocks.push_back(list);
   }
 };
 

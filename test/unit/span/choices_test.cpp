@@ -50,7 +50,7 @@ FRESH_TEST(SpanChoices, LongerSpansAreCutToTheirLastBlock) {
       bool zero = false;
       for (Block* list = cut_page(span, &zero); list != nullptr; list = cut_page(span, &zero)) {
         for (Block* block = list; block != nullptr;) {
-          Block* next = block->next;
+          Block* next = next_of(block);
           ASSERT_TRUE(is_block_start(span, reinterpret_cast<uptr>(block)));
           ASSERT_EQ(first_record(slot_record(&test::first_arena(), reinterpret_cast<uptr>(block))), span);
           std::memset(static_cast<void*>(block), 1, kLayout[c].block_bytes);
@@ -71,7 +71,7 @@ void for_each_block(ClassIndex size_class, Visit&& visit) {
   ASSERT_NE(span, nullptr);
   bool zero = false;
   for (Block* list = cut_page(span, &zero); list != nullptr; list = cut_page(span, &zero)) {
-    for (Block* block = list; block != nullptr; block = block->next) visit(span, reinterpret_cast<uptr>(block));
+    for (Block* block = list; block != nullptr; block = next_of(block)) visit(span, reinterpret_cast<uptr>(block));
   }
   end_span(span);
 }

@@ -30,7 +30,7 @@ std::vector<uptr> cut_all(Span* span) {
   std::vector<uptr> blocks;
   bool zero = false;
   while (Block* list = cut_page(span, &zero)) {
-    for (Block* block = list; block != nullptr; block = block->next) blocks.push_back(reinterpret_cast<uptr>(block));
+    for (Block* block = list; block != nullptr; block = next_of(block)) blocks.push_back(reinterpret_cast<uptr>(block));
   }
   return blocks;
 }

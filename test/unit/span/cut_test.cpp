@@ -22,7 +22,7 @@ using test::start_ground;
 // Blocks of the page that is cut next; their links are checked.
 std::vector<uptr> cut(Span* span, bool* zero) {
   std::vector<uptr> blocks;
-  for (const Block* block = cut_page(span, zero); block != nullptr; block = block->next) {
+  for (const Block* block = cut_page(span, zero); block != nullptr; block = next_of(block)) {
     blocks.push_back(reinterpret_cast<uptr>(block));
   }
   return blocks;

@@ -80,7 +80,7 @@ struct Shared {
     u32 absent = 0, listed = 0;
     for_each_page(span, span->absent.get(), [&](u32, u32 from, u32 to) { absent += to - from; });
     ASSERT_EQ(absent, absent_count(span));
-    for (const Block* block = span->local_free.get(); block != nullptr; block = block->next) {
+    for (const Block* block = span->local_free.get(); block != nullptr; block = next_of(block)) {
       ASSERT_TRUE(is_block_start(span, reinterpret_cast<uptr>(block)));
       ASSERT_EQ((span->absent.get() >> page_of(span, block)) & 1, 0u) << "a block of an absent page is on the list";
       ++listed;
@@ -131,7 +131,7 @@ FRESH_TEST(PurgeSpan, WhatWentIsCutAgain) {
     EXPECT_EQ(page_of(span, block), page);
     EXPECT_TRUE(zero);
     u32 count = 0;
-    for (; block != nullptr; block = block->next) ++count;
+    for (; block != nullptr; block = next_of(block)) ++count;
     EXPECT_EQ(count, 64u);
   }
   bool zero = false;

@@ -61,7 +61,7 @@ FRESH_TEST(Push, LeavesTheDutyOfEachThreshold) {
     std::vector<Block*> chain = {block(span, 1)};
     for (u32 length = 1; length <= 16 && length < capacity - 1; ++length) {
       Block* const last = block(span, length);
-      for (u32 i = 1; i < length; ++i) block(span, i)->next = block(span, i + 1);
+      for (u32 i = 1; i < length; ++i) set_next(block(span, i), block(span, i + 1));
       for (u32 number = 0; number < kSpanStates * 3; ++number) {
         const u32 state = number / 3;
         const u32 claim_at = number % 3 == 0 ? threshold : number % 3 == 1 ? capacity / 2 : kNoClaim;
@@ -76,7 +76,7 @@ FRESH_TEST(Push, LeavesTheDutyOfEachThreshold) {
           set_word(span, static_cast<SpanState>(state), before, first);
           const u32 tag = load_word(span, relaxed).tag();
           const Expected expected = expect_push(static_cast<SpanState>(state), total, capacity, claim_at);
-          last->next = block(span, 0);
+          set_next(last, block(span, 0));
           ASSERT_EQ(push_remote(span, block(span, 1), last, length), expected.duty)
               << "class " << c << " state " << state << " from " << before << " by " << length;
           const RemoteWord word = load_word(span, relaxed);
@@ -88,7 +88,7 @@ FRESH_TEST(Push, LeavesTheDutyOfEachThreshold) {
           } else {
             ASSERT_EQ(word.count(), total);
             ASSERT_EQ(word.first(), unit_of(span, block(span, 1)));
-            ASSERT_EQ(last->next, before == 0 ? nullptr : block(span, 0));
+            ASSERT_EQ(next_of(last), before == 0 ? nullptr : block(span, 0));
           }
         }
       }
@@ -116,7 +116,7 @@ FRESH_TEST(Push, TheOwnerTakesTheLastFirst) {
   EXPECT_EQ(take_remote(span, &count), nullptr);
   EXPECT_EQ(count, 0u);
   push_remote(span, block(span, 5), block(span, 5), 1);
-  block(span, 7)->next = block(span, 6);
+  set_next(block(span, 7), block(span, 6));
   push_remote(span, block(span, 7), block(span, 6), 2);
   push_remote(span, block(span, 0), block(span, 0), 1);
   const u32 tag = load_word(span, relaxed).tag();
@@ -124,7 +124,7 @@ FRESH_TEST(Push, TheOwnerTakesTheLastFirst) {
   EXPECT_EQ(count, 4u);
   for (const u32 expected : {0u, 7u, 6u, 5u}) {
     ASSERT_EQ(list, block(span, expected));
-    list = list->next;
+    list = next_of(list);
   }
   EXPECT_EQ(list, nullptr);
   EXPECT_EQ(load_word(span, relaxed).bits(), RemoteWord::make(tag, SpanState::owned, 0, 0).bits());
@@ -140,8 +140,8 @@ FRESH_TEST(Push, BothEndsOfTheSpanHaveNames) {
     u32 count = 0;
     const Block* list = take_remote(span, &count);
     EXPECT_EQ(list, block(span, last));
-    EXPECT_EQ(list->next, block(span, 0));
-    EXPECT_EQ(list->next->next, nullptr);
+    EXPECT_EQ(next_of(list), block(span, 0));
+    EXPECT_EQ(next_of(next_of(list)), nullptr);
     end_span(span);
   }
 }
@@ -171,7 +171,7 @@ FRESH_TEST(Push, EachDutyFallsToOneThread) {
     ASSERT_EQ(times(PushDuty::give_back), 0u) << "what was shared is listed before it is empty";
     ASSERT_EQ(times(PushDuty::double_free), 0u);
     u32 count = 0, length = 0;
-    for (const Block* list = take_remote(span, &count); list != nullptr; list = list->next) ++length;
+    for (const Block* list = take_remote(span, &count); list != nullptr; list = next_of(list)) ++length;
     ASSERT_EQ(count, capacity);
     ASSERT_EQ(length, capacity);
   }

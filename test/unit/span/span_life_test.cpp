@@ -316,7 +316,7 @@ FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
   u32 count = 0;
   const Block* list = take_remote(span, &count);
   EXPECT_EQ(count, 7u);
-  for (u32 i = 7; i-- > 0; list = list->next) EXPECT_EQ(list, block(span, i));
+  for (u32 i = 7; i-- > 0; list = next_of(list)) EXPECT_EQ(list, block(span, i));
   EXPECT_EQ(list, nullptr);
   span->owner.store(nullptr, relaxed);
   for (u32 number = 0; number < kSpanStates; ++number) {
@@ -389,7 +389,7 @@ FRESH_TEST(SpanLife, CountsByItsCountdown) {
   EXPECT_FALSE(test::push_own(span, block(span, 1)));
   EXPECT_EQ(local_count(span), 12u);
   EXPECT_EQ(span->local_free.get(), block(span, 1));
-  EXPECT_EQ(block(span, 1)->next, block(span, 0));
+  EXPECT_EQ(next_of(block(span, 1)), block(span, 0));
   EXPECT_TRUE(test::push_own(span, block(span, 2))) << "the third is the event";
   EXPECT_EQ(local_count(span), 13u);
   set_countdown(span, 13, kNever);
