@@ -108,7 +108,8 @@ def worst(letters: Iterable[str]) -> str:
 
 
 def is_worse(found: str, expected: str) -> bool:
-    return ORDER.find(found) > ORDER.find(expected)
+    """Of a cell that was no case nothing is expected: where blocks lie decides, and differs from run to run."""
+    return expected != NO_CASE and ORDER.find(found) > ORDER.find(expected)
 
 
 # How a process ended.

@@ -45,7 +45,8 @@ def parse() -> argparse.Namespace:
                         "to bless, for chance decides how some cells end, else 1")
     parser.add_argument("--crimes", metavar="NAME,...", default="", help="only these")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("test")
+    tested = commands.add_parser("test")
+    tested.add_argument("--allocator", default="coffer", help="nocheck: to see the test fail")
     bless = commands.add_parser("bless")
     bless.add_argument("--worse", metavar="CRIME,...", default="", help="what may become worse")
     others = commands.add_parser("peers")
@@ -112,13 +113,12 @@ def worse_cells(found: dict[Cell, Ending], expected: dict[Cell, str]) -> list[st
 
 
 def judged_again(options: argparse.Namespace, crimes: dict[str, Crime], found: dict[Cell, Ending],
-                 expected: dict[Cell, str]) -> None:
+                 expected: dict[Cell, str], allocator: Allocator) -> None:
     """A cell that ended worse runs some times more. Where a crime is to be caught, the worst of these runs counts.
     Where Coffer does not catch it, chance decides how it ends, and the middle one counts."""
     for cell, ending in found.items():
         if cells.is_worse(ending.letter, expected[cell]):
-            again = [cells.run_cell(program(options), crimes[cell.crime], cell, find("coffer", options.build_dir))
-                     for _ in range(AGAIN)]
+            again = [cells.run_cell(program(options), crimes[cell.crime], cell, allocator) for _ in range(AGAIN)]
             again.sort(key=lambda one: cells.ORDER.find(one.letter))
             found[cell] = again[-1] if expected[cell] == "C" else again[(AGAIN - 1) // 2]
 
@@ -128,9 +128,9 @@ def test(options: argparse.Namespace) -> int:
     expected = cells.read_expected()
     tried = part(crimes)
     start = time.monotonic()
-    found = cells.run_cells(program(options), crimes, tried, find("coffer", options.build_dir), options.rounds,
-                            options.jobs)
-    judged_again(options, crimes, found, expected)
+    allocator = find(options.allocator, options.build_dir)
+    found = cells.run_cells(program(options), crimes, tried, allocator, options.rounds, options.jobs)
+    judged_again(options, crimes, found, expected, allocator)
     wrong = worse_cells(found, expected)
     counts = Counter(ending.letter for ending in found.values())
     print(f"{len(found)} cells in {time.monotonic() - start:.1f} s: " +

@@ -185,14 +185,15 @@ CASE(double_sized_delete) {
 
 CASE(double_free_of_aligned) {
   Scene scene;
-  void* victim = hide(aligned_alloc(256, scene.size()));
-  void* other = hide(aligned_alloc(256, scene.size()));
+  const std::size_t size = multiple_of(256, scene.size());
+  void* victim = hide(aligned_alloc(256, size));
+  void* other = hide(aligned_alloc(256, size));
   scene.free(victim);
   scene.free(other);
   scene.crime(victim);
   scene.free(victim);
   scene.done();
-  for (int i = 0; i < 64; ++i) Scene::ledger().add(hide(aligned_alloc(256, scene.size())), scene.size());
+  for (int i = 0; i < 64; ++i) Scene::ledger().add(hide(aligned_alloc(256, size)), size);
   scene.aftermath();
 }
 

@@ -87,13 +87,13 @@ CASE(free_sized_larger) {
 CASE(free_aligned_sized_smaller) {
   Scene scene;
   needs("free_aligned_sized");
-  commit(scene, {hide(aligned_alloc(64, scene.size())), smaller(scene), 64, free_aligned});
+  commit(scene, {hide(aligned_alloc(64, multiple_of(64, scene.size()))), smaller(scene), 64, free_aligned});
 }
 
 CASE(free_aligned_sized_larger) {
   Scene scene;
   needs("free_aligned_sized");
-  commit(scene, {hide(aligned_alloc(64, scene.size())), larger(scene), 64, free_aligned});
+  commit(scene, {hide(aligned_alloc(64, multiple_of(64, scene.size()))), larger(scene), 64, free_aligned});
 }
 
 // A block that is not aligned to what is given cannot have been asked for with it.

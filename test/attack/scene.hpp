@@ -90,7 +90,12 @@ class Scene {
   void** own_ = nullptr;
 };
 
-// What freeing may not be: nowhere near a block.
+// What aligned_alloc takes everywhere.
+inline std::size_t multiple_of(std::size_t alignment, std::size_t size) {
+  return (size + alignment - 1) / alignment * alignment;
+}
+
+// An address beside or within a block, without a word of the compiler's.
 inline char* at(void* block, std::ptrdiff_t offset) {
   return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(block) + static_cast<std::uintptr_t>(offset));
 }
