@@ -41,7 +41,7 @@ THREADS = (1, 2)
 ORDER = "CLHXM"
 NO_CASE = "."
 WORDS = {"C": "caught", "L": "caught later", "H": "harmless", "X": "crashed", "M": "missed", NO_CASE: "no case"}
-SECONDS = 30.0
+SECONDS = 15.0
 
 GROUPS = {
     "double": "Double frees",
