@@ -29,6 +29,8 @@ PEERS = {
 }
 # Peers that Debian has not, or not as new: built from their crates by peers.py, where there is cargo.
 CRATES = ["mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc5", "tcmalloc-google"]
+# Those that are built against attacks: for test/attack, and no part of the bench's own list.
+HARDENED = ["mimalloc3-secure", "snmalloc-checks", "hardened-malloc", "hardened-malloc-light"]
 # The one with restartable sequences.
 SEQUENCES_LIBRARY = "libtcmalloc_google_peer.so"
 OURS = {"coffer": "lib/libcoffer.so", "nocheck": "lib/variants/libcoffer_nocheck.so"}
@@ -138,7 +140,7 @@ def find(names: list[str], build_dir: Path) -> list[Allocator]:
             if library not in libraries:
                 raise BenchError(f"{library} is missing; Debian and Ubuntu have it in the package {package}")
             result.append(Allocator(name, libraries[library]))
-        elif name in CRATES:
+        elif name in CRATES or name in HARDENED:
             library = crate_library(name, build_dir)
             if not library.exists():
                 raise BenchError(f"{library} is missing: {how_to_build(library, build_dir)}")
@@ -149,7 +151,7 @@ def find(names: list[str], build_dir: Path) -> list[Allocator]:
                 raise BenchError(f"{library} is missing: build it first")
             result.append(Allocator(name, library))
         else:
-            known = " ".join([*NAMES, *CRATES, *PAPERS])
+            known = " ".join([*NAMES, *CRATES, *HARDENED, *PAPERS])
             raise BenchError(f"no allocator is called {name}; there are: {known}, and any library by its path, with a "
                              "slash")
     return result

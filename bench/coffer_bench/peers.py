@@ -7,16 +7,19 @@ Where cargo is missing, or the crates cannot be had, it says so and builds nothi
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shutil
 import subprocess
 import time
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from coffer_bench import processes
-from coffer_bench.allocators import CRATES, OURS, PAPERS, PEERS, TOP, Allocator, crate_library, run
+from coffer_bench.allocators import CRATES, HARDENED, OURS, PAPERS, PEERS, TOP, Allocator, crate_library, run
 from coffer_bench.errors import BenchError
 
 SOURCES = TOP / "bench" / "peers"
@@ -35,7 +38,11 @@ def copy_sources(directory: Path) -> None:
             copy.write_bytes(text)
 
 
-def build(build_dir: Path, cargo: str | None = None) -> tuple[list[str], str]:
+def manifest_of(name: str) -> dict[str, Any]:
+    return tomllib.loads((SOURCES / name / "Cargo.toml").read_text())
+
+
+def build(build_dir: Path, cargo: str | None = None, names: Sequence[str] = tuple(CRATES)) -> tuple[list[str], str]:
     """The peers that are built now, and why others are not (empty: all are)."""
     cargo = cargo or shutil.which("cargo")
     if not cargo:
@@ -43,11 +50,13 @@ def build(build_dir: Path, cargo: str | None = None) -> tuple[list[str], str]:
     directory = build_dir.resolve() / "peers"
     copy_sources(directory)
     built, failures = [], []
-    for name in CRATES:
+    for name in names:
         # One at a time: cargo unites the features of packages that it builds together, and v3 of mimalloc's crate is a
         # feature.
         command = [cargo, "build", "--release", "--quiet", "--package", name]
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+        flags = manifest_of(name)["package"].get("metadata", {}).get("cflags")
+        environment = {**os.environ, "CFLAGS": flags} if flags else None
+        done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
         if done.returncode == 0 and crate_library(name, build_dir).exists():
             built.append(name)
         else:
@@ -86,8 +95,8 @@ def verify(allocator: Allocator, programs: Path) -> None:
 
 def version(allocator: Allocator, build_dir: Path) -> str:
     """Of the package or crate that has it; empty where nobody knows."""
-    if allocator.name in CRATES:
-        manifest = tomllib.loads((SOURCES / allocator.name / "Cargo.toml").read_text())
+    if allocator.name in CRATES or allocator.name in HARDENED:
+        manifest = manifest_of(allocator.name)
         ((crate, wanted),) = manifest["dependencies"].items()
         library = manifest["package"].get("metadata", {}).get("library", "")
         return f"{library}{', ' if library else ''}{crate} {wanted['version'].removeprefix('=')}"

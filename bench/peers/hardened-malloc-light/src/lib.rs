@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+//! hardened_malloc, the light build.
+#![no_std]
+
+include!("../../shim/hardened.rs");
