@@ -50,8 +50,6 @@ struct alignas(kCacheLine) Heap {
   Owned<u32> next_waiting;  // registry's list
   Owned<Span*> hot[kClasses];
   Owned<SpanNumber> reusable[kClasses];  // rings of spans with room, one a class: the newest; before it the oldest
-  Owned<u8> grown;                       // the process was not small once: no young blocks any more (mixing.cpp)
-  Owned<u8> young_blocks[kClasses];      // blocks that came from the mixed spans of a small process (mixing.cpp)
   Owned<u8> churn[kClasses];             // blocks of about this size that the thread freed in mixed spans (mixing.cpp)
 
   Owned<Watch*> watch;  // what is counted of it while lists are sampled (watching.hpp); nullptr: nothing yet

@@ -27,27 +27,27 @@ Atomic<u32> g_cursor;
 
 bool always() { return config::options().mixed == MixedPolicy::always; }
 
-// Whether so little is live in the span, an eighth at most, that its holes are worth more to others.
+// Whether so little is live in the span, an eighth at most or one block, that its holes are worth more to others.
 bool is_convertible(const Span* span, u32 free) {
   const u32 capacity = span->capacity.get();
-  return free >= capacity - capacity / kSmallPart || always();
+  return free >= capacity - divide_up(capacity, usize{kSmallPart}) || always();
 }
 
 // Free bytes that no class but their own can use.
 usize waste(const Heap* heap) { return heap->slack.get() + g_partial_pool.listed_bytes(); }
 
-// Whether they are more than usual, and the process would grow past all it had before if a span were made now. Where
-// free slots are at hand, or memory only comes back to what it was, a conversion saves nothing at the peak, and the
-// class it takes a span from will want one back. relaxed, all: thresholds that may be late.
-bool is_fragmented(const Heap* heap) {
-  if (always()) return true;
+// Whether the process would grow past all it had before if a span were made now. Where free slots are at hand, or
+// memory only comes back to what it was, mixing saves nothing at the peak. relaxed, all: thresholds that may be late.
+bool would_grow() {
   const Counters& counts = counters();
   const usize dirty = counts.dirty.load(relaxed);
-  if (dirty > kNegligible) return false;
-  if (counts.held.load(relaxed) + dirty + kSlotBytes < counts.peak.load(relaxed)) return false;
-  if (!g_mixed_pool.may_grow(kMaxSpanSlots * kSlotBytes)) return false;
-  const usize held = counts.held.load(relaxed) / kWasteShare;
-  return waste(heap) > (held > kNegligible ? held : kNegligible);
+  return dirty <= kNegligible && counts.held.load(relaxed) + dirty + kSlotBytes >= counts.peak.load(relaxed);
+}
+
+// Whether a conversion is worth it: the class that it takes a span from may want one back.
+bool is_fragmented(const Heap* heap) {
+  if (always()) return true;
+  return would_grow() && waste(heap) > kNegligible && g_mixed_pool.may_grow(kMaxSpanSlots * kSlotBytes);
 }
 
 bool is_full_of_holes() {
@@ -131,13 +131,6 @@ u32 exact_bytes(usize size) {
 // A heap among others looks for holes in a shard of its own first, so that threads do not all meet at one lock.
 u32 home_of(const Heap* heap) { return several_heaps() ? heap->index.get() : kAnyHome; }
 
-// One block of the size that is asked for, from a hole or from a new mixed span of so many slots.
-bool take_exactly(Heap* heap, ClassIndex size_class, usize size, u32 slots) {
-  const u32 bytes = exact_bytes(size);
-  Block* block = g_mixed_pool.take(bytes, 1, Lines::shared, home_of(heap));
-  return give(heap, size_class, block != nullptr ? block : g_mixed_pool.make(bytes, slots));
-}
-
 // What is cut at once: so many blocks of so many bytes.
 struct Portion {
   u32 bytes, most;
@@ -169,47 +162,42 @@ Owned<u8>& churn_of(Heap* heap, ClassIndex size_class, usize size) {
   return heap->churn[class_of(portion_of(size_class, size).bytes)];
 }
 
-bool is_at_work(Heap* heap, ClassIndex size_class, usize size) {
-  return churn_of(heap, size_class, size).get() >= kChurn && !always();
+// Whether the class gets a span of its own: the thread works with it, or used its last one up while the process does
+// not grow.
+bool earns_span(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
+  if (always()) return false;
+  if (churn_of(heap, size_class, size).get() >= kChurn) return true;
+  return used_up && !would_grow();
 }
 
-// Whether this is one of the first blocks of its class in a small process, which are cut to what is asked for.
-bool is_young(const Heap* heap, ClassIndex size_class, usize size) {
-  return size != 0 && size <= kCarvePage && heap->hot[size_class].get() == nullptr &&
-         heap->young_blocks[size_class].get() < kYoungBlocks &&
-         (heap->churn[class_of(exact_bytes(size))].get() < kChurn / 4 || always());
+// relaxed: a threshold.
+bool is_small() { return !several_heaps() && counters().held.load(relaxed) <= kSmallProcess; }
+
+// Whether a block of the size gets new memory in a mixed span.
+bool gets_mixed_memory(usize size) {
+  return size >= kMixedBytes || (size != 0 && is_small()) || (size >= kCutExactly && is_full_of_holes());
 }
 
 }  // namespace
 
-bool take_young(Heap* heap, ClassIndex size_class, usize size) {
-  // Where there are other heaps, a thread's first blocks come from its own, too: mixed spans have locks. relaxed: a
-  // threshold. Once is for ever: refill does not come here again.
-  if (config::options().mixed == MixedPolicy::never || several_heaps() ||
-      counters().held.load(relaxed) > kSmallProcess) {
-    heap->grown.set(1);
-    return false;
-  }
-  if (!is_young(heap, size_class, size)) return false;
-  heap->young_blocks[size_class].set(static_cast<u8>(heap->young_blocks[size_class].get() + 1));
-  return take_exactly(heap, size_class, size, 1);
-}
-
-bool take_holes(Heap* heap, ClassIndex size_class, usize size) {
-  if (config::options().mixed == MixedPolicy::never || is_at_work(heap, size_class, size)) return false;
+bool take_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
+  if (config::options().mixed == MixedPolicy::never || earns_span(heap, size_class, size, used_up)) return false;
   // relaxed: a threshold.
-  if (counters().mixed.load(relaxed) < 2 * kSmallProcess && !always()) return false;
+  const bool many = counters().mixed.load(relaxed) >= 2 * kSmallProcess;
+  if (!many && !gets_mixed_memory(size) && !always()) return false;
   return take_any_hole(heap, size_class, size);
 }
 
-bool make_holes(Heap* heap, ClassIndex size_class, usize size) {
+bool make_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   if (config::options().mixed == MixedPolicy::never) return false;
-  if (is_at_work(heap, size_class, size)) {
+  if (earns_span(heap, size_class, size, used_up)) {
     churn_of(heap, size_class, size).set(0);  // it gets its span now
     return false;
   }
   if (is_fragmented(heap) && convert_some(heap, size_class) && take_any_hole(heap, size_class, size)) return true;
-  return size >= kCutExactly && is_full_of_holes() && take_exactly(heap, size_class, size, kMaxSpanSlots);
+  if (!gets_mixed_memory(size)) return false;
+  const u32 slots = is_small() && size <= kCarvePage ? 1 : kMixedSpan / kSlotBytes;
+  return give(heap, size_class, g_mixed_pool.make(exact_bytes(size), slots));
 }
 
 }  // namespace coffer

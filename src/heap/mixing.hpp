@@ -9,13 +9,12 @@
 namespace coffer {
 
 // Each fills heap->blocks of a class without a hot span; false: that is not wanted now, or no hole fits. size: what was
-// asked for, for blocks that are cut exactly to it; 0: the blocks are the class's.
+// asked for, for blocks that are cut exactly to it; 0: the blocks are the class's. used_up: the class had a span of its
+// own until now, all of which is in use.
 //
-// Before anything else: the first blocks of a class in a small process. Sets heap->grown when the process is not small.
-bool take_young(Heap* heap, ClassIndex size_class, usize size);
 // Before a new span is made: from the holes there are.
-bool take_holes(Heap* heap, ClassIndex size_class, usize size);
+bool take_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up);
 // Where there was none: from a span that is converted now, or a new mixed span.
-bool make_holes(Heap* heap, ClassIndex size_class, usize size);
+bool make_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up);
 
 }  // namespace coffer

@@ -102,10 +102,10 @@ enum class Reach : u8 {
   last_resort,  // before nullptr, all that is free for the class is searched for
 };
 
-Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size) {
+Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size, bool used_up) {
   if (Span* span = next_reusable(heap, size_class)) return {span, false};
   if (Span* span = adopt(heap, size_class)) return {span, false};
-  if (holes && take_holes(heap, size_class, size)) return {nullptr, true};
+  if (holes && take_holes(heap, size_class, size, used_up)) return {nullptr, true};
   // Counted only from here on, for all threads write the count; and looks once more (docs/design/bound.md, theorem 1).
   const Maker maker(size_class);
   if (Span* span = adopt(heap, size_class)) return {span, false};
@@ -114,7 +114,7 @@ Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize
       rob_idle_heaps(heap, 1u << shape_of(size_class).slots_log2)) {
     if (Span* span = adopt(heap, size_class)) return {span, false};
   }
-  if (holes && make_holes(heap, size_class, size)) return {nullptr, true};
+  if (holes && make_holes(heap, size_class, size, used_up)) return {nullptr, true};
   return {reach != Reach::what_there_is ? new_span(heap, size_class) : nullptr, false};
 }
 
@@ -205,7 +205,6 @@ Span* scavenge(Heap* heap, const Serving& classes) {
 }
 
 bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size, bool holes) {
-  if (COFFER_UNLIKELY(heap->grown.get() == 0) && holes && take_young(heap, size_class, size)) return true;
   note_awake(heap);
   if (COFFER_UNLIKELY(calls_sweep())) purge_after(0);
   close_next_chain(heap);
@@ -214,7 +213,7 @@ bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize si
   for (;;) {
     Span* span = heap->hot[size_class].get();
     if (span != nullptr && refill_or_retire(heap, size_class, span, zero)) return true;
-    const Found found = next_hot(heap, size_class, reach, holes, size);
+    const Found found = next_hot(heap, size_class, reach, holes, size, span != nullptr);
     if (found.blocks) return true;
     span = found.span;
     if (span == nullptr && reach == Reach::last_resort) span = scavenge(heap, Serving::only(size_class));

@@ -14,23 +14,22 @@ inline constexpr u32 kCutExactly = 128;
 // Bytes of a list from holes. Chosen by phases of 128 to 256 bytes, which hold 5 % more with 8 KiB; with 1 and 4 KiB no
 // row differs.
 inline constexpr u32 kListBytes = 2 * 1024;
-// Derived: what free bytes in spans must pass before others may have the spans is kNegligible and, in a process over 64
-// MiB, 1/256 of what is held. With half and with twice of it no row differs, nor drifting phases of 300 MB.
-inline constexpr u32 kWasteShare = 32 * kSmallPart;
+// Bytes. Blocks of this size on get new memory in mixed spans, in any process, until their class earns a span of its
+// own. Chosen by programs drawn at random (docs/design/drawn.md): 1.231 with half, 1.224 with this, 1.233 with twice.
+inline constexpr usize kMixedBytes = 1024;
+// Bytes of a new mixed span, so that two of the largest blocks fit. A small process takes a slot at a time. Chosen by
+// the same: 1.228 with half, 1.219 with this, 1.224 with twice; with a slot for small blocks drifting phases hold 15 %
+// more.
+inline constexpr usize kMixedSpan = usize{128} << 10;
 // Bytes that a small process holds at most. Its first blocks come from mixed spans, whose holes are used beyond twice
 // as much. Chosen by the sweep: with half, 0.8 MB in 2,000 blocks takes 11 % more; with twice, `random` 21 % more
 // instructions.
 inline constexpr usize kSmallProcess = usize{1} << 20;
-// Blocks of a class that a thread of a small process gets so; they are counted in a byte. Chosen by 0.8 MB in 2,000
-// blocks: with half 2 % more memory (and `random` 12 % fewer instructions); with twice no less, and 3 % more
-// instructions.
-inline constexpr u32 kYoungBlocks = 250;
-static_assert(kYoungBlocks <= 255, "counted in a byte");
 // Blocks of a class that a thread freed in mixed spans before it counts as working with the class, and gets a span of
 // its own when it asks for more, where frees are fast: without this, 3,900 instructions a pair in a working set of
-// 1,000 in place of 50 (docs/design/mixed-spans.md). In a small process a quarter of it, and for ever, for a loop of
-// malloc and free would make and end a mixed span each time. Chosen by the sweep: with half and with twice no row
-// differs.
+// 1,000 in place of 50 (docs/design/mixed-spans.md). What so many pairs cost in mixed spans is about what the page
+// faults of a span cost. Chosen by programs drawn at random (docs/design/drawn.md): with twice 1.199 in place of 1.224
+// and processor time 1 % more; with twice as many as the class's span has blocks, if that is less, 1.247.
 inline constexpr u32 kChurn = 64;
 
 // Times what was live in them that mixed spans may hold, beside kMixedFloor (docs/design/bound.md). Chosen by the ten

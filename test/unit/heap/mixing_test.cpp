@@ -15,6 +15,7 @@
 #include "mixed/idle.hpp"
 #include "mixed/mixed.hpp"
 #include "os/probe.hpp"
+#include "policy/mixing.hpp"
 #include "support/build.hpp"
 
 namespace coffer {
@@ -252,7 +253,7 @@ FRESH_TEST(MixedLines, TwoThreadsGetNoBlocksOfOneLine) {
   const auto get = [&](std::set<uptr>& lines, usize size) {
     const ClassIndex size_class = compute_class(size);
     if (t_heap->blocks[size_class].get() == nullptr) {
-      ASSERT_TRUE(take_holes(t_heap, size_class, size)) << size;
+      ASSERT_TRUE(take_holes(t_heap, size_class, size, false)) << size;
     }
     for (const Block* block = t_heap->blocks[size_class].get(); block != nullptr; block = next_of(block)) {
       ASSERT_EQ(span_of(block), span) << size;
@@ -283,7 +284,7 @@ FRESH_TEST(MixedLines, ListsOfHolesOfAnIdleHeapGoBack) {
       const ClassIndex c = compute_class(size);
       if (t_heap->blocks[c].get() != nullptr) continue;
       t_heap->churn[c].set(0);
-      ASSERT_TRUE(take_holes(t_heap, c, size)) << size;
+      ASSERT_TRUE(take_holes(t_heap, c, size, false)) << size;
     }
   });
   give_many(keep);
@@ -345,53 +346,88 @@ FRESH_TEST(MixedSteps, DriftingPhasesOfFourThreadsEnd) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// --- How long a thread is young. ---
+// --- When a class gets a span of its own. ---
 
-// Frees are counted for the class of what was cut.
-FRESH_TEST(Young, ALoopGetsASpanSoon) {
-  start_heaps();
-  changeable_options().mixed = config::MixedPolicy::automatic;
+u32 mixed_in_a_loop(usize size, u32 pairs) {
   u32 mixed = 0;
-  for (int i = 0; i < 100; ++i) {
-    void* const block = take(8);
+  for (u32 i = 0; i < pairs; ++i) {
+    void* const block = take(size);
     mixed += is_mixed(span_of(block)) ? 1 : 0;
     give(block);
   }
-  EXPECT_GE(mixed, 1u);
-  EXPECT_LE(mixed, 17u);
+  return mixed;
 }
 
-// Mixed spans have locks: where there are several heaps, the first blocks come from spans of the class, too.
-FRESH_TEST(Young, BesideOtherHeapsNoThreadIs) {
+// Frees are counted for the class of what was cut. Small blocks come by lists, which are used up first.
+FRESH_TEST(OwnSpan, ALoopGetsOne) {
+  start_heaps();
+  changeable_options().mixed = config::MixedPolicy::automatic;
+  EXPECT_EQ(mixed_in_a_loop(2048, 200), kChurn);
+  const u32 small = mixed_in_a_loop(8, 200);
+  EXPECT_GE(small, kChurn);
+  EXPECT_LE(small, kListBytes / 16);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// Mixed spans have locks: where there are several heaps, the first small blocks come from spans of the class.
+FRESH_TEST(OwnSpan, BesideOtherHeapsSmallBlocksHaveOneAtOnce) {
   Two two;
   changeable_options().mixed = config::MixedPolicy::automatic;
   const auto get = [] {
-    for (usize size = 8; size <= 2048; size += 40) {
+    for (usize size = 8; size < kMixedBytes; size += 40) {
       void* const block = take(size);
       EXPECT_FALSE(is_mixed(span_of(block))) << size;
       EXPECT_EQ(owner_of(span_of(block)), t_heap);
     }
+    EXPECT_EQ(mixed_in_a_loop(2 * kMixedBytes, 200), kChurn);
+    EXPECT_EQ(mixed_in_a_loop(kLargestSmall, 200), kChurn);
   };
   get();
   two.other.run(get);
-  EXPECT_EQ(counters().mixed.load(relaxed), 0u);
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// Once is for ever, though the other thread has ended.
-FRESH_TEST(Young, AHeapThatGrewUpStaysSo) {
-  start_heaps();
+// Fills a span of the class, and takes one block more: whether that is mixed.
+bool is_mixed_after(usize size, usize peak) {
+  const ClassIndex c = compute_class(size);
+  t_heap->churn[c].set(kChurn);
+  for (u32 i = 0; i < shape_of(c).capacity; ++i) EXPECT_FALSE(is_mixed(span_of(take(size)))) << i;
+  EXPECT_EQ(t_heap->churn[c].get(), 0u);
+  counters().peak.store(peak, relaxed);
+  return is_mixed(span_of(take(size)));
+}
+
+FRESH_TEST(OwnSpan, AUsedUpOneIsFollowedByAnotherWhereTheProcessDoesNotGrow) {
+  Two two;
   changeable_options().mixed = config::MixedPolicy::automatic;
-  EXPECT_TRUE(is_mixed(span_of(take(64))));
-  EXPECT_EQ(t_heap->grown.get(), 0u);
-  {
-    Worker other;
-    other.run([] { own_heap(); });
-    EXPECT_FALSE(is_mixed(span_of(take(512))));
+  own_heap();
+  EXPECT_TRUE(is_mixed_after(4096, 0));
+  EXPECT_FALSE(is_mixed_after(8192, usize{1} << 40));
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// The emptiest that there is: a span of few blocks with one live.
+FRESH_TEST(OwnSpan, OfFewBlocksIsConvertedForOneSurvivor) {
+  Two two;
+  changeable_options().mixed = config::MixedPolicy::automatic;
+  own_heap();
+  const usize size = 40'000;
+  const ClassIndex c = compute_class(size);
+  const u32 capacity = shape_of(c).capacity;
+  ASSERT_LT(capacity, 8u);
+  Blocks survivors, others;
+  for (u32 i = 0; i < 8 * capacity; ++i) {
+    t_heap->churn[c].set(kChurn);
+    (i % capacity == 0 ? survivors : others).push_back(take(size));
   }
-  ASSERT_EQ(attached_heaps(), 1u);
-  EXPECT_EQ(t_heap->grown.get(), 1u);
-  EXPECT_FALSE(is_mixed(span_of(take(1024))));
+  give_many(others);
+  counters().peak.store(0, relaxed);
+  t_heap->churn[compute_class(50'000)].set(0);
+  ASSERT_FALSE(is_mixed(span_of(survivors[0])));
+  take(50'000);
+  u32 converted = 0;
+  for (void* block : survivors) converted += is_mixed(span_of(block)) ? 1 : 0;
+  EXPECT_EQ(converted, 1u);
   EXPECT_EQ(check_everything(), 0u);
 }
 
