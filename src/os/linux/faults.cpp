@@ -83,10 +83,10 @@ bool on_fault(void (*handler)(const os::Fault& fault)) {
   const KeepErrno keep;
   struct sigaction now;
   if (sigaction(SIGSEGV, nullptr, &now) != 0) return false;
-  for (u32 i = 0; i < g_links; ++i) {
+  for (u32 i = 0; i < kLinks && i < g_links; ++i) {
     if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == kCaught[i]) return true;
   }
-  if (g_links == kLinks) return true;
+  if (g_links >= kLinks) return true;
   g_at_fault = handler;
   g_before[g_links] = now;
   struct sigaction action;
