@@ -87,8 +87,10 @@ usize mixed_size(const char* call, void* block, Span* span) {
 
 void* reallocate_mixed(void* block, Span* span, usize size) {
   const usize have = mixed_size("realloc", block, span);
-  if (fits_in_place(have, size)) return block;
-  if (size > have && size <= kLargestSmall && g_mixed_pool.resize(span, block, size)) return block;
+  if (fits_in_place(have, size) || (size > have && size <= kLargestSmall && g_mixed_pool.resize(span, block, size))) {
+    sample_resized(block, block, size);
+    return block;
+  }
   void* moved = move_block(block, have, size);
   return moved == nullptr && size <= have ? block : moved;
 }

@@ -230,9 +230,7 @@ FRESH_TEST(Profile, AllDoorsAreSampled) {
     grown = static_cast<char*>(Allocator::reallocate(grown, size));
     EXPECT_EQ(grown[89], 7);
     EXPECT_EQ(profile_samples().live(), 1u) << size;
-    if (size > kLargestSmall) {
-      EXPECT_NEAR(totals().live_bytes, static_cast<double>(size), 1);
-    }
+    EXPECT_NEAR(totals().live_bytes, static_cast<double>(size), 1);
   }
   EXPECT_TRUE(sampled(grown));
   EXPECT_EQ(check_everything(), 0u);
