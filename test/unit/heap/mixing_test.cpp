@@ -364,8 +364,21 @@ FRESH_TEST(OwnSpan, ALoopGetsOne) {
   changeable_options().mixed = config::MixedPolicy::automatic;
   EXPECT_EQ(mixed_in_a_loop(2048, 200), kChurn);
   const u32 small = mixed_in_a_loop(8, 200);
-  EXPECT_GE(small, kChurn);
+  EXPECT_GE(small, 1u);
   EXPECT_LE(small, kListBytes / 16);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
+// Small blocks of a small process count when they are handed out, too: these are never freed.
+FRESH_TEST(OwnSpan, ManySmallBlocksGetOneBeforeAnyIsFreed) {
+  start_heaps();
+  changeable_options().mixed = config::MixedPolicy::automatic;
+  constexpr u32 kMost = kChurn + kListBytes / 64;
+  for (u32 i = 0; i < kMost; ++i) {
+    const bool mixed = is_mixed(span_of(take(64)));
+    EXPECT_TRUE(mixed || i != 0);
+  }
+  EXPECT_FALSE(is_mixed(span_of(take(64))));
   EXPECT_EQ(check_everything(), 0u);
 }
 
