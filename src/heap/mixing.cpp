@@ -175,12 +175,11 @@ bool is_small() { return !several_heaps() && counters().held.load(relaxed) <= kS
 
 // What a small process is handed counts as well as what is freed: blocks that it leaves in mixed spans are others' to
 // free when it grows, and they meet at the locks.
-bool handed(Heap* heap, ClassIndex size_class, usize size) {
-  if (size >= kMixedBytes || !is_small()) return true;
+void count_handed(Heap* heap, ClassIndex size_class, usize size) {
+  if (size >= kMixedBytes || !is_small()) return;
   Owned<u8>& churn = churn_of(heap, size_class, size);
   const u32 count = churn.get() + measure_list(heap->blocks[size_class].get(), kChurn).count;
   churn.set(static_cast<u8>(count < kChurn ? count : kChurn));
-  return true;
 }
 
 // Whether a block of the size gets new memory in a mixed span.
@@ -195,7 +194,9 @@ bool take_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   // relaxed: a threshold.
   const bool many = counters().mixed.load(relaxed) >= 2 * kSmallProcess;
   if (!many && !gets_mixed_memory(size) && !always()) return false;
-  return take_any_hole(heap, size_class, size) && handed(heap, size_class, size);
+  if (!take_any_hole(heap, size_class, size)) return false;
+  count_handed(heap, size_class, size);
+  return true;
 }
 
 bool make_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
@@ -207,7 +208,9 @@ bool make_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   if (is_fragmented(heap) && convert_some(heap, size_class) && take_any_hole(heap, size_class, size)) return true;
   if (!gets_mixed_memory(size)) return false;
   const u32 slots = is_small() && size <= kCarvePage ? 1 : kMixedSpan / kSlotBytes;
-  return give(heap, size_class, g_mixed_pool.make(exact_bytes(size), slots)) && handed(heap, size_class, size);
+  if (!give(heap, size_class, g_mixed_pool.make(exact_bytes(size), slots))) return false;
+  count_handed(heap, size_class, size);
+  return true;
 }
 
 }  // namespace coffer
