@@ -34,7 +34,7 @@ struct Arena {
   u32 first_slot_number = 0;  // of slot 0, over all arenas
   SpinLock lock;              // groups' taken and committed words, the hints below, and growth of the frontier
   u32 lowest_free_group = 0;  // no group before it has a free chunk
-  u32 unit_maps_end = 0;      // slots whose unit maps can be written
+  Atomic<u32> unit_maps_end;  // slots whose unit maps can be written; grows under the lock
   Atomic<u32> highest_chunk;  // 1 + the highest chunk ever taken: walks end here
 };
 
@@ -113,6 +113,8 @@ inline void forget_dirty(Arena* arena, u32 chunk) {
 
 // Makes the side tables of all slots before `end` usable, zero where they never were. false: no memory.
 bool commit_unit_maps(Arena* arena, u32 end);
+// Gives back the pages that hold nothing but the side tables of these slots, which are free and the caller's.
+void give_back_unit_maps(const Arena* arena, u32 slot, u32 count);
 
 // --- Address, slot, chunk: all in constant time. ---
 

@@ -144,13 +144,23 @@ bool advance_frontier(Arena* arena, u32 end) {
 
 bool commit_unit_maps(Arena* arena, u32 end) {
   LockGuard guard(arena->lock);
-  if (end <= arena->unit_maps_end) return true;
+  const u32 before = arena->unit_maps_end.load(relaxed);  // relaxed, here and below: under the lock
+  if (end <= before) return true;
   // Eight chunks at a time, so that little counts before it is used: one system call under the lock in 16 MiB.
   u64 to = round_up(end, 8 * kSlotsPerChunk);
   if (to > u64{arena->chunk_count} * kSlotsPerChunk) to = u64{arena->chunk_count} * kSlotsPerChunk;
-  if (!commit_part(arena->unit_maps, arena->unit_maps_end * kUnitMapBytes, to * kUnitMapBytes)) return false;
-  arena->unit_maps_end = static_cast<u32>(to);
+  if (!commit_part(arena->unit_maps, before * kUnitMapBytes, to * kUnitMapBytes)) return false;
+  arena->unit_maps_end.store(static_cast<u32>(to), relaxed);
   return true;
+}
+
+void give_back_unit_maps(const Arena* arena, u32 slot, u32 count) {
+  // relaxed: a slot that ever had a table was the caller's since, and so came with this.
+  if (slot >= arena->unit_maps_end.load(relaxed)) return;
+  const uptr tables = reinterpret_cast<uptr>(arena->unit_maps);
+  const uptr from = round_up(tables + slot * kUnitMapBytes, os::page_size());
+  const uptr to = round_down(tables + (slot + count) * kUnitMapBytes, os::page_size());
+  if (from < to) os::purge(reinterpret_cast<void*>(from), to - from);
 }
 
 }  // namespace coffer

@@ -97,19 +97,19 @@ bool read_all() {
 
 }  // namespace
 
-constinit Atomic<Phase> g_phase{Phase::unread};
+constinit Atomic<u32> g_phase{kUnread};
 
 void load() {
   if (is_read()) return;
-  Phase expected = Phase::unread;
+  u32 expected = kUnread;
   // acquire on failure: the same pair. On success nothing was written before.
-  while (!g_phase.compare_exchange(expected, Phase::reading, acquire, acquire)) {
-    if (expected == Phase::read) return;
-    if (expected == Phase::reading) os::yield();
-    expected = Phase::unread;
+  while (!g_phase.compare_exchange(expected, kReading, acquire, acquire)) {
+    if (expected == kRead) return;
+    if (expected == kReading) os::yield();
+    expected = kUnread;
   }
   const bool acceptable = read_all();
-  g_phase.store(Phase::read, release);  // release: pairs with the acquire in is_read
+  g_phase.store(kRead, release);  // release: pairs with the acquire in is_read
   if (acceptable) return;
   // Only now: a handler of SIGABRT may allocate, and come here again.
   constexpr char kStop[] = "coffer: stopped, since strict:true is set\n";
@@ -119,7 +119,7 @@ void load() {
 
 void forget_reading() {
   // relaxed, both: the child has one thread.
-  if (g_phase.load(relaxed) == Phase::reading) g_phase.store(Phase::unread, relaxed);
+  if (g_phase.load(relaxed) == kReading) g_phase.store(kUnread, relaxed);
 }
 
 const Options& options() { return current.values; }

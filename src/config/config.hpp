@@ -24,10 +24,10 @@ void load();
 COFFER_INLINE bool is_said() { return (kProgramString && &coffer_conf_string != nullptr) || is_set<kVariable>(); }
 
 // Whether load() has read.
-enum class Phase : u32 { unread, reading, read };
-extern Atomic<Phase> g_phase __attribute__((visibility("hidden")));
+enum Phase : u32 { kUnread, kReading, kRead };
+extern Atomic<u32> g_phase __attribute__((visibility("hidden")));
 // acquire: pairs with the release in load.
-COFFER_INLINE bool is_read() { return g_phase.load(acquire) == Phase::read; }
+COFFER_INLINE bool is_read() { return g_phase.load(acquire) == kRead; }
 
 // In the child of a fork: if a thread that the child does not have was reading, the next load() reads.
 void forget_reading();

@@ -36,6 +36,7 @@ u64 purge_runs(Arena* arena, u32 index, u64 slots) {
     const bool whole = from == start && to == start + length * kSlotBytes;
     const bool purged = from < to && give_back_pages(reinterpret_cast<void*>(from), to - from);
     if (!purged || !whole) refused |= mask;
+    if (purged) give_back_unit_maps(arena, index * kSlotsPerChunk + bit, length);
     slots &= ~mask;
   }
   return refused;

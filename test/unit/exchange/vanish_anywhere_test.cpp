@@ -65,7 +65,7 @@ bool has_changed() {
   changed |= differs(g_seen.chunks, arena.chunks, sizeof g_seen.chunks);
   changed |= differs(&g_seen.group, arena.groups, sizeof g_seen.group);
   changed |= differs(g_seen.arena, &arena, sizeof g_seen.arena);
-  if (arena.unit_maps_end != 0) changed |= differs(g_seen.tables, arena.unit_maps, sizeof g_seen.tables);
+  if (arena.unit_maps_end.load(relaxed) != 0) changed |= differs(g_seen.tables, arena.unit_maps, sizeof g_seen.tables);
   for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever() && i < 4; ++i) {
     changed |= differs(&g_seen.heaps[i], heap_by_index(i), sizeof(Heap));
   }

@@ -35,6 +35,21 @@ FRESH_TEST(PurgeFree, GivesThePagesOfFreeSlotsBack) {
   EXPECT_EQ(purge_free(~usize{0} / 2), 0u) << "nothing is left";
 }
 
+// A page of side tables goes with the slots of which it has all tables, and with no other.
+FRESH_TEST(PurgeFree, GivesTheSideTablesOfFreeSlotsBack) {
+  start();
+  const u32 tables = static_cast<u32>(os::page_size() / kUnitMapBytes);  // of a page
+  take_and_touch(4 * tables);
+  ASSERT_TRUE(commit_unit_maps(&first_arena(), 4 * tables));
+  char* maps = reinterpret_cast<char*>(first_arena().unit_maps);
+  std::memset(maps, 5, 4 * os::page_size());
+  release_slots(&first_arena(), tables - 1, 2 * tables + 1, low_mask(2 * tables + 1));
+  EXPECT_EQ(purge_free(~usize{0} / 2), (2 * tables + 1) * kSlotBytes);
+  EXPECT_EQ(test::resident_pages(maps + os::page_size(), 2 * os::page_size()), 0u);
+  EXPECT_TRUE(test::all_bytes(maps, os::page_size(), 5)) << "a slot before is used";
+  EXPECT_TRUE(test::all_bytes(maps + 3 * os::page_size(), os::page_size(), 5)) << "the slots behind are used";
+}
+
 FRESH_TEST(PurgeFree, StopsWhereItIsTold) {
   start();
   take_and_touch(8);
