@@ -362,7 +362,7 @@ u32 mixed_in_a_loop(usize size, u32 pairs) {
 FRESH_TEST(OwnSpan, ALoopGetsOne) {
   start_heaps();
   changeable_options().mixed = config::MixedPolicy::automatic;
-  EXPECT_EQ(mixed_in_a_loop(2048, 200), kChurn);
+  EXPECT_EQ(mixed_in_a_loop(kMixedBytes, 200), kChurn);
   const u32 small = mixed_in_a_loop(8, 200);
   EXPECT_GE(small, 1u);
   EXPECT_LE(small, kListBytes / 16);
@@ -387,7 +387,7 @@ FRESH_TEST(OwnSpan, BesideOtherHeapsSmallBlocksHaveOneAtOnce) {
   Two two;
   changeable_options().mixed = config::MixedPolicy::automatic;
   const auto get = [] {
-    for (usize size = 8; size < kMixedBytes; size += 40) {
+    for (usize size = 8; size < 1024; size += 40) {
       void* const block = take(size);
       EXPECT_FALSE(is_mixed(span_of(block))) << size;
       EXPECT_EQ(owner_of(span_of(block)), t_heap);
@@ -414,8 +414,8 @@ FRESH_TEST(OwnSpan, AUsedUpOneIsFollowedByAnotherWhereTheProcessDoesNotGrow) {
   Two two;
   changeable_options().mixed = config::MixedPolicy::automatic;
   own_heap();
-  EXPECT_TRUE(is_mixed_after(4096, 0));
-  EXPECT_FALSE(is_mixed_after(8192, usize{1} << 40));
+  EXPECT_TRUE(is_mixed_after(kMixedBytes, 0));
+  EXPECT_FALSE(is_mixed_after(2 * kMixedBytes, usize{1} << 40));
   EXPECT_EQ(check_everything(), 0u);
 }
 
