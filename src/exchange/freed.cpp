@@ -64,16 +64,16 @@ bool is_on_hole_list(const Span* span, const Block* block) {
 
 }  // namespace
 
-Freed find_freed(const Span* span, const void* address) {
+bool is_freed(const Span* span, const void* address) {
   const Block* block = static_cast<const Block*>(address);
-  if (!is_signed(block)) return Freed::no;
-  if (is_mixed(span)) return is_on_hole_list(span, block) ? Freed::yes : Freed::no;
+  if (!is_signed(block)) return false;
+  if (is_mixed(span)) return is_on_hole_list(span, block);
   const usize page = (reinterpret_cast<uptr>(block) - span_start(span)) / kCarvePage;
-  if (((span->absent.get() >> page) & 1) != 0) return Freed::yes;
+  if (((span->absent.get() >> page) & 1) != 0) return true;
   for (u32 i = 0; i < kTries; ++i) {
-    if (is_on_list(span, block)) return Freed::yes;
+    if (is_on_list(span, block)) return true;
   }
-  return Freed::unknown;
+  return false;
 }
 
 }  // namespace coffer

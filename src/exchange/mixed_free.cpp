@@ -10,7 +10,7 @@
 namespace coffer {
 
 void free_mixed(Heap* heap, void* block, Span* span, usize least, usize most) {
-  if (COFFER_UNLIKELY(may_be_free(block) && find_freed(span, block) == Freed::yes)) return refuse_free(block);
+  if (COFFER_UNLIKELY(may_be_free(block) && is_freed(span, block))) return refuse_free(block);
   forget_sample(block);
   const usize bytes = g_mixed_pool.release(span, block, least, most);
   if (COFFER_UNLIKELY(bytes == 0))

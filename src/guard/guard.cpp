@@ -174,9 +174,10 @@ Record* choose(usize size, usize alignment) {
   record->size.set(size);
   record->block.set(g.base.load(relaxed) + first * g.page + offset);
   record->allocated.count = record->freed.count = 0;
-  record->state.store(State::making, relaxed);
   const u16 number = static_cast<u16>(record - g.records + 1);
   for (u32 page = first; page < first + pages; ++page) g.page_map[page].store(number, relaxed);
+  compiler_fence();  // a fork child must not see a record that has pages before they are its own
+  record->state.store(State::making, relaxed);
   g.cursor = first + pages + 1;
   ++g.live;
   g.waste += waste;

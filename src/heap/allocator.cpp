@@ -26,18 +26,14 @@ namespace coffer {
 
 namespace {
 
-bool is_freed(const Span* span, const void* block) {
-  return COFFER_UNLIKELY(may_be_free(block)) && find_freed(span, block) == Freed::yes;
-}
-
 // The record that answers for a block in an arena; reports what is not a block's start.
 Span* record_of(const char* call, Arena* arena, void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
   Span* span = first_record(slot_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
   if (is_mixed(span)) return span;  // its table says later whether a block starts there
-  const bool start =
-      is_large(span) ? address == span->first_block : is_block_start(span, address) && !is_freed(span, block);
+  const bool start = is_large(span) ? address == span->first_block
+                                    : is_block_start(span, address) && !(may_be_free(block) && is_freed(span, block));
   if (COFFER_UNLIKELY(!start)) report_bad_pointer(call, block);
   return span;
 }
@@ -49,9 +45,6 @@ void* move_block(void* block, usize have, usize want) {
   void* moved = allocate_fast(want);
   if (moved == nullptr) moved = allocate_any(want);
   if (moved == nullptr) return nullptr;
-  // A large block that nobody wrote to may bear the mark of the one before it.
-  if (COFFER_UNLIKELY(may_be_free(block)) && is_signed(static_cast<Block*>(block)))
-    static_cast<Block*>(block)->mark = 0;
   memcpy(moved, block, have < want ? have : want);
   deallocate(block);
   return moved;

@@ -14,6 +14,7 @@
 #include "policy/mixing.hpp"
 #include "pool/partial_pool.hpp"
 #include "span/choices.hpp"
+#include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 
 namespace coffer {
@@ -162,21 +163,25 @@ Owned<u8>& churn_of(Heap* heap, ClassIndex size_class, usize size) {
   return heap->churn[class_of(portion_of(size_class, size).bytes)];
 }
 
-// Whether the class gets a span of its own: the thread works with it, or used its last one up while the process does
-// not grow.
+// Whether the class gets a span of its own: the thread works with it; or it used its last one up, and another adds
+// little at the peak, since the process does not grow, or the heap holds eight times as much (relaxed: a threshold).
+// The last is for large blocks: small ones find holes.
 bool earns_span(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   if (always()) return false;
   if (churn_of(heap, size_class, size).get() >= kChurn) return true;
-  return used_up && !would_grow();
+  if (!used_up) return false;
+  const usize span_bytes = usize{kSlotBytes} << shape_of(size_class).slots_log2;
+  return !would_grow() || (size >= kMixedBytes && span_bytes * kSmallPart <= heap->held.load(relaxed));
 }
 
 // relaxed: a threshold.
 bool is_small() { return !several_heaps() && counters().held.load(relaxed) <= kSmallProcess; }
 
-// What a small process is handed counts as well as what is freed: blocks that it leaves in mixed spans are others' to
-// free when it grows, and they meet at the locks.
+// What is handed out counts as well as what is freed: of large blocks, so that a class that grows comes to spans of its
+// own; in a small process, which leaves blocks in mixed spans that others free when it has grown, and meet at the
+// locks.
 void count_handed(Heap* heap, ClassIndex size_class, usize size) {
-  if (size >= kMixedBytes || !is_small()) return;
+  if (size < kMixedBytes && !is_small()) return;
   Owned<u8>& churn = churn_of(heap, size_class, size);
   const u32 count = churn.get() + measure_list(heap->blocks[size_class].get(), kChurn).count;
   churn.set(static_cast<u8>(count < kChurn ? count : kChurn));

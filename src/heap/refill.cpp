@@ -291,6 +291,8 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
     rob_heaps(Take::empty_spans, inside.heap());
     block = allocate_large(size, alignment, zero);
   }
+  // The mark of the block before it (end_large), which the program may copy before it writes there.
+  if (block != nullptr && !*zero && may_be_free(block)) static_cast<Block*>(block)->mark = 0;
   if (COFFER_UNLIKELY(watches_lists()) && block != nullptr) large_taken(block, size);
   return block;
 }

@@ -48,16 +48,11 @@ void local_event(Span* span) {
 
 // In a call of free, on its fast path or not, which ends here.
 void free_marked(void* block, Span* span, usize size, Claim claim) {
-  switch (find_freed(span, block)) {
-    case Freed::yes:
-      return refuse_free(block);
-    case Freed::unknown:
-      return leave(t_heap);
-    case Freed::no:
-      static_cast<Block*>(block)->mark = 0;
-      if (claim == Claim::nothing) return deallocate(block);
-      return claim == Claim::size ? deallocate_as<Claim::size>(block, size) : deallocate_as<Claim::object>(block, size);
-  }
+  if (is_freed(span, block)) return refuse_free(block);
+  // The program copied what it found in memory that it had not written to.
+  static_cast<Block*>(block)->mark = 0;
+  if (claim == Claim::nothing) return deallocate(block);
+  return claim == Claim::size ? deallocate_as<Claim::size>(block, size) : deallocate_as<Claim::object>(block, size);
 }
 
 bool is_wrong_size(const Span* span, usize size, Claim claim) {
@@ -179,6 +174,7 @@ void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size, Claim cl
 // A block that no arena has. given: the size that the caller named, if any.
 COFFER_COLD void free_foreign(void* block, usize given = guard::kNoSize) {
   if (guard::owns(block)) {
+    settle_fork();
     forget_sample(block);
     return guard::deallocate(block, kMisuseChecks ? given : guard::kNoSize);
   }

@@ -15,8 +15,8 @@ inline constexpr u32 kCutExactly = 128;
 // row differs.
 inline constexpr u32 kListBytes = 2 * 1024;
 // Bytes. Blocks of this size on get new memory in mixed spans, in any process, until their class earns a span of its
-// own. Chosen by programs drawn at random and by `coffer bench compare`: 1.286 of the best other, before 1.367, and no
-// row is slower. With 4,096 it is 1.260, with 1,024 1.237; but objects of 2^12 bytes take 1.42 times as long with both,
+// own. Chosen by programs drawn at random and by `coffer bench compare`: 1.290 of the best other, before 1.367, and no
+// row is slower. With 4,096 it is 1.284, with 1,024 1.237; but objects of 2^12 bytes take 1.42 times as long with both,
 // and a thread that grows beside one that works in 40 classes 2.5 times (docs/design/drawn.md).
 inline constexpr usize kMixedBytes = 8 * 1024;
 // Bytes of a new mixed span, so that two of the largest blocks fit. A small process takes a slot at a time. Chosen by
