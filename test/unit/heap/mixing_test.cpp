@@ -358,7 +358,8 @@ u32 mixed_in_a_loop(usize size, u32 pairs) {
   return mixed;
 }
 
-// A malloc and a free are counted each, for the class of what was cut. Small blocks come by lists, which are used up first.
+// A malloc and a free are counted each, for the class of what was cut. Small blocks come by lists, which are used up
+// first.
 FRESH_TEST(OwnSpan, ALoopGetsOne) {
   start_heaps();
   changeable_options().mixed = config::MixedPolicy::automatic;
