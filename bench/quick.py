@@ -143,7 +143,7 @@ def print_instructions(names: list[str], build_dir: Path) -> None:
         print(f"\nNo instructions counted: {error}")
         return
     print("\nInstructions inside malloc and free (more: bench/instructions.py)")
-    print(tables.format_table(*instructions.table(counts, cases, names)))
+    print(report.format_table(*instructions.table(counts, cases, names)))
 
 
 def write_json(path: Path, samples: report.Samples, facts: dict[str, object], rows: list[Row], scale: float) -> None:

@@ -11,12 +11,13 @@ const FOLDERS: [&str; 18] = [
     "large", "mixed", "exchange", "heap", "inspect", "latency",
 ];
 
-const FLAGS: [&str; 14] = [
+const FLAGS: [&str; 15] = [
     "-fno-rtti",
     "-fno-threadsafe-statics",
     "-fasynchronous-unwind-tables",
     "-fvisibility=hidden",
     "-fvisibility-inlines-hidden",
+    "-ffunction-sections",
     "-fno-plt",
     "-ftls-model=initial-exec",
     "-fno-builtin-malloc",

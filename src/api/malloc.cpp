@@ -140,7 +140,9 @@ COFFER_VISIBLE size_t coffer_malloc_usable_size(void* block) noexcept {
 COFFER_VISIBLE void coffer_free_sized(void* block, size_t size) noexcept { Allocator::deallocate_sized(block, size); }
 
 COFFER_VISIBLE void coffer_free_aligned_sized(void* block, size_t alignment, size_t size) noexcept {
-  Allocator::deallocate_sized(block, size > alignment ? size : alignment);  // as it was allocated
+  // A block with an alignment that is larger may be as long as either says.
+  if (size < alignment) return Allocator::deallocate(block);
+  Allocator::deallocate_sized(block, size);
 }
 
 #ifndef COFFER_PREFIX_ONLY

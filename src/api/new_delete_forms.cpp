@@ -49,8 +49,8 @@ COFFER_INLINE void deallocate_aligned(void* block, std::align_val_t alignment) {
 
 COFFER_INLINE void deallocate_aligned_sized(void* block, usize size, std::align_val_t alignment) {
   if (COFFER_UNLIKELY(!owns_aligned_delete())) return ::operator delete(block, alignment);
-  const usize aligned = static_cast<usize>(alignment);
-  Allocator::deallocate_sized(block, size > aligned ? size : aligned);  // as it was allocated
+  if (size < static_cast<usize>(alignment)) return Allocator::deallocate(block);  // see coffer_free_aligned_sized
+  Allocator::deallocate_sized(block, size);
 }
 
 }  // namespace

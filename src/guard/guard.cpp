@@ -319,20 +319,10 @@ bool owns(const void* address) {
   return reinterpret_cast<uptr>(address) - g_guards.base.load(relaxed) < bytes;  // relaxed: written before
 }
 
-namespace {
-
-// An alignment that is larger than the size is given in its place (api/malloc.cpp), and the block is aligned to it.
-bool is_wrong_size(const Record& record, usize given) {
-  const usize size = record.size.get();
-  return given < size || (given > size && (!is_power_of_two(given) || record.block.get() % given != 0));
-}
-
-}  // namespace
-
 void deallocate(void* block, usize given) {
   const uptr address = reinterpret_cast<uptr>(block);
   Record* record = live_record("free", address, Misuse::double_free);
-  if (given != kNoSize && is_wrong_size(*record, given)) refuse(Misuse::wrong_size, "free", address, record, given);
+  if (given != kNoSize && given != record->size.get()) refuse(Misuse::wrong_size, "free", address, record, given);
   if (const uptr damage = find_damage(*record)) {
     refuse(damage < address ? Misuse::underflow : Misuse::overflow, "free", damage, record);
   }

@@ -81,9 +81,13 @@ def test_the_answer_is_what_comes_out(place: Path, question: Question) -> None:
                    "LIBRARY_PATH": f"{build}/lib", "LD_LIBRARY_PATH": f"{build}/lib", "CPATH": str(ROOT / "include"),
                    "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("PYTHONPATH", None)
-    done = subprocess.run(["bash", "-c", command], cwd=place, env=environment, stdout=subprocess.PIPE, text=True,
-                          timeout=120)
-    shown = "".join(plain(line) + "\n" for line in done.stdout.splitlines())
+    # Three times: `coffer explain` may see figures that are a tenth of a second older than the kernel's.
+    for _ in range(3):
+        done = subprocess.run(["bash", "-c", command], cwd=place, env=environment, stdout=subprocess.PIPE, text=True,
+                              timeout=120)
+        shown = "".join(plain(line) + "\n" for line in done.stdout.splitlines())
+        if re.fullmatch(pattern(question.output), shown):
+            break
     assert re.fullmatch(pattern(question.output), shown), f"{question.command}\n{done.stdout}"
 
 
