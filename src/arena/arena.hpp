@@ -25,7 +25,7 @@ struct Arena {
   Span* spans = nullptr;        // by slot
   Chunk* chunks = nullptr;      // by chunk
   Group* groups = nullptr;      // by group
-  uptr link_key = 0;            // of [0]: what links of free blocks are signed with (block.hpp)
+  Atomic<uptr> link_key;        // of [0]: what links of free blocks are signed with (block.hpp)
   u64* unit_maps = nullptr;     // kUnitMapBytes by slot: side tables of mixed spans (mixed/unit_map.hpp)
   Atomic<u64>* summary = nullptr;  // kOrders words for each kSummaryRatio groups: which groups have room
   usize bytes = 0;                 // of the arena proper

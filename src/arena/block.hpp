@@ -26,7 +26,10 @@ constexpr uptr make_link_key(u64 random) {
 // Before there is a span.
 void links_start();
 
-COFFER_INLINE uptr signature(const Block* link) { return reinterpret_cast<uptr>(link) + g_arenas.arenas[0].link_key; }
+// relaxed: see links_start.
+COFFER_INLINE uptr signature(const Block* link) {
+  return reinterpret_cast<uptr>(link) + g_arenas.arenas[0].link_key.load(relaxed);
+}
 
 // Links a block to what a list begins with, as BlockList::first has it.
 COFFER_INLINE void set_link(Block* block, Block* link) {

@@ -122,7 +122,7 @@ void begin_child() {
 }  // namespace
 
 void begin_child_once() {
-  Atomic<uptr>& cell = *g_begun.load(relaxed);  // relaxed: see is_settled
+  Atomic<uptr>& cell = *g_begun.load(acquire);  // acquire: see is_settled
   for (;;) {
     uptr seen = cell.load(acquire);  // acquire, both: pairs with the release below
     // A signal handler that comes in the midst of it goes on with what there is.
@@ -136,7 +136,7 @@ void begin_child_once() {
 
 // Where the kernel has no such page, the handler is all there is.
 void fork_child() {
-  if (g_begun.load(relaxed) == &g_always_begun) return begin_child();  // relaxed: see is_settled
+  if (g_begun.load(relaxed) == &g_always_begun) return begin_child();  // relaxed: only compared
   begin_child_once();
 }
 

@@ -58,10 +58,10 @@ inline constexpr uptr kBegun = 1;
 extern Atomic<Atomic<uptr>*> g_begun __attribute__((visibility("hidden")));
 void resolve_vanished();
 void settle_all();
-// acquire, both: pairs with the release in resolve_vanished, and in begin_child_once; relaxed would do for the thread
-// that forked. relaxed: where the cell is changes before the start only.
+// acquire, all: pairs with the release in resolve_vanished, and in begin_child_once; relaxed would do for the thread
+// that forked. The first acquire, too: pairs with the release in watch_for_forks.
 COFFER_INLINE bool is_settled() {
-  return g_pending.load(acquire) == 0 && g_begun.load(relaxed)->load(acquire) == kBegun;
+  return g_pending.load(acquire) == 0 && g_begun.load(acquire)->load(acquire) == kBegun;
 }
 COFFER_INLINE void settle_fork() {
   if (COFFER_UNLIKELY(!is_settled())) settle_all();

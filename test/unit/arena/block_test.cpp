@@ -24,11 +24,11 @@ TEST(LinkKey, HasTheByteWhateverIsAddedToIt) {
 
 FRESH_TEST(LinkKey, IsChosenOnceAProcess) {
   links_start();
-  const uptr key = g_arenas.arenas[0].link_key;
+  const uptr key = g_arenas.arenas[0].link_key.load(relaxed);
   EXPECT_NE(key, 0u);
   EXPECT_NE(key, make_link_key(0));
   links_start();
-  EXPECT_EQ(g_arenas.arenas[0].link_key, key) << "there may be lists";
+  EXPECT_EQ(g_arenas.arenas[0].link_key.load(relaxed), key) << "there may be lists";
 }
 
 FRESH_TEST(Link, EndsWhereTheListDoes) {
