@@ -12,8 +12,8 @@ constinit Block g_list_end = {&g_list_end, 0};
 void links_start() {
   // In a fork child whose parent was starting, or if an earlier start failed after it, there may be lists already.
   Arena& first = g_arenas.arenas[0];
-  // relaxed, all: a thread without a list meets g_list_end alone, whose mark is wrong for every key; who has a block has
-  // the key from who made its heap.
+  // relaxed, all: a thread without a list meets g_list_end alone, whose mark is wrong for every key. Who has a block
+  // has the key from who made its heap.
   if (kMisuseChecks && first.link_key.load(relaxed) == 0) {
     first.link_key.store(make_link_key(os::random_seed()), relaxed);
   }
