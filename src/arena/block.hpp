@@ -28,7 +28,7 @@ void links_start();
 
 // relaxed: see links_start.
 COFFER_INLINE uptr signature(const Block* link) {
-  return reinterpret_cast<uptr>(link) + g_arenas.arenas[0].link_key.load(relaxed);
+  return g_arenas.arenas[0].link_key.plus(reinterpret_cast<uptr>(link));
 }
 
 // Links a block to what a list begins with, as BlockList::first has it.
@@ -50,9 +50,8 @@ inline bool is_signed(const Block* block) { return !kMisuseChecks || block->mark
 
 // The block's next one on its list; nullptr: it is the last. Reports a link that is not what was written there.
 inline Block* next_of(const Block* block) {
-  Block* link = block->link;
-  if (COFFER_UNLIKELY(kMisuseChecks && block->mark != signature(link))) report_broken_link(block);
-  return link == kListEnd ? nullptr : link;
+  if (COFFER_UNLIKELY(!is_signed(block))) report_broken_link(block);
+  return block->link == kListEnd ? nullptr : block->link;
 }
 // For walks over lists that may be in pieces, or change meanwhile: a broken link ends the list.
 inline Block* next_if_signed(const Block* block) {

@@ -94,6 +94,15 @@ class Atomic {
 #endif
     return value < load_cell(value_, std::memory_order_relaxed);
   }
+  // value + what the cell holds, likewise. A plain read, of a cell that is written once: of an atomic one the compiler
+  // makes a load and an addition, and with inline assembly it copies the value first.
+  COFFER_INLINE T plus(T value) const {
+#if COFFER_COMPARE_IN_MEMORY
+    return value + *reinterpret_cast<const T*>(&value_);
+#else
+    return value + load_cell(value_, std::memory_order_relaxed);
+#endif
+  }
   COFFER_INLINE void store(T value, std::memory_order order) { store_cell(value_, value, order); }
   COFFER_INLINE T exchange(T value, std::memory_order order) {
     if constexpr (kInWord) return ByteInWord<T>(&value_).update(order, [&](T) { return value; });

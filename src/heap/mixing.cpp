@@ -14,7 +14,6 @@
 #include "policy/mixing.hpp"
 #include "pool/partial_pool.hpp"
 #include "span/choices.hpp"
-#include "span/class_use.hpp"
 #include "span/emptiness.hpp"
 
 namespace coffer {

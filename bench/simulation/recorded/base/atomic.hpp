@@ -57,6 +57,7 @@ class Atomic {
   }
   COFFER_UNRECORDED bool is(T value, Place at = Place::here()) const { return load(relaxed, at) == value; }
   COFFER_UNRECORDED bool is_above(T value, Place at = Place::here()) const { return value < load(relaxed, at); }
+  COFFER_UNRECORDED T plus(T value, Place at = Place::here()) const { return value + load(relaxed, at); }
   COFFER_UNRECORDED void store(T value, std::memory_order, Place at = Place::here()) {
     recorded::access(this, sizeof(T), Kind::store, at);
     value_ = value;
