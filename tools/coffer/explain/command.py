@@ -40,7 +40,7 @@ class Found:
 
 
 def look(watched: processes.Watched, number: int) -> Found:
-    reading = watched.read()
+    reading = watched.read(max_age=0)  # of now, as the kernel's
     maps = mappings.read(number)
     return Found(reasons.explain(reading, maps, number, mappings.page_tables(number)), reading, time.time_ns())
 
@@ -101,7 +101,6 @@ def of_process(number: int, signal: int | None, with_profile: bool,
                dump_signal: int | None) -> tuple[Found, proto.Profile | None, bool]:
     """With the profile, and whether that knows all blocks."""
     with processes.Watched(number, signal) as watched:
-        time.sleep(processes.FRESH_SECONDS)  # figures of before are not taken for those of now
         found = look(watched, number)
     if not with_profile and dump_signal is None:
         return found, None, False

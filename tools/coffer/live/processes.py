@@ -200,7 +200,8 @@ class Watched:
         maps = maps_of(find_process(self.number))
         return maps is None or is_mapped(maps, self.page.status)
 
-    def read(self, patience: float = 2.0) -> Reading:
+    def read(self, patience: float = 2.0, max_age: float = FRESH_SECONDS) -> Reading:
+        """With figures that are not older than so many seconds, of a process that answers."""
         if not self.is_current():
             self.page.close()
             self.page = wait_for_page(self.number, patience)
@@ -212,16 +213,16 @@ class Watched:
             while self.page.turn() == turn and time.monotonic() < deadline:
                 time.sleep(0.001)
         else:
-            self.ask(min(patience, ANSWER_SECONDS))
+            self.ask(min(patience, ANSWER_SECONDS), max_age)
         return with_rss(self.page.read(patience), self.number)
 
-    def ask(self, patience: float) -> None:
+    def ask(self, patience: float, max_age: float) -> None:
         """For figures of now, by the page; waits for the answer, but not twice for a process that does not answer."""
         try:
             answered = self.page.taken_ns()
         except PageError:
             return  # damaged; or none yet: what reads it says so
-        if time.monotonic_ns() - answered < FRESH_SECONDS * 1e9:
+        if time.monotonic_ns() - answered < max_age * 1e9:
             return
         silent = self.asked is not None and answered < self.asked
         self.asked = self.page.ask()
