@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 from pathlib import Path
 
 import pictures
 import pytest
+from chromium import chromium
 from coffer import axes
 from coffer_bench import report, samples, scaling, sections, session
 from coffer_bench import summary as sums
@@ -140,17 +140,11 @@ def test_the_overview_is_seen_whole(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(on_ubuntu(), reason="Ubuntu has Chromium as a snap only, which needs a running snapd")
 def test_pictures_in_a_browser(tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    browser_file = shutil.which("chromium")
-    assert browser_file, "chromium is missing: apt-get install chromium"
     path = write_results(tmp_path / "samples.jsonl", example())
     report.write(path, tmp_path / "report")
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=browser_file, args=["--no-sandbox", "--disable-gpu"])
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         page.goto((tmp_path / "report" / "index.html").as_uri())
         page.wait_for_selector(".js-plotly-plot .main-svg", timeout=60_000)
         assert pictures.faults(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        browser.close()

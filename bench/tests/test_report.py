@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from chromium import chromium
 from coffer_bench import charts, report, samples, sections
 from coffer_bench import summary as sums
 from coffer_bench.errors import BenchError
@@ -260,23 +261,10 @@ def test_every_figure_of_the_papers_has_a_claim() -> None:
 @pytest.mark.skipif(on_ubuntu(), reason="Ubuntu has Chromium as a snap only, which needs a running snapd")
 def test_the_page_in_a_browser(tmp_path: Path) -> None:
     from PIL import Image
-    from playwright.sync_api import sync_playwright
 
     page_file = write(tmp_path) / "index.html"
-    browser_file = shutil.which("chromium")
-    assert browser_file, "chromium is missing: apt-get install chromium"
     problems: list[str] = []
-    flags = [
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-    ]
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=browser_file, args=flags)
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         page.on(
             "console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None
@@ -310,7 +298,6 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         picture = tmp_path / "page.png"
         page.screenshot(path=picture, full_page=True)
-        browser.close()
     assert not problems, problems
     image = Image.open(picture).convert("RGB")
     assert image.size[0] == 1200 and image.size[1] > 2000

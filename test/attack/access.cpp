@@ -18,9 +18,7 @@ std::size_t to_next_page(const char* end) { return kPage - reinterpret_cast<std:
 // Behind the block, of all blocks, that another one follows closest. The last word says what is overwritten.
 [[noreturn]] void overflow(std::size_t bytes) {
   Scene scene(4);
-  const Block* lower = nullptr;
-  const Block* upper = nullptr;
-  scene.closest(lower, upper);
+  const auto [lower, upper] = scene.closest();
   char* end = lower->address + lower->size;
   scene.crime(end);
   memset(hide(end), kLetter, bytes == 0 ? to_next_page(end) : bytes);
@@ -29,13 +27,23 @@ std::size_t to_next_page(const char* end) { return kPage - reinterpret_cast<std:
 
 [[noreturn]] void underflow(std::size_t bytes) {
   Scene scene(4);
-  const Block* lower = nullptr;
-  const Block* upper = nullptr;
-  scene.closest(lower, upper);
+  const auto [lower, upper] = scene.closest();
   if (bytes == 0) bytes = reinterpret_cast<std::uintptr_t>(upper->address) % kPage + 8;
   char* from = upper->address - bytes;
   scene.crime(from);
   memset(hide(from), kLetter, bytes);
+  scene.finish();
+}
+
+// To a block of no bytes among blocks of one byte.
+[[noreturn]] void write_to_empty(std::size_t bytes) {
+  Scene scene;
+  scene.needs_first_size();
+  scene.take_many(64, 1);
+  void* empty = hide(malloc(0));
+  scene.take_many(64, 1);
+  scene.crime(empty);
+  memset(hide(empty), kLetter, bytes);
   scene.finish();
 }
 
@@ -83,9 +91,7 @@ CASE(underflow_to_last_page) { underflow(0); }
 // As a string is read that has lost its end.
 CASE(overread_32) {
   Scene scene(4);
-  const Block* lower = nullptr;
-  const Block* upper = nullptr;
-  scene.closest(lower, upper);
+  const auto [lower, upper] = scene.closest();
   char* end = lower->address + lower->size;
   unsigned char expected[32];
   const std::size_t known = upper->size < sizeof expected ? upper->size : sizeof expected;
@@ -168,28 +174,8 @@ CASE(uninitialised_read) {
   harmless();
 }
 
-// A block of no bytes among blocks of one byte.
-CASE(write_to_no_bytes) {
-  Scene scene;
-  scene.needs_first_size();
-  scene.take_many(64, 1);
-  void* empty = hide(malloc(0));
-  scene.take_many(64, 1);
-  scene.crime(empty);
-  memset(hide(empty), kLetter, 1);
-  scene.finish();
-}
-
-CASE(write_behind_no_bytes) {
-  Scene scene;
-  scene.needs_first_size();
-  scene.take_many(64, 1);
-  void* empty = hide(malloc(0));
-  scene.take_many(64, 1);
-  scene.crime(empty);
-  memset(hide(empty), kLetter, 32);
-  scene.finish();
-}
+CASE(write_to_no_bytes) { write_to_empty(1); }
+CASE(write_behind_no_bytes) { write_to_empty(32); }
 
 // An attacker fills memory with blocks of the size of one that was freed, and the stale pointer finds his bytes.
 CASE(spray_of_same_size) {

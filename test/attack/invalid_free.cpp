@@ -126,9 +126,7 @@ CASE(free_in_front) {
 // One past the end, where the next block begins: nothing in the address says that it was meant otherwise.
 CASE(free_of_end_that_is_a_block) {
   Scene scene(3);
-  const Block* lower = nullptr;
-  const Block* upper = nullptr;
-  scene.closest(lower, upper);
+  const auto [lower, upper] = scene.closest();
   if (lower->address + lower->size != upper->address) no_case("no block begins at an end");
   void* victim = upper->address;
   scene.crime(victim);

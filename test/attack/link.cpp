@@ -30,9 +30,7 @@ void* target() { return decoy() + 8192; }
 // From the end of a block into the free one behind it.
 [[noreturn]] void overflow_into_freed(std::size_t bytes) {
   Scene scene(8);
-  const Block* lower = nullptr;
-  const Block* upper = nullptr;
-  scene.closest(lower, upper);
+  const auto [lower, upper] = scene.closest();
   char* end = lower->address + lower->size;
   void* freed = upper->address;
   scene.forget(freed);

@@ -139,18 +139,19 @@ void Scene::free(void* block) {
   free_here(block);
 }
 
-void Scene::closest(const Block*& lower, const Block*& upper) {
+Scene::Pair Scene::closest() {
   const Block* all = ledger().sorted();
+  Pair found = {};
   std::size_t best = ~std::size_t{0};
   for (std::size_t i = 0; i + 1 < ledger().count(); ++i) {
     const auto gap = static_cast<std::size_t>(all[i + 1].address - (all[i].address + all[i].size));
     // The last such pair: the first blocks of a small process are not as all others are.
     if (gap > best) continue;
     best = gap;
-    lower = &all[i];
-    upper = &all[i + 1];
+    found = {&all[i], &all[i + 1]};
   }
   if (best == ~std::size_t{0}) no_case("it takes two blocks");
+  return found;
 }
 
 void Scene::crime(const void* address) {

@@ -55,7 +55,10 @@ class Scene {
   void free_by_third(void* block);
 
   // Two live blocks, of which the second begins closest behind the first one's end.
-  void closest(const Block*& lower, const Block*& upper);
+  struct Pair {
+    const Block *lower, *upper;
+  };
+  Pair closest();
 
   // From here to `done` a report is a report of the crime itself. `address`: what it has to name.
   void crime(const void* address);

@@ -6,20 +6,17 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import chromium
 from coffer import places
-from playwright.sync_api import sync_playwright
 
 COMMAND = places.build_dir() / "bin" / "coffer"
 PROGRAM = Path(os.environ["COFFER_HEAP_PROGRAM"])
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +30,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    program = shutil.which("chromium")
-    assert program, "chromium is missing: apt-get install chromium"
-    with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=program, args=FLAGS)
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.mark.parametrize("width, scheme", [(1280, "light"), (390, "dark")])

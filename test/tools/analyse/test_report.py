@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pictures
 import pytest
+from chromium import chromium
 from conftest import coffer
 
 
@@ -62,16 +63,10 @@ def on_ubuntu() -> bool:
 @pytest.mark.skipif(on_ubuntu(), reason="Ubuntu has Chromium as a snap only, which needs a running snapd")
 def test_the_page_in_a_browser(traces: dict[str, Path], tmp_path: Path) -> None:
     from PIL import Image
-    from playwright.sync_api import sync_playwright
 
     page_file = report(Path(os.environ.get("COFFER_REPORT_TRACE", traces["single-addresses"])), tmp_path)
-    browser_file = shutil.which("chromium")
-    assert browser_file, "chromium is missing: apt-get install chromium"
     problems: list[str] = []
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=browser_file, args=flags)
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         page.on("console",
                 lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
@@ -96,7 +91,6 @@ def test_the_page_in_a_browser(traces: dict[str, Path], tmp_path: Path) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         picture = tmp_path / "page.png"
         page.screenshot(path=picture, full_page=True)
-        browser.close()
     assert not problems, problems
     image = Image.open(picture).convert("RGB")
     assert image.size[0] == 1200 and image.size[1] > 2000

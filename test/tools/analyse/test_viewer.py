@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import chromium
 from conftest import coffer
 
 TRACES = Path(__file__).parents[1] / "traces"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync",
-         # The viewer asks its makers' servers for this and that, and does without.
-         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+# The viewer asks its makers' servers for this and that, and does without.
+NO_OTHERS = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 PATIENCE = 120_000  # ms; the viewer is large, and machines are busy
 QUERY = """async sql => {
   const result = await app.trace.engine.query(sql), rows = [], columns = result.columns();
@@ -84,14 +83,8 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which("chromium")
-    assert program, "chromium is missing: apt-get install chromium"
-    with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=program, args=FLAGS)
+    with chromium(NO_OTHERS) as opened:
         yield opened.new_context(viewport={"width": 1200, "height": 900})
-        opened.close()
 
 
 def show(browser: Any, viewer: tuple[str, Path], trace: Path,
