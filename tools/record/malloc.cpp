@@ -178,7 +178,7 @@ using namespace coffer::record;
 
 RECORD_EXPORT void* malloc(std::size_t size) {
   const Counted counted;
-  const u8* const seen = place();
+  const Place seen = place();
   void* const block = g_next.malloc(size);
   note_allocation<Op::malloc>(seen, size, block);
   return block;
@@ -193,7 +193,7 @@ RECORD_EXPORT void free(void* block) {
 
 RECORD_EXPORT void* calloc(std::size_t count, std::size_t size) {
   const Counted counted;
-  const u8* const seen = place();
+  const Place seen = place();
   void* const block = g_next.calloc(count, size);
   std::size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX;
@@ -203,7 +203,7 @@ RECORD_EXPORT void* calloc(std::size_t count, std::size_t size) {
 
 RECORD_EXPORT void* realloc(void* block, std::size_t size) {
   const Counted counted;
-  const u8* const seen = place();
+  const Place seen = place();
   if (block == nullptr || RECORD_UNLIKELY(is_early(block))) {
     void* const fresh = block == nullptr ? g_next.realloc(nullptr, size) : realloc_early(block, size);
     note_allocation<Op::malloc>(seen, size, fresh);
@@ -217,7 +217,7 @@ RECORD_EXPORT void* realloc(void* block, std::size_t size) {
 
 RECORD_EXPORT void* memalign(std::size_t alignment, std::size_t size) {
   const Counted counted;
-  const u8* const seen = place();
+  const Place seen = place();
   void* const block = g_next.memalign(alignment, size);
   note_allocation<Op::aligned>(seen, size, block, log2_of(alignment));
   return block;
@@ -225,7 +225,7 @@ RECORD_EXPORT void* memalign(std::size_t alignment, std::size_t size) {
 
 RECORD_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t size) {
   const Counted counted;
-  const u8* const seen = place();
+  const Place seen = place();
   void* const block = g_next.aligned_alloc(alignment, size);
   note_allocation<Op::aligned>(seen, size, block, log2_of(alignment));
   return block;
@@ -233,7 +233,7 @@ RECORD_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t size) {
 
 RECORD_EXPORT int posix_memalign(void** result, std::size_t alignment, std::size_t size) {
   const Counted counted;
-  const u8* const seen = place();
+  const Place seen = place();
   const int failure = g_next.posix_memalign(result, alignment, size);
   note_allocation<Op::aligned>(seen, size, failure == 0 ? *result : nullptr, log2_of(alignment));
   return failure;
@@ -241,7 +241,7 @@ RECORD_EXPORT int posix_memalign(void** result, std::size_t alignment, std::size
 
 RECORD_EXPORT void* valloc(std::size_t size) {
   const Counted counted;
-  const u8* const seen = place();
+  const Place seen = place();
   void* const block = g_next.valloc(size);
   note_allocation<Op::aligned>(seen, size, block, log2_of(static_cast<std::size_t>(getpagesize())));
   return block;
@@ -249,7 +249,7 @@ RECORD_EXPORT void* valloc(std::size_t size) {
 
 RECORD_EXPORT void* pvalloc(std::size_t size) {
   const Counted counted;
-  const u8* const seen = place();
+  const Place seen = place();
   void* const block = g_next.pvalloc(size);
   note_allocation<Op::aligned>(seen, size, block, log2_of(static_cast<std::size_t>(getpagesize())));
   return block;

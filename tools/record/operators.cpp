@@ -64,7 +64,7 @@ void delete_aligned_sized(void* block, size_t stated, align_val_t alignment) {
 void* new_nothrow(size_t size, bool is_ours) {
   const Counted counted;
   need();
-  const u8* const seen = place();
+  const Place seen = place();
   void* const block = g_operators.nothrow(size, g_nothrow);
   if (is_ours) note_allocation<Op::malloc>(seen, size, block);
   return block;
@@ -73,7 +73,7 @@ void* new_nothrow(size_t size, bool is_ours) {
 void* new_aligned_nothrow(size_t size, align_val_t alignment, bool is_ours) {
   const Counted counted;
   need();
-  const u8* const seen = place();
+  const Place seen = place();
   void* const block = g_operators.aligned_nothrow(size, alignment, g_nothrow);
   if (is_ours) note_allocation<Op::aligned>(seen, size, block, log2_of(static_cast<size_t>(alignment)));
   return block;
@@ -86,7 +86,7 @@ using namespace coffer::record;
 RECORD_OPERATOR void* operator new(std::size_t size) {
   const Counted counted;
   need();
-  const u8* const seen = place();
+  const Place seen = place();
   void* const block = g_operators.plain(size);
   note_allocation<Op::malloc>(seen, size, block);
   return block;
@@ -95,7 +95,7 @@ RECORD_OPERATOR void* operator new(std::size_t size) {
 RECORD_OPERATOR void* operator new(std::size_t size, std::align_val_t alignment) {
   const Counted counted;
   need();
-  const u8* const seen = place();
+  const Place seen = place();
   void* const block = g_operators.aligned(size, alignment);
   note_allocation<Op::aligned>(seen, size, block, log2_of(static_cast<std::size_t>(alignment)));
   return block;

@@ -182,9 +182,19 @@ class Counted {
   Counted& operator=(const Counted&) = delete;
 };
 
-// `seen` is where the thread's records ended before the allocator was called: if the allocator came here itself, with
-// this very block, the block is recorded already.
-RECORD_INLINE const u8* place() { return t_thread->cursor; }
+// Where the thread's records ended before the allocator was called.
+struct Place {
+  const u8* cursor;
+  u64 system_bytes;
+};
+RECORD_INLINE Place place() { return {t_thread->cursor, t_thread->system_bytes}; }
+
+// Whether the allocator came here itself with this very block, so that it is recorded already. What it took from the
+// system does not count: the block before may be this one, freed.
+RECORD_INLINE bool is_recorded(const Thread* thread, const Place& seen, u64 block) {
+  if (thread->cursor == seen.cursor || thread->base.block != block) return false;
+  return static_cast<u64>(thread->cursor - seen.cursor) != thread->system_bytes - seen.system_bytes;
+}
 
 inline u8 log2_of(std::size_t alignment) { return static_cast<u8>(63 - __builtin_clzll(u64{alignment} | 1)); }
 
@@ -202,11 +212,11 @@ void note_realloc(const Realloc& before, void* block, std::size_t size, void* re
 constexpr u64 kSizeField = 2u << 7, kDistanceField = 4u << 10;
 
 template <Op kOp>
-RECORD_INLINE void note_allocation(const u8* seen, std::size_t size, void* block, u8 log2 = 0) {
+RECORD_INLINE void note_allocation(const Place& seen, std::size_t size, void* block, u8 log2 = 0) {
   Thread* const thread = t_thread;
   const void* const frame = __builtin_frame_address(0);
   const u64 key = reinterpret_cast<u64>(block);
-  if (RECORD_UNLIKELY(thread->cursor != seen && thread->base.block == key)) return;
+  if (RECORD_UNLIKELY(is_recorded(thread, seen, key))) return;
   if (RECORD_UNLIKELY(!has_room(thread) || kOp == Op::aligned || size > 0xFFFF || block == nullptr ||
                       !is_fresh(thread, key))) {
     note_allocation_slow(kOp, size, block, log2, frame);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An allocator whose malloc may be interrupted by its own malloc: it only ever adds. Each thread shares one gigabyte.
+// An allocator whose malloc may be interrupted by its own malloc: it only ever adds. All threads share one gigabyte.
+// Only blocks of kAgain bytes are one block again and again, with a call of the system before each.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -7,6 +8,16 @@
 
 static _Alignas(64) char g_memory[(size_t)1 << 30];
 static size_t g_used;
+enum { kAgain = 54321 };
+static _Alignas(65536) char g_again[65536 * 2];
+
+static void* again(void) {
+  char* const block = g_again + 65536;
+  madvise(block, sizeof g_again / 2, MADV_DONTNEED);
+  const size_t size = kAgain;
+  memcpy(block - 16, &size, sizeof size);
+  return block;
+}
 
 static void* take(size_t alignment, size_t size) {
   if (size > sizeof g_memory / 2 || alignment > 65536) return NULL;
@@ -17,7 +28,7 @@ static void* take(size_t alignment, size_t size) {
   return (void*)block;
 }
 
-void* malloc(size_t size) { return take(16, size); }
+void* malloc(size_t size) { return size == kAgain ? again() : take(16, size); }
 void free(void* block) { (void)block; }
 void* calloc(size_t count, size_t size) { return take(16, count * size); }
 void* realloc(void* block, size_t size) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the recorder record: subject WHAT [NUMBER]. Each mode prints "done" when all went as it should.
+// What the tests of the recorder record: subject WHAT [NUMBER [SIZE]]. Each mode prints "done" when all went as it should.
 #define _GNU_SOURCE
 #include <assert.h>
 #include <dirent.h>
@@ -311,7 +311,7 @@ int main(int argc, char** argv) {
   const long count = argc > 2 ? atol(argv[2]) : 1000;
   free(g_early);
   if (!strcmp(what, "count"))
-    churn(count, 100);
+    churn(count, argc > 3 ? (size_t)atol(argv[3]) : 100);
   else if (!strcmp(what, "fork"))
     fork_mode();
   else if (!strcmp(what, "vfork"))

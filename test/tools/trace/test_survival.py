@@ -89,6 +89,14 @@ def test_threads(tmp_path: Path, count: int) -> None:
     assert trace["footer"]["threads"] == str(count + 1)
 
 
+def test_a_freed_block_comes_again_after_a_system_call(tmp_path: Path) -> None:
+    """It was taken for one that the allocator itself had recorded, and left out."""
+    record(tmp_path / "t", "--allocator", BUMP, "--", SUBJECT, "count", 100, 54321)
+    trace = read(tmp_path / "t")
+    assert_whole(trace)
+    assert trace["sizes"][54321] == 100 and trace["operations"]["GIVE"] == 100
+
+
 @pytest.mark.parametrize("allocator", ["coffer", "glibc", "tcmalloc"])
 def test_the_order_of_a_hand_over(tmp_path: Path, allocator: str) -> None:
     record(tmp_path / "t", "--allocator", allocator, "--", SUBJECT, "relay", 20000)
