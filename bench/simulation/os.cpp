@@ -70,6 +70,7 @@ void* grow(void* address, usize length, usize wanted) {
 bool locks_memory() { return false; }
 void forget_locking() {}
 void keep_locked(void*, usize) {}
+bool resident_pages(const void*, usize, u8*) { return false; }
 bool purge(void* address, usize length) {
   call("purge", costs().purge + length / simulation::kPageBytes * costs().purge_page, false, true);
   forget(address, length);

@@ -271,11 +271,8 @@ void* allocate_chunk_run(usize size, usize alignment, bool* zero) {
   const usize offset = chunk_run_offset(run.index, run.count, size, alignment);
   size += offset;
   clear_tail(&run, start, size);
-  if (advise_large(run.arena, run.index, run.count, size)) {
-    run.last_dirty = true;
-    run.dirty_slots = ~u64{0};
-  }
   const usize dirty = run.dirty;
+  advise_large(run.arena, run.index, size, dirty);
   const usize need = charge_of(size, dirty_end(run));
   usize paid = 0;
   if (!pay_for(run, dirty, 0, need, &paid)) return nullptr;
@@ -294,6 +291,7 @@ void free_chunk_run(Arena* arena, Span* span) {
   hold_tail(arena, index);
   const usize charged = bytes + tail_bytes(arena->chunks[index]);
   forget_tail(arena, index);
+  large_ends(arena, index, span->large_chunks.get());
   held_falls(bytes);
   return_run(arena, index, span->large_chunks.get(), charged);
 }

@@ -116,6 +116,10 @@ void* map(usize length, usize alignment);
 // kept. nullptr: the kernel cannot.
 void* grow(void* address, usize length, usize wanted);
 
+// Tells which pages of committed memory are resident: the lowest bit of a byte for each. false: the kernel does not
+// say.
+bool resident_pages(const void* address, usize length, u8* pages);
+
 // Asks for huge pages in the range, or forbids them. Advice: failure is ignored.
 void advise_huge_pages(void* address, usize length, os::HugePages advice);
 

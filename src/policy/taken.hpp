@@ -20,6 +20,10 @@ inline constexpr u32 kMostRoom = 64;
 // Chosen by page faults and peaks (docs/design/speed-log.md): with half `python3` takes 5 % more memory, and objects of
 // 4 to 16 KiB have a fifth fewer page faults; with twice shbench takes 2 % more memory.
 inline constexpr usize kHugeUnusedShare = 4;
+// Bytes of large blocks that get huge pages before it is known what the program touches of such blocks. Chosen by z3,
+// whose two blocks of 8 MiB get them with half and with twice, too, and by 500 blocks of 4 MiB of which only the ends
+// are touched: 22 MB, with half 14, with twice 38.
+inline constexpr usize kHugeTrust = usize{32} << 20;
 // Bytes. While a heap holds less, its spans begin at other cache indices than those of others; then the order of
 // addresses is worth more. Chosen by 150 MB of 224-byte blocks, which took half as long again to read in the order in
 // which they were allocated when each span began in its midst.

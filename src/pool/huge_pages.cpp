@@ -26,43 +26,82 @@ usize held_now() { return counters().held.load(relaxed); }  // relaxed: a thresh
 
 bool always() { return config::options().huge == config::HugePolicy::always; }
 
-// Whether the process holds so much that a chunk for each shard, which a huge page may bring in for nothing, is little.
 // Under a limit never, for huge pages bring in what nobody paid for.
-bool is_large_process() {
-  return config::options().huge == config::HugePolicy::automatic && !is_limited() &&
-         shard_count() * kChunkBytes <= held_now() / kHugeUnusedShare;
-}
+bool automatic() { return config::options().huge == config::HugePolicy::automatic && !is_limited(); }
 
-// Of a chunk of slots, the pages of which nothing says that they are used: free slots, what is not cut of spans, and
-// blocks over a slot, of which a program may touch a page here and there.
-u32 absent_pages(Arena* arena, u32 index) {
-  // relaxed, all: a guess about what others are doing.
-  u32 absent = count_bits(arena->chunks[index].free.load(relaxed)) * kPagesPerSlot;
+// Whether the process holds so much that a chunk for each shard, which a huge page may bring in for nothing, is little.
+bool is_large_process() { return automatic() && shard_count() * kChunkBytes <= held_now() / kHugeUnusedShare; }
+
+// Whether 7 of 8 pages of the chunk are in use, as far as can be told: the kernel knows which were touched (it must
+// have no huge pages), records say which lie in free slots and in holes of mixed spans.
+bool is_dense(const Arena* arena, u32 index) {
+  static_assert(kChunkBytes / kCarvePage == kSlotsPerChunk * kPagesPerSlot);
+  u8 resident[kChunkBytes / kCarvePage];
+  if (!os::resident_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, resident)) return false;
+  // relaxed, both: a guess about what others are doing.
+  const u64 free = arena->chunks[index].free.load(relaxed);
+  u32 used = 0;
   for (u32 i = 0; i < kSlotsPerChunk; ++i) {
     const Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
     const SlotUse use = record->use.load(relaxed);
-    if (use == SlotUse::span && record->block_bytes.get() <= kSlotBytes) {
-      absent += count_bits(record->absent.get());
-    } else if (use == SlotUse::span || use == SlotUse::large) {
-      absent += record->slots.get() * kPagesPerSlot;
+    if (use == SlotUse::mixed) {
+      used += record->live_units.get() / u32{kCarvePage / kQuantum};
+      i += record->slots.get() - 1u;
+    } else if (((free >> i) & 1) == 0) {
+      for (u32 page = i * kPagesPerSlot; page < (i + 1) * kPagesPerSlot; ++page) {
+        used += resident[page * kCarvePage / os::page_size()] & 1;
+      }
     }
   }
-  return absent;
+  return used >= kSlotsPerChunk * kPagesPerSlot * (kSmallPart - 1) / kSmallPart;
 }
 
-// Whether this chunk will fill up, too: 3 of 4 pages are in use of each of the last two chunks of this shard. (A
-// process of many threads holds many spans and touches a page of each.)
-bool will_be_dense(Arena* arena, u32 index) {
-  // relaxed: as above. Mixed spans in number are the sign of a process whose memory is full of holes: a whole chunk at
-  // once is the worst unit for it to grow by.
-  if (counters().mixed.load(relaxed) > held_now() / kSmallPart) return false;
+// Whether this chunk will fill up, too: the last two chunks of this shard that have no huge pages did. (A process of
+// many threads holds many spans and touches a page of each.) One of kHugeUnusedShare has none, so that there are some
+// to be looked at.
+bool will_be_dense(const Arena* arena, u32 index) {
   const u32 shards = shard_count();
-  if (index < 2 * shards) return false;
-  const auto is_dense = [arena](u32 chunk) {
-    return arena->chunks[chunk].use.load(relaxed) == ChunkUse::spans &&  // relaxed: as above
-           absent_pages(arena, chunk) < kSlotsPerChunk * kPagesPerSlot / 4;
-  };
-  return is_dense(index - shards) && is_dense(index - 2 * shards);
+  if (index / shards % kHugeUnusedShare == kHugeUnusedShare - 1) return false;
+  u32 dense = 0;
+  for (u32 i = 1; i <= kLooks && i * shards <= index && dense < 2; ++i) {
+    const Chunk& chunk = arena->chunks[index - i * shards];
+    if (chunk.use.load(relaxed) != ChunkUse::spans || chunk.huge.get() != 0) continue;  // relaxed: a guess
+    if (!is_dense(arena, index - i * shards)) return false;
+    ++dense;
+  }
+  return dense == 2;
+}
+
+// Bytes of large blocks that may have huge pages before one that has none was looked at. What a program will touch of
+// such a block nothing says, so it has huge pages on trust; a block for which there is not enough trust has none, and
+// when the next one is allocated, or when it is freed, the kernel tells whether it was touched (is_dense).
+Atomic<usize> g_trust{kHugeTrust};
+// The last whole chunk of such a block: its number + 1, and the bytes of the block. Both are hints: the block may be
+// gone, and another one be there.
+Atomic<u32> g_looked_at;
+Atomic<usize> g_looked_at_bytes;
+
+void look_at_untrusted(const Arena* arena) {
+  // relaxed, all: hints.
+  const u32 number = g_looked_at.exchange(0, relaxed);
+  if (number == 0 || arena->chunks[number - 1].huge.get() != 0 || !is_dense(arena, number - 1)) return;
+  g_trust.store(kHugeUnusedShare * g_looked_at_bytes.load(relaxed), relaxed);
+}
+
+bool trusts(const Arena* arena, u32 index, u32 whole, bool fresh) {
+  if (always()) return true;
+  if (!automatic() || arena != &g_arenas.arenas[0]) return false;
+  look_at_untrusted(arena);
+  const usize bytes = whole * kChunkBytes;
+  usize trust = g_trust.load(relaxed);  // relaxed, and below: hints
+  while (trust >= bytes) {
+    if (g_trust.compare_exchange(trust, trust - bytes, relaxed, relaxed)) return true;
+  }
+  if (fresh) {
+    g_looked_at_bytes.store(bytes, relaxed);
+    g_looked_at.store(index + whole, relaxed);
+  }
+  return false;
 }
 
 }  // namespace
@@ -74,15 +113,18 @@ void advise_slots(Arena* arena, u32 index) {
   }
 }
 
-bool advise_large(Arena* arena, u32 index, u32 count, usize size) {
-  const usize behind = usize{count} * kChunkBytes - size;
-  const bool huge = always() && index + count <= kMostAdvised && behind <= size / kSmallPart;
-  if (huge) {
-    advise(arena, index, count, os::HugePages::allow);
-  } else {
-    forbid_huge_behind(arena, index, size);
+void advise_large(Arena* arena, u32 index, usize size, usize dirty) {
+  const u32 whole = static_cast<u32>(size / kChunkBytes);
+  if (whole != 0 && index + whole <= kMostAdvised && dirty <= size / kSmallPart &&
+      trusts(arena, index, whole, dirty == 0)) {
+    advise(arena, index, whole, os::HugePages::allow);
   }
-  return huge;
+  forbid_huge_behind(arena, index, size);
+}
+
+void large_ends(const Arena* arena, u32 index, u32 count) {
+  const u32 number = g_looked_at.load(relaxed);  // relaxed: a hint
+  if (number - 1 - index < count && arena == &g_arenas.arenas[0]) look_at_untrusted(arena);
 }
 
 void forbid_huge_behind(Arena* arena, u32 index, usize size) {

@@ -9,11 +9,11 @@ namespace coffer {
 
 // A chunk that was taken for slots. The caller's alone as yet.
 void advise_slots(Arena* arena, u32 index);
-// The chunks [index, index + count), taken for a large block of so many bytes. The caller's alone. Returns whether they
-// may use huge pages, all of them or none: a block in several mappings could not be moved. Then what lies behind the
-// block in its last chunk becomes resident with it. Only where the option asks for them: of a large block little may be
-// touched, and nothing says so.
-bool advise_large(Arena* arena, u32 index, u32 count, usize size);
+// Chunks from `index` on, taken for a large block of so many bytes, of which `dirty` were there before. The caller's
+// alone. Chunks that the block fills may get huge pages, the one in which it ends does not.
+void advise_large(Arena* arena, u32 index, usize size, usize dirty);
+// Before the chunks of a large block are given back.
+void large_ends(const Arena* arena, u32 index, u32 count);
 // A huge page would be split by a purge of part of it and put together again by the kernel later: off first.
 void forbid_huge(Arena* arena, u32 index);
 // The same for the chunk in which a large block of so many bytes ends, if it does not end with the chunk.

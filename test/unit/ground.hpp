@@ -10,9 +10,10 @@
 
 namespace coffer::test {
 
-// Nothing is purged unless a test asks for it.
+// Nothing is purged unless a test asks for it, and pages are small, so that they can be counted and moved.
 inline void start_ground(usize arena_bytes = usize{256} << 20, u32 shards = 1) {
   changeable_options().free_limit = usize{1} << 40;
+  changeable_options().huge = config::HugePolicy::never;
   ASSERT_TRUE(arenas_start(arena_bytes));
   slot_pool_start(shards);
   links_start();

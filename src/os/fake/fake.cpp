@@ -164,6 +164,10 @@ int pin(void* address, usize length) {
   return refuse(fake::kCommit) ? EAGAIN : os_linux::pin(address, length);
 }
 
+bool resident_pages(const void* address, usize length, u8* pages) {
+  return os_linux::resident_pages(address, length, pages);
+}
+
 bool populate(void* address, usize length) {
   must_be_pages("populate", address, length);
   return !refuse(fake::kCommit) && os_linux::populate(address, length);

@@ -216,6 +216,11 @@ int pin(void* address, usize length) {
   return mlock(address, length) == 0 ? 0 : errno;
 }
 
+bool resident_pages(const void* address, usize length, u8* pages) {
+  const Call call;
+  return mincore(const_cast<void*>(address), length, pages) == 0;
+}
+
 bool populate(void* address, usize length) {
   const Call call;
   if (madvise(address, length, MADV_POPULATE_WRITE) == 0) return true;

@@ -8,6 +8,7 @@
 #include "large/chunk_run.hpp"
 #include "observe/counters.hpp"
 #include "options.hpp"
+#include "policy/taken.hpp"
 #include "pool/limit.hpp"
 #include "pool/slot_pool.hpp"
 
@@ -29,17 +30,18 @@ void start(u32 shards) {
   slot_pool_start(shards);
 }
 
-// Slots in use without a record count as dense: nothing says that their pages are absent.
-void fill_chunks(u32 count, u32 shard = 0) {
-  for (u32 i = 0; i < 2 * count; ++i) acquire_slots(32, 32, shard);
+constexpr u32 kChunkPages = kChunkBytes / kCarvePage;
+
+void touch(uptr start, usize bytes) {
+  for (usize i = 0; i < bytes; i += kCarvePage) *reinterpret_cast<volatile char*>(start + i) = 1;
 }
 
-// Large blocks of two slots each.
-void describe_pairs(u32 index, u32 blocks) {
-  for (u32 i = 0; i < blocks; ++i) {
-    Span* span = record(index, 2 * i);
-    span->slots.set(2);
-    span->use.store(SlotUse::large, relaxed);  // relaxed: there is one thread
+// Chunks of slots in use, of which the first `pages` pages are touched.
+void fill_chunks(u32 count, u32 shard = 0, u32 pages = kChunkPages) {
+  for (u32 i = 0; i < 2 * count; ++i) {
+    const SlotRun run = acquire_slots(32, 32, shard);
+    const uptr chunk = round_down(g_arenas.arenas[0].base + usize{run.slot} * kSlotBytes, kChunkBytes);
+    if (i % 2 == 1) touch(chunk, pages * kCarvePage);
   }
 }
 
@@ -84,44 +86,47 @@ FRESH_TEST(HugeSlots, AreNotForAProcessUnderALimit) {
   for (u32 i = 0; i < 8; ++i) EXPECT_FALSE(is_huge(i)) << i;
 }
 
-FRESH_TEST(HugeSlots, FollowTwoDenseChunks) {
+// A huge page is resident whole, so that nothing could be told any more if all had them.
+FRESH_TEST(HugeSlots, LeaveOneChunkOfFour) {
   start(1);
-  fill_chunks(5);
-  ASSERT_TRUE(is_huge(4));
-  release_slots(&g_arenas.arenas[0], 3 * kSlotsPerChunk, 15, 0);
-  fill_chunks(1);
-  EXPECT_TRUE(is_huge(5)) << "less than a quarter of a chunk may be free";
-  release_slots(&g_arenas.arenas[0], 4 * kSlotsPerChunk, 16, 0);
-  fill_chunks(1);
-  EXPECT_FALSE(is_huge(6)) << "a quarter of one of the last two is free";
+  fill_chunks(13);
+  for (u32 i = 4; i < 13; ++i) EXPECT_EQ(is_huge(i), i % 4 != 3) << i;
 }
 
-// 2,000 stacks of 256 KiB of which the upper 8 KiB were written took 502 MB, and 33 without huge pages: of a block over
-// a slot nothing says what is touched.
-FRESH_TEST(HugeSlots, AreNotForBlocksOverASlot) {
+// 2,000 stacks of 256 KiB of which the upper 8 KiB were written took 502 MB, and 33 without huge pages.
+FRESH_TEST(HugeSlots, FollowTwoChunksThatAreTouchedButForAnEighth) {
   start(1);
-  fill_chunks(5);
-  ASSERT_TRUE(is_huge(4));
-  describe_pairs(4, 7);
+  fill_chunks(2);
+  fill_chunks(2, 0, kChunkPages * 7 / 8);
+  fill_chunks(3);
+  EXPECT_TRUE(is_huge(4));
+  fill_chunks(1, 0, kChunkPages * 7 / 8 - 1);
   fill_chunks(1);
-  EXPECT_TRUE(is_huge(5)) << "less than a quarter";
-  describe_pairs(5, 8);
-  fill_chunks(1);
-  EXPECT_FALSE(is_huge(6));
+  EXPECT_FALSE(is_huge(8)) << "the last one that can be looked at is the one before";
 }
 
-FRESH_TEST(HugeSlots, AreNotForSpansOfBlocksOverASlot) {
+FRESH_TEST(HugeSlots, AreNotWhereAnEighthOfTheSlotsIsFree) {
   start(1);
-  fill_chunks(5);
-  ASSERT_TRUE(is_huge(4));
-  for (const u32 slot : {0, 8}) {
-    Span* span = record(4, slot);
-    span->slots.set(8);
-    span->block_bytes.set(2 * kSlotBytes);
-    span->use.store(SlotUse::span, relaxed);  // relaxed: there is one thread
+  fill_chunks(4);
+  release_slots(&g_arenas.arenas[0], 3 * kSlotsPerChunk, 9, low_mask(9));
+  slot_pool_start(1);
+  counters().held.store(100 * kMiB, relaxed);  // relaxed: there is one thread
+  advise_slots(&g_arenas.arenas[0], 4);
+  EXPECT_FALSE(is_huge(4));
+}
+
+FRESH_TEST(HugeSlots, AreNotWhereAnEighthIsHolesOfMixedSpans) {
+  start(1);
+  fill_chunks(4);
+  for (const u32 live : {56u, 55u}) {
+    Span* span = record(3, 0);
+    span->slots.set(64);
+    span->live_units.set(live * static_cast<u32>(kSlotBytes / kQuantum));
+    span->use.store(SlotUse::mixed, relaxed);  // relaxed: there is one thread
+    advise_slots(&g_arenas.arenas[0], live == 56 ? 4 : 5);
   }
-  fill_chunks(1);
-  EXPECT_FALSE(is_huge(5)) << "a quarter";
+  EXPECT_TRUE(is_huge(4));
+  EXPECT_FALSE(is_huge(5));
 }
 
 void* allocate(usize size) {
@@ -136,32 +141,73 @@ u32 hold(usize bytes) {
   return count;
 }
 
-// 500 blocks of 4 MiB of which the last 8 KiB were written took 1 GB, and 6 MB without huge pages.
-FRESH_TEST(HugeLarge, AreOnlyWhereTheOptionAsksForThem) {
+// As many bytes as are given on trust.
+void use_trust() { ASSERT_NE(allocate(kHugeTrust), nullptr); }
+
+FRESH_TEST(HugeLarge, AreForTheChunksThatABlockFills) {
   start(1);
-  const u32 first = hold(16 * kMiB);
+  const u32 first = hold(10 * kMiB);
+  for (const auto policy : {config::HugePolicy::automatic, config::HugePolicy::always}) {
+    test::changeable_options().huge = policy;
+    const u32 at = first + (policy == config::HugePolicy::always ? 5 : 0);
+    const usize before = charged();
+    ASSERT_NE(allocate(9 * kMiB), nullptr);
+    for (u32 i = 0; i < 4; ++i) EXPECT_TRUE(is_huge(at + i)) << i;
+    EXPECT_FALSE(is_huge(at + 4)) << "half of it lies behind the block";
+    EXPECT_EQ(charged(), before + 9 * kMiB);
+  }
+}
+
+FRESH_TEST(HugeLarge, AreNotWhereTheOptionForbidsThem) {
+  test::changeable_options().huge = config::HugePolicy::never;
+  start(1);
   ASSERT_NE(allocate(6 * kMiB), nullptr);
-  for (u32 i = 0; i < 3; ++i) EXPECT_FALSE(is_huge(first + i)) << i;
+  EXPECT_FALSE(is_huge(0));
 }
 
-FRESH_TEST(HugeLarge, AreForAllOfABlockOrNothing) {
-  test::changeable_options().huge = config::HugePolicy::always;
+FRESH_TEST(HugeLarge, AreNotForAProcessUnderALimit) {
   start(1);
-  u32 first = hold(10 * kMiB);
-  ASSERT_NE(allocate(9 * kMiB), nullptr) << "an eighth may be behind it";
-  for (u32 i = 0; i < 5; ++i) EXPECT_TRUE(is_huge(first + i)) << i;
-  first += 5;
-  ASSERT_NE(allocate(8 * kMiB + kMiB / 2), nullptr) << "and here it is more";
-  for (u32 i = 0; i < 5; ++i) EXPECT_FALSE(is_huge(first + i)) << i;
+  set_limit(200 * kMiB);
+  ASSERT_NE(allocate(6 * kMiB), nullptr);
+  EXPECT_FALSE(is_huge(0));
 }
 
-FRESH_TEST(HugeLarge, CountWhatLiesBehindTheBlock) {
-  test::changeable_options().huge = config::HugePolicy::always;
+// 500 blocks of 4 MiB of which the last 8 KiB were written took 1 GB, and 6 MB without huge pages.
+FRESH_TEST(HugeLarge, AreGivenOnTrustUntilThatIsUsed) {
   start(1);
-  hold(10 * kMiB);
-  const usize before = charged();
-  ASSERT_NE(allocate(9 * kMiB), nullptr);
-  EXPECT_EQ(charged(), before + 10 * kMiB) << "the last chunk is resident as a whole";
+  u32 huge = 0;
+  for (u32 i = 0; i < 40; ++i) {
+    const uptr block = reinterpret_cast<uptr>(allocate(4 * kMiB));
+    ASSERT_NE(block, 0u);
+    touch(block + 4 * kMiB - 8192, 8192);
+    if (is_huge(static_cast<u32>((block - g_arenas.arenas[0].base) / kChunkBytes))) ++huge;
+  }
+  EXPECT_EQ(huge, kHugeTrust / (4 * kMiB));
+}
+
+FRESH_TEST(HugeLarge, FollowABlockThatWasTouched) {
+  start(1);
+  use_trust();
+  const uptr looked_at = reinterpret_cast<uptr>(allocate(4 * kMiB));
+  const u32 first = static_cast<u32>((looked_at - g_arenas.arenas[0].base) / kChunkBytes);
+  ASSERT_FALSE(is_huge(first));
+  touch(looked_at, 4 * kMiB);
+  for (u32 i = 0; i < 5; ++i) {
+    const uptr block = reinterpret_cast<uptr>(allocate(4 * kMiB));
+    EXPECT_EQ(is_huge(static_cast<u32>((block - g_arenas.arenas[0].base) / kChunkBytes)), i < 4) << i;
+  }
+}
+
+FRESH_TEST(HugeLarge, FollowABlockThatWasTouchedAndFreed) {
+  start(1);
+  use_trust();
+  const uptr block = reinterpret_cast<uptr>(allocate(4 * kMiB));
+  const u32 first = static_cast<u32>((block - g_arenas.arenas[0].base) / kChunkBytes);
+  touch(block, 4 * kMiB);
+  free_chunk_run(&g_arenas.arenas[0], record(first, 0));
+  purge_free(~usize{0} / 2);
+  const uptr next = reinterpret_cast<uptr>(allocate(4 * kMiB));
+  EXPECT_TRUE(is_huge(static_cast<u32>((next - g_arenas.arenas[0].base) / kChunkBytes)));
 }
 
 FRESH_TEST(HugeLarge, EndWhereABlockIsCutShort) {
@@ -169,7 +215,7 @@ FRESH_TEST(HugeLarge, EndWhereABlockIsCutShort) {
   start(1);
   const u32 first = hold(10 * kMiB);
   char* block = static_cast<char*>(allocate(10 * kMiB - kSlotBytes));
-  ASSERT_TRUE(is_huge(first + 2));
+  ASSERT_TRUE(is_huge(first + 2) && !is_huge(first + 4));
   Span* span = record(first, 0);
   ASSERT_NE(resize_chunk_run(reinterpret_cast<uptr>(block) - large_offset(span), span, 5 * kMiB), 0u);
   EXPECT_TRUE(is_huge(first + 1));
@@ -179,10 +225,11 @@ FRESH_TEST(HugeLarge, EndWhereABlockIsCutShort) {
 FRESH_TEST(HugeLarge, AreNotForVastBlocks) {
   test::changeable_options().huge = config::HugePolicy::always;
   start(1);
+  hold(2 * kMiB);
   counters().held.store(usize{1} << 40, relaxed);  // relaxed: there is one thread
   constexpr u32 kMost = 16 * 1024;                 // chunks
-  EXPECT_FALSE(advise_large(&g_arenas.arenas[0], 0, kMost + 1, usize{kMost + 1} * kChunkBytes));
-  EXPECT_FALSE(advise_large(&g_arenas.arenas[0], kMost, 1, kChunkBytes));
+  advise_large(&g_arenas.arenas[0], 1, usize{kMost} * kChunkBytes, 0);
+  EXPECT_FALSE(is_huge(1));
 }
 
 }  // namespace

@@ -203,6 +203,7 @@ FRESH_TEST(PurgeAfter, GoesOnBelowWhatIsUsedAgain) {
   start();
   for (u32 i = 0; i < 2 * 64; ++i) acquire_slots(32, 32, 0);
   free_without_purge(0, 32);
+  first_arena().groups[0].dirty.store(~u64{0}, relaxed);
   pass_two_ticks();
   free_limit_option() = 0;
   for (int call = 0; call < 4; ++call) {
