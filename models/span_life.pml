@@ -291,6 +291,7 @@ mark_hot:
     line();
     if
     :: st != OWNED -> countdown = NEVER; goto adopt /* it comes by mail */
+    :: st == OWNED && claim_at <= HOT_AT(count) -> wc = count; goto raise_hot
     :: else -> wc = count; claim_at = HOT_AT(wc)
     fi
   };
@@ -300,6 +301,8 @@ mark_hot:
     :: else -> wc = 0; goto mark_hot
     fi
   }
+raise_hot: /* a higher claim_at needs no CAS */
+  atomic { line(); claim_at = HOT_AT(wc); hot[h] = 1; countdown = NEVER; wc = 0; goto try_hot }
 
 adopt:
   /* PartialPool::adopt, mark_adopted: under the lock. The owner's line is ready before the CAS. */
@@ -446,7 +449,7 @@ place:
        wc = count; v = wc + THRESHOLD;
        if :: v + local_list + absent > K -> v = K - local_list - absent :: else fi;
        if
-       :: ws == OWNED && claim_at == v -> v = 0; goto kept /* pushes go by the same number */
+       :: ws == OWNED && claim_at <= v -> goto raise
        :: else -> claim_at = v; v = 0
        fi
      };
@@ -458,7 +461,8 @@ place:
        :: else -> wc = 0; goto keep
        fi
      };
-     kept: atomic { /* others may have pushed, and claimed it, since it was counted */
+     raise: atomic { line(); claim_at = v; v = 0 } /* needs no CAS */
+     atomic { /* others may have pushed, and claimed it, since it was counted */
        assert(private(st) && owner == g);
        counted = local_list + absent + wc; countdown = (counted == K -> NEVER : T); ring[g] = 1;
        wc = 0; ws = 0; goto back

@@ -9,8 +9,6 @@ namespace coffer::config {
 
 namespace {
 
-constinit Settings current;
-
 void complain(const Text& complaint, void*) {
   TextBuffer<400> line;
   line.add("coffer: ").add(complaint.data(), complaint.stored());
@@ -54,8 +52,8 @@ void print_confirmation() {
     const Option& option = kOptions[i];
     TextBuffer<160> line;
     line.add("coffer: ").add(option.name).add(':');
-    print_value(option, option.get(current.values), line);
-    line.add(" (").add(source_name(current.sources[i])).add(')');
+    print_value(option, option.get(g_settings.values), line);
+    line.add(" (").add(source_name(g_settings.sources[i])).add(')');
     os::write_line(line);
   }
   name_foreign_variables();
@@ -86,18 +84,19 @@ void print_help() {
 bool read_all() {
   bool good = true;
   if (kProgramString && &coffer_conf_string != nullptr && coffer_conf_string != nullptr) {
-    good &= parse(coffer_conf_string, Source::program, current, kComplaints);
+    good &= parse(coffer_conf_string, Source::program, g_settings, kComplaints);
   }
   const char* variable = os::elevated() ? nullptr : find_variable(kVariable);
-  if (variable != nullptr) good &= parse(variable, Source::environment, current, kComplaints);
-  if (current.values.help) print_help();
-  if (current.values.confirm) print_confirmation();
-  return good || !current.values.strict;
+  if (variable != nullptr) good &= parse(variable, Source::environment, g_settings, kComplaints);
+  if (g_settings.values.help) print_help();
+  if (g_settings.values.confirm) print_confirmation();
+  return good || !g_settings.values.strict;
 }
 
 }  // namespace
 
 constinit Atomic<u32> g_phase{kUnread};
+constinit Settings g_settings;
 
 void load() {
   if (is_read()) return;
@@ -121,9 +120,5 @@ void forget_reading() {
   // relaxed, both: the child has one thread.
   if (g_phase.load(relaxed) == kReading) g_phase.store(kUnread, relaxed);
 }
-
-const Options& options() { return current.values; }
-
-const Settings& settings() { return current; }
 
 }  // namespace coffer::config

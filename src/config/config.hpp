@@ -32,10 +32,9 @@ COFFER_INLINE bool is_read() { return g_phase.load(acquire) == kRead; }
 // In the child of a fork: if a thread that the child does not have was reading, the next load() reads.
 void forget_reading();
 
-// The values. Defaults before load().
-const Options& options();
-
-// The values with their sources.
-const Settings& settings();
+// The values with their sources. Defaults before load().
+extern Settings g_settings __attribute__((visibility("hidden")));
+inline const Settings& settings() { return g_settings; }
+inline const Options& options() { return g_settings.values; }
 
 }  // namespace coffer::config

@@ -108,13 +108,13 @@ void place(Heap* heap, Span* span, Claimed claimed, const Span* but) {
   const u32 capacity = span->capacity.get();
   // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
   const bool stands = stands_on_ring(span);
-  const usize over = over_budget(heap);
   u32 free_bytes = 0;
   // Others may free while it is counted, all of it even, and none of their pushes claims what is claimed already.
   for (u32 free = all_free(span), counted = free + 1; free != counted;) {
     counted = free;
     free_bytes = counted >= capacity ? span_bytes(span) : counted * span->block_bytes.get();
     if (!may_keep(heap, span, free_bytes)) {
+      const usize over = over_budget(heap);
       give_up(heap, span, claimed);
       return shed_down(heap, over, but);
     }

@@ -80,6 +80,8 @@ COFFER_INLINE void* allocate_fast(usize size) {
   // Before the signature is looked at, so that `next` can be made it: an empty list stays as it is, and nobody goes on
   // after a report.
   heap->blocks[size_class].set_first(next);
+  // The next call reads its link, and the program writes to it. Also of kListEnd, and of a link that is no address.
+  __builtin_prefetch(next);
   if constexpr (kMisuseChecks) {
     if (COFFER_UNLIKELY(block->mark != signature(next))) {
       if (COFFER_UNLIKELY(block != kListEnd)) report_broken_link(block);

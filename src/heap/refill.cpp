@@ -38,6 +38,7 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
   Block* list = watched ? span->local_free.get() : heap->blocks[size_class].get();
   if (list == nullptr) list = take_remote(span, &count);
   if (list == nullptr) {
+    if (absent_count(span) == 0) return false;
     const u32 before = span->cut.get();
     list = cut_page(span, zero);
     if (list == nullptr) return false;

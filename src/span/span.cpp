@@ -173,8 +173,8 @@ Block* cut_page(Span* span, bool* zero) {
   Block* head = nullptr;
   Block* last = nullptr;
   u32 blocks = 0;
-  u64 absent = span->absent.get();
   const u32 cut = span->cut.get();
+  u64 absent = span->absent.get();
   // A class of which a page is enough stays with it.
   const u32 most = cut == 0 ? 1 : most_cut_at_once(span->block_bytes.get());
   const u32 start = start_block(span);
@@ -271,9 +271,11 @@ bool enter(Span* span, u64& seen, Role role) {
   const u32 count = RemoteWord(seen).count();
   const u32 claim_at = role == Role::hot ? claim_hot(threshold, span->cut.get(), count)
                                          : claim_reusable(threshold, capacity, shared_base(span) + count, count);
-  // relaxed: only who has the span writes it. A push goes by the same number in both roles: nothing to tell others.
-  if (RemoteWord(seen).state() == SpanState::owned && span->claim_at.load(relaxed) == claim_at) return true;
-  span->claim_at.store(claim_at, relaxed);  // relaxed: published by the CAS
+  // relaxed, both: only who has the span writes it, and the CAS publishes it.
+  const u32 before = span->claim_at.load(relaxed);
+  span->claim_at.store(claim_at, relaxed);
+  // A push that sees the lower number claims a little early, as in raise_claim; one that sees a higher one would not.
+  if (RemoteWord(seen).state() == SpanState::owned && before <= claim_at) return true;
   // release: as in mark_floating.
   return span->remote.compare_exchange(seen, RemoteWord(seen).owned().bits(), release, relaxed);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the recorder record: subject WHAT [NUMBER [SIZE]]. Each mode prints "done" when all went as it should.
+// What the tests of the recorder record: subject WHAT [NUMBER [SIZE]]. Each mode prints "done" when all went as it
+// should.
 #define _GNU_SOURCE
 #include <assert.h>
 #include <dirent.h>

@@ -35,8 +35,10 @@ void set_word(Span* span, SpanState state, u32 count) {
   span->remote.store(load_word(span, relaxed).with(state, count, count != 0 ? 9 : 0).bits(), relaxed);
 }
 
-// What `call` does in these states. A move is another state, or a new tag.
-Moves seen_by(std::initializer_list<SpanState> states, const std::function<void(Span*)>& call) {
+bool is_owned(const Span* span) { return load_word(span, relaxed).state() == SpanState::owned; }
+
+// What `call` does in these states. A move is another state, or a new tag. claim_at: 0 is the threshold.
+Moves seen_by(std::initializer_list<SpanState> states, const std::function<void(Span*)>& call, u32 claim_at = 0) {
   Moves moves;
   for (const SpanState state : states) {
     const u32 capacity = shape_of(kClass).capacity, threshold = reuse_threshold(capacity);
@@ -46,7 +48,7 @@ Moves seen_by(std::initializer_list<SpanState> states, const std::function<void(
       span->cut.set(capacity);
       set_countdown(span, 0, kNever);
       set_word(span, state, count);
-      span->claim_at.store(threshold, relaxed);
+      span->claim_at.store(claim_at != 0 ? claim_at : threshold, relaxed);
       const RemoteWord before = load_word(span, relaxed);
       call(span);
       const RemoteWord after = load_word(span, relaxed);
@@ -72,8 +74,13 @@ FRESH_TEST(Moves, OfEveryFunctionAreThoseOfTheTable) {
     push_remote(span, block, block, 1);
   };
   EXPECT_EQ(seen_by(kAny, push), told_of("push_remote"));
-  EXPECT_EQ(seen_by(kAny, [](Span* span) { mark_hot(span); }), told_of("mark_hot"));
-  EXPECT_EQ(seen_by(kAny, [](Span* span) { mark_reusable(span); }), told_of("mark_reusable"));
+  // A claim_at that rises needs no move, one that falls does.
+  const auto hot = [](Span* span) { EXPECT_EQ(mark_hot(span), is_owned(span)); };
+  const auto reusable = [](Span* span) { EXPECT_EQ(mark_reusable(span), is_owned(span)); };
+  EXPECT_EQ(seen_by(kAny, hot, 1), Moves{});
+  EXPECT_EQ(seen_by(kAny, reusable, 1), Moves{});
+  EXPECT_EQ(seen_by(kAny, hot, kNoClaim - 1), told_of("mark_hot"));
+  EXPECT_EQ(seen_by(kAny, reusable, kNoClaim - 1), told_of("mark_reusable"));
   EXPECT_EQ(seen_by(kAny, [](Span* span) { mark_floating(span); }), told_of("mark_floating"));
   EXPECT_EQ(seen_by(kAny, [](Span* span) { claim(span); }), told_of("claim"));
   EXPECT_EQ(seen_by(kAny, [](Span* span) { list_early(span); }), told_of("list_early"));

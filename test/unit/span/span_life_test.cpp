@@ -139,10 +139,15 @@ FRESH_TEST(SpanLife, ReusableIsClaimedAtAStepMoreThanThereIs) {
   start_ground();
   Span* span = make_filled(0);
   set_word(span, SpanState::owned, 3, 9);
-  const u64 before = span->remote.load(relaxed);
-  EXPECT_TRUE(mark_reusable(span));
-  EXPECT_EQ(span->remote.load(relaxed), RemoteWord(before).owned().bits());
-  EXPECT_EQ(claim_at_of(span), 3 + reuse_threshold(span->capacity.get()));
+  const u32 wanted = 3 + reuse_threshold(span->capacity.get());
+  for (const u32 other : {wanted - 1, wanted, wanted + 1}) {
+    span->claim_at.store(other, relaxed);
+    const RemoteWord before = load_word(span, relaxed);
+    EXPECT_TRUE(mark_reusable(span));
+    EXPECT_EQ(claim_at_of(span), wanted);
+    const RemoteWord after = other > wanted ? before.owned() : before;
+    EXPECT_EQ(load_word(span, relaxed).bits(), after.bits()) << "who may have seen a higher one must fail";
+  }
 }
 
 FRESH_TEST(SpanLife, WhatIsClaimedIsNotMadeReusable) {
@@ -161,11 +166,15 @@ FRESH_TEST(SpanLife, ReusableGetsHotWithWhatWasPushed) {
   Span* span = make_filled(5);
   set_word(span, SpanState::owned);
   push(span, 0, 2);
-  const RemoteWord before = load_word(span, relaxed);
-  EXPECT_TRUE(mark_hot(span));
-  EXPECT_EQ(span->remote.load(relaxed), before.owned().bits());
-  EXPECT_EQ(span->owner.load(relaxed), &g_heap);
-  EXPECT_EQ(claim_at_of(span), span->cut.get() / 2);
+  const u32 wanted = span->cut.get() / 2;
+  for (const u32 other : {wanted - 1, wanted + 1}) {
+    span->claim_at.store(other, relaxed);
+    const RemoteWord before = load_word(span, relaxed);
+    EXPECT_TRUE(mark_hot(span));
+    EXPECT_EQ(load_word(span, relaxed).bits(), (other > wanted ? before.owned() : before).bits());
+    EXPECT_EQ(span->owner.load(relaxed), &g_heap);
+    EXPECT_EQ(claim_at_of(span), wanted);
+  }
 }
 
 FRESH_TEST(SpanLife, NothingButOwnedGetsHot) {
