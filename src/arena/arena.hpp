@@ -13,8 +13,9 @@
 namespace coffer {
 
 inline constexpr u32 kMaxArenas = 64;
-inline constexpr const char* kArenaName = "coffer arena";              // in /proc/self/maps, where the kernel can
-inline constexpr usize kUnitMapBytes = 2 * kSlotBytes / kQuantum / 8;  // two bits a unit of 16 bytes
+inline constexpr const char* kArenaName = "coffer arena";  // in /proc/self/maps, where the kernel can
+// Two bits a unit of 16 bytes, and two words.
+inline constexpr usize kUnitMapBytes = 2 * kSlotBytes / kQuantum / 8 + 2 * sizeof(u64);
 inline constexpr u32 kSummaryRatio = 64;  // groups a bit-word of the room summary stands for
 
 struct Arena {

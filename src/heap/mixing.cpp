@@ -50,9 +50,11 @@ bool is_fragmented(const Heap* heap) {
   return would_grow() && waste(heap) > kNegligible && g_mixed_pool.may_grow(kMaxSpanSlots * kSlotBytes);
 }
 
+// Whether much of what mixed spans hold was free when another one was wanted: then blocks lie closer in these.
 bool is_full_of_holes() {
-  const usize mixed = counters().mixed.load(relaxed);  // relaxed, both: as above
-  return mixed >= 2 * kSmallProcess && mixed > counters().held.load(relaxed) / kSmallPart;
+  // relaxed, all: as above.
+  return counters().mixed.load(relaxed) >= 2 * kSmallProcess &&
+         counters().holes.load(relaxed) > counters().held.load(relaxed) / (2 * kSmallPart);
 }
 
 // Converts an owned span of the heap, unless a push claims it first.
@@ -114,22 +116,12 @@ bool convert_some(Heap* heap, ClassIndex for_class) {
   return false;
 }
 
-bool give(Heap* heap, ClassIndex size_class, Block* list) {
-  if (list == nullptr) return false;
-  heap->blocks[size_class].set(list);
-  if (COFFER_UNLIKELY(watches_lists())) blocks_taken(heap, size_class, measure_list(list, kMostTaken).count);
-  return true;
-}
-
 // Where there are other heaps, what this one gets shares no cache line with theirs: two threads that write to blocks of
 // one line slow each other down (Hoard, section 2.3: actively induced false sharing).
 u32 exact_bytes(usize size) {
   const u32 bytes = units_for(size) * kQuantum;
   return several_heaps() ? static_cast<u32>(round_up(bytes, kCacheLine)) : bytes;
 }
-
-// A heap among others looks for holes in a shard of its own first, so that threads do not all meet at one lock.
-u32 home_of(const Heap* heap) { return several_heaps() ? heap->index.get() : kAnyHome; }
 
 // What is cut at once: so many blocks of so many bytes.
 struct Portion {
@@ -146,31 +138,40 @@ Portion portion_of(ClassIndex size_class, usize size) {
   return {exact, exact == round_up(bytes, kCacheLine) && several_heaps() ? most : 1, Lines::shared};
 }
 
-bool take_any_hole(Heap* heap, ClassIndex size_class, usize size) {
-  Portion portion = portion_of(size_class, size);
+// Of blocks that were cut, a list if `most` is over 1: one for the program, the others for heap->blocks.
+Block* give(Heap* heap, ClassIndex size_class, Block* cut, u32 most, u32* count) {
+  if (cut == nullptr) return nullptr;
+  *count = most == 1 ? 1 : measure_list(cut, kMostTaken).count;
+  if (COFFER_UNLIKELY(watches_lists())) blocks_taken(heap, size_class, *count);
+  if (most == 1) return cut;
+  heap->blocks[size_class].set(cut);
+  return pop(heap->blocks[size_class]);
+}
+
+// Each heap looks for holes in a shard of its own first, so that threads do not all meet at one lock.
+Block* take_any_hole(Heap* heap, ClassIndex size_class, const Portion& portion, u32* count) {
+  u32 most = portion.most;
   if (COFFER_UNLIKELY(watches_lists())) {
     const u32 limit = unwatched_blocks(heap, size_class);
-    if (portion.most > limit) portion.most = limit;
+    if (most > limit) most = limit;
   }
-  Block* list = g_mixed_pool.take(portion.bytes, portion.most, portion.lines, home_of(heap));
-  return give(heap, size_class, list);
+  Block* cut = g_mixed_pool.take(portion.bytes, most, portion.lines, heap->index.get());
+  return give(heap, size_class, cut, most, count);
 }
 
 // What the thread freed in mixed spans of blocks like the one that is asked for. It is counted for the class of what
 // was cut (free_mixed): of whole lines, where there are several heaps, and not for the class of the request.
-Owned<u8>& churn_of(Heap* heap, ClassIndex size_class, usize size) {
-  return heap->churn[class_of(portion_of(size_class, size).bytes)];
-}
+Owned<u8>& churn_of(Heap* heap, const Portion& portion) { return heap->churn[class_of(portion.bytes)]; }
 
 // Whether the class gets a span of its own: the thread works with it; or it used its last one up, and another adds
 // little at the peak, since the process does not grow, or the heap holds eight times as much (relaxed: a threshold).
 // The last is for large blocks: small ones find holes.
-bool earns_span(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
+bool earns_span(Heap* heap, ClassIndex size_class, usize size, const Portion& portion, bool used_up) {
   if (always()) return false;
-  if (churn_of(heap, size_class, size).get() >= kChurn) return true;
+  if (churn_of(heap, portion).get() >= kChurn) return true;
   if (!used_up) return false;
   const usize span_bytes = usize{kSlotBytes} << shape_of(size_class).slots_log2;
-  return !would_grow() || (size >= kMixedBytes && span_bytes * kSmallPart <= heap->held.load(relaxed));
+  return !would_grow() || (size >= kCountedBytes && span_bytes * kSmallPart <= heap->held.load(relaxed));
 }
 
 // relaxed: a threshold.
@@ -179,10 +180,10 @@ bool is_small() { return !several_heaps() && counters().held.load(relaxed) <= kS
 // What is handed out counts as well as what is freed: of large blocks, so that a class that grows comes to spans of its
 // own; in a small process, which leaves blocks in mixed spans that others free when it has grown, and meet at the
 // locks.
-void count_handed(Heap* heap, ClassIndex size_class, usize size) {
-  if (size < kMixedBytes && !is_small()) return;
-  Owned<u8>& churn = churn_of(heap, size_class, size);
-  const u32 count = churn.get() + measure_list(heap->blocks[size_class].get(), kChurn).count;
+void count_handed(Heap* heap, usize size, const Portion& portion, u32 handed) {
+  if (size < kCountedBytes && !is_small()) return;
+  Owned<u8>& churn = churn_of(heap, portion);
+  const u32 count = churn.get() + handed;
   churn.set(static_cast<u8>(count < kChurn ? count : kChurn));
 }
 
@@ -193,28 +194,35 @@ bool gets_mixed_memory(usize size) {
 
 }  // namespace
 
-bool take_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
-  if (config::options().mixed == MixedPolicy::never || earns_span(heap, size_class, size, used_up)) return false;
+Block* take_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
+  if (config::options().mixed == MixedPolicy::never) return nullptr;
+  const Portion portion = portion_of(size_class, size);
+  if (earns_span(heap, size_class, size, portion, used_up)) return nullptr;
   // relaxed: a threshold.
   const bool many = counters().mixed.load(relaxed) >= 2 * kSmallProcess;
-  if (!many && !gets_mixed_memory(size) && !always()) return false;
-  if (!take_any_hole(heap, size_class, size)) return false;
-  count_handed(heap, size_class, size);
-  return true;
+  if (!many && !gets_mixed_memory(size) && !always()) return nullptr;
+  u32 count = 0;
+  Block* block = take_any_hole(heap, size_class, portion, &count);
+  if (block != nullptr) count_handed(heap, size, portion, count);
+  return block;
 }
 
-bool make_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
-  if (config::options().mixed == MixedPolicy::never) return false;
-  if (earns_span(heap, size_class, size, used_up)) {
-    churn_of(heap, size_class, size).set(0);  // it gets its span now
-    return false;
+Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
+  if (config::options().mixed == MixedPolicy::never) return nullptr;
+  const Portion portion = portion_of(size_class, size);
+  if (earns_span(heap, size_class, size, portion, used_up)) {
+    churn_of(heap, portion).set(0);  // it gets its span now
+    return nullptr;
   }
-  if (is_fragmented(heap) && convert_some(heap, size_class) && take_any_hole(heap, size_class, size)) return true;
-  if (!gets_mixed_memory(size)) return false;
+  u32 count = 0;
+  if (is_fragmented(heap) && convert_some(heap, size_class)) {
+    if (Block* block = take_any_hole(heap, size_class, portion, &count)) return block;
+  }
+  if (!gets_mixed_memory(size)) return nullptr;
   const u32 slots = is_small() && size <= kCarvePage ? 1 : kMixedSpan / kSlotBytes;
-  if (!give(heap, size_class, g_mixed_pool.make(exact_bytes(size), slots))) return false;
-  count_handed(heap, size_class, size);
-  return true;
+  Block* block = give(heap, size_class, g_mixed_pool.make(exact_bytes(size), slots), 1, &count);
+  if (block != nullptr) count_handed(heap, size, portion, count);
+  return block;
 }
 
 }  // namespace coffer

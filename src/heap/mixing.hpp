@@ -8,13 +8,13 @@
 
 namespace coffer {
 
-// Each fills heap->blocks of a class without a hot span; false: that is not wanted now, or no hole fits. size: what was
-// asked for, for blocks that are cut exactly to it; 0: the blocks are the class's. used_up: the class had a span of its
-// own until now, all of which is in use.
+// Each returns a block, and may leave others of the class in heap->blocks, where it has no hot span; nullptr: that is
+// not wanted now, or no hole fits. size: what was asked for, for blocks that are cut exactly to it; 0: the blocks are
+// the class's. used_up: the class had a span of its own until now, all of which is in use.
 //
 // Before a new span is made: from the holes there are.
-bool take_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up);
+Block* take_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up);
 // Where there was none: from a span that is converted now, or a new mixed span.
-bool make_holes(Heap* heap, ClassIndex size_class, usize size, bool used_up);
+Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up);
 
 }  // namespace coffer

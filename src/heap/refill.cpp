@@ -90,10 +90,10 @@ Span* next_reusable(Heap* heap, ClassIndex size_class) {
   return nullptr;
 }
 
-// What a refill came to: a span, blocks from holes, or, with neither, no memory.
+// What a refill came to: a span, a block from a hole, or, with neither, no memory.
 struct Found {
   Span* span;
-  bool blocks;
+  Block* block;
 };
 
 // How far a refill goes.
@@ -104,19 +104,19 @@ enum class Reach : u8 {
 };
 
 Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size, bool used_up) {
-  if (Span* span = next_reusable(heap, size_class)) return {span, false};
-  if (Span* span = adopt(heap, size_class)) return {span, false};
-  if (holes && take_holes(heap, size_class, size, used_up)) return {nullptr, true};
+  if (Span* span = next_reusable(heap, size_class)) return {span, nullptr};
+  if (Span* span = adopt(heap, size_class)) return {span, nullptr};
+  if (Block* block = holes ? take_hole(heap, size_class, size, used_up) : nullptr) return {nullptr, block};
   // Counted only from here on, for all threads write the count; and looks once more (docs/design/bound.md, theorem 1).
   const Maker maker(size_class);
-  if (Span* span = adopt(heap, size_class)) return {span, false};
+  if (Span* span = adopt(heap, size_class)) return {span, nullptr};
   // relaxed: a threshold. A small process has no idle heap whose spans are worth a search.
   if (reach != Reach::what_there_is && counters().held.load(relaxed) > kWorthSearching &&
       rob_idle_heaps(heap, 1u << shape_of(size_class).slots_log2)) {
-    if (Span* span = adopt(heap, size_class)) return {span, false};
+    if (Span* span = adopt(heap, size_class)) return {span, nullptr};
   }
-  if (holes && make_holes(heap, size_class, size, used_up)) return {nullptr, true};
-  return {reach != Reach::what_there_is ? new_span(heap, size_class) : nullptr, false};
+  if (Block* block = holes ? make_hole(heap, size_class, size, used_up) : nullptr) return {nullptr, block};
+  return {reach != Reach::what_there_is ? new_span(heap, size_class) : nullptr, nullptr};
 }
 
 // The classes that serve a request at the limit of memory: the one that it is for, and larger ones.
@@ -205,7 +205,7 @@ Span* scavenge(Heap* heap, const Serving& classes) {
   return find_known(heap, classes);
 }
 
-bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size, bool holes) {
+Block* refill(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size, bool holes) {
   note_awake(heap);
   if (COFFER_UNLIKELY(calls_sweep())) purge_after(0);
   close_next_chain(heap);
@@ -213,12 +213,12 @@ bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize si
   shed_surplus(heap);
   for (;;) {
     Span* span = heap->hot[size_class].get();
-    if (span != nullptr && refill_or_retire(heap, size_class, span, zero)) return true;
+    if (span != nullptr && refill_or_retire(heap, size_class, span, zero)) return pop(heap->blocks[size_class]);
     const Found found = next_hot(heap, size_class, reach, holes, size, span != nullptr);
-    if (found.blocks) return true;
+    if (found.block != nullptr) return found.block;
     span = found.span;
     if (span == nullptr && reach == Reach::last_resort) span = scavenge(heap, Serving::only(size_class));
-    if (span == nullptr) return false;
+    if (span == nullptr) return nullptr;
     heap->hot[size_class].set(span);
   }
 }
@@ -227,8 +227,7 @@ bool refill(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize si
 Block* take_block(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize size, bool holes = true) {
   if (!holes && heap->hot[size_class].get() == nullptr) free_list(heap, size_class);
   BlockList& head = heap->blocks[size_class];
-  if (head.get() == nullptr && !refill(heap, size_class, reach, zero, size, holes)) return nullptr;
-  return pop(head);
+  return head.get() != nullptr ? pop(head) : refill(heap, size_class, reach, zero, size, holes);
 }
 
 }  // namespace

@@ -24,18 +24,20 @@ static_assert(hole_list(34) == 32 && hole_list(63) == 46 && hole_list(64) == 47 
 static_assert(sure_list(1) == 0 && sure_list(31) == 30 && sure_list(32) == 31 && sure_list(33) == 32);
 static_assert(sure_list(34) == 32 && sure_list(35) == 33 && sure_list(64) == 47 && sure_list(65) == 48);
 static_assert(kHoleLists == 176 && kHoleLists <= 254, "and one more counts in a byte");
+static_assert(kHoleLists % 64 != 0, "one list more than there are has a word");
 
 // Which lists are not empty. Written under the shard's lock, read without it to skip.
 class FilledLists {
  public:
   // The first list from `list` on, or kHoleLists. relaxed, all: who looks without the lock finds out under it.
   u32 next(u32 list) const {
-    u64 skip = low_mask(list % 64);
-    for (u32 i = list / 64; i < kWords; ++i, skip = 0) {
-      const u64 found = words_[i].load(relaxed) & ~skip;  // relaxed: as above
-      if (found != 0) return i * 64 + lowest_bit(found);
+    u32 i = list / 64;
+    u64 found = words_[i].load(relaxed) >> (list % 64) << (list % 64);  // relaxed: as above
+    while (found == 0) {
+      if (++i == kWords) return kHoleLists;
+      found = words_[i].load(relaxed);
     }
-    return kHoleLists;
+    return i * 64 + lowest_bit(found);
   }
   void set(u32 list, bool filled) {
     const u64 bit = u64{1} << (list % 64);

@@ -130,7 +130,7 @@ bool MixedPool::add(Shard& shard, Span* span) {
     span[i].listed.set(0);
   }
   shard.held.set(shard.held.get() + span_bytes(span));
-  count_holes(shard, span, 0, span->slots.get() * kUnitsPerSlot);
+  count_holes(shard, span, 0, span->slots.get() - 1u);
   return true;
 }
 
@@ -189,9 +189,7 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
     set_live(shard, span, units);
     add(shard, span);
   }
-  Block* block = reinterpret_cast<Block*>(span->first_block + usize{start} * kQuantum);
-  set_next(block, nullptr);
-  return block;
+  return fresh_block(span->first_block, start, absent);
 }
 
 // Nothing is live, it is on no list, and it is described as free: it is the caller's alone.
@@ -221,23 +219,24 @@ bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   const u32 step = static_cast<u32>(os::page_size() > kCarvePage ? os::page_size() / kCarvePage : 1);
   const u64 resident = ~span->absent.get() & low_mask(pages);
   const auto idle = [&](u32 page) {
-    const u32 unit = page * kUnitsPerPage;
-    return page + step <= pages && (resident & (low_mask(step) << page)) != 0 &&
-           map.next_used(unit) >= unit + step * kUnitsPerPage;
+    if (page + step > pages || (resident & (low_mask(step) << page)) == 0) return false;
+    const UnitMap::Hole hole = map.hole_around(page * kUnitsPerPage);
+    return hole.at + hole.units >= (page + step) * kUnitsPerPage;
   };
   u32 from = 0;
   u32 count = 0;
   while (from < pages && !idle(from)) from += step;
   while (from + count < pages && idle(from + count) && count * kCarvePage < bytes) count += step;
   if (count == 0) return false;
-  const u32 start = map.hole_start(from * kUnitsPerPage);
+  const u32 start = map.run_start(from * kUnitsPerPage);
   shard.purged_from.set(from);
   shard.purged_pages.set(count);
   shard.purged.set(span_number(span));
   compiler_fence();  // a fork child that finds them taken finds who took them (restore)
   map.add(from * kUnitsPerPage, count * kUnitsPerPage);
   span->live_units.set(span->live_units.get() + count * kUnitsPerPage);  // in use, and not live
-  count_holes(shard, span, start, (from + count) * kUnitsPerPage);
+  const u32 last = from + count < pages ? from + count : pages - 1;
+  count_holes(shard, span, slot_of(start), last / kPagesPerSlot);
   return true;
 }
 
@@ -247,7 +246,7 @@ bool MixedPool::end_purge(Shard& shard, bool purged) {
   const u32 pages = shard.purged_pages.get();
   const u32 unit = shard.purged_from.get() * kUnitsPerPage;
   UnitMap map = map_of(span);
-  map.remove(unit, pages * kUnitsPerPage);
+  const UnitMap::Hole hole = map.remove(unit, pages * kUnitsPerPage);
   compiler_fence();  // as in begin_purge
   shard.purged.set(0);
   span->live_units.set(span->live_units.get() - pages * kUnitsPerPage);
@@ -256,7 +255,7 @@ bool MixedPool::end_purge(Shard& shard, bool purged) {
     retire(shard, span);
     return true;
   }
-  hole_grew(shard, span, map.hole_start(unit), map.next_used(unit));
+  hole_grew(shard, span, hole);
   return false;
 }
 

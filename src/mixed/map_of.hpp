@@ -12,7 +12,7 @@ inline u32 slot_index(const Arena* arena, const Span* span) { return static_cast
 
 inline UnitMap map_of(const Span* span) {
   const Arena* arena = arena_of_span(span);
-  return {arena->unit_maps + usize{slot_index(arena, span)} * (kMapBytes / sizeof(u64)), span->slots.get()};
+  return {arena->unit_maps + usize{slot_index(arena, span)} * kMapWords, span->slots.get()};
 }
 
 inline u32 unit_of(const Span* span, uptr address) { return static_cast<u32>((address - span_start(span)) / kQuantum); }
@@ -22,6 +22,14 @@ inline u64 pages_of(u32 from, u32 to) {
   const u32 first = from / kUnitsPerPage;
   const u32 last = (to - 1) / kUnitsPerPage;
   return low_mask(last - first + 1) << first;
+}
+
+// A block that is on no list. What it was before may have left a mark, but not on a page that is absent, which the
+// program touches first, if at all.
+inline Block* fresh_block(uptr start, u32 unit, u64 absent) {
+  Block* block = reinterpret_cast<Block*>(start + usize{unit} * kQuantum);
+  if (kMisuseChecks && ((absent >> (unit / kUnitsPerPage)) & 1) == 0) block->mark = 0;
+  return block;
 }
 
 // Whether something was cut or freed in the span since the last tick ended; if not, whether its idle pages went back.

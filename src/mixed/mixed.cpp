@@ -24,6 +24,13 @@ bool MixedPool::may_grow(usize bytes) const {
   return held <= limit_.get() || held <= kMixedFloor + kMixedPerLive * counted_live();
 }
 
+namespace {
+
+// Others allocate meanwhile, and what is live may be more by now.
+void note_holes(usize held, usize live) { counters().holes.store(held > live ? held - live : 0, relaxed); }
+
+}  // namespace
+
 // Before a span becomes a mixed one. false: there are enough.
 bool MixedPool::grow(usize bytes) {
   LockGuard guard(growth_);
@@ -33,6 +40,7 @@ bool MixedPool::grow(usize bytes) {
   const usize held = counters().mixed.load(relaxed) + bytes;
   if (held > limit) return false;
   limit_.set(limit);
+  note_holes(held - bytes, live);
   counters().mixed.store(held, relaxed);
   return true;
 }
@@ -41,6 +49,7 @@ bool MixedPool::grow(usize bytes) {
 void MixedPool::shrink(usize bytes) {
   LockGuard guard(growth_);
   const usize held = counters().mixed.load(relaxed) - bytes;
+  note_holes(held, counted_live());
   counters().mixed.store(held, relaxed);
   if (held != 0) return;
   most_live_.set(0);
@@ -74,9 +83,9 @@ void MixedPool::unlist(Shard& shard, Span* slot) {
 }
 
 // The largest hole that starts in the slot is this one.
-void MixedPool::list_hole(Shard& shard, Span* slot, u32 hole, u32 at) {
-  set_hole(slot, hole, at);
-  const u32 list = hole == 0 ? 0 : hole_list(hole) + 1;
+void MixedPool::list_hole(Shard& shard, Span* slot, UnitMap::Hole hole) {
+  set_hole(slot, hole.units, hole.at);
+  const u32 list = hole.units == 0 ? 0 : hole_list(hole.units) + 1;
   if (slot->listed.get() == list) return;
   unlist(shard, slot);
   if (list == 0) return;
@@ -90,25 +99,22 @@ void MixedPool::list_hole(Shard& shard, Span* slot, u32 hole, u32 at) {
   slot->listed.set(static_cast<u8>(list));
 }
 
-// Reads the table of the slots from unit `first` to unit `end`, both included: something was cut there.
-void MixedPool::count_holes(Shard& shard, Span* span, u32 first, u32 end) {
+// Reads the table of the slots from `first` to `last`: something was cut there.
+void MixedPool::count_holes(Shard& shard, Span* span, u32 first, u32 last) {
   const UnitMap map = map_of(span);
-  const u32 last = end < map.units() ? slot_of(end) : span->slots.get() - 1u;
-  for (u32 slot = slot_of(first); slot <= last; ++slot) {
-    const UnitMap::Hole hole = map.largest_hole(slot);
-    list_hole(shard, span + slot, hole.units, hole.at);
-  }
-  shard.scans.set(shard.scans.get() + last - slot_of(first) + 1);
+  for (u32 slot = first; slot <= last; ++slot) list_hole(shard, span + slot, map.largest_hole(slot));
+  shard.scans.set(shard.scans.get() + last - first + 1);
 }
 
-// Units [from, to) are a whole hole, of which a part was free before.
-void MixedPool::hole_grew(Shard& shard, Span* span, u32 from, u32 to) {
-  Span* slot = span + slot_of(from);
-  if (to - from > hole_of(slot)) list_hole(shard, slot, to - from, from);
+// Of this hole a part was free before.
+void MixedPool::hole_grew(Shard& shard, Span* span, UnitMap::Hole hole) {
+  Span* slot = span + slot_of(hole.at);
+  if (hole.units > hole_of(slot)) list_hole(shard, slot, hole);
   // One that started in a later slot starts here now.
-  for (u32 i = slot_of(from) + 1; i <= slot_of(to - 1); ++i) {
+  const u32 to = hole.at + hole.units;
+  for (u32 i = slot_of(hole.at) + 1; i <= slot_of(to - 1); ++i) {
     const u32 at = hole_at(span + i);
-    if (hole_of(span + i) != 0 && at > from && at < to) count_holes(shard, span, i * kUnitsPerSlot, i * kUnitsPerSlot);
+    if (hole_of(span + i) != 0 && at > hole.at && at < to) count_holes(shard, span, i, i);
   }
 }
 
@@ -144,13 +150,13 @@ usize MixedPool::release(Span* span, void* block, usize least, usize most) {
     bytes = usize{units} * kQuantum;
     if (COFFER_UNLIKELY(bytes < least || bytes > most)) return 0;
     mark_freed(block);
-    map.remove(unit, units);
+    const UnitMap::Hole hole = map.remove(unit, units);
     const u32 used = span->live_units.get() - units;
     set_live(shard, span, used);
     if (used != 0) {
-      const u32 from = map.hole_start(unit), to = map.next_used(unit);
-      hole_grew(shard, span, from, to);
-      much = to - from >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
+      hole_grew(shard, span, hole);
+      much =
+          hole.units >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
     } else {
       retire(shard, span);
       last = true;
@@ -171,10 +177,9 @@ usize MixedPool::size_of(Span* span, const void* block) {
 usize MixedPool::size_around(Span* span, uptr address) {
   LockGuard guard(shard_of(span).lock);
   const UnitMap map = map_of(span);
-  u32 unit = unit_of(span, address);
-  if (!is_mixed(span) || !map.is_used(unit)) return 0;
-  while (unit > 0 && !map.is_start(unit)) --unit;
-  return usize{map.block_units(unit)} * kQuantum;
+  if (!is_mixed(span)) return 0;
+  const u32 start = map.run_start(unit_of(span, address));
+  return map.is_start(start) ? usize{map.block_units(start)} * kQuantum : 0;
 }
 
 bool MixedPool::resize(Span* span, void* block, usize bytes) {
@@ -184,17 +189,18 @@ bool MixedPool::resize(Span* span, void* block, usize bytes) {
   const u32 unit = unit_of(span, reinterpret_cast<uptr>(block));
   const u32 have = map.block_units(unit);
   const u32 want = units_for(bytes);
-  if (want <= have) {
-    map.set_used(unit + want, have - want, false);
+  if (want == have) return true;
+  if (want < have) {
+    const UnitMap::Hole hole = map.shrink(unit, want);
     set_live(shard, span, span->live_units.get() - (have - want));
-    if (want < have) hole_grew(shard, span, unit + want, map.next_used(unit + want));
+    hole_grew(shard, span, hole);
     return true;
   }
-  if (unit + want > map.units() || map.next_used(unit + have) < unit + want) return false;
-  map.set_used(unit + have, want - have, true);
+  if (!map.extend(unit, want)) return false;
   set_live(shard, span, span->live_units.get() + (want - have));
   span->absent.set(span->absent.get() & ~pages_of(unit + have, unit + want));
-  count_holes(shard, span, unit + have, unit + want);
+  const u32 last = unit + want < map.units() ? unit + want : map.units() - 1;
+  count_holes(shard, span, slot_of(unit + have), slot_of(last));
   return true;
 }
 
@@ -213,7 +219,8 @@ TakeSteps MixedPool::steps() const {
 namespace {
 
 bool starts_hole(const UnitMap& map, u32 at, u32 units) {
-  return !map.is_used(at) && map.hole_start(at) == at && map.next_used(at) == at + units;
+  const UnitMap::Hole hole = map.hole_around(at);
+  return hole.at == at && hole.units == units;
 }
 
 }  // namespace

@@ -32,7 +32,6 @@ namespace coffer {
 inline constexpr u32 kMostTaken = 128;  // blocks that one call of take() cuts
 
 enum class Lines : bool { shared, whole };
-inline constexpr u32 kAnyHome = ~u32{0};  // the smallest hole of all that fit
 
 // What MixedPool::take did so far, for tests: its cost is bounded by counts, on every machine.
 struct TakeSteps {
@@ -50,12 +49,13 @@ class MixedPool {
   // A block of a new mixed span of 1, 2, 4 or 8 slots. nullptr: no memory, or mixed spans hold enough (limit).
   Block* make(u32 bytes, u32 slots);
 
-  // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one slot, linked; nullptr: no hole fits. Multiples
-  // of 32 are aligned to 32, of 64 (align:all: all from there on) to a cache line, as in spans of their class. Whole
-  // lines: no other block is on the cache lines that these are on, so that they may go to another thread than their
-  // neighbours (Hoard, section 2.3).
-  // home: where to look first; threads that give different ones do not wait for each other.
-  Block* take(u32 bytes, u32 most, Lines lines = Lines::shared, u32 home = kAnyHome);
+  // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one slot, linked; where one is asked for, it is
+  // not: nothing but its mark is written, if its page may be resident. nullptr: no hole fits. Multiples of 32 are
+  // aligned to 32, of 64 (align:all: all from there on) to a cache line, as in spans of their class. Whole lines: no
+  // other block is on the cache lines that these are on, so that they may go to another thread than their neighbours
+  // (Hoard, section 2.3). home: the shard to look in first; threads that give different ones do not wait for each
+  // other.
+  Block* take(u32 bytes, u32 most, Lines lines = Lines::shared, u32 home = 0);
   // Frees a block and returns its bytes. 0: no block starts there, or one of less than `least` or more than `most`
   // bytes.
   usize release(Span* span, void* block, usize least = 0, usize most = ~usize{0});
@@ -121,11 +121,10 @@ class MixedPool {
   bool end_purge(Shard& shard, bool purged);
   bool add(Shard& shard, Span* span);
   void retire(Shard& shard, Span* span);
-  void list_hole(Shard& shard, Span* slot, u32 hole, u32 at);
+  void list_hole(Shard& shard, Span* slot, UnitMap::Hole hole);
   void unlist(Shard& shard, Span* slot);
-  void count_holes(Shard& shard, Span* span, u32 first, u32 end);
-  void hole_grew(Shard& shard, Span* span, u32 from, u32 to);
-  Shard* choose(u32 units, u32 tried, u32 home);
+  void count_holes(Shard& shard, Span* span, u32 first, u32 last);
+  void hole_grew(Shard& shard, Span* span, UnitMap::Hole hole);
   template <class Fits>
   static Span* find(Shard& shard, u32 units, u32 align, Fits&& fits);
   void end(Span* span);

@@ -84,28 +84,13 @@ u32 indexed_start(const Span* span, u32 from, u32 units) {
   return kUnitsPerLine * (same_page ? start : (page + 1) * kCacheSets + line_in(page + 1));
 }
 
-// A shard that has a hole of at least about `units`, not one of those in `tried`: the first from `home` on; without a
-// home the one whose hole is the smallest.
-MixedPool::Shard* MixedPool::choose(u32 units, u32 tried, u32 home) {
-  Shard* best = nullptr;
-  u32 best_list = kHoleLists;
-  for (u32 i = 0; i < kShards; ++i) {
-    const u32 at = home == kAnyHome ? i : (home + i) % kShards;
-    const u32 list = (tried >> at) & 1 ? kHoleLists : shards_[at].filled.next(hole_list(units));
-    if (list >= best_list) continue;
-    best = &shards_[at];
-    best_list = list;
-    if (home != kAnyHome) break;
-  }
-  return best;
-}
-
 // A slot whose hole has room for `units` at a multiple of `align`, as `fits` tells; about the smallest that will do.
 template <class Fits>
 Span* MixedPool::find(Shard& shard, u32 units, u32 align, Fits&& fits) {
   const u32 sure = sure_list(units + align - 1);
   u32 looks = 0;
-  for (u32 list = hole_list(units); (list = shard.filled.next(list)) < sure && looks < kLooks; ++list) {
+  u32 list = shard.filled.next(hole_list(units));
+  for (; list < sure && looks < kLooks; list = shard.filled.next(list + 1)) {
     SpanNumber number = shard.heads[list].get();
     for (; number != 0 && looks < kLooks; number = span_at(number)->next.get()) {
       ++looks;
@@ -115,7 +100,7 @@ Span* MixedPool::find(Shard& shard, u32 units, u32 align, Fits&& fits) {
     }
   }
   shard.looks.set(shard.looks.get() + looks + 1);
-  const u32 list = shard.filled.next(sure);
+  if (list < sure) list = shard.filled.next(sure);
   return list < kHoleLists ? span_at(shard.heads[list].get()) : nullptr;
 }
 
@@ -125,39 +110,44 @@ Block* MixedPool::take(u32 bytes, u32 most, Lines lines, u32 home) {
   if (piece.blocks > most) piece.blocks = most;
   u32 found[kMostTaken];  // not zeroed with the rest of Cut
   Cut cut = {piece, most, found};
+  const u32 list = hole_list(piece.all());
   uptr start = 0;
+  u64 absent = 0;
   const auto fits = [&](Span* slot) {
     const u32 from = hole_at(slot), to = from + hole_of(slot);
     return start_in(first_record(slot), from, to, piece.units, piece.align) + piece.all() <= to;
   };
-  // A shard that was chosen may turn out to have no such hole.
-  for (u32 tried = 0; cut.count == 0;) {
-    Shard* shard = choose(piece.all(), tried, home);
-    if (shard == nullptr) return nullptr;
-    tried |= 1u << (shard - shards_);
-    LockGuard guard(shard->lock);
-    shard->takes.set(shard->takes.get() + 1);
-    Span* slot = find(*shard, piece.all(), piece.align, fits);
+  for (u32 i = 0; i < kShards && cut.count == 0; ++i) {
+    Shard& shard = shards_[(home + i) % kShards];
+    if (shard.filled.next(list) == kHoleLists) continue;
+    LockGuard guard(shard.lock);
+    shard.takes.set(shard.takes.get() + 1);
+    Span* slot = find(shard, piece.all(), piece.align, fits);
     if (slot == nullptr) continue;
     Span* span = first_record(slot);
     UnitMap map = map_of(span);
     start = span_start(span);
-    for (u32 i = 0; i < kLooks && !cut.complete() && fits(slot); ++i) {
-      const u32 from = hole_at(slot);
-      const u32 end = cut.hole(span, map, from, from + hole_of(slot));
-      count_holes(*shard, span, from, end);
-    }
-    set_live(*shard, span, span->live_units.get() + cut.count * piece.units);
-    span->absent.set(span->absent.get() & ~cut.pages);
+    u32 looks = 0;
+    do {
+      const u32 from = hole_at(slot), to = from + hole_of(slot);
+      const u32 end = cut.hole(span, map, from, to);
+      // What starts in this slot has to be looked for; where the cut ends in another, what is left of the hole is new.
+      count_holes(shard, span, slot_of(from), slot_of(from));
+      if (end < to && slot_of(end) != slot_of(from)) hole_grew(shard, span, {to - end, end});
+    } while (!cut.complete() && ++looks < kLooks && fits(slot));
+    set_live(shard, span, span->live_units.get() + cut.count * piece.units);
+    absent = span->absent.get();
+    span->absent.set(absent & ~cut.pages);
   }
-  // Linked without the lock: the holes may not be resident.
-  Block* list = nullptr;
+  // Written to without the lock: the holes may not be resident.
+  if (most == 1 && cut.count == 1) return fresh_block(start, cut.found[0], absent);
+  Block* first = nullptr;
   while (cut.count > 0) {
     Block* block = reinterpret_cast<Block*>(start + usize{cut.found[--cut.count]} * kQuantum);
-    set_next(block, list);
-    list = block;
+    set_next(block, first);
+    first = block;
   }
-  return list;
+  return first;
 }
 
 }  // namespace coffer

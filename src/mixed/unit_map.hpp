@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Which 16-byte units of a mixed span are in use, and where its blocks start: the side table of a mixed span, outside
-// the blocks. Two bits a unit, 512 bytes a slot: a block is a start bit and the used bits from it to the next start or
-// free unit, so the table knows each block's size, and every pointer that is no block's start.
+// Where the blocks and the holes of a mixed span start, by units of 16 bytes: the side table of a mixed span, outside
+// the blocks. A run of units, block or hole, goes to the start of the next one, so the table knows each block's size,
+// and every pointer that is no block's start. To cut a block or to free it changes three bits at most, and two words a
+// slot say in which of its words bits are set, so the run before or behind a unit is found by two looks. What a call
+// costs does not depend on the size of blocks. Two bits a unit and these two words, 528 bytes a slot:
 //
-//   slot 0: | start, 32 words | used, 32 words |   slot 1: | start | used | ...
+//   | block starts of 64 units | hole starts of the same 64 | ... 32 such pairs | pairs with a start | with a hole's |
 //
-// Plain words: read and written under the lock of the span's shard only (mixed/mixed.hpp). Pure, so that it can be
-// tested for itself.
+// Unit 0 starts a run, and no hole follows a hole. Plain words: read and written under the lock of the span's shard
+// only (mixed/mixed.hpp). Pure, so that it can be tested for itself.
 #pragma once
 
 #include "arena/arena.hpp"
@@ -16,150 +18,214 @@ namespace coffer {
 
 inline constexpr u32 kUnitsPerSlot = kSlotBytes / kQuantum;
 inline constexpr u32 kUnitsPerPage = kCarvePage / kQuantum;
-inline constexpr u32 kMapWords = kUnitsPerSlot / 64;  // of one kind, a slot
-inline constexpr usize kMapBytes = usize{2} * kMapWords * sizeof(u64);
-static_assert(kUnitMapBytes == kMapBytes && kMapBytes % kMostZeroedInline == 0);
+inline constexpr u32 kMapPairs = kUnitsPerSlot / 64;  // a slot
+inline constexpr u32 kMapWords = 2 * kMapPairs + 2;
+static_assert(kUnitMapBytes == kMapWords * sizeof(u64) && kMapPairs <= 64);
+static_assert(kUnitMapBytes % 16 == 0 && 2 * kMapPairs * sizeof(u64) % kMostZeroedInline == 0);
 
 constexpr u32 units_for(usize bytes) { return bytes == 0 ? 1 : static_cast<u32>((bytes + kQuantum - 1) / kQuantum); }
 
 class UnitMap {
  public:
-  UnitMap(u64* words, u32 slots) : words_(words), units_(slots * kUnitsPerSlot) {}
-
-  u32 units() const { return units_; }
-  bool is_start(u32 unit) const { return unit < units_ && ((start_word(unit / 64) >> (unit % 64)) & 1) != 0; }
-  bool is_used(u32 unit) const { return ((used_word(unit / 64) >> (unit % 64)) & 1) != 0; }
-
-  void clear() {
-    // Not memset, around which the kernel would map 64 KiB of the C library in a process that has no use for it yet.
-    for (u32 i = 0; i < units_ / 64 * 2; i += kMostZeroedInline / sizeof(u64))
-      zero_small(words_ + i, kMostZeroedInline);
-  }
-  // Units of the block that starts at `unit`.
-  u32 block_units(u32 unit) const {
-    for (u32 at = unit + 1; at < units_;) {
-      const u64 end = (start_word(at / 64) | ~used_word(at / 64)) >> (at % 64);
-      if (end != 0) return at + lowest_bit(end) - unit;
-      at = (at / 64 + 1) * 64;
-    }
-    return units_ - unit;
-  }
-  void add(u32 start, u32 units) {
-    start_word(start / 64) |= u64{1} << (start % 64);
-    set_used(start, units, true);
-  }
-  void remove(u32 start, u32 units) {
-    start_word(start / 64) &= ~(u64{1} << (start % 64));
-    set_used(start, units, false);
-  }
-  // Without a start: units that are nobody's and may not be handed out.
-  void set_used(u32 start, u32 units, bool used) {
-    for (u32 unit = start; unit < start + units;) {
-      const u32 bit = unit % 64;
-      const u32 here = 64 - bit < start + units - unit ? 64 - bit : start + units - unit;
-      u64& word = used_word(unit / 64);
-      word = used ? word | (low_mask(here) << bit) : word & ~(low_mask(here) << bit);
-      unit += here;
-    }
-  }
-
-  // The first free unit at or after `unit`, and the first used one; units() if there is none.
-  u32 next_free(u32 unit) const { return next(unit, ~u64{0}); }
-  u32 next_used(u32 unit) const { return next(unit, 0); }
-  // The first unit of the hole that the free unit lies in.
-  u32 hole_start(u32 unit) const {
-    for (;;) {
-      const u64 used = used_word(unit / 64) << (63 - unit % 64);
-      if (used != 0) return unit + 1 - static_cast<u32>(__builtin_clzll(used));
-      if (unit < 64) return 0;
-      unit = unit / 64 * 64 - 1;
-    }
-  }
-  u32 count_used() const {
-    u32 count = 0;
-    for (u32 i = 0; i < units_ / 64; ++i) count += count_bits(used_word(i));
-    return count;
-  }
   struct Hole {
     u32 units = 0, at = 0;
   };
-  // The largest hole that starts in the slot; it may end in a later one. The first of several.
+
+  UnitMap(u64* words, u32 slots) : words_(words), units_(slots * kUnitsPerSlot) {}
+
+  u32 units() const { return units_; }
+  bool is_start(u32 unit) const { return unit < units_ && has(unit, kBlocks); }
+  bool is_used(u32 unit) const { return has(last_start(unit), kBlocks); }
+
+  // Makes it one hole.
+  void clear() {
+    // Not memset, around which the kernel would map 64 KiB of the C library in a process that has no use for it yet.
+    for (u64* slot = words_; slot != end(); slot += kMapWords) {
+      for (u32 i = 0; i < 2 * kMapPairs; i += kMostZeroedInline / sizeof(u64)) zero_small(slot + i, kMostZeroedInline);
+      slot[kStarts] = slot[kWithHole] = 0;
+    }
+    set(0, kHoles);
+  }
+  // Units of the block that starts at `unit`.
+  u32 block_units(u32 unit) const { return next_start(unit + 1) - unit; }
+  // The first unit of the block or hole that the unit lies in.
+  u32 run_start(u32 unit) const { return last_start(unit); }
+  // The hole that the unit lies in; none, of no units, if it is in use.
+  Hole hole_around(u32 unit) const {
+    const u32 at = last_start(unit);
+    return has(at, kHoles) ? Hole{next_start(unit + 1) - at, at} : Hole{};
+  }
+  // A block in a hole.
+  void add(u32 start, u32 units) {
+    const u32 behind = start + units;
+    if (behind < units_ && !has(behind, kBlocks) && !has(behind, kHoles)) set(behind, kHoles);
+    set(start, kBlocks);
+    if (has(start, kHoles)) unset(start, kHoles);
+  }
+  // Takes the block of so many units away, and returns the hole that they lie in from now on.
+  Hole remove(u32 start, u32 units) {
+    const u32 before = start != 0 ? last_start(start - 1) : 0;
+    const u32 at = start != 0 && has(before, kHoles) ? before : start;
+    if (at == start) set(start, kHoles);
+    unset(start, kBlocks);
+    return {join(start + units) - at, at};
+  }
+  // Leaves the block so many units, less than it has. Returns the hole that the others lie in.
+  Hole shrink(u32 start, u32 units) {
+    const u32 from = start + units;
+    const u32 behind = next_start(start + 1);
+    set(from, kHoles);
+    return {join(behind) - from, from};
+  }
+  // Gives the block so many units, more than it has. false: there is no hole behind it, or too small a one.
+  bool extend(u32 start, u32 units) {
+    const u32 from = next_start(start + 1), to = start + units;
+    if (from == units_ || !has(from, kHoles)) return false;
+    const u32 behind = next_start(from + 1);
+    if (to > behind) return false;
+    if (to != behind) set(to, kHoles);
+    unset(from, kHoles);
+    return true;
+  }
+
+  u32 count_used() const {
+    u32 used = 0;
+    for (u32 at = 0, next = 0; at < units_; at = next) {
+      next = next_start(at + 1);
+      if (has(at, kBlocks)) used += next - at;
+    }
+    return used;
+  }
+  // The largest hole that starts in the slot; it may end in a later one.
   Hole largest_hole(u32 slot) const {
     Hole best;
-    const u32 first = slot * kUnitsPerSlot;
-    // A hole that reaches into the slot from the one before is that one's.
-    bool inside = slot != 0 && !is_used(first - 1), foreign = inside;
-    u32 from = first;
-    const auto end_hole = [&](u32 to) {
-      if (inside && !foreign && to - from > best.units) best = {to - from, from};
-      inside = foreign = false;
+    const auto look = [&](u32 at) {
+      const u32 units = next_start(at + 1) - at;
+      if (units > best.units) best = {units, at};
     };
-    const u64* words = &used_word(slot * kMapWords);
-    for (u32 i = 0; i < kMapWords; ++i) {
-      const u32 unit = first + i * 64;
-      const u64 used = words[i];
-      if (used == 0) {
-        if (!inside) from = unit;
-        inside = true;
-        continue;
-      }
-      if (!inside) from = unit;
-      inside = true;
-      end_hole(unit + lowest_bit(used));
-      const u32 last = highest_bit(used);
-      // Between its first and its last used unit a word has holes of less than 63.
-      u64 holes = ~used & low_mask(last) & ~low_mask(lowest_bit(used));
-      holes = best.units < 63 ? run_starts(holes, best.units + 1) : 0;
-      for (; holes != 0; holes &= holes >> 1) best = {best.units + 1, unit + lowest_bit(holes)};
-      from = unit + last + 1;
-      inside = last != 63;
+    const u64* words = words_ + usize{slot} * kMapWords;
+    // Holes that go beyond the 64 units in which they start: nothing starts behind them there.
+    for (u64 pairs = words[kWithHole]; pairs != 0; pairs &= pairs - 1) {
+      const u32 pair = lowest_bit(pairs);
+      const u64 holes = words[2 * pair + kHoles];
+      if (holes > words[2 * pair + kBlocks]) look(slot * kUnitsPerSlot + pair * 64 + highest_bit(holes));
     }
-    if (inside) end_hole(next_used(first + kUnitsPerSlot));
+    // All others have less than 64.
+    for (u64 pairs = best.units < 63 ? words[kWithHole] : 0; pairs != 0; pairs &= pairs - 1) {
+      const u32 pair = lowest_bit(pairs);
+      for (u64 holes = words[2 * pair + kHoles]; holes != 0; holes &= holes - 1)
+        look(slot * kUnitsPerSlot + pair * 64 + lowest_bit(holes));
+    }
     return best;
   }
-  // After add, remove or set_used stopped in the middle: a start whose unit is free is none, and used units that follow
-  // no start are free.
+
+  // After changes that stopped in the middle: what starts both is a hole, holes that follow each other are one, and the
+  // two words say what there is.
   void restore() {
-    u64 carry = 0;
-    for (u32 i = 0; i < units_ / 64; ++i) {
-      const u64 used = used_word(i);
-      const u64 starts = start_word(i) & used;
-      const u64 firsts = starts | (carry & used);
-      // From each first on, the addition's carry runs through the used units that follow.
-      const u64 kept = used & (~(used + firsts) | firsts);
-      start_word(i) = starts;
-      used_word(i) = kept;
-      carry = kept >> 63;
+    for (u64* slot = words_; slot != end(); slot += kMapWords) {
+      for (u32 pair = 0; pair < kMapPairs; ++pair) {
+        slot[2 * pair + kBlocks] &= ~slot[2 * pair + kHoles];
+        note(slot, pair);
+      }
+    }
+    if (!has(0, kBlocks)) set(0, kHoles);
+    bool hole = false;
+    for (u32 at = 0; at < units_; at = next_start(at + 1)) {
+      if (!has(at, kHoles)) {
+        hole = false;
+      } else if (hole) {
+        unset(at, kHoles);
+      } else {
+        hole = true;
+      }
     }
   }
-  // Every start is used, and every used run begins with a start.
+  // Whether it is as the head of this file says.
   bool is_whole() const {
-    bool before = false;
-    for (u32 unit = 0; unit < units_; ++unit) {
-      const bool used = is_used(unit);
-      if ((is_start(unit) && !used) || (used && !before && !is_start(unit))) return false;
-      before = used;
+    if (!has(0, kBlocks) && !has(0, kHoles)) return false;
+    bool hole = false;
+    for (const u64* slot = words_; slot != end(); slot += kMapWords) {
+      for (u32 pair = 0; pair < kMapPairs; ++pair) {
+        const u64 blocks = slot[2 * pair + kBlocks], holes = slot[2 * pair + kHoles];
+        if ((blocks & holes) != 0) return false;
+        if (((slot[kStarts] >> pair) & 1) != u64{(blocks | holes) != 0}) return false;
+        if (((slot[kWithHole] >> pair) & 1) != u64{holes != 0}) return false;
+        for (u64 starts = blocks | holes; starts != 0; starts &= starts - 1) {
+          const bool before = hole;
+          hole = ((holes >> lowest_bit(starts)) & 1) != 0;
+          if (hole && before) return false;
+        }
+      }
     }
     return true;
   }
 
  private:
-  u64& start_word(u32 i) { return words_[i / kMapWords * 2 * kMapWords + i % kMapWords]; }
-  u64& used_word(u32 i) { return words_[(i / kMapWords * 2 + 1) * kMapWords + i % kMapWords]; }
-  u64 start_word(u32 i) const { return words_[i / kMapWords * 2 * kMapWords + i % kMapWords]; }
-  const u64& used_word(u32 i) const { return words_[(i / kMapWords * 2 + 1) * kMapWords + i % kMapWords]; }
-  u32 next(u32 unit, u64 flip) const {
+  enum Kind : u32 { kBlocks, kHoles };                                          // words of a pair
+  static constexpr u32 kStarts = 2 * kMapPairs, kWithHole = 2 * kMapPairs + 1;  // words of a slot
+
+  static u32 pair_of(u32 unit) { return unit / 64 % kMapPairs; }
+  u64* slot_of(u32 unit) const { return words_ + usize{unit / kUnitsPerSlot} * kMapWords; }
+  const u64* end() const { return slot_of(units_); }
+  bool has(u32 unit, Kind kind) const { return ((slot_of(unit)[2 * pair_of(unit) + kind] >> (unit % 64)) & 1) != 0; }
+  void set(u32 unit, Kind kind) {
+    u64* slot = slot_of(unit);
+    const u64 bit = u64{1} << pair_of(unit);
+    slot[2 * pair_of(unit) + kind] |= u64{1} << (unit % 64);
+    slot[kStarts] |= bit;
+    if (kind == kHoles) slot[kWithHole] |= bit;
+  }
+  void unset(u32 unit, Kind kind) {
+    u64* slot = slot_of(unit);
+    slot[2 * pair_of(unit) + kind] &= ~(u64{1} << (unit % 64));
+    note(slot, pair_of(unit));
+  }
+  static void note(u64* slot, u32 pair) {
+    const u64 blocks = slot[2 * pair + kBlocks], holes = slot[2 * pair + kHoles];
+    const u64 rest = ~(u64{1} << pair);
+    slot[kStarts] = (slot[kStarts] & rest) | u64{(blocks | holes) != 0} << pair;
+    slot[kWithHole] = (slot[kWithHole] & rest) | u64{holes != 0} << pair;
+  }
+  // Behind a hole: takes a start of a hole there away. Returns where that ends, or `unit` if there is none.
+  u32 join(u32 unit) {
+    if (unit == units_ || !has(unit, kHoles)) return unit;
+    unset(unit, kHoles);
+    return next_start(unit + 1);
+  }
+  // The first start at `unit` or behind it; units() if there is none.
+  u32 next_start(u32 unit) const {
     if (unit >= units_) return units_;
-    const u64 found = (used_word(unit / 64) ^ flip) >> (unit % 64);
-    if (found != 0) return unit + lowest_bit(found);
-    // Word by word: runs are long in a span that fills, and this loop is most of the work of cutting.
-    for (u32 i = unit / 64 + 1; i < units_ / 64;) {
-      const u32 end = (i / kMapWords + 1) * kMapWords;  // of the slot's words
-      for (const u64* word = &used_word(i); i < end; ++i, ++word) {
-        if (*word != flip) return i * 64 + lowest_bit(*word ^ flip);
-      }
+    const u64* slot = slot_of(unit);
+    u32 pair = pair_of(unit);
+    const u64 here = (slot[2 * pair] | slot[2 * pair + 1]) >> (unit % 64);
+    if (here != 0) return unit + lowest_bit(here);
+    u32 first = unit / kUnitsPerSlot * kUnitsPerSlot;
+    u64 later = slot[kStarts] & ~low_mask(pair + 1);
+    while (later == 0) {
+      first += kUnitsPerSlot;
+      if (first == units_) return units_;
+      slot += kMapWords;
+      later = slot[kStarts];
     }
-    return units_;
+    pair = lowest_bit(later);
+    return first + pair * 64 + lowest_bit(slot[2 * pair] | slot[2 * pair + 1]);
+  }
+  // The last start at `unit` or before it.
+  u32 last_start(u32 unit) const {
+    const u64* slot = slot_of(unit);
+    u32 pair = pair_of(unit);
+    const u64 here = (slot[2 * pair] | slot[2 * pair + 1]) & low_mask(unit % 64 + 1);
+    u32 first = unit / kUnitsPerSlot * kUnitsPerSlot;
+    if (here != 0) return first + pair * 64 + highest_bit(here);
+    u64 earlier = slot[kStarts] & low_mask(pair);
+    while (earlier == 0) {
+      if (first == 0) return 0;
+      first -= kUnitsPerSlot;
+      slot -= kMapWords;
+      earlier = slot[kStarts];
+    }
+    pair = highest_bit(earlier);
+    return first + pair * 64 + highest_bit(slot[2 * pair] | slot[2 * pair + 1]);
   }
 
   u64* words_;

@@ -36,7 +36,10 @@ void MixedPool::drop_lists() {
     const SpanNumber purged = shard.purged.get();
     if (purged == 0) continue;
     // Whether they had been taken yet, or were back already: then nobody else has taken them.
-    map_of(span_at(purged)).remove(shard.purged_from.get() * kUnitsPerPage, shard.purged_pages.get() * kUnitsPerPage);
+    UnitMap map = map_of(span_at(purged));
+    map.restore();
+    const u32 unit = shard.purged_from.get() * kUnitsPerPage;
+    if (map.is_start(unit)) map.remove(unit, map.block_units(unit));
     shard.purged.set(0);
   }
 }

@@ -73,6 +73,7 @@ struct Counters {
   alignas(kCacheLine) TurnedFigure<HeldPart> held;    // bytes of slots and chunks in spans and large blocks
   alignas(kCacheLine) TurnedFigure<DirtyPart> dirty;  // bytes of free slots and chunks that may be resident
   alignas(kCacheLine) Atomic<usize> mixed;            // bytes of mixed spans
+  Atomic<usize> holes;                                // and what of them was free when one was added or ended last
   alignas(kCacheLine) Atomic<usize> peak;             // highest held + dirty seen when a chunk was taken
 };
 

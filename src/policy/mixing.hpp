@@ -15,10 +15,12 @@ inline constexpr u32 kCutExactly = 128;
 // row differs.
 inline constexpr u32 kListBytes = 2 * 1024;
 // Bytes. Blocks of this size on get new memory in mixed spans, in any process, until their class earns a span of its
-// own. Chosen by programs drawn at random and by `coffer bench compare`: 1.290 of the best other, before 1.367, and no
-// row is slower. With 4,096 it is 1.284, with 1,024 1.237; but objects of 2^12 bytes take 1.42 times as long with both,
-// and a thread that grows beside one that works in 40 classes 2.5 times (docs/design/drawn.md).
+// own. Chosen by programs drawn at random: 1.303 of the best other, 1.289 with half.
 inline constexpr usize kMixedBytes = 8 * 1024;
+// Derived: blocks of which two pages are touched. They count when they are handed out, too, and a heap that holds much
+// gets a span of them after a span: whoever only grows by them wants huge pages. If smaller ones counted, a phase of
+// survivors would have spans of its own (ten phases 1.9 -> 3.5).
+inline constexpr usize kCountedBytes = 2 * kCarvePage;
 // Bytes of a new mixed span, so that two of the largest blocks fit. A small process takes a slot at a time. Chosen by
 // the same: 1.228 with half, 1.219 with this, 1.224 with twice; with a slot for small blocks drifting phases hold 15 %
 // more.

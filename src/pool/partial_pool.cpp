@@ -47,7 +47,7 @@ void PartialPool::note_insert(Shard& shard, const Span* span) {
 u32 PartialPool::inserts(ClassIndex size_class) const {
   u32 sum = 0;
   // acquire: pairs with the release in note_insert; the lists are looked at after the first sum and before the second.
-  for (u32 i = 0; i < shard_count(); ++i) sum += shards_[i].inserts[size_class].load(acquire);
+  for (u32 i = 0, count = shard_count(); i < count; ++i) sum += shards_[i].inserts[size_class].load(acquire);
   return sum;
 }
 

@@ -121,9 +121,10 @@ template <class Claim>
 Span* PartialPool::adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 looks) {
   // A walk over the shards is no look at one moment: what is put in behind it is missed. So it is made again until none
   // was put in meanwhile. Each further walk is another thread's span, which that thread went on from.
+  const u32 count = shard_count();
   for (u32 before = inserts(size_class);;) {
-    for (u32 i = 0; i < shard_count(); ++i) {
-      Shard& from = shards_[(shard + i) & (shard_count() - 1)];
+    for (u32 i = 0; i < count; ++i) {
+      Shard& from = shards_[(shard + i) & (count - 1)];
       // acquire: before the second count; pairs with the release in take_off_if.
       if (from.heads[size_class].load(acquire) == 0) continue;
       LockGuard guard(from.lock);

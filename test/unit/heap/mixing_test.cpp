@@ -252,14 +252,17 @@ FRESH_TEST(MixedLines, TwoThreadsGetNoBlocksOfOneLine) {
   // All of the list that is cut for a thread is its own.
   const auto get = [&](std::set<uptr>& lines, usize size) {
     const ClassIndex size_class = compute_class(size);
-    if (t_heap->blocks[size_class].get() == nullptr) {
-      ASSERT_TRUE(take_holes(t_heap, size_class, size, false)) << size;
-    }
-    for (const Block* block = t_heap->blocks[size_class].get(); block != nullptr; block = next_of(block)) {
+    const auto own = [&](const Block* block) {
       ASSERT_EQ(span_of(block), span) << size;
       const uptr start = reinterpret_cast<uptr>(block);
       for (uptr line = start / kCacheLine; line <= (start + size - 1) / kCacheLine; ++line) lines.insert(line);
+    };
+    if (t_heap->blocks[size_class].get() == nullptr) {
+      const Block* block = take_hole(t_heap, size_class, size, false);
+      ASSERT_NE(block, nullptr) << size;
+      own(block);
     }
+    for (const Block* block = t_heap->blocks[size_class].get(); block != nullptr; block = next_of(block)) own(block);
     ASSERT_EQ(span_of(take(size)), span);
   };
   for (usize size = 1; size <= 1000; size += 37) {
@@ -284,7 +287,8 @@ FRESH_TEST(MixedLines, ListsOfHolesOfAnIdleHeapGoBack) {
       const ClassIndex c = compute_class(size);
       if (t_heap->blocks[c].get() != nullptr) continue;
       t_heap->churn[c].set(0);
-      ASSERT_TRUE(take_holes(t_heap, c, size, false)) << size;
+      keep.push_back(take_hole(t_heap, c, size, false));
+      ASSERT_NE(keep.back(), nullptr) << size;
     }
   });
   give_many(keep);
@@ -363,7 +367,7 @@ u32 mixed_in_a_loop(usize size, u32 pairs) {
 FRESH_TEST(OwnSpan, ALoopGetsOne) {
   start_heaps();
   changeable_options().mixed = config::MixedPolicy::automatic;
-  EXPECT_EQ(mixed_in_a_loop(kMixedBytes, 200), kChurn / 2);
+  EXPECT_EQ(mixed_in_a_loop(kCountedBytes, 200), kChurn / 2);
   const u32 small = mixed_in_a_loop(8, 200);
   EXPECT_GE(small, 1u);
   EXPECT_LE(small, kListBytes / 16);
@@ -393,7 +397,7 @@ FRESH_TEST(OwnSpan, BesideOtherHeapsSmallBlocksHaveOneAtOnce) {
       EXPECT_FALSE(is_mixed(span_of(block))) << size;
       EXPECT_EQ(owner_of(span_of(block)), t_heap);
     }
-    EXPECT_EQ(mixed_in_a_loop(2 * kMixedBytes, 200), kChurn / 2);
+    EXPECT_EQ(mixed_in_a_loop(2 * kCountedBytes, 200), kChurn / 2);
     EXPECT_EQ(mixed_in_a_loop(kLargestSmall, 200), kChurn / 2);
   };
   get();
@@ -415,8 +419,8 @@ FRESH_TEST(OwnSpan, AUsedUpOneIsFollowedByAnotherWhereTheProcessDoesNotGrow) {
   Two two;
   changeable_options().mixed = config::MixedPolicy::automatic;
   own_heap();
-  EXPECT_TRUE(is_mixed_after(kMixedBytes, 0));
-  EXPECT_FALSE(is_mixed_after(2 * kMixedBytes, usize{1} << 40));
+  EXPECT_TRUE(is_mixed_after(kCountedBytes, 0));
+  EXPECT_FALSE(is_mixed_after(2 * kCountedBytes, usize{1} << 40));
   EXPECT_EQ(check_everything(), 0u);
 }
 
@@ -426,7 +430,7 @@ FRESH_TEST(OwnSpan, LargeBlocksThatOnlyGrowGetThem) {
   changeable_options().mixed = config::MixedPolicy::automatic;
   own_heap();
   u32 mixed = 0;
-  for (u32 i = 0; i < 5000; ++i) mixed += is_mixed(span_of(take(2 * kMixedBytes))) ? 1 : 0;
+  for (u32 i = 0; i < 5000; ++i) mixed += is_mixed(span_of(take(2 * kCountedBytes))) ? 1 : 0;
   EXPECT_GE(mixed, kChurn);
   EXPECT_LE(mixed, 1000u);
   EXPECT_EQ(check_everything(), 0u);

@@ -14,6 +14,7 @@
 #include "heap/heap.hpp"
 #include "observe/counters.hpp"
 #include "os/fake/fake.hpp"
+#include "os/probe.hpp"
 #include "policy/mixing.hpp"
 #include "span/choices.hpp"
 #include "span/purge_span.hpp"
@@ -240,6 +241,38 @@ FRESH_TEST(Mixed, IdlePagesAreGivenBack) {
   ASSERT_EQ(again, rest[1]);
   fill(again, 3 * 4096);
   EXPECT_TRUE(is_filled(rest[4], 4096));
+}
+
+// A page that is absent is not touched for a block that is handed out, and a block that lay there before leaves no
+// mark.
+FRESH_TEST(Mixed, ASingleBlockIsNotTouched) {
+  start_ground();
+  g_mixed_pool.make(3 * 4096, 8);
+  Block* block = g_mixed_pool.take(3 * 4096, 1);
+  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
+  EXPECT_EQ(test::resident_pages(reinterpret_cast<void*>(span_start(span)), span_bytes(span)), 0u);
+  fill(block, 3 * 4096);
+  ASSERT_TRUE(g_mixed_pool.release(span, block));
+  ASSERT_TRUE(may_be_free(block));
+  ASSERT_EQ(g_mixed_pool.take(3 * 4096, 1), block);
+  EXPECT_FALSE(may_be_free(block));
+}
+
+// What was free when a span was wanted, and when one ended, is known to those that ask whether memory is full of holes.
+FRESH_TEST(Mixed, HolesAreCountedWhenASpanIsAddedOrEnds) {
+  start_ground();
+  const auto holes = [] { return counters().holes.load(relaxed); };
+  Block* first = g_mixed_pool.make(16, 8);
+  EXPECT_EQ(holes(), 0u) << "there was no span before";
+  Block* second = g_mixed_pool.make(4096, 4);
+  EXPECT_EQ(holes(), 8 * kSlotBytes - 16);
+  const auto release = [](Block* block) {
+    return g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block))), block);
+  };
+  ASSERT_EQ(release(first), 16u);
+  EXPECT_EQ(holes(), 4 * kSlotBytes - 4096);
+  ASSERT_EQ(release(second), 4096u);
+  EXPECT_EQ(holes(), 0u);
 }
 
 // The sweep waits until nothing happened in a span for a whole tick, and then looks at it once.

@@ -13,12 +13,13 @@ namespace {
 
 // What is left when a thread stops between two words of a change: some of the words are of before it, some of after it.
 TEST(UnitMap, IsRestoredFromTheMiddleOfAChange) {
-  constexpr u32 kSlots = 2, kWords = kSlots * kMapBytes / sizeof(u64);
+  constexpr u32 kSlots = 2, kWords = kSlots * kMapWords;
   std::mt19937 random(16);
   const auto below = [&](u32 limit) { return static_cast<u32>(random() % limit); };
   for (u32 round = 0; round < 2000; ++round) {
     std::vector<u64> before(kWords, 0);
     UnitMap map(before.data(), kSlots);
+    map.clear();
     std::vector<std::pair<u32, u32>> blocks;
     for (u32 unit = below(100); unit < map.units();) {
       const u32 count = 1 + below(below(5) == 0 ? 500 : 20);
@@ -29,21 +30,25 @@ TEST(UnitMap, IsRestoredFromTheMiddleOfAChange) {
     }
     const auto [unit, count] = blocks[below(static_cast<u32>(blocks.size()))];
     std::vector<u64> after = before;
-    UnitMap(after.data(), kSlots).remove(unit, count);
+    UnitMap changed(after.data(), kSlots);
+    const UnitMap::Hole hole = changed.remove(unit, count);
+    if (below(2) == 0) before.swap(after);  // a block that is cut
     for (u32 i = 0; i < kWords; ++i) {
       if (below(2) == 0) before[i] = after[i];
     }
-    map.restore();
-    ASSERT_TRUE(map.is_whole());
+    UnitMap torn(before.data(), kSlots);
+    torn.restore();
+    ASSERT_TRUE(torn.is_whole());
     for (const auto& [start, length] : blocks) {
       if (start == unit) continue;
-      ASSERT_TRUE(map.is_start(start));
-      // What is left of the changed block may count for the one right before it, which then ends where that one did.
-      const u32 now = map.block_units(start);
-      ASSERT_TRUE(now == length || (start + length == unit && now > length && now <= length + count)) << now;
+      ASSERT_TRUE(torn.is_start(start));
+      // What is left of the changed block may count for the one right before it, with the hole behind.
+      const u32 now = torn.block_units(start);
+      const u32 most = start + length == unit ? hole.at + hole.units - start : length;
+      ASSERT_TRUE(now == length || (now > length && now <= most)) << now;
     }
     const std::vector<u64> restored = before;
-    map.restore();
+    torn.restore();
     ASSERT_EQ(before, restored);
   }
 }
@@ -54,7 +59,7 @@ struct Model {
   UnitMap map;
 
   explicit Model(u32 slots)
-      : block(slots * kUnitsPerSlot), words(slots * kMapBytes / sizeof(u64), ~u64{0}), map(words.data(), slots) {
+      : block(slots * kUnitsPerSlot), words(slots * kMapWords, ~u64{0}), map(words.data(), slots) {
     map.clear();
   }
   u32 size() const { return static_cast<u32>(block.size()); }
@@ -62,6 +67,14 @@ struct Model {
     u32 end = unit;
     while (end < size() && (block[end] == 0) == (block[unit] == 0)) ++end;
     return end;
+  }
+  u32 hole_start(u32 unit) const {
+    while (unit > 0 && block[unit - 1] == 0) --unit;
+    return unit;
+  }
+  void expect_hole(UnitMap::Hole hole, u32 unit) const {
+    ASSERT_EQ(hole.at, hole_start(unit));
+    ASSERT_EQ(hole.at + hole.units, run_end(unit));
   }
   void set(u32 unit, u32 count, u32 to) {
     for (u32 i = 0; i < count; ++i) block[unit + i] = to;
@@ -74,20 +87,24 @@ struct Model {
       used += free ? 0 : 1;
       ASSERT_EQ(map.is_used(unit), !free);
       ASSERT_EQ(map.is_start(unit), block[unit] == unit + 1);
-      ASSERT_EQ(map.next_free(unit), free ? unit : run_end(unit));
-      ASSERT_EQ(map.next_used(unit), free ? run_end(unit) : unit);
+      ASSERT_EQ(map.run_start(unit), free ? hole_start(unit) : block[unit] - 1);
+      const UnitMap::Hole around = map.hole_around(unit);
+      ASSERT_EQ(around.units, free ? run_end(unit) - hole_start(unit) : 0u);
+      ASSERT_EQ(around.at, free ? hole_start(unit) : 0u);
       if (free && (unit == 0 || block[unit - 1] != 0)) {
         const u32 end = run_end(unit);
         UnitMap::Hole& in_slot = largest[unit / kUnitsPerSlot];
         if (end - unit > in_slot.units) in_slot = {end - unit, unit};
-        ASSERT_EQ(map.hole_start(unit), unit);
-        ASSERT_EQ(map.hole_start(end - 1), unit);
       }
     }
     ASSERT_EQ(map.count_used(), used);
     for (u32 slot = 0; slot < largest.size(); ++slot) {
       ASSERT_EQ(map.largest_hole(slot).units, largest[slot].units);
-      ASSERT_EQ(map.largest_hole(slot).at, largest[slot].at);
+      if (const UnitMap::Hole hole = map.largest_hole(slot); hole.units != 0) {
+        ASSERT_EQ(hole.at / kUnitsPerSlot, slot);
+        ASSERT_EQ(hole_start(hole.at), hole.at);
+        ASSERT_EQ(run_end(hole.at), hole.at + hole.units);
+      }
     }
     ASSERT_TRUE(map.is_whole());
   }
@@ -108,14 +125,30 @@ TEST(UnitMap, IsWhatAByteAUnitSays) {
         model.map.add(unit, count);
         model.set(unit, count, unit + 1);
         blocks.emplace_back(unit, count);
-      } else if (random() % 3 != 0) {
+      } else if (!blocks.empty()) {
         const usize i = random() % blocks.size();
-        const auto [first, count] = blocks[i];
+        auto& [first, count] = blocks[i];
         ASSERT_EQ(model.map.block_units(first), count);
-        model.map.remove(first, count);
-        model.set(first, count, 0);
-        blocks[i] = blocks.back();
-        blocks.pop_back();
+        const u32 way = random() % 6;
+        if (way < 3) {
+          const UnitMap::Hole hole = model.map.remove(first, count);
+          model.set(first, count, 0);
+          model.expect_hole(hole, first);
+          blocks[i] = blocks.back();
+          blocks.pop_back();
+        } else if (way == 3 && count > 1) {
+          const u32 left = 1 + static_cast<u32>(random() % (count - 1));
+          const UnitMap::Hole hole = model.map.shrink(first, left);
+          model.set(first + left, count - left, 0);
+          model.expect_hole(hole, first + left);
+          count = left;
+        } else if (way == 4) {
+          const u32 more = 1 + static_cast<u32>(random() % 40), end = first + count;
+          const bool fits = end < model.size() && model.block[end] == 0 && model.run_end(end) - end >= more;
+          ASSERT_EQ(model.map.extend(first, count + more), fits);
+          if (fits) model.set(end, more, first + 1);
+          if (fits) count += more;
+        }
       }
       if (step % 50 == 0) model.expect_same();
     }
@@ -128,7 +161,7 @@ TEST(UnitMap, KnowsABlockThatFillsIt) {
   Model model(8);
   model.map.add(0, model.size());
   EXPECT_EQ(model.map.block_units(0), model.size());
-  EXPECT_EQ(model.map.next_free(0), model.size());
+  EXPECT_EQ(model.map.hole_around(model.size() - 1).units, 0u);
   EXPECT_EQ(model.map.largest_hole(0).units, 0u);
   model.map.remove(0, model.size());
   EXPECT_EQ(model.map.largest_hole(0).units, model.size());
@@ -137,12 +170,22 @@ TEST(UnitMap, KnowsABlockThatFillsIt) {
   EXPECT_FALSE(model.map.is_start(model.size()));
 }
 
-TEST(UnitMap, SeesUsedUnitsThatAreNobodys) {
-  Model model(1);
-  model.map.add(64, 3);
-  EXPECT_TRUE(model.map.is_whole());
-  model.map.set_used(200, 5, true);
-  EXPECT_FALSE(model.map.is_whole());
+// Each bit of a table, turned, is seen: it starts what must not start there, or a word says what is not so.
+TEST(UnitMap, SeesThatABitIsWrong) {
+  Model model(2);
+  for (u32 unit = 10; unit + 200 < model.size(); unit += 200) model.map.add(unit, 100);
+  ASSERT_TRUE(model.map.is_whole());
+  u32 seen = 0;
+  for (u64& word : model.words) {
+    for (u32 bit = 0; bit < 64; ++bit) {
+      word ^= u64{1} << bit;
+      seen += model.map.is_whole() ? 0 : 1;
+      word ^= u64{1} << bit;
+    }
+  }
+  // A block's start in another block, or a hole's, and the end of a hole, change only what is where.
+  EXPECT_GT(seen, 64u * model.words.size() / 2);
+  ASSERT_TRUE(model.map.is_whole());
 }
 
 TEST(UnitMap, UnitsForBytes) {

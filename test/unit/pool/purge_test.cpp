@@ -38,13 +38,17 @@ FRESH_TEST(PurgeFree, GivesThePagesOfFreeSlotsBack) {
 // A page of side tables goes with the slots of which it has all tables, and with no other.
 FRESH_TEST(PurgeFree, GivesTheSideTablesOfFreeSlotsBack) {
   start();
-  const u32 tables = static_cast<u32>(os::page_size() / kUnitMapBytes);  // of a page
-  take_and_touch(4 * tables);
-  ASSERT_TRUE(commit_unit_maps(&first_arena(), 4 * tables));
+  const usize page = os::page_size();
+  const u32 all = static_cast<u32>(divide_up(4 * page, kUnitMapBytes));
+  // The slots of which a part of the table lies in the second page or the third.
+  const u32 first = static_cast<u32>(page / kUnitMapBytes);
+  const u32 count = static_cast<u32>(divide_up(3 * page, kUnitMapBytes)) - first;
+  take_and_touch(all);
+  ASSERT_TRUE(commit_unit_maps(&first_arena(), all));
   char* maps = reinterpret_cast<char*>(first_arena().unit_maps);
   std::memset(maps, 5, 4 * os::page_size());
-  release_slots(&first_arena(), tables - 1, 2 * tables + 1, low_mask(2 * tables + 1));
-  EXPECT_EQ(purge_free(~usize{0} / 2), (2 * tables + 1) * kSlotBytes);
+  release_slots(&first_arena(), first, count, low_mask(count));
+  EXPECT_EQ(purge_free(~usize{0} / 2), count * kSlotBytes);
   EXPECT_EQ(test::resident_pages(maps + os::page_size(), 2 * os::page_size()), 0u);
   EXPECT_TRUE(test::all_bytes(maps, os::page_size(), 5)) << "a slot before is used";
   EXPECT_TRUE(test::all_bytes(maps + 3 * os::page_size(), os::page_size(), 5)) << "the slots behind are used";
