@@ -15,8 +15,9 @@ inline constexpr u32 kCutExactly = 128;
 // row differs.
 inline constexpr u32 kListBytes = 2 * 1024;
 // Bytes. Blocks of this size on get new memory in mixed spans, in any process, until their class earns a span of its
-// own. Chosen by programs drawn at random: 1.303 of the best other, 1.289 with half.
-inline constexpr usize kMixedBytes = 8 * 1024;
+// own. Chosen by programs drawn at random: 1.262 of the best other, 1.272 with twice, 1.289 with four times, 1.303 with
+// eight (docs/design/drawn.md).
+inline constexpr usize kMixedBytes = 1024;
 // Derived: blocks of which two pages are touched. They count when they are handed out, too, and a heap that holds much
 // gets a span of them after a span: whoever only grows by them wants huge pages. If smaller ones counted, a phase of
 // survivors would have spans of its own (ten phases 1.9 -> 3.5).
