@@ -304,6 +304,7 @@ uptr resize_chunk_run(uptr start, Span* span, usize size) {
   const usize before = large_bytes(span);
   hold_tail(arena, index);
   if (size <= before) return shrink_chunk_run(start, span, arena, index, size);
+  look_at_group_limit();
   if (!grow_chunk_run(span, arena, index, size)) start = move_chunk_run(span, arena, index, size);
   if (start == 0) {
     set_tail(arena, index, tail_bytes(arena->chunks[index]));

@@ -28,6 +28,8 @@ usize purge_all(usize bytes) {
   return tails < bytes ? tails + purge_free(bytes - tails) : tails;
 }
 
+usize used_now() { return held_and_dirty() + resident_tails(); }
+
 // What limit_pressure goes by. 0: not read yet.
 Atomic<usize> g_group_limit;
 Atomic<usize> g_next_reading;  // bytes held and free at which the limits are read next
@@ -72,16 +74,21 @@ bool make_room(usize own) {
   return false;
 }
 
+void look_at_group_limit() {
+  const usize used = used_now();
+  if (used >= kWorthReading && config::options().cgroup) read_group_limit(used);
+}
+
 bool limit_pressure() {
   // relaxed, all: limits that may be late.
-  const usize used = held_and_dirty() + resident_tails();
+  const usize used = used_now();
   if (used < kWorthReading || !config::options().cgroup) return false;
-  read_group_limit(used);
   const usize limit = g_group_limit.load(relaxed);
   return limit != 0 && limit != os::kNoMemoryLimit && used > limit - limit / kSmallPart;
 }
 
 void relieve_pressure(usize taken) {
+  look_at_group_limit();
   const usize free = purgeable();
   if (free <= kNegligible || !limit_pressure()) return;
   const usize most = 2 * taken;

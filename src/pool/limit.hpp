@@ -18,9 +18,11 @@ bool make_room(usize own = 0);
 bool charge_or_purge(usize bytes, usize own = 0);
 
 // Whether Coffer holds so much that a limit of the process's cgroup is near: beyond 7/8 of it. Free memory then goes
-// back at once, but for kNegligible. The limits are read here, when there is enough to make them matter, and again
-// whenever what Coffer holds has doubled since.
+// back at once, but for kNegligible.
 bool limit_pressure();
+// Reads the limits when there is enough to make them matter, and again whenever what Coffer holds has doubled since.
+// That takes 40 us, so it is for calls that take new memory, which costs as much, and never for one that frees.
+void look_at_group_limit();
 // Called when `taken` bytes of new memory were taken: under pressure, free memory goes back for them.
 void relieve_pressure(usize taken);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The memory limits of the process's control group on Linux: version 2 (memory.max, memory.high) and version 1
-// (memory.limit_in_bytes). Read with bare system calls, for this runs inside malloc and free.
+// (memory.limit_in_bytes). Read with bare system calls, and with as few as do, for this runs inside malloc.
 #include "os/linux/reader.hpp"
 
 namespace coffer {
@@ -159,45 +159,49 @@ bool find_mount(const char* root, Version version, Word& path, Word& point) {
   }
 }
 
-// The number in a file; kNoMemoryLimit for "max", and for what cannot be read.
-usize read_limit(Word& directory, const char* name) {
-  const usize length = directory.length();
-  directory.add(name);
+// The lowest limit so far, and whether any file was there.
+struct Lowest {
   usize limit = kNoMemoryLimit;
-  if (directory.fits()) {
-    Reader reader(directory.text());
-    int character = reader.next();
-    u64 value = 0;
-    bool any = false;
-    for (; character >= '0' && character <= '9' && value < kBeyondAnyMachine; character = reader.next()) {
-      value = value * 10 + static_cast<u64>(character - '0');
-      any = true;
-    }
-    if (any && value < kBeyondAnyMachine) limit = value;
-  }
-  directory.cut(length);
-  return limit;
-}
+  bool found = false;
 
-usize lowest_limit(const char* root, Version version) {
-  Word path;
-  Word point;
-  if (!find_group(root, version, path) || !find_mount(root, version, path, point)) return kNoMemoryLimit;
+  // The number in a file counts; "max" and what cannot be read do not.
+  void read(Word& directory, const char* name) {
+    const usize length = directory.length();
+    directory.add(name);
+    if (directory.fits()) {
+      Reader reader(directory.text());
+      found = found || reader.is_open();
+      int character = reader.next();
+      u64 value = 0;
+      bool any = false;
+      for (; character >= '0' && character <= '9' && value < kBeyondAnyMachine; character = reader.next()) {
+        value = value * 10 + static_cast<u64>(character - '0');
+        any = true;
+      }
+      if (any && value < kBeyondAnyMachine && value < limit) limit = value;
+    }
+    directory.cut(length);
+  }
+
+  void read_group(Word& directory, Version version) {
+    if (version == Version::one) return read(directory, "/memory.limit_in_bytes");
+    read(directory, "/memory.max");
+    read(directory, "/memory.high");
+  }
+};
+
+// Of the group at `path` and of all above it, up to the mount point. Without `wants_own`; with it, nothing is found if
+// the group itself has no limits to read.
+Lowest read_groups(const char* root, const char* point, Word& path, Version version, bool wants_own) {
   Word directory;
   directory.add(root);
-  directory.add(point.text());
+  directory.add(point);
   const usize top = directory.length();
   if (!path.is("/")) directory.add(path.text());
-  usize lowest = kNoMemoryLimit;
-  const auto take = [&](usize limit) { lowest = limit < lowest ? limit : lowest; };
+  Lowest lowest;
   while (directory.fits()) {
-    if (version == Version::two) {
-      take(read_limit(directory, "/memory.max"));
-      take(read_limit(directory, "/memory.high"));
-    } else {
-      take(read_limit(directory, "/memory.limit_in_bytes"));
-    }
-    if (directory.length() <= top) break;
+    lowest.read_group(directory, version);
+    if (directory.length() <= top || (wants_own && !lowest.found)) break;
     usize length = directory.length() - 1;
     while (length > top && directory[length] != '/') --length;
     directory.cut(length);
@@ -205,13 +209,30 @@ usize lowest_limit(const char* root, Version version) {
   return lowest;
 }
 
+// Where nearly every system has the hierarchy. A group that is found there by its whole path is the process's; and the
+// list of mounts, which takes the kernel longer than all else here, is not read.
+const char* usual_point(Version version) {
+  return version == Version::two ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+}
+
+usize lowest_limit(const char* root, Version version, Word& path) {
+  if (!leads_out(path)) {
+    const Lowest usual = read_groups(root, usual_point(version), path, version, true);
+    if (usual.found) return usual.limit;
+  }
+  Word point;
+  if (!find_mount(root, version, path, point)) return kNoMemoryLimit;
+  return read_groups(root, point.text(), path, version, false).limit;
+}
+
 }  // namespace
 
 usize cgroup_memory_limit(const char* root) {
   const KeepErrno keep;
-  const usize two = lowest_limit(root, Version::two);
-  const usize one = lowest_limit(root, Version::one);
-  return two < one ? two : one;
+  // Memory is limited in one hierarchy: where one of version 1 has it, version 2 knows no limits of memory.
+  Word path;
+  if (find_group(root, Version::one, path)) return lowest_limit(root, Version::one, path);
+  return find_group(root, Version::two, path) ? lowest_limit(root, Version::two, path) : kNoMemoryLimit;
 }
 
 }  // namespace COFFER_OS_NAMESPACE

@@ -16,6 +16,8 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
+  bool is_open() const { return file_ >= 0; }
+
   static constexpr int kEnd = -1;
   // The next character; kEnd when there is none, or none can be read.
   int next() {

@@ -158,6 +158,7 @@ FRESH_TEST(Tails, AreNotLeftNearALimitOfTheCgroup) {
   std::memset(longer, 1, 4 * kChunkBytes);
   EXPECT_TRUE(free_block(longer));
   counters().held.fetch_add(60 * kMiB, relaxed);
+  look_at_group_limit();
   EXPECT_TRUE(limit_pressure());
   void* const block = allocate(3 * kChunkBytes + kCarvePage);
   counters().held.fetch_sub(60 * kMiB, relaxed);

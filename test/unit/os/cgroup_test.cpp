@@ -140,15 +140,29 @@ TEST_F(Cgroup, VersionOne) {
   EXPECT_EQ(limit(), 6 * kMiB);
 }
 
-TEST_F(Cgroup, BothVersionsAtOnce) {
-  groups("4:memory:/one\n0::/two\n");
+// The kernel limits memory in one hierarchy only.
+TEST_F(Cgroup, OfBothVersionsTheOneThatHasMemory) {
+  groups("4:pids:/one\n0::/two\n");
   mounts(
       "32 22 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
       "33 22 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-  write("/sys/fs/cgroup/memory/one/memory.limit_in_bytes", "7340032\n");
-  EXPECT_EQ(limit(), 7 * kMiB);
   write("/sys/fs/cgroup/unified/two/memory.high", "6291456\n");
   EXPECT_EQ(limit(), 6 * kMiB);
+  groups("4:memory:/one\n0::/two\n");
+  EXPECT_EQ(limit(), os::kNoMemoryLimit);
+  write("/sys/fs/cgroup/memory/one/memory.limit_in_bytes", "7340032\n");
+  EXPECT_EQ(limit(), 7 * kMiB);
+}
+
+TEST_F(Cgroup, InItsUsualPlaceItIsFoundWithoutTheListOfMounts) {
+  groups("0::/a/b\n");
+  write("/sys/fs/cgroup/memory.max", "1048576\n");
+  EXPECT_EQ(limit(), os::kNoMemoryLimit) << "what is not the group itself may be another's";
+  write("/sys/fs/cgroup/a/b/memory.max", "3145728\n");
+  EXPECT_EQ(limit(), kMiB) << "the groups above it, too";
+  groups("4:memory:/c\n0::/a/b\n");
+  write("/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "2097152\n");
+  EXPECT_EQ(limit(), 2 * kMiB);
 }
 
 TEST_F(Cgroup, PathsWithSpacesAndBackslashes) {
