@@ -130,7 +130,7 @@ bool commit_window(Arena* arena, u32 index, u32 count, Prepared* prepared) {
   // relaxed: a rule of thumb.
   const usize committed = counters().committed.load(relaxed) / kChunkBytes;
   usize window = committed / kCommitShare;
-  if (committed < kLeastForWindows || window < count || os::locks_memory()) return false;
+  if (window < count || os::locks_memory()) return false;
   window = window > kChunksPerGroup ? kChunksPerGroup : usize{1} << highest_bit(window);
   const u32 least = static_cast<u32>(round_down(index, window));
   const u32 most = static_cast<u32>(round_up(index + count, window));

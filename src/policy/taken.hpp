@@ -38,12 +38,9 @@ constexpr u32 most_cut_at_once(u32 block_bytes) {
   return blocks < 1 ? 1 : blocks < kCutBlocks ? blocks : kCutBlocks;
 }
 
-// Part, 1/2, of the writable chunks that become writable together: what is ahead of its use is not locked if the
+// Part, 1/2, of the writable chunks that become writable together: what is ahead of its use is locked, too, if the
 // program asks for locked memory later. Chosen by the sweep: with half and with twice no row differs.
 inline constexpr usize kCommitShare = 2;
-// Chunks that are writable before they become so by windows. Chosen by the sweep: with half and with twice no row
-// differs.
-inline constexpr usize kLeastForWindows = 16;
 // Chunks with a mapping of their own that may wait for their next use; the kernel allows 65,530 mappings. Chosen by the
 // sweep: with half and with twice no row differs.
 inline constexpr u32 kMostMoved = 1024;

@@ -292,23 +292,23 @@ FRESH_TEST(Windows, GrowWithWhatIsCommitted) {
   ASSERT_TRUE(arenas_start(usize{1} << 30));
   Arena& arena = first_arena();
   ChunkRun run;
-  // Fewer than 16 chunks: each by itself.
-  for (u32 i = 0; i < 16; ++i) {
-    ASSERT_TRUE(take_chunk(0, 1, &run));
-    EXPECT_EQ(counters().committed.load(relaxed), (i + 1) * kChunkBytes);
+  // Aligned windows of half of what is committed: of one chunk four times, of two twice, of four twice, of eight.
+  const u32 ends[] = {1, 2, 3, 4, 6, 8, 12, 16, 24};
+  u32 chunk = 0;
+  for (const u32 end : ends) {
+    const u64 before = commits() + (chunk == 0 ? 3 : 0);  // three are for the group's metadata
+    for (; chunk < end; ++chunk) {
+      ASSERT_TRUE(take_chunk(0, 1, &run));
+      EXPECT_EQ(run.index, chunk);
+      EXPECT_EQ(counters().committed.load(relaxed), end * kChunkBytes);
+    }
+    EXPECT_EQ(commits(), before + 1);
   }
-  // 16 / 2: the aligned eight.
-  ASSERT_TRUE(take_chunk(0, 1, &run));
-  EXPECT_EQ(run.index, 16u);
-  EXPECT_EQ(counters().committed.load(relaxed), 24 * kChunkBytes);
-  const u64 before = commits();
-  ASSERT_TRUE(take_chunk(0, 1, &run));
-  EXPECT_EQ(commits(), before) << "the neighbour was committed with it";
   // A run longer than the window is committed as it is.
-  ASSERT_TRUE(take_chunks(46, 1, false, &run));
-  EXPECT_EQ(run.index, 18u);
+  ASSERT_TRUE(take_chunks(40, 1, false, &run));
+  EXPECT_EQ(run.index, 24u);
   EXPECT_EQ(arena.groups[0].committed.get(), ~u64{0});
-  // 64 / 2: the window is aligned, whichever chunk in it is wanted. (Three calls are for the group's metadata.)
+  // 64 / 2: the window is aligned, whichever chunk in it is wanted.
   ASSERT_TRUE(take_chunk(5, 8, &run));
   EXPECT_EQ(run.index, 69u);
   EXPECT_EQ(arena.groups[1].committed.get(), low_mask(32));
