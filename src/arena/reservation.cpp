@@ -116,6 +116,13 @@ bool make_arena(usize wanted, usize least, u32 chunks, u32 alignment_chunks) {
   return false;
 }
 
+bool has_room_for_arena() {
+  const usize total = kSmallestArena + metadata_sizes(kSmallestArena / kChunkBytes).total();
+  void* const memory = os::reserve(total, kChunkBytes);
+  if (memory != nullptr) os::release(memory, total);
+  return memory != nullptr;
+}
+
 bool advance_frontier(Arena* arena, u32 end) {
   const u32 from = static_cast<u32>(arena->frontier.load(relaxed) / kChunkBytes);  // relaxed: under the lock
   if (end <= from) return true;

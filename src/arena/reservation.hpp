@@ -16,6 +16,9 @@ inline constexpr usize kSmallestArena = 2 * kChunkBytes;
 // there is none, or it would stay for nothing. Under the growth lock.
 bool make_arena(usize wanted, usize least, u32 chunks, u32 alignment_chunks);
 
+// Whether the kernel has address space for the smallest arena; where it has none there is no more memory to be had.
+bool has_room_for_arena();
+
 // Makes the metadata of all chunks before `end` usable. Under the arena's lock. A system call under a lock, but once
 // in 128 MiB, and the frontier must not be passed by anyone before the records behind it can be read.
 bool advance_frontier(Arena* arena, u32 end);

@@ -93,6 +93,7 @@ bool take_over(Heap* heap, Span* span) {
 }
 
 void share_claimed(Span* span) {
+  const NotedSupply noted;
   if (share_span(span, insert_listed)) look_at_oldest();
 }
 
@@ -216,6 +217,7 @@ void empty_heap(Heap* heap) {
 }
 
 void do_duty(Span* span, PushDuty duty) {
+  const NotedSupply noted;  // also of blocks that make no duty: a hot span's
   switch (duty) {
     case PushDuty::none:
     case PushDuty::mixed:        // its blocks were freed by whoever pushed

@@ -40,6 +40,9 @@ struct alignas(kCacheLine) Heap {
   Chain chains[kChains];    // of remote frees
   Owned<u32> chain_turn;    // which of them is closed next
   Owned<u32> settled;       // g_shortage when all its spans with free blocks were known (refill.cpp)
+  Owned<u32> vain_class;    // 1 + the smallest class that a search was in vain for (heap/failure.hpp); 0: none
+  Owned<u32> vain_supply;   // g_supply when that search began
+  Owned<u32> vain_turn;     // chain_turn when it ended: no refill came since
   Owned<usize> slack;       // free bytes in the spans on the rings, as counted at their last event
   Owned<usize> empties;     // of these, bytes of spans that are empty
   Owned<Span*> kept_chunk;  // of which it keeps slots (kept_slots.hpp): its first slot's record
@@ -72,10 +75,11 @@ inline constexpr uptr kPopping = 1;     // malloc's fast path: a list that mallo
 inline constexpr uptr kInSlowPath = 2;  // anything
 
 // Notes, bits that no span's address has.
-inline constexpr uptr kNoteOfGrowth = 4;   // seen by who makes the process grow
-inline constexpr uptr kNoteOfSweep = 8;    // seen by the reclaimer
-inline constexpr uptr kNothingFound = 16;  // robbed, and nothing was found
-inline constexpr uptr kNotes = kNoteOfGrowth | kNoteOfSweep | kNothingFound;
+inline constexpr uptr kNoteOfGrowth = 4;    // seen by who makes the process grow
+inline constexpr uptr kNoteOfSweep = 8;     // seen by the reclaimer
+inline constexpr uptr kNothingFound = 16;   // robbed, and nothing was found
+inline constexpr uptr kNoteOfFailure = 32;  // seen by who looks for memory in vain
+inline constexpr uptr kNotes = kNoteOfGrowth | kNoteOfSweep | kNothingFound | kNoteOfFailure;
 static_assert(kNotes < alignof(Span));
 
 extern Heap g_null_heap __attribute__((visibility("hidden")));

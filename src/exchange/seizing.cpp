@@ -230,6 +230,31 @@ void rob_heaps(Take what, const Heap* but) {
                   [=](Heap** heaps, u32 count) { rob_all(heaps, count, work); });
 }
 
+// The fallback heap has no notes; what is freed in its spans is pushed, and counts as supply.
+void note_all_heaps(const Heap* but) {
+  for (u32 i = 1; i < heaps_ever(); ++i) {
+    Heap* heap = heap_by_index(i);
+    if (heap == but) continue;
+    uptr inside = heap->inside.load(relaxed);  // relaxed: the CAS checks it
+    do {
+      // relaxed: published by the CAS, for who finds this note in place of his own.
+      if ((inside & kNoteOfFailure) == 0) g_supply.fetch_add(1, relaxed);
+      // acquire: pairs with the release in leave: the search sees what was freed in calls that are over. Of one that is
+      // not, the end takes the note away. release: pairs with the acquire in are_all_noted.
+    } while (!heap->inside.compare_exchange(inside, inside | kNoteOfFailure, acq_rel, relaxed));
+  }
+}
+
+bool are_all_noted(const Heap* but) {
+  for (u32 i = 1; i < heaps_ever(); ++i) {
+    const Heap* heap = heap_by_index(i);
+    // acquire: pairs with the release in note_all_heaps. Who knows of a free by the program's order sees what that call
+    // stored, or a note that was left since, and then what was counted for it.
+    if (heap != but && (heap->inside.load(acquire) & kNoteOfFailure) == 0) return false;
+  }
+  return true;
+}
+
 bool heaps_may_keep_much() { return heaps_ever() * kIdleGrowth > config::options().free_limit; }
 
 void note_awake(Heap* heap) {

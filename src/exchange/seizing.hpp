@@ -31,6 +31,12 @@ bool rob_idle_heaps(const Heap* but, u32 slots);
 enum class Take : u8 { empty_spans, pages };
 void rob_heaps(Take what, const Heap* but = nullptr);
 
+// For a search that may be in vain: leaves a note with each heap but `but`. The notes of all searches are the same: one
+// that is left where none was counts as supply (span/shortage.hpp).
+void note_all_heaps(const Heap* but);
+// Whether all these notes are there: unless supply was counted, no thread but that of `but` made a call since.
+bool are_all_noted(const Heap* but);
+
 // A chore of the reclaimer: empties the heaps that slept since its last step. true: others may yet.
 bool empty_idle_heaps();
 // The thread goes on with a heap that was emptied: the reclaimer has to look at it again.

@@ -196,6 +196,7 @@ bool gets_mixed_memory(usize size) {
 
 Block* take_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   if (config::options().mixed == MixedPolicy::never) return nullptr;
+  if (COFFER_UNLIKELY(is_short())) return take_last_hole(heap, size_class, size);
   const Portion portion = portion_of(size_class, size);
   if (earns_span(heap, size_class, size, portion, used_up)) return nullptr;
   // relaxed: a threshold.
@@ -205,6 +206,11 @@ Block* take_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   Block* block = take_any_hole(heap, size_class, portion, &count);
   if (block != nullptr) count_handed(heap, size, portion, count);
   return block;
+}
+
+Block* take_last_hole(Heap* heap, ClassIndex size_class, usize size) {
+  u32 count = 0;
+  return give(heap, size_class, g_mixed_pool.take(portion_of(size_class, size).bytes, 1), 1, &count);
 }
 
 Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {

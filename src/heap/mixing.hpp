@@ -17,4 +17,7 @@ Block* take_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up);
 // Where there was none: from a span that is converted now, or a new mixed span.
 Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up);
 
+// Before malloc fails: a block of the class from any hole that there is.
+Block* take_last_hole(Heap* heap, ClassIndex size_class, usize size);
+
 }  // namespace coffer

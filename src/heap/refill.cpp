@@ -13,6 +13,7 @@
 #include "exchange/ring.hpp"
 #include "exchange/seizing.hpp"
 #include "exchange/watch.hpp"
+#include "heap/failure.hpp"
 #include "heap/heap.hpp"
 #include "heap/mixing.hpp"
 #include "large/large.hpp"
@@ -312,7 +313,8 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero, usize alignment) 
   const bool holes = classes.may_use_holes();
   // No run of so many slots could be had, nor a longer one: of the classes that need as many only what there is serves.
   u32 refused = kMaxSpanSlots + 1;
-  Block* found = use_heap([&](Heap* heap, bool) -> Block* {
+  Block* found = use_heap([&](Heap* heap, bool own) -> Block* {
+    if (own) begin_search(heap);
     refused = 1u << shape_of(size_class).slots_log2;
     for (ClassIndex c = size_class + 1; c < classes.end; ++c) {
       if (!classes.has(c)) continue;
@@ -330,9 +332,13 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero, usize alignment) 
     if (void* block = allocate_large_block(class_bytes(size_class), start, zero)) return static_cast<Block*>(block);
   }
   // For a thread whose heap another has just seized the fallback heap looks, too.
-  return use_heap([=](Heap* heap, bool) -> Block* {
+  return use_heap([=](Heap* heap, bool own) -> Block* {
     Span* span = scavenge(heap, classes);
-    if (span == nullptr) return nullptr;
+    if (span == nullptr) {
+      if (Block* block = holes ? take_last_hole(heap, size_class, 0) : nullptr) return block;
+      if (own && holes) remember_failure(heap, size_class);
+      return nullptr;
+    }
     const ClassIndex got = span->size_class.get();
     // Every class was asked, so none of them has a hot span with a block, unless it was another heap that was asked.
     if (heap->hot[got].get() != nullptr) {
@@ -347,11 +353,18 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero, usize alignment) 
 
 namespace {
 
+COFFER_NOINLINE bool failed_before(ClassIndex size_class) {
+  settle_fork();
+  const Inside inside;
+  return fails_again(inside.heap(), size_class);  // no search of the null heap's was in vain
+}
+
 // Out of line, as all that follows, so that what is common in allocate_any needs no stack frame.
 COFFER_NOINLINE void* allocate_slowly(usize size) {
   bool zero = false;
   if (size > kLargestSmall) return allocate_large_block(size, kQuantum, &zero);
   const ClassIndex size_class = class_of(size);
+  if (COFFER_UNLIKELY(is_short()) && failed_before(size_class)) return nullptr;
   if (COFFER_UNLIKELY(samples_lists())) {
     if (void* sampled = sample_small(size, size_class, kQuantum)) return sampled;
   }

@@ -23,7 +23,30 @@
 
 namespace coffer {
 
+// In a shortage a block of a class that has none left: its span becomes hot at once, in place of the one that is used
+// up, and not by a ring and a slow malloc.
+static bool becomes_hot(Heap* heap, Span* span) {
+  const ClassIndex c = span->size_class.get();
+  Span* hot = heap->hot[c].get();
+  if (stands_on_ring(span) || heap->blocks[c].get() != nullptr || watches_lists()) return false;
+  if (hot != nullptr) {
+    if (absent_count(hot) != 0) return false;
+    keep_from_malloc(hot);
+    set_countdown(hot, 0, reuse_threshold(hot->capacity.get()));
+    if (mark_floating(hot) == Retired::has_blocks) return false;  // it stays hot, and the next refill takes them
+    heap->hot[c].set(nullptr);
+  }
+  if (!mark_hot(span)) {
+    set_countdown(span, local_count(span), kNever);  // it comes by mail
+    return true;
+  }
+  heap->hot[c].set(span);
+  feed_malloc(heap, c, span);
+  return true;
+}
+
 void local_event(Span* span) {
+  const NotedSupply noted;
   settle_fork();
   Heap* heap = enter(t_heap);
   // In the child of a fork by a signal handler that interrupted this free, the span may be anybody's by now: if
@@ -41,7 +64,7 @@ void local_event(Span* span) {
     set_countdown(span, local_count(span), kFreesOfALook);
   } else {
     note_awake(heap);
-    place(heap, span);
+    if (COFFER_LIKELY(!is_short()) || !becomes_hot(heap, span)) place(heap, span);
   }
   leave(t_heap);
 }
@@ -88,6 +111,7 @@ void free_large_block(void* block, Span* span) {
 }
 
 COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
+  const NotedSupply noted;
   settle_fork();
   Heap* heap = enter(t_heap);
   Span* span = first_record(slot);
@@ -120,6 +144,7 @@ COFFER_NOINLINE void free_sized_not_chained(void* block, Span* slot, usize size,
   Span* span = first_record(slot);
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   if (is_mixed(span)) {
+    const NotedSupply noted;
     settle_fork();
     const usize most = kMisuseChecks ? most_for(size, claim) : ~usize{0};
     return free_in_mixed(enter(t_heap), block, span, kMisuseChecks ? size : 0, most);

@@ -7,6 +7,7 @@
 #include "large/colour.hpp"
 #include "large/record.hpp"
 #include "pool/slot_pool.hpp"
+#include "span/shortage.hpp"
 
 namespace coffer {
 
@@ -90,6 +91,7 @@ bool free_large(void* block, Span* span) {
 
 void* resize_large(void* block, Span* span, usize size) {
   if (size > ~u32{0} * kChunkBytes) return nullptr;
+  const NotedSupply noted;
   const usize offset = large_offset(span);
   const uptr before = reinterpret_cast<uptr>(block) - offset;
   const uptr start = span->large_chunks.get() != 0 ? resize_chunk_run(before, span, size + offset)

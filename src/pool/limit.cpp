@@ -74,6 +74,12 @@ bool make_room(usize own) {
   return false;
 }
 
+bool is_limit_reached() {
+  // relaxed, both: see charge.
+  const usize limit = budget().limit.load(relaxed);
+  return limit > kLimitNone && budget().charged.load(relaxed) + kSlotBytes >= limit && purgeable() == 0;
+}
+
 void look_at_group_limit() {
   const usize used = used_now();
   if (used >= kWorthReading && config::options().cgroup) read_group_limit(used);

@@ -26,10 +26,25 @@ inline u32 begin_shortage() {
   return seen | 1;
 }
 
+// Grows, while memory is exhausted, with all that may serve a request which was in vain (heap/failure.hpp), once that
+// can be found. What a thread with a heap of its own frees in the heap's spans is not counted: its heap tells.
+inline constinit Atomic<u32> g_supply;
+
+// release: pairs with the acquire in begin_search: who begins after this finds what came.
+inline void note_supply() {
+  if (COFFER_UNLIKELY(is_short())) g_supply.fetch_add(1, release);
+}
+// At the end of a block of code.
+struct NotedSupply {
+  ~NotedSupply() { note_supply(); }
+};
+
 // A span was made.
 inline void end_shortage() {
-  u32 seen = g_shortage.load(relaxed);  // relaxed, both: whoever is late with it meets thresholds that are too low
-  if (COFFER_UNLIKELY((seen & 1) != 0)) g_shortage.compare_exchange(seen, seen + 1, relaxed, relaxed);
+  u32 seen = g_shortage.load(relaxed);  // relaxed, all: whoever is late with it meets thresholds that are too low
+  if (COFFER_LIKELY((seen & 1) == 0)) return;
+  g_supply.fetch_add(1, relaxed);
+  g_shortage.compare_exchange(seen, seen + 1, relaxed, relaxed);
 }
 
 }  // namespace coffer

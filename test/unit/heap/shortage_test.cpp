@@ -35,12 +35,12 @@ FRESH_TEST(Shortage, AFreedBlockIsKnownAtOnce) {
   ASSERT_TRUE(is_settled());
   for (const Blocks& span : spans) EXPECT_EQ(claim_at_of(span_of(span[0])), 1u);
   give(spans[2][7]);
-  EXPECT_EQ(reusable_of(t_heap), std::vector<Span*>{span_of(spans[2][0])});
-  EXPECT_EQ(allocate_any(kSize), spans[2][7]);
+  EXPECT_EQ(life_of(span_of(spans[2][0])), SpanLife::hot);
+  EXPECT_EQ(take(), spans[2][7]);
   EXPECT_EQ(allocate_any(kSize), nullptr);
   // And again, for its span floats with a threshold of one.
-  give(spans[2][9]);
-  EXPECT_EQ(allocate_any(kSize), spans[2][9]);
+  give(spans[1][9]);
+  EXPECT_EQ(take(), spans[1][9]);
   EXPECT_TRUE(is_settled()) << "no new span was made";
   EXPECT_EQ(check_everything(), 0u);
 }
