@@ -23,9 +23,11 @@
 
 namespace coffer {
 
+namespace {
+
 // In a shortage a block of a class that has none left: its span becomes hot at once, in place of the one that is used
 // up, and not by a ring and a slow malloc.
-static bool becomes_hot(Heap* heap, Span* span) {
+bool becomes_hot(Heap* heap, Span* span) {
   const ClassIndex c = span->size_class.get();
   Span* hot = heap->hot[c].get();
   if (stands_on_ring(span) || heap->blocks[c].get() != nullptr || watches_lists()) return false;
@@ -45,8 +47,16 @@ static bool becomes_hot(Heap* heap, Span* span) {
   return true;
 }
 
+// Out of line, so that the commonest event, of a hot span, needs no stack frame for it.
+COFFER_NOINLINE void place_freed(Heap* heap, Span* span) {
+  note_awake(heap);
+  if (COFFER_LIKELY(!is_short()) || !becomes_hot(heap, span)) place(heap, span);
+  note_supply();
+}
+
+}  // namespace
+
 void local_event(Span* span) {
-  const NotedSupply noted;
   settle_fork();
   Heap* heap = enter(t_heap);
   // In the child of a fork by a signal handler that interrupted this free, the span may be anybody's by now: if
@@ -58,13 +68,13 @@ void local_event(Span* span) {
     // it is hot it stays so.
     set_countdown(span, local_count(span), feeds_malloc(span) ? kFreesOfALook : kNever);
     if (claim(span)) mail(span);
+    note_supply();
   } else if (const ClassIndex c = span->size_class.get(); heap->hot[c].get() == span) {
     // Somebody counts what malloc takes since this list was taken.
     if (watches_lists()) put_back_list(heap, c, span);
     set_countdown(span, local_count(span), kFreesOfALook);
   } else {
-    note_awake(heap);
-    if (COFFER_LIKELY(!is_short()) || !becomes_hot(heap, span)) place(heap, span);
+    place_freed(heap, span);
   }
   leave(t_heap);
 }

@@ -232,6 +232,25 @@ FRESH_TEST(Failure, AHoleIsFoundBeforeIt) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// One that was cut to the request's size, and is shorter than the class's blocks.
+FRESH_TEST(Failure, AHoleThatFitsExactlyIsFoundBeforeIt) {
+  start_heaps(usize{64} << 10, usize{8} << 20);
+  test::changeable_options().mixed = config::MixedPolicy::automatic;
+  constexpr usize kExact = 50'000;
+  static_assert(class_bytes(compute_class(kExact)) > kExact + kQuantum);
+  Blocks blocks = take_many(20, kExact);
+  exhaust_kernel();
+  while (void* block = take(kExact)) blocks.push_back(block);
+  fail(kExact);
+  for (void* const block : blocks) {
+    if (span_of(block)->use.load(relaxed) != SlotUse::mixed) continue;
+    give(block);
+    EXPECT_EQ(take(kExact), block);
+    return;
+  }
+  FAIL() << "none lies in a mixed span";
+}
+
 FRESH_TEST(Failure, AfterItAFreedBlockIsHotAtOnce) {
   const Blocks blocks = full_and_failed();
   for (const usize i : {usize{5}, usize{70}, usize{40}, usize{100}}) {
