@@ -5,6 +5,8 @@
 #   coffer_core      lib/libcoffer_core.a: the coffer_ names only, replaces nothing; tests link it
 #   coffer_shared    lib/libcoffer.so
 #   coffer_static    lib/libcoffer.a
+#   coffer_hardened_shared, coffer_hardened_static
+#                    lib/libcoffer_hardened.so, .a: with src/hardened over the heaps, and kHardening (base/hardening.hpp)
 #   coffer_variants  lib/variants/*.so: for the benchmarks, never installed
 # api/ is compiled once for each library. It decides by these macros what it defines:
 #   COFFER_PREFIX_ONLY     libcoffer_core.a
@@ -131,31 +133,64 @@ add_library(Coffer::coffer ALIAS coffer_shared)  # as find_package names it
 # free from libc cannot happen, whatever the order of archives. Hidden names become local to it, so that a program may
 # use the same ones; comdat groups are dissolved first, since a group that loses against the program's own copy would
 # take local names with it.
+function(coffer_add_archive target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "OBJECTS")
+  coffer_link_order(joined_objects ${arg_OBJECTS})
+  # Makefiles know the objects of a target within it only: others depend on the target's own file.
+  set(parts "")
+  foreach(objects IN LISTS arg_OBJECTS)
+    list(APPEND parts $<TARGET_OBJECTS:${objects}>)
+  endforeach()
+  add_library(${target}_parts STATIC ${parts})
+  set_target_properties(${target}_parts PROPERTIES ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+  set(joined ${CMAKE_CURRENT_BINARY_DIR}/${arg_OUTPUT_NAME}_joined.o)
+  add_custom_command(OUTPUT ${joined}
+    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -T ${coffer_source_dir}/api/libcoffer_static.ld
+      -o ${joined} ${joined_objects}
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${joined}
+    DEPENDS ${target}_parts ${coffer_source_dir}/api/libcoffer_static.ld
+    COMMAND_EXPAND_LISTS VERBATIM COMMENT "Joining the objects of lib${arg_OUTPUT_NAME}.a")
+  set_source_files_properties(${joined} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  add_library(${target} STATIC ${joined})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${arg_OUTPUT_NAME} LINKER_LANGUAGE C)
+  target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+endfunction()
+
 coffer_add_objects(coffer_api_static SOURCES ${coffer_api_sources} DEFINITIONS COFFER_STATIC_LIBRARY)
-coffer_link_order(coffer_joined_objects coffer_objects coffer_api_static ${coffer_latency_objects})
-# Makefiles know the objects of a target within it only: others depend on the target's own file.
-add_library(coffer_static_parts STATIC $<TARGET_OBJECTS:coffer_objects> $<TARGET_OBJECTS:coffer_api_static>
-  $<TARGET_OBJECTS:coffer_latency> $<TARGET_OBJECTS:coffer_rt_inside>)
-set_target_properties(coffer_static_parts PROPERTIES ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
-set(coffer_joined ${CMAKE_CURRENT_BINARY_DIR}/coffer_joined.o)
-add_custom_command(OUTPUT ${coffer_joined}
-  COMMAND ${CMAKE_LINKER} -r --force-group-allocation -T ${coffer_source_dir}/api/libcoffer_static.ld
-    -o ${coffer_joined} ${coffer_joined_objects}
-  COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${coffer_joined}
-  DEPENDS coffer_static_parts ${coffer_source_dir}/api/libcoffer_static.ld
-  COMMAND_EXPAND_LISTS VERBATIM COMMENT "Joining the objects of libcoffer.a")
-set_source_files_properties(${coffer_joined} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
-add_library(coffer_static STATIC ${coffer_joined})
-set_target_properties(coffer_static PROPERTIES OUTPUT_NAME coffer LINKER_LANGUAGE C EXPORT_NAME static)
-target_include_directories(coffer_static INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
+coffer_add_archive(coffer_static OUTPUT_NAME coffer
+  OBJECTS coffer_objects coffer_api_static ${coffer_latency_objects})
+set_target_properties(coffer_static PROPERTIES EXPORT_NAME static)
 add_library(coffer::static ALIAS coffer_static)
 add_library(Coffer::static ALIAS coffer_static)  # as find_package names it
 
+# The hardened build: the same sources with another kHardening, and a layer between api/ and the heaps.
+file(GLOB coffer_hardened_sources CONFIGURE_DEPENDS ${coffer_source_dir}/hardened/*.cpp)
+set(coffer_hardened_definitions COFFER_ALLOCATOR_HEADER="hardened/allocator.hpp" COFFER_HARDENED)
+coffer_add_objects(coffer_hardened_objects SOURCES ${coffer_sources} ${coffer_hardened_sources}
+  ALLOCATOR ${coffer_hardened_definitions})
+coffer_add_objects(coffer_hardened_api_shared SOURCES ${coffer_api_sources} ALLOCATOR ${coffer_hardened_definitions})
+coffer_add_objects(coffer_hardened_api_static SOURCES ${coffer_api_sources} ALLOCATOR ${coffer_hardened_definitions}
+  DEFINITIONS COFFER_STATIC_LIBRARY)
+coffer_add_shared(coffer_hardened_shared OUTPUT_NAME coffer_hardened
+  OBJECTS coffer_hardened_objects coffer_hardened_api_shared ${coffer_latency_objects})
+set_target_properties(coffer_hardened_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  EXPORT_NAME hardened)
+target_include_directories(coffer_hardened_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+coffer_add_archive(coffer_hardened_static OUTPUT_NAME coffer_hardened
+  OBJECTS coffer_hardened_objects coffer_hardened_api_static ${coffer_latency_objects})
+set_target_properties(coffer_hardened_static PROPERTIES EXPORT_NAME hardened_static)
+add_library(coffer::hardened ALIAS coffer_hardened_shared)
+add_library(Coffer::hardened ALIAS coffer_hardened_shared)
+add_library(coffer::hardened_static ALIAS coffer_hardened_static)
+add_library(Coffer::hardened_static ALIAS coffer_hardened_static)
+
 # A program that calls no malloc itself, though its libraries do, would otherwise be linked without Coffer.
-target_link_options(coffer_shared INTERFACE LINKER:--no-as-needed)
-if(COFFER_LINKER_HAS_UNDEFINED)
-  target_link_options(coffer_static INTERFACE LINKER:--undefined=malloc)
-endif()
+foreach(name coffer coffer_hardened)
+  target_link_options(${name}_shared INTERFACE LINKER:--no-as-needed)
+  if(COFFER_LINKER_HAS_UNDEFINED)
+    target_link_options(${name}_static INTERFACE LINKER:--undefined=malloc)
+  endif()
+endforeach()
 
 if(coffer_is_top)
   # What the misuse checks cost is measured, not guessed: the same library without them.
@@ -167,4 +202,5 @@ if(coffer_is_top)
 
   add_custom_target(coffer_variants DEPENDS coffer_nocheck)
 endif()
-add_custom_target(coffer_libraries DEPENDS coffer_shared coffer_static coffer_core)
+add_custom_target(coffer_libraries DEPENDS coffer_shared coffer_static coffer_core coffer_hardened_shared
+  coffer_hardened_static)

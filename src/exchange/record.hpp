@@ -20,6 +20,9 @@ struct Chain {
 };
 
 struct Watch;
+namespace hardened {
+struct Rest;
+}
 
 struct alignas(kCacheLine) Heap {
   constexpr Heap() = default;
@@ -56,6 +59,7 @@ struct alignas(kCacheLine) Heap {
   Owned<u8> churn[kClasses];             // blocks of about this size that the thread freed in mixed spans (mixing.cpp)
 
   Owned<Watch*> watch;  // what is counted of it while lists are sampled (watching.hpp); nullptr: nothing yet
+  Owned<hardened::Rest*> rest;  // hardened build: what was freed and rests (hardened/rest.hpp); nullptr: nothing yet
 
   // What others write, too.
   alignas(kCacheLine) Atomic<u64> mailbox;  // claimed spans (exchange/mail.hpp)

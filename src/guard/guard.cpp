@@ -340,6 +340,13 @@ usize size_of(const char* call, void* block) {
   return live_record(call, reinterpret_cast<uptr>(block), Misuse::use_after_free)->size.get();
 }
 
+usize size_if_live(const void* block) {
+  const uptr address = reinterpret_cast<uptr>(block);
+  const Record* record = record_of_page(page_of(address));
+  const bool live = record != nullptr && record->block.get() == address && state_of(*record) == State::live;
+  return live ? record->size.get() : 0;
+}
+
 usize held_bytes() { return g_guards.held.load(relaxed); }  // relaxed: a figure
 
 usize live_bytes() {

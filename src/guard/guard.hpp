@@ -60,6 +60,8 @@ bool owns(const void* address);
 inline constexpr usize kNoSize = ~usize{0};
 void deallocate(void* block, usize given);
 usize size_of(const char* call, void* block);
+// The same; 0: it is not the start of a live block.
+usize size_if_live(const void* block);
 
 // Bytes of pages of blocks that live, or whose pages the kernel did not take back: they are charged, and held.
 usize held_bytes();

@@ -26,6 +26,8 @@ const char* description(BadPointer what) {
       return "already free";
     case BadPointer::free_span:
       return "in a span that is free";
+    case BadPointer::overrun:
+      return "written to behind its end";
   }
   return "unknown";
 }

@@ -12,6 +12,7 @@ enum class BadPointer : u8 {
   not_a_start,   // inside a block, or between blocks
   already_free,  // freed twice
   free_span,     // in memory that holds no block now
+  overrun,       // what stands behind the block is not what was put there (hardened build)
 };
 
 // "coffer: free of 0x...: WHAT (size class N)"; `call` is the function that was given the pointer; block_bytes 0: no

@@ -92,7 +92,7 @@ bool is_wrong_size(const Span* span, usize size, Claim claim) {
   const usize have = usable_bytes(span);
   if (size > have) return true;
   if (size == have || is_large(span) || served_from_larger()) return false;  // have: what malloc_usable_size says
-  return claim == Claim::object || size < have / 2;  // Allocator::reallocate moves what shrinks below that
+  return claim == Claim::object || size < have / 2;  // PlainAllocator::reallocate moves what shrinks below that
 }
 
 namespace {

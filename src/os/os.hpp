@@ -101,6 +101,11 @@ bool purge(void* address, usize length);
 // The opposite of commit: the range is reserved again, without access and without memory. false: nothing changed.
 bool decommit(void* address, usize length);
 
+// Committed memory that may not be touched for a while, and what it holds stays; and its end, after which memory that
+// the process locks is to be made resident (keep_locked). false: some of it may have changed.
+bool forbid_access(void* address, usize length);
+bool allow_access(void* address, usize length);
+
 // Moves the pages of [from, from + length) to [to, to + length), both inside reservations and committed; `from` stays
 // committed and reads as zero. false: the kernel cannot; nothing moved.
 bool move_pages(void* from, void* to, usize length);

@@ -7,6 +7,7 @@
 #include "span/class_use.hpp"
 #include "span/colour.hpp"
 #include "span/emptiness.hpp"
+#include "span/shuffled.hpp"
 
 namespace coffer {
 
@@ -66,7 +67,8 @@ Cut next_cut(const Span* span, u32 page, u32 run, u32 most, bool more) {
 }
 
 // Links the blocks from .. to - 1 in address order, from `first` on, and then those before it.
-Block* link_blocks(const Span* span, u32 from, u32 first, u32 to) {
+Linked link_blocks(const Span* span, u32 from, u32 first, u32 to) {
+  if constexpr (kHardening.shuffles) return link_shuffled(span, from, to);
   Block* head = block_at(span, first);
   Block* block = head;
   const auto append = [&](u32 index) {
@@ -77,7 +79,7 @@ Block* link_blocks(const Span* span, u32 from, u32 first, u32 to) {
   for (u32 i = first + 1; i < to; ++i) append(i);
   for (u32 i = from; i < first; ++i) append(i);
   set_next(block, nullptr);
-  return head;
+  return {head, block};
 }
 
 }  // namespace
@@ -189,19 +191,19 @@ Block* cut_page(Span* span, bool* zero) {
     absent &= ~(low_mask(next.pages) << page);
     if (next.from == next.to) continue;
     const u32 first = cut == 0 && next.from <= start && start < next.to ? start : next.from;
-    Block* const list = link_blocks(span, next.from, first, next.to);
+    const Linked list = link_blocks(span, next.from, first, next.to);
     if (head == nullptr) {
-      head = list;
+      head = list.first;
     } else {
-      set_link(last, list);
+      set_link(last, list.first);
     }
-    last = block_at(span, first > next.from ? first - 1 : next.to - 1);
+    last = list.last;
     blocks += next.to - next.from;
   }
   span->absent.set(absent);
   if (head == nullptr) return nullptr;
   span->cut.set(cut + blocks);
-  *zero = span->pages_zero.get() != 0;
+  *zero = kHardening.zeroes || span->pages_zero.get() != 0;
   return head;
 }
 

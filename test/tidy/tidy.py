@@ -23,11 +23,11 @@ import naming
 import policy
 import wording
 
-LAYERS = ["api", "papers", "latency", "inspect", "heap", "exchange", "mixed", "large", "span", "pool", "arena",
-          "policy", "size_class", "guard", "budget", "observe", "harden", "config", "os", "cpu", "base"]
+LAYERS = ["api", "papers", "latency", "hardened", "inspect", "heap", "exchange", "mixed", "large", "span", "pool",
+          "arena", "policy", "size_class", "guard", "budget", "observe", "harden", "config", "os", "cpu", "base"]
 # The papers' allocators stand on the ground that they share with Coffer, and use nothing of Coffer itself.
 FORBIDDEN_INCLUDES = {("papers", layer) for layer in (
-    "latency", "inspect", "heap", "exchange", "mixed", "large", "span", "pool", "arena", "policy",
+    "latency", "hardened", "inspect", "heap", "exchange", "mixed", "large", "span", "pool", "arena", "policy",
     "size_class", "guard", "budget")}
 
 WARN_FILE_LINES = 400

@@ -201,6 +201,15 @@ void* grow(void* address, usize length, usize wanted) {
   return got;
 }
 
+bool forbid_access(void* address, usize length) {
+  must_be_pages("forbid_access", address, length);
+  return !refuse(fake::kCommit) && later(os_linux::forbid_access(address, length));
+}
+bool allow_access(void* address, usize length) {
+  must_be_pages("allow_access", address, length);
+  return !refuse(fake::kCommit) && later(os_linux::allow_access(address, length));
+}
+
 // Of the same kind: a fresh mapping over an old one.
 bool decommit(void* address, usize length) {
   must_be_pages("decommit", address, length);

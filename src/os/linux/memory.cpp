@@ -298,6 +298,16 @@ bool decommit(void* address, usize length) {
   return true;
 }
 
+bool forbid_access(void* address, usize length) {
+  const Call call;
+  return mprotect(address, length, PROT_NONE) == 0;
+}
+
+bool allow_access(void* address, usize length) {
+  const Call call;
+  return mprotect(address, length, PROT_READ | PROT_WRITE) == 0;
+}
+
 void advise_huge_pages(void* address, usize length, HugePages advice) {
   const Call call;
   madvise(address, length, advice == HugePages::allow ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "heap/allocator.hpp"
+#include "heap/plain_allocator.hpp"
 
 #include <string.h>
 
@@ -90,7 +90,7 @@ void* reallocate_mixed(void* block, Span* span, usize size) {
 
 }  // namespace
 
-void* Allocator::allocate_zeroed(usize size) {
+void* PlainAllocator::allocate_zeroed(usize size) {
   bool zero = false;
   if (size > kLargestSmall) {
     void* block = allocate_large_block(size, kQuantum, &zero);
@@ -123,7 +123,7 @@ void* Allocator::allocate_zeroed(usize size) {
   return block;
 }
 
-void* Allocator::allocate_aligned(usize size, usize alignment) {
+void* PlainAllocator::allocate_aligned(usize size, usize alignment) {
   bool zero = false;
   const ClassIndex size_class = aligned_class(size, alignment);
   if (size_class == kClasses) return allocate_large_block(size, alignment, &zero);
@@ -140,7 +140,7 @@ void* Allocator::allocate_aligned(usize size, usize alignment) {
   return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero, alignment);
 }
 
-void* Allocator::reallocate(void* block, usize size) {
+void* PlainAllocator::reallocate(void* block, usize size) {
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (COFFER_UNLIKELY(arena == nullptr)) return reallocate_foreign(block, size);
   Span* span = record_of("realloc", arena, block);
@@ -175,7 +175,7 @@ void* Allocator::reallocate(void* block, usize size) {
   return moved == nullptr && size <= have ? block : moved;
 }
 
-usize Allocator::usable_size(void* block) {
+usize PlainAllocator::usable_size(void* block) {
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (COFFER_UNLIKELY(arena == nullptr)) return usable_foreign(block);
   Span* span = record_of("malloc_usable_size", arena, block);
@@ -183,7 +183,7 @@ usize Allocator::usable_size(void* block) {
   return is_large(span) ? large_usable(span) : span->block_bytes.get();
 }
 
-bool Allocator::trim(usize keep) {
+bool PlainAllocator::trim(usize keep) {
   if (!start_process()) return false;
   settle_fork();
   note_if_heapless(t_heap);
@@ -196,14 +196,14 @@ bool Allocator::trim(usize keep) {
   return back != 0;
 }
 
-void Allocator::set_limit(usize bytes) {
+void PlainAllocator::set_limit(usize bytes) {
   settle_fork();
   note_if_heapless(t_heap);
   coffer::set_limit(bytes);
 }
-usize Allocator::limit() { return get_limit(); }
-void Allocator::fork_prepare() { coffer::fork_prepare(); }
-void Allocator::fork_parent() { coffer::fork_parent(); }
-void Allocator::fork_child() { coffer::fork_child(); }
+usize PlainAllocator::limit() { return get_limit(); }
+void PlainAllocator::fork_prepare() { coffer::fork_prepare(); }
+void PlainAllocator::fork_parent() { coffer::fork_parent(); }
+void PlainAllocator::fork_child() { coffer::fork_child(); }
 
 }  // namespace coffer

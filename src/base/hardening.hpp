@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// What the hardened build does otherwise than the default one. One definition of the compiler, COFFER_HARDENED, chooses
+// between the two, here and nowhere else; all other code asks kHardening.
+//
+// Most of the hardened build is a layer of its own between api/ and heap/ (src/hardened). What it needs of the layers
+// below is what this struct has.
+#pragma once
+
+#include "base/base.hpp"
+
+namespace coffer {
+
+struct Hardening {
+  bool shuffles;  // the blocks of a page that is cut are handed out in random order
+  bool zeroes;    // they are zero when they are cut, but for their links
+  bool mixes;     // small processes and large blocks begin in mixed spans, unless the option `mixed` says otherwise
+};
+
+inline constexpr Hardening kHardening =
+#ifdef COFFER_HARDENED
+    {.shuffles = true, .zeroes = true, .mixes = false};
+#else
+    {.shuffles = false, .zeroes = false, .mixes = true};
+#endif
+
+}  // namespace coffer

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+#include "hardened/allocator.hpp"
+
+#include <string.h>
+
+#include "exchange/bad_pointer.hpp"
+#include "exchange/registry.hpp"
+#include "exchange/watch.hpp"
+#include "guard/guard.hpp"
+#include "hardened/canary.hpp"
+#include "hardened/fenced.hpp"
+#include "hardened/nothing.hpp"
+#include "hardened/report.hpp"
+#include "hardened/rest.hpp"
+#include "harden/foreign.hpp"
+#include "harden/report.hpp"
+#include "heap/heap.hpp"
+#include "mixed/mixed.hpp"
+#include "span/choices.hpp"
+
+namespace coffer::hardened {
+
+namespace {
+
+// Bytes that the heap is asked for.
+usize bytes_for(usize size) {
+  const usize wanted = size + kCanaryBytes;
+  return wanted < kLeastBlock ? kLeastBlock : wanted;
+}
+
+// The heap's block that the program's block is: `have` bytes of it. span: nullptr: a guarded sample.
+struct Held {
+  usize have;
+  Span* span;
+};
+
+// Of a block that starts in an arena. Reports what does not start one.
+COFFER_INLINE Held held_of(const char* call, void* block, Arena* arena) {
+  const uptr address = reinterpret_cast<uptr>(block);
+  Span* const span = first_record(slot_record(arena, address));
+  if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
+  if (COFFER_LIKELY(span->use.load(relaxed) == SlotUse::span)) {  // relaxed: as first_record
+    if (COFFER_UNLIKELY(!is_block_start(span, address))) report_bad_pointer(call, block);
+    return {class_layout(span->size_class.get()).block_bytes, span};
+  }
+  if (is_mixed(span)) {
+    settle_fork();
+    const usize have = g_mixed_pool.size_of(span, block);
+    if (have < kLeastBlock) report_bad_pointer(call, block);
+    return {have, span};
+  }
+  if (fence_of(span) == Fence::none && address != span->first_block) report_bad_pointer(call, block);
+  return {large_usable(span), span};
+}
+
+bool is_fenced(const Held& held) {
+  return held.span != nullptr && is_large(held.span) && fence_of(held.span) != Fence::none;
+}
+
+// The canary is there; what was asked for. Reports what is not as it should be.
+COFFER_INLINE usize checked_size(const char* call, void* block, const Held& held) {
+  const Canary canary = read_canary(block, held.have);
+  if (COFFER_LIKELY(canary.found == Found::live)) return canary.size;
+  if (canary.found == Found::freed) report_freed(call, block, held.have);
+  report_broken(call, block, held.have);
+}
+
+// The heap gave `block` for a request of `size` bytes.
+COFFER_INLINE void* begin(void* block, usize size) {
+  Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
+  Span* const span = COFFER_LIKELY(arena != nullptr)
+                         ? first_record(slot_record(arena, reinterpret_cast<uptr>(block)))
+                         : nullptr;
+  usize have;
+  if (COFFER_LIKELY(span != nullptr && span->use.load(relaxed) == SlotUse::span)) {  // relaxed: as first_record
+    have = class_layout(span->size_class.get()).block_bytes;
+    if (COFFER_UNLIKELY(!is_untouched(block, have, sizeof(Block)))) report_touched(block, have);
+    memset(block, 0, sizeof(Block));
+  } else {
+    have = PlainAllocator::usable_size(block);
+    memset(block, 0, have);
+    if (span != nullptr && is_large(span)) set_fence(span, Fence::none);
+  }
+  write_canary(block, have, size);
+  return block;
+}
+
+void* allocate_fenced_or_plain(usize size, usize alignment, bool zeroed) {
+  const NewFenced made = allocate_fenced(size, alignment, zeroed);
+  if (made.plain == nullptr) return made.block;
+  // A sample with guards of its own, all of it zero.
+  write_canary(made.plain, made.plain_bytes, size);
+  return made.plain;
+}
+
+void release_sample(void* block, usize given) {
+  if (const usize have = guard::size_if_live(block)) {
+    const usize size = checked_size("free", block, {have, nullptr});
+    if (given != kNoSize && given != size) harden::bad_size(block, given, size);
+  }
+  PlainAllocator::deallocate(block);
+}
+
+COFFER_COLD void release_foreign(void* block, usize given) {
+  if (block == nullptr) return;
+  if (is_nothing(block)) return release_nothing(block, given);
+  if (guard::owns(block)) return release_sample(block, given);
+  PlainAllocator::deallocate(block);  // the C library's, or a report
+}
+
+void* move_block(void* block, usize have, usize size) {
+  void* const moved = hardened::allocate(size);
+  if (moved == nullptr) return nullptr;
+  memcpy(moved, block, have < size ? have : size);
+  hardened::deallocate(block, kNoSize);
+  return moved;
+}
+
+COFFER_COLD void* reallocate_foreign(void* block, usize size) {
+  if (is_nothing(block)) {
+    check_nothing("realloc", block);
+    return move_block(block, 0, size);
+  }
+  if (!guard::owns(block)) return PlainAllocator::reallocate(block, size);
+  const usize have = checked_size("realloc", block, {guard::size_of("realloc", block), nullptr});
+  return have == size ? block : move_block(block, have, size);
+}
+
+COFFER_COLD usize usable_foreign(void* block) {
+  constexpr const char* kCall = "malloc_usable_size";
+  if (is_nothing(block)) {
+    check_nothing(kCall, block);
+    return 0;
+  }
+  if (!guard::owns(block)) return PlainAllocator::usable_size(block);
+  return checked_size(kCall, block, {guard::size_of(kCall, block), nullptr});
+}
+
+}  // namespace
+
+void* allocate(usize size) {
+  if (COFFER_UNLIKELY(size == 0)) {
+    if (void* const block = allocate_nothing()) return block;
+  }
+  const usize wanted = bytes_for(size);
+  if (COFFER_UNLIKELY(wanted > kLargestSmall)) return allocate_fenced_or_plain(size, kQuantum, false);
+  void* block = coffer::allocate_fast(wanted);
+  if (block == nullptr) block = PlainAllocator::allocate(wanted);
+  if (COFFER_UNLIKELY(block == nullptr)) {
+    if (!end_all_rests() || (block = PlainAllocator::allocate(wanted)) == nullptr) return nullptr;
+  }
+  return begin(block, size);
+}
+
+void* allocate_zeroed(usize size) {
+  if (bytes_for(size) > kLargestSmall) return allocate_fenced_or_plain(size, kQuantum, true);
+  return allocate(size);
+}
+
+void* allocate_aligned(usize size, usize alignment) {
+  const usize wanted = bytes_for(size);
+  if (wanted > kLargestSmall || aligned_class(wanted, alignment) == kClasses) {
+    return allocate_fenced_or_plain(size, alignment, false);
+  }
+  void* block = PlainAllocator::allocate_aligned(wanted, alignment);
+  if (block == nullptr && end_all_rests()) block = PlainAllocator::allocate_aligned(wanted, alignment);
+  return block != nullptr ? begin(block, size) : nullptr;
+}
+
+void deallocate(void* block, usize given) {
+  Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
+  if (COFFER_UNLIKELY(arena == nullptr)) return release_foreign(block, given);
+  const Held held = held_of("free", block, arena);
+  if (COFFER_UNLIKELY(is_fenced(held))) return release_fenced(block, held.span, given);
+  const usize size = checked_size("free", block, held);
+  if (COFFER_UNLIKELY(given != kNoSize && given != size)) harden::bad_size(block, given, size);
+  if (COFFER_UNLIKELY(held.span->use.load(relaxed) != SlotUse::span)) forget_sample(block);  // relaxed: as first_record
+  write_freed(block, held.have);
+  rest(block, held.have);
+}
+
+void* reallocate(void* block, usize size) {
+  Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
+  if (COFFER_UNLIKELY(arena == nullptr)) return reallocate_foreign(block, size);
+  const Held held = held_of("realloc", block, arena);
+  if (is_fenced(held)) {
+    void* const resized = resize_fenced(block, held.span, size);
+    if (resized != nullptr) return resized;
+    const usize have = fenced_bytes(held.span);
+    void* const moved = move_block(block, have, size);
+    return moved == nullptr && size <= have ? block : moved;  // a block that shrinks can always stay as it is
+  }
+  const usize before = checked_size("realloc", block, held);
+  const bool fits = size <= held.have - kCanaryBytes;
+  if (!fits || bytes_for(size) < held.have / 2) {
+    void* const moved = move_block(block, before, size);
+    if (moved != nullptr || !fits) return moved;
+  }
+  const usize kept = before < size ? before : size;
+  memset(static_cast<char*>(block) + kept, 0, held.have - kept);
+  write_canary(block, held.have, size);
+  return block;
+}
+
+usize usable_size(void* block) {
+  constexpr const char* kCall = "malloc_usable_size";
+  Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
+  if (COFFER_UNLIKELY(arena == nullptr)) return usable_foreign(block);
+  const Held held = held_of(kCall, block, arena);
+  return is_fenced(held) ? size_of_fenced(kCall, block, held.span) : checked_size(kCall, block, held);
+}
+
+}  // namespace coffer::hardened
+
+namespace coffer {
+
+bool Allocator::trim(usize keep) {
+  hardened::end_all_rests();
+  return PlainAllocator::trim(keep);
+}
+
+}  // namespace coffer

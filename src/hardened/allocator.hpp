@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The hardened build as the API shim sees it (api/allocator.hpp): a layer over the heaps of the default build, which
+// serve as they always do. It asks them for some bytes more, and gives back later what was freed.
+//
+//   size 0 ................. an address that nobody may touch (nothing.hpp)
+//   up to 32 KiB and more .. a block of the heap with a canary behind the request (canary.hpp)
+//   what needs a large block  pages of its own between inaccessible ones (fenced.hpp)
+//
+//   free    canary checked -> the block is zeroed and marked as freed -> quarantine (rest.hpp) -> the heap
+//   malloc  the heap's block is as free left it, or as it was cut: checked -> canary written
+//
+// So every block is zero when it is handed out, and calloc need not clear it. docs/guide/hardened.md says what it finds.
+#pragma once
+
+#include "heap/plain_allocator.hpp"
+
+namespace coffer {
+
+namespace hardened {
+
+inline constexpr usize kNoSize = ~usize{0};  // the caller named none
+
+void* allocate(usize size);
+void* allocate_zeroed(usize size);
+void* allocate_aligned(usize size, usize alignment);
+void deallocate(void* block, usize given);
+void* reallocate(void* block, usize size);
+usize usable_size(void* block);
+usize check();
+
+}  // namespace hardened
+
+struct Allocator : PlainAllocator {
+  // All goes the slow way.
+  static COFFER_INLINE void* allocate_fast(usize) { return nullptr; }
+  static void* allocate(usize size) { return hardened::allocate(size); }
+  static void* allocate_zeroed(usize size) { return hardened::allocate_zeroed(size); }
+  static void* allocate_aligned(usize size, usize alignment) { return hardened::allocate_aligned(size, alignment); }
+  static void deallocate(void* block) { hardened::deallocate(block, hardened::kNoSize); }
+  static void deallocate_sized(void* block, usize size) { hardened::deallocate(block, size); }
+  static void deallocate_object(void* block, usize size) { hardened::deallocate(block, size); }
+  static void* reallocate(void* block, usize size) { return hardened::reallocate(block, size); }
+  static usize usable_size(void* block) { return hardened::usable_size(block); }
+  static bool trim(usize keep);
+  static usize check() { return hardened::check(); }
+};
+
+}  // namespace coffer

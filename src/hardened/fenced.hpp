@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Large blocks of the hardened build: whole pages between inaccessible ones.
+//
+//   the heap's large block | closed: a page or more | the program's pages | closed, to the end |
+//                          ^ a slot begins          ^ what malloc returns
+//
+// How many pages lie in front is a matter of chance. A block with an alignment of over half a slot has none in front:
+// what the program has then begins the heap's block. When the block is freed its pages are given back and all of it is
+// closed; it is opened again when it leaves the quarantine (rest.hpp).
+//
+// What the block is stands in the record of its first slot, in fields that only spans of a class use otherwise.
+#pragma once
+
+#include "span/span.hpp"
+
+namespace coffer::hardened {
+
+enum class Fence : u32 {
+  none = 0,  // the heap's large block is the program's, with a canary: no span could be had for its size
+  live = 1,
+  resting = 2,
+};
+inline Fence fence_of(const Span* span) { return static_cast<Fence>(span->capacity.get()); }
+inline void set_fence(Span* span, Fence fence) { span->capacity.set(static_cast<u32>(fence)); }
+// Where the program's part begins, and its bytes.
+inline uptr fenced_start(const Span* span) { return span->first_block + span->block_bytes.get(); }
+inline usize fenced_bytes(const Span* span) { return span->multiplier; }
+
+// A block of the heap that is no fenced one (a guarded sample) is `plain`. Both nullptr: no memory.
+struct NewFenced {
+  void* block;
+  void* plain;
+  usize plain_bytes;
+};
+NewFenced allocate_fenced(usize size, usize alignment, bool zeroed);
+// `given`: the size that the caller named, or kNoSize. Reports what is not the start of a live one.
+void release_fenced(void* block, Span* span, usize given);
+// nullptr: it has to move, or `size` is less than half of it.
+void* resize_fenced(void* block, Span* span, usize size);
+// Bytes of the program's; reports as above.
+usize size_of_fenced(const char* call, void* block, const Span* span);
+// The heap's block, `bytes` long, leaves the quarantine. false: the kernel does not open it.
+bool end_fenced(void* heaps_block, usize bytes);
+
+}  // namespace coffer::hardened

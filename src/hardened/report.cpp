@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include "hardened/report.hpp"
+
+#include "exchange/bad_pointer.hpp"
+#include "exchange/freed.hpp"
+#include "hardened/canary.hpp"
+#include "harden/report.hpp"
+#include "span/span.hpp"
+
+namespace coffer::hardened {
+
+namespace {
+
+// Free to the heap, which has written over the trailer of no block that this layer freed: one that was never handed
+// out, or whose page the kernel gave back.
+bool is_free(const void* block, usize have) {
+  if (trailer_of(block, have) == 0 && is_untouched(block, have, sizeof(Block))) return true;
+  Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
+  const Span* const span = arena != nullptr ? first_record(slot_record(arena, reinterpret_cast<uptr>(block))) : nullptr;
+  // relaxed: last words.
+  return span != nullptr && span->use.load(relaxed) == SlotUse::span && may_be_free(block) && is_freed(span, block);
+}
+
+}  // namespace
+
+void report_touched(const void* block, usize have) { harden::broken_link(block, have); }
+
+void report_freed(const char* call, const void* block, usize have) {
+  harden::bad_pointer(call, block, harden::BadPointer::already_free, have);
+}
+
+void report_broken(const char* call, void* block, usize have) {
+  const bool free = is_free(block, have);
+  harden::bad_pointer(call, block, free ? harden::BadPointer::already_free : harden::BadPointer::overrun, have);
+}
+
+}  // namespace coffer::hardened

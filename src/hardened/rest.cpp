@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include "hardened/rest.hpp"
+
+#include "base/bits.hpp"
+#include "budget/budget.hpp"
+#include "exchange/inside.hpp"
+#include "hardened/canary.hpp"
+#include "hardened/fenced.hpp"
+#include "hardened/report.hpp"
+#include "heap/plain_allocator.hpp"
+#include "observe/counters.hpp"
+#include "os/os.hpp"
+
+namespace coffer::hardened {
+
+namespace {
+
+COFFER_COLD Rest* make_rest(Heap* heap) {
+  const usize bytes = round_up(sizeof(Rest), os::page_size());
+  if (!charge(bytes)) return nullptr;
+  Rest* const made = static_cast<Rest*>(os::map(bytes, os::page_size()));
+  if (made == nullptr) {
+    uncharge(bytes);
+    return nullptr;
+  }
+  os::name_mapping(made, bytes, "coffer quarantine");
+  counters().reserved.fetch_add(bytes, relaxed);  // relaxed, both: figures
+  counters().metadata.fetch_add(bytes, relaxed);
+  made->random = os::random_seed() | 1;
+  heap->rest.set(made);
+  return made;
+}
+
+// By xorshift (Marsaglia).
+u32 draw(Rest* rest) {
+  u64 bits = rest->random;
+  bits ^= bits << 13;
+  bits ^= bits >> 7;
+  bits ^= bits << 17;
+  rest->random = bits;
+  return static_cast<u32>(bits >> 32);
+}
+
+void end_rest(Resting resting) {
+  if (COFFER_UNLIKELY(!is_untouched(resting.block, resting.bytes, 0))) {
+    report_touched(resting.block, resting.bytes);
+  }
+  PlainAllocator::deallocate(resting.block);
+}
+
+void end_large_rest(Rest* rest) {
+  const Resting resting = rest->large.pop();
+  // Where the kernel does not open it, it waits on; where it cannot, nobody gets it any more.
+  if (!end_fenced(resting.block, resting.bytes) && !rest->large.is_full()) rest->large.push(resting);
+}
+
+}  // namespace
+
+Rest* rest_of(const Heap* heap) { return heap->rest.get(); }
+
+Rest* own_rest() {
+  if (COFFER_UNLIKELY(t_heap == &g_null_heap)) {
+    // A thread that frees before it allocates.
+    Inside inside;
+    inside.own();
+  }
+  Heap* const heap = t_heap;
+  if (COFFER_UNLIKELY(heap == &g_null_heap)) return nullptr;
+  Rest* const rest = heap->rest.get();
+  return COFFER_LIKELY(rest != nullptr) ? rest : make_rest(heap);
+}
+
+void rest(void* block, usize bytes) {
+  Rest* const rest = own_rest();
+  Resting resting = {block, bytes};
+  if (COFFER_UNLIKELY(rest == nullptr)) return end_rest(resting);
+  if (bytes <= kPlacedBytes) {
+    Resting& place = rest->places[draw(rest) % kPlaces];
+    const Resting before = place;
+    place = resting;
+    if (before.block == nullptr) return;
+    resting = before;
+  }
+  rest->queue.push(resting);
+  while (rest->queue.is_full() || rest->queue.bytes() > kQueueBytes) end_rest(rest->queue.pop());
+}
+
+void rest_large(void* block, usize bytes) {
+  Rest* const rest = own_rest();
+  if (COFFER_UNLIKELY(rest == nullptr)) {
+    end_fenced(block, bytes);
+    return;
+  }
+  if (rest->large.is_full()) end_large_rest(rest);
+  if (!rest->large.is_full()) rest->large.push({block, bytes});
+  // One stays in any case, however long it is.
+  const usize newest = bytes;
+  for (u32 i = 0; i < kLargeQueue && rest->large.bytes() > kLargeQueueBytes && rest->large.bytes() > newest; ++i) {
+    end_large_rest(rest);
+  }
+}
+
+bool end_all_rests() {
+  if (t_heap == &g_null_heap) return false;
+  Rest* const rest = t_heap->rest.get();
+  if (rest == nullptr) return false;
+  bool any = false;
+  for (Resting& place : rest->places) {
+    if (place.block == nullptr) continue;
+    const Resting resting = place;
+    place.block = nullptr;
+    end_rest(resting);
+    any = true;
+  }
+  for (; !rest->queue.is_empty(); any = true) end_rest(rest->queue.pop());
+  for (u32 i = 0; i < kLargeQueue && !rest->large.is_empty(); ++i, any = true) end_large_rest(rest);
+  return any;
+}
+
+}  // namespace coffer::hardened

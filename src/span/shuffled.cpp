@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "span/shuffled.hpp"
+
+#include <string.h>
+
+#include "observe/sampling.hpp"
+
+namespace coffer {
+
+namespace {
+
+constexpr u32 kPiece = 256;  // blocks that are shuffled among themselves: of the smallest class, a page has as many
+
+Atomic<u64> g_drawn;
+
+// Numbers 0 .. count - 1 in random order (Fisher and Yates).
+void shuffle(u8 (&order)[kPiece], u32 count) {
+  for (u32 i = 0; i < count; ++i) {
+    // relaxed, both: each number is used once, with a key that is there before there is a span.
+    const u64 bits = mix_bits(g_arenas.arenas[0].link_key.load(relaxed), g_drawn.fetch_add(1, relaxed));
+    const u32 place = static_cast<u32>(u64{static_cast<u32>(bits)} * (i + 1) >> 32);
+    order[i] = order[place];
+    order[place] = static_cast<u8>(i);
+  }
+}
+
+}  // namespace
+
+Linked link_shuffled(const Span* span, u32 from, u32 to) {
+  Linked list = {nullptr, nullptr};
+  const usize bytes = span->block_bytes.get();
+  const bool zero = span->pages_zero.get() != 0;
+  u8 order[kPiece];
+  for (u32 begin = from; begin < to; begin += kPiece) {
+    const u32 count = to - begin < kPiece ? to - begin : kPiece;
+    shuffle(order, count);
+    for (u32 i = 0; i < count; ++i) {
+      Block* const block = block_at(span, begin + order[i]);
+      if (!zero) memset(static_cast<void*>(block), 0, bytes);
+      if (list.last == nullptr) {
+        list.first = block;
+      } else {
+        set_link(list.last, block);
+      }
+      list.last = block;
+    }
+  }
+  set_next(list.last, nullptr);
+  return list;
+}
+
+}  // namespace coffer
