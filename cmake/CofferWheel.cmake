@@ -9,8 +9,10 @@ if(COFFER_WHEEL_FROM)
 endif()
 
 # A wheel has no symbolic links: one file, of the name that is preloaded.
-install(PROGRAMS ${tree}/lib/libcoffer.so.${PROJECT_VERSION} DESTINATION ${coffer_box}/lib RENAME libcoffer.so
-  COMPONENT wheel)
+foreach(library coffer coffer_hardened)
+  install(PROGRAMS ${tree}/lib/lib${library}.so.${PROJECT_VERSION} DESTINATION ${coffer_box}/lib
+    RENAME lib${library}.so COMPONENT wheel)
+endforeach()
 foreach(library hoard scalloc cif)
   install(PROGRAMS ${tree}/lib/lib${library}.so DESTINATION ${coffer_box}/lib COMPONENT wheel)
 endforeach()
@@ -25,6 +27,6 @@ install(DIRECTORY ${tree}/share/man ${tree}/share/bash-completion ${tree}/share/
 if(COFFER_WHEEL_FROM)
   add_custom_target(coffer_wheel)
 else()
-  add_custom_target(coffer_wheel DEPENDS coffer_shared coffer_tools coffer_manual hoard_shared scalloc_shared
+  add_custom_target(coffer_wheel DEPENDS coffer_shared coffer_hardened_shared coffer_tools coffer_manual hoard_shared scalloc_shared
     cif_shared)
 endif()

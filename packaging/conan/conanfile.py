@@ -62,7 +62,8 @@ class Coffer(ConanFile):
         rmdir(self, os.path.join(self.package_folder, "share"))
         for folder in ("cmake", "pkgconfig"):  # Conan writes its own
             rmdir(self, os.path.join(self.package_folder, "lib", folder))
-        rm(self, "libcoffer.a" if self.options.shared else "libcoffer.so*", os.path.join(self.package_folder, "lib"))
+        for name in ("libcoffer", "libcoffer_hardened"):
+            rm(self, f"{name}.a" if self.options.shared else f"{name}.so*", os.path.join(self.package_folder, "lib"))
 
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "Coffer")

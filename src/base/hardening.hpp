@@ -13,14 +13,15 @@ namespace coffer {
 struct Hardening {
   bool shuffles;  // the blocks of a page that is cut are handed out in random order
   bool zeroes;    // they are zero when they are cut, but for their links
+  bool rests;     // what a thread frees rests before its heap has it back (hardened/rest.hpp)
   bool mixes;     // small processes and large blocks begin in mixed spans, unless the option `mixed` says otherwise
 };
 
 inline constexpr Hardening kHardening =
 #ifdef COFFER_HARDENED
-    {.shuffles = true, .zeroes = true, .mixes = false};
+    {.shuffles = true, .zeroes = true, .rests = true, .mixes = false};
 #else
-    {.shuffles = false, .zeroes = false, .mixes = true};
+    {.shuffles = false, .zeroes = false, .rests = false, .mixes = true};
 #endif
 
 }  // namespace coffer

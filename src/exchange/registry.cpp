@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "exchange/registry.hpp"
 
+#include "base/hardening.hpp"
 #include "budget/budget.hpp"
 #include "config/config.hpp"
 #include "exchange/chains.hpp"
@@ -180,6 +181,7 @@ void leave_heap(Heap* heap) {
 void thread_ended(void* value) {
   Heap* heap = static_cast<Heap*>(value);
   if (t_heap != heap) return;
+  if constexpr (kHardening.rests) rests_end();
   settle_fork();
   if (enter(heap) == heap) {
     close_chains(heap);

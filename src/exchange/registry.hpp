@@ -75,6 +75,9 @@ inline void note_if_heapless(const Heap* heap) {
   if (COFFER_UNLIKELY(heap == &g_null_heap)) g_heapless_at_work.store(1, relaxed);
 }
 
+// Of the hardened build (hardened/rest.cpp): the calling thread ends, and its heap gets back what it freed.
+void rests_end();
+
 // For vanished.cpp, under registry_lock.
 SpinLock& registry_lock();
 bool has_vanished(const Heap* heap);  // its thread was not taken along by fork, or who had seized it

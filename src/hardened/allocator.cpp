@@ -16,6 +16,7 @@
 #include "harden/report.hpp"
 #include "heap/heap.hpp"
 #include "mixed/mixed.hpp"
+#include "observe/statistics.hpp"
 #include "span/choices.hpp"
 
 namespace coffer::hardened {
@@ -85,8 +86,8 @@ COFFER_INLINE void* begin(void* block, usize size) {
   return block;
 }
 
-void* allocate_fenced_or_plain(usize size, usize alignment, bool zeroed) {
-  const NewFenced made = allocate_fenced(size, alignment, zeroed);
+void* allocate_fenced_or_plain(usize size, usize alignment, bool zeroed, usize room = 0) {
+  const NewFenced made = allocate_fenced(size, alignment, zeroed, room);
   if (made.plain == nullptr) return made.block;
   // A sample with guards of its own, all of it zero.
   write_canary(made.plain, made.plain_bytes, size);
@@ -108,11 +109,14 @@ COFFER_COLD void release_foreign(void* block, usize given) {
   PlainAllocator::deallocate(block);  // the C library's, or a report
 }
 
-void* move_block(void* block, usize have, usize size) {
-  void* const moved = hardened::allocate(size);
-  if (moved == nullptr) return nullptr;
+void move_content(void* moved, void* block, usize have, usize size) {
   memcpy(moved, block, have < size ? have : size);
   hardened::deallocate(block, kNoSize);
+}
+
+void* move_block(void* block, usize have, usize size) {
+  void* const moved = hardened::allocate(size);
+  if (moved != nullptr) move_content(moved, block, have, size);
   return moved;
 }
 
@@ -187,7 +191,10 @@ void* reallocate(void* block, usize size) {
     void* const resized = resize_fenced(block, held.span, size);
     if (resized != nullptr) return resized;
     const usize have = fenced_bytes(held.span);
-    void* const moved = move_block(block, have, size);
+    // What grows once mostly grows again, and each move copies it.
+    const usize room = size > have && bytes_for(size) > kLargestSmall ? size / 2 : 0;
+    void* const moved = room != 0 ? allocate_fenced_or_plain(size, kQuantum, false, room) : hardened::allocate(size);
+    if (moved != nullptr) move_content(moved, block, have, size);
     return moved == nullptr && size <= have ? block : moved;  // a block that shrinks can always stay as it is
   }
   const usize before = checked_size("realloc", block, held);
@@ -213,6 +220,28 @@ usize usable_size(void* block) {
 }  // namespace coffer::hardened
 
 namespace coffer {
+
+namespace {
+
+void without_rests(Figures& figures) {
+  const auto less = [](auto& figure, usize by) { figure -= by < figure ? by : figure; };
+  const hardened::Resters rests = hardened::sum_of_rests();
+  less(figures.live, rests.bytes);
+  less(figures.large, rests.large_bytes);
+  less(figures.large_blocks, rests.large_blocks);
+}
+
+}  // namespace
+
+void Allocator::statistics(Statistics& statistics) {
+  PlainAllocator::statistics(statistics);
+  without_rests(statistics);
+}
+
+void Allocator::figures(Figures& figures) {
+  PlainAllocator::figures(figures);
+  without_rests(figures);
+}
 
 bool Allocator::trim(usize keep) {
   hardened::end_all_rests();

@@ -42,6 +42,9 @@ struct Allocator : PlainAllocator {
   static void* reallocate(void* block, usize size) { return hardened::reallocate(block, size); }
   static usize usable_size(void* block) { return hardened::usable_size(block); }
   static bool trim(usize keep);
+  // What rests is not live.
+  static void statistics(Statistics& statistics);
+  static void figures(Figures& figures);
   static usize check() { return hardened::check(); }
 };
 

@@ -36,6 +36,10 @@ void close(char* from, char* to) {
   if (to > from) os::forbid_access(from, static_cast<usize>(to - from));
 }
 
+void clear(char* from, usize bytes) {
+  if (!os::purge(from, bytes)) memset(from, 0, bytes);
+}
+
 struct Place {
   usize front, alignment;
 };
@@ -51,23 +55,24 @@ Place place_of(usize alignment) {
 
 }  // namespace
 
-NewFenced allocate_fenced(usize size, usize alignment, bool zeroed) {
+NewFenced allocate_fenced(usize size, usize alignment, bool zeroed, usize room) {
   const usize page = os::page_size();
   const Place place = place_of(alignment);
   const usize bytes = round_up(size != 0 ? size : 1, page);
   const usize wanted = place.front + bytes + page;
   bool zero = false;
-  void* block = allocate_large_block(wanted, place.alignment, &zero);
-  if (block == nullptr && end_all_rests()) block = allocate_large_block(wanted, place.alignment, &zero);
+  void* block = allocate_large_block(wanted + room, place.alignment, &zero);
+  if (block == nullptr && (end_all_rests() || room != 0)) block = allocate_large_block(wanted, place.alignment, &zero);
   if (block == nullptr) return {};
   Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
-  if (arena == nullptr) return {nullptr, block, wanted};
+  if (arena == nullptr) return {nullptr, block, wanted + room};
   Span* const span = slot_record(arena, reinterpret_cast<uptr>(block));
   span->block_bytes.set(static_cast<u32>(place.front));
   span->multiplier = bytes;
   set_fence(span, Fence::live);
   char* const start = reinterpret_cast<char*>(fenced_start(span));
-  if (zeroed && !zero) memset(start, 0, size);
+  // The heap takes for dirty what this layer gave back.
+  if (zeroed && !zero) clear(start, bytes);
   // relaxed: a bound.
   if (g_fenced.fetch_add(1, relaxed) < kMostFenced) {
     close(start_of(span), start);
@@ -91,8 +96,8 @@ void release_fenced(void* block, Span* span, usize given) {
   char* const end = end_of(span);
   forget_sample(start);
   set_fence(span, Fence::resting);
-  // What cannot be given back or closed stays as it is; it rests all the same.
-  if (!os::purge(block, bytes)) memset(block, 0, bytes);
+  // What cannot be closed stays open; it rests all the same.
+  clear(static_cast<char*>(block), bytes);
   close(start, end);
   rest_large(start, static_cast<usize>(end - start));
 }
@@ -117,7 +122,7 @@ void* resize_fenced(void* block, Span* span, usize size) {
     if (!os::allow_access(start + have, wanted - have)) return nullptr;
     os::keep_locked(start + have, wanted - have);
   } else {
-    if (!os::purge(start + wanted, have - wanted)) memset(start + wanted, 0, have - wanted);
+    clear(start + wanted, have - wanted);
     close(start + wanted, start + have);
   }
   span->multiplier = wanted;

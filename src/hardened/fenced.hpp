@@ -32,7 +32,8 @@ struct NewFenced {
   void* plain;
   usize plain_bytes;
 };
-NewFenced allocate_fenced(usize size, usize alignment, bool zeroed);
+// `room`: closed bytes behind it, in which it can grow; if they are to be had.
+NewFenced allocate_fenced(usize size, usize alignment, bool zeroed, usize room = 0);
 // `given`: the size that the caller named, or kNoSize. Reports what is not the start of a live one.
 void release_fenced(void* block, Span* span, usize given);
 // nullptr: it has to move, or `size` is less than half of it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "hardened/nothing.hpp"
 
-#include "base/atomic.hpp"
+#include "arena/arena.hpp"
 #include "base/bits.hpp"
 #include "hardened/allocator.hpp"
 #include "harden/report.hpp"
@@ -47,7 +47,8 @@ void* allocate_nothing() {
   if (base == 0) return nullptr;
   // relaxed, all: an address is its own, and nothing is there to be seen. By lot, so that one that was freed seldom
   // comes again.
-  const u64 chance = mix_bits(base ^ os::process_number(), g_nothings.drawn.fetch_add(1, relaxed));
+  const u64 key = g_arenas.arenas[0].link_key.load(relaxed);
+  const u64 chance = mix_bits(base ^ key, g_nothings.drawn.fetch_add(1, relaxed));
   for (u32 i = 0; i < kWords; ++i) {
     const u32 word = static_cast<u32>((chance + i) % kWords);
     u64 used = g_nothings.used[word].load(relaxed);

@@ -4,11 +4,13 @@
 #include "base/bits.hpp"
 #include "budget/budget.hpp"
 #include "exchange/inside.hpp"
+#include "exchange/registry.hpp"
 #include "hardened/canary.hpp"
 #include "hardened/fenced.hpp"
 #include "hardened/report.hpp"
 #include "heap/plain_allocator.hpp"
 #include "observe/counters.hpp"
+#include "observe/sampling.hpp"
 #include "os/os.hpp"
 
 namespace coffer::hardened {
@@ -26,7 +28,8 @@ COFFER_COLD Rest* make_rest(Heap* heap) {
   os::name_mapping(made, bytes, "coffer quarantine");
   counters().reserved.fetch_add(bytes, relaxed);  // relaxed, both: figures
   counters().metadata.fetch_add(bytes, relaxed);
-  made->random = os::random_seed() | 1;
+  // relaxed: it is there before there is a heap. No call of the kernel's: a filter may have come.
+  made->random = mix_bits(g_arenas.arenas[0].link_key.load(relaxed), heap->index.get()) | 1;
   heap->rest.set(made);
   return made;
 }
@@ -100,6 +103,18 @@ void rest_large(void* block, usize bytes) {
   }
 }
 
+Resters sum_of_rests() {
+  Resters sum = {};
+  for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) {
+    const Rest* const rest = rest_of(heap_by_index(i));
+    if (rest == nullptr) continue;
+    sum.bytes += rest->queue.bytes() + rest->large.bytes();
+    sum.large_bytes += rest->large.bytes();
+    sum.large_blocks += rest->large.count();
+  }
+  return sum;
+}
+
 bool end_all_rests() {
   if (t_heap == &g_null_heap) return false;
   Rest* const rest = t_heap->rest.get();
@@ -118,3 +133,9 @@ bool end_all_rests() {
 }
 
 }  // namespace coffer::hardened
+
+namespace coffer {
+
+void rests_end() { hardened::end_all_rests(); }
+
+}  // namespace coffer

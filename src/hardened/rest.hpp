@@ -9,7 +9,7 @@
 // are given back and closed, have a queue of their own.
 //
 // Each change ends with the store of one index, so that a fork child that finds a change half made loses a block at
-// most. What a thread that ended left is used by the next one that gets its heap.
+// most. When a thread ends, nothing of what it freed rests any longer.
 #pragma once
 
 #include "exchange/record.hpp"
@@ -17,10 +17,10 @@
 namespace coffer::hardened {
 
 inline constexpr u32 kPlaces = 64;
-inline constexpr u32 kQueue = 256;            // a power of two
-inline constexpr usize kPlacedBytes = 1024;   // a longer block goes to the queue at once
+inline constexpr u32 kQueue = 128;           // a power of two
+inline constexpr usize kPlacedBytes = 1024;  // a longer block goes to the queue at once
 inline constexpr usize kQueueBytes = 64 * 1024;
-inline constexpr u32 kLargeQueue = 16;        // a power of two
+inline constexpr u32 kLargeQueue = 16;       // a power of two
 inline constexpr usize kLargeQueueBytes = usize{64} << 20;
 
 // A block with its length; nullptr: none.
@@ -32,33 +32,34 @@ struct Resting {
 template <u32 kLength>
 class Queue {
  public:
-  bool is_empty() const { return first_ == end_; }
-  bool is_full() const { return end_ - first_ == kLength; }
+  bool is_empty() const { return count() == 0; }
+  bool is_full() const { return count() == kLength; }
+  u32 count() const { return end_.get() - first_.get(); }
   // What it holds; too much, where a fork child found a change half made, until it is empty again.
-  usize bytes() const { return bytes_; }
+  usize bytes() const { return bytes_.get(); }
 
   void push(Resting resting) {
-    entries_[end_ % kLength] = resting;
-    bytes_ += resting.bytes;
+    entries_[end_.get() % kLength] = resting;
+    bytes_.set(bytes_.get() + resting.bytes);
     compiler_fence();  // see above
-    ++end_;
+    end_.set(end_.get() + 1);
   }
   Resting pop() {
-    const Resting resting = entries_[first_ % kLength];
+    const Resting resting = entries_[first_.get() % kLength];
     compiler_fence();
-    ++first_;
-    bytes_ = is_empty() ? 0 : bytes_ - resting.bytes;
+    first_.set(first_.get() + 1);
+    bytes_.set(is_empty() ? 0 : bytes_.get() - resting.bytes);
     return resting;
   }
   template <class Visit>
   void for_each(Visit&& visit) const {
-    for (u32 i = first_; i != end_; ++i) visit(entries_[i % kLength]);
+    for (u32 i = first_.get(); i != end_.get(); ++i) visit(entries_[i % kLength]);
   }
 
  private:
   static_assert((kLength & (kLength - 1)) == 0);
-  u32 first_, end_;
-  usize bytes_;
+  Owned<u32> first_, end_;
+  Owned<usize> bytes_;
   Resting entries_[kLength];
 };
 
@@ -68,6 +69,7 @@ struct Rest {
   Queue<kQueue> queue;
   Queue<kLargeQueue> large;
 };
+static_assert(sizeof(Rest) <= 4096);
 
 // The calling thread's; nullptr: it has no heap, or there is no memory for one.
 Rest* own_rest();
@@ -77,6 +79,11 @@ Rest* rest_of(const Heap* heap);
 // Takes a freed block in, and gives the heaps what leaves for it.
 void rest(void* block, usize bytes);
 void rest_large(void* block, usize bytes);
+// What rests in all heaps, about, if others are at work; of large blocks that only.
+struct Resters {
+  usize bytes, large_bytes, large_blocks;
+};
+Resters sum_of_rests();
 // All that the calling thread's heap has here goes to the heaps. True if there was any.
 bool end_all_rests();
 

@@ -37,6 +37,8 @@ SIZES = (8, 16, 24, 48, 100, 256, 1000, 4096, 20000, 32768, 100_000, 1 << 20)
 COMPARED_SIZES = SIZES[::2]
 NEIGHBOURS = (0, 64, 20_000)
 THREADS = (1, 2)
+# Coffer's builds that have a file of what is expected.
+DEFAULT, HARDENED = "coffer", "coffer-hardened"
 # From best to worst.
 ORDER = "CLHXM"
 NO_CASE = "."

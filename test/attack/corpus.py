@@ -23,7 +23,7 @@ from pathlib import Path
 
 import cells
 import page
-from cells import COMPARED_SIZES, HERE, NO_CASE, SIZES, TOP, Cell, Crime, Ending
+from cells import COMPARED_SIZES, HARDENED, HERE, NO_CASE, SIZES, TOP, Cell, Crime, Ending
 from coffer_bench import allocators, peers
 from coffer_bench.allocators import Allocator
 
@@ -67,6 +67,8 @@ def parse() -> argparse.Namespace:
 
 
 def find(name: str, build_dir: Path, scudo_root: Path = Path("/")) -> Allocator:
+    if name == HARDENED:
+        return Allocator(name, build_dir.resolve() / "lib" / "libcoffer_hardened.so")
     if name == "scudo":
         found = sorted(scudo_root.glob(SCUDO))
         if not found:

@@ -63,8 +63,9 @@ def test_conan(release: Path, tmp_path: Path, shared: bool) -> None:
     (include,) = (tmp_path / "home").glob("p/b/coffe*/p/include/coffer/coffer.h")
     package = include.parents[2]
     kept = {path.name for path in (package / "lib").iterdir()}
-    assert kept == {"libcoffer_core.a", "libcoffer_rt.a"} | (
-        {"libcoffer.so", "libcoffer.so.0", f"libcoffer.so.{VERSION}"} if shared else {"libcoffer.a"})
+    ends = ("so", "so.0", f"so.{VERSION}") if shared else ("a",)
+    assert kept == {"libcoffer_core.a", "libcoffer_rt.a"} | {
+        f"{name}.{end}" for name in ("libcoffer", "libcoffer_hardened") for end in ends}
     assert (package / "licenses/LICENSE").exists()
 
 

@@ -75,6 +75,7 @@ def test_installed_files(prefix: Path) -> None:
                    "share/zsh/site-functions/_coffer", "share/fish/vendor_completions.d/coffer.fish"):
         assert wanted in names
     for wanted in ("libcoffer.so", "libcoffer.so.0", "libcoffer.a", "libcoffer_core.a", "libcoffer_rt.a",
+                   "libcoffer_hardened.so", "libcoffer_hardened.so.0", "libcoffer_hardened.a",
                    "pkgconfig/coffer.pc", "cmake/Coffer/CofferConfig.cmake"):
         assert any(name.endswith("/" + wanted) for name in names), wanted
     assert not any("nocheck" in name or name.endswith((".cpp", ".hpp.in")) for name in names)

@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import version  # noqa: E402
 
 LIBRARY = Path(os.environ["COFFER_LIB_DIR"]) / "libcoffer.so"
+HARDENED_LIBRARY = LIBRARY.with_name("libcoffer_hardened.so")
 SYMBOLS = ROOT / "debian/libcoffer0.symbols"
 RECORD = interface.recorded(interface.RECORD.read_text())
 
@@ -92,8 +93,11 @@ def exported(library: Path) -> set[str]:
 
 
 def test_symbols_only_grow() -> None:
-    """Each symbol of the library is listed with the version that brought it, and none that is listed is gone."""
-    lines = SYMBOLS.read_text().splitlines()
+    """Each symbol of the library is listed with the version that brought it, and none that is listed is gone. The
+    hardened build has the same ones, and came later."""
+    lines, hardened = (part.splitlines() for part in SYMBOLS.read_text().split("libcoffer_hardened.so.0"))
+    assert hardened == [" libcoffer0 #MINVER#", " (symver)COFFER_0 0.3.0", ' (regex)"@Base$" 0.3.0']
+    assert exported(HARDENED_LIBRARY) == exported(LIBRARY)
     assert lines[0] == "libcoffer.so.0 libcoffer0 #MINVER#"
     listed = dict(re.fullmatch(r" (\S+) (\d+\.\d+\.\d+)", line).groups() for line in lines[1:])
     have = exported(LIBRARY)

@@ -20,7 +20,8 @@ SOURCES = Path(__file__).resolve().parents[2] / "src"
 # The papers' allocators have the same shim, and so the same names.
 PAPERS = [LIB_DIR / f"lib{header.stem}.so" for header in sorted(SOURCES.glob("papers/*/*.hpp"))
           if header.stem == header.parent.name]
-SHARED = [LIB_DIR / "libcoffer.so", LIB_DIR / "variants/libcoffer_nocheck.so", *PAPERS]
+SHARED = [LIB_DIR / "libcoffer.so", LIB_DIR / "libcoffer_hardened.so", LIB_DIR / "variants/libcoffer_nocheck.so",
+          *PAPERS]
 
 C_NAMES = set(
     "malloc free calloc realloc aligned_alloc posix_memalign memalign valloc pvalloc malloc_usable_size free_sized "
@@ -125,13 +126,15 @@ def test_needs_libc_only(library: Path) -> None:
     assert strong_cpp == set()
 
 
-def test_dynamic_section() -> None:
-    dynamic = output("readelf", "--wide", "--dynamic", SHARED[0])
-    assert "soname: [libcoffer.so.0]" in dynamic
+@pytest.mark.parametrize("name", ["libcoffer", "libcoffer_hardened"])
+def test_dynamic_section(name: str) -> None:
+    library = LIB_DIR / f"{name}.so"
+    dynamic = output("readelf", "--wide", "--dynamic", library)
+    assert f"soname: [{name}.so.0]" in dynamic
     assert "NOW" in dynamic and "NODELETE" in dynamic
-    assert (LIB_DIR / "libcoffer.so.0").resolve() == SHARED[0].resolve()
-    assert re.fullmatch(r"libcoffer\.so\.0\.\d+\.\d+", SHARED[0].resolve().name)
-    headers = output("readelf", "--wide", "--program-headers", SHARED[0])
+    assert (LIB_DIR / f"{name}.so.0").resolve() == library.resolve()
+    assert re.fullmatch(rf"{name}\.so\.0\.\d+\.\d+", library.resolve().name)
+    headers = output("readelf", "--wide", "--program-headers", library)
     assert "GNU_RELRO" in headers
     assert re.search(r"GNU_STACK.* RW ", headers), "the stack must not be executable"
 
@@ -149,12 +152,13 @@ def test_thread_local_storage(library: Path) -> None:
     assert not re.search(r"DTPMOD|DTPOFF|TLSDESC", relocations)
 
 
-def test_static_library() -> None:
-    names = public_names(LIB_DIR / "libcoffer.a")
+@pytest.mark.parametrize("library", ["libcoffer.a", "libcoffer_hardened.a"])
+def test_static_library(library: str) -> None:
+    names = public_names(LIB_DIR / library)
     wanted = C_NAMES | CPP_NAMES | GLIBC_NAMES | header_names()
     assert names - wanted == set()
     assert wanted - names == set()
-    members = output("ar", "t", LIB_DIR / "libcoffer.a").split()
+    members = output("ar", "t", LIB_DIR / library).split()
     assert len(members) == 1, "one object, so that all of it replaces malloc or nothing does"
 
 
@@ -163,13 +167,13 @@ def test_core_library_replaces_nothing() -> None:
     assert names == header_names()
 
 
-@pytest.mark.parametrize("library", ["libcoffer.so", "libcoffer.a", "libcoffer_core.a"])
+@pytest.mark.parametrize("library", ["libcoffer.so", "libcoffer.a", "libcoffer_core.a", "libcoffer_hardened.so"])
 def test_no_reallocarray(library: str) -> None:
     """glibc's checks the product and calls realloc, which is ours."""
     assert not any(symbol.name.endswith("reallocarray") for symbol in symbols(LIB_DIR / library))
 
 
-@pytest.mark.parametrize("library", ["libcoffer.a", "libcoffer_core.a"])
+@pytest.mark.parametrize("library", ["libcoffer.a", "libcoffer_core.a", "libcoffer_hardened.a"])
 def test_archives_need_no_cpp_runtime(library: str) -> None:
     listed = symbols(LIB_DIR / library)
     defined = {symbol.name for symbol in listed if symbol.section != "UND"}

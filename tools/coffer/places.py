@@ -48,6 +48,7 @@ def program(name: str) -> Path:
 
 # The allocators of this build: Coffer, and those of the papers (docs/papers.md).
 OURS = ("coffer", "hoard", "scalloc", "cif")
+HARDENED = "coffer_hardened"  # Coffer's other build (docs/guide/hardened.md)
 
 
 def library(name: str = "coffer") -> Path:
@@ -57,7 +58,7 @@ def library(name: str = "coffer") -> Path:
     built = build_dir() / "lib" / file
     if built.exists():
         return built
-    installed = [Path("/usr/local/lib"), Path("/usr/lib")] if name == "coffer" else []
+    installed = [Path("/usr/local/lib"), Path("/usr/lib")] if name in ("coffer", HARDENED) else []
     if installed and (runner := shutil.which("coffer-run")):
         installed.insert(0, Path(runner).resolve().parents[1] / "lib")
     for folder in installed:
@@ -83,10 +84,11 @@ def preload(*libraries: str) -> str:
     return ":".join(libraries)
 
 
-def environment(first: str | None = None, last: str | None = None) -> dict[str, str]:
+def environment(first: str | None = None, last: str | None = None, hardened: bool = False) -> dict[str, str]:
     """For a program under Coffer: this process's, with options of Coffer before and after those of COFFER_CONF."""
     others = os.environ.get("LD_PRELOAD")
-    made = {**os.environ, "LD_PRELOAD": preload(str(library()), *([others] if others else []))}
+    chosen = str(library(HARDENED if hardened else "coffer"))
+    made = {**os.environ, "LD_PRELOAD": preload(chosen, *([others] if others else []))}
     if conf := ",".join(filter(None, [first, os.environ.get("COFFER_CONF"), last])):
         made["COFFER_CONF"] = conf
     return made

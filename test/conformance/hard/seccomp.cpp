@@ -103,7 +103,7 @@ void allocate_in_all_ways() {
     for (int i = 0; i < kEach; ++i) {
       blocks[count++] = check_block(malloc(size), size);
       blocks[count++] = check_block(calloc(1, size), size);
-      if (blocks[count - 1] != nullptr) *static_cast<char*>(blocks[count - 1]) = 1;
+      if (blocks[count - 1] != nullptr && size != 0) *static_cast<char*>(blocks[count - 1]) = 1;
       blocks[count++] = check_block(aligned_alloc(8192, size), size);
       blocks[count] = check_block(malloc(size), size);
       void* moved = check_block(realloc(blocks[count], size * 2 + 100), size);
