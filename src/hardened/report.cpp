@@ -14,7 +14,9 @@ namespace {
 // Free to the heap, which has written over the trailer of no block that this layer freed: one that was never handed
 // out, or whose page the kernel gave back.
 bool is_free(const void* block, usize have) {
-  if (trailer_of(block, have) == 0 && is_untouched(block, have, sizeof(Block))) return true;
+  if (trailer_of(block, have) == 0 && is_untouched(block, have, sizeof(Block))) {
+    return is_signed(static_cast<const Block*>(block)) || is_untouched(block, have, 0);
+  }
   Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
   const Span* const span = arena != nullptr ? first_record(slot_record(arena, reinterpret_cast<uptr>(block))) : nullptr;
   // relaxed: last words.
