@@ -3,7 +3,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS coffer_shared coffer_static coffer_core coffer_hardened_shared coffer_hardened_static EXPORT CofferTargets
+install(TARGETS coffer_shared coffer_static coffer_core coffer_hardened_shared coffer_hardened_static
+  EXPORT CofferTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

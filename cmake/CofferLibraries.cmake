@@ -6,7 +6,7 @@
 #   coffer_shared    lib/libcoffer.so
 #   coffer_static    lib/libcoffer.a
 #   coffer_hardened_shared, coffer_hardened_static
-#                    lib/libcoffer_hardened.so, .a: with src/hardened over the heaps, and kHardening (base/hardening.hpp)
+#                    lib/libcoffer_hardened.so, .a: src/hardened over the heaps, and kHardening (base/hardening.hpp)
 #   coffer_variants  lib/variants/*.so: for the benchmarks, never installed
 # api/ is compiled once for each library. It decides by these macros what it defines:
 #   COFFER_PREFIX_ONLY     libcoffer_core.a

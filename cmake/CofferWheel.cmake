@@ -27,6 +27,6 @@ install(DIRECTORY ${tree}/share/man ${tree}/share/bash-completion ${tree}/share/
 if(COFFER_WHEEL_FROM)
   add_custom_target(coffer_wheel)
 else()
-  add_custom_target(coffer_wheel DEPENDS coffer_shared coffer_hardened_shared coffer_tools coffer_manual hoard_shared scalloc_shared
-    cif_shared)
+  add_custom_target(coffer_wheel DEPENDS coffer_shared coffer_hardened_shared coffer_tools coffer_manual
+    hoard_shared scalloc_shared cif_shared)
 endif()

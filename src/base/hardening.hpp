@@ -14,7 +14,7 @@ struct Hardening {
   bool shuffles;  // the blocks of a page that is cut are handed out in random order
   bool zeroes;    // they are zero when they are cut, but for their links
   bool rests;     // what a thread frees rests before its heap has it back (hardened/rest.hpp)
-  bool mixes;     // small processes and large blocks begin in mixed spans, unless the option `mixed` says otherwise
+  bool mixes;     // small processes and large blocks begin in mixed spans: what mixed:auto means
 };
 
 inline constexpr Hardening kHardening =

@@ -4,7 +4,6 @@
 // of its own in this one's place, COFFER_OPTIONS_HEADER: see papers/hoard/options.hpp.
 #pragma once
 
-#include "base/hardening.hpp"
 #include "config/units.hpp"
 
 namespace coffer::config {
@@ -15,7 +14,6 @@ inline constexpr bool kProgramString = true;
 
 // `automatic` is written "auto", which is a keyword here.
 enum class MixedPolicy : u8 { automatic, never, always };
-inline constexpr MixedPolicy kMixedStandard = kHardening.mixes ? MixedPolicy::automatic : MixedPolicy::never;
 enum class HugePolicy : u8 { automatic, never, always };
 enum class EmptyFraction : u8 { half, quarter, eighth, sixteenth };
 enum class PlacementPolicy : u8 { flat, index };
@@ -37,7 +35,7 @@ enum class AlignPolicy : u8 { multiples, all };
   BOOLEAN(colour, true, "spans and large blocks start at different cache indices")                                   \
   SIZE(free_limit, 8 * kMiB, 0, kTiB, "free bytes kept resident, beside what was in use within a second")              \
   CHOICE(huge, HugePolicy, HugePolicy::automatic, "auto|never|always", "huge pages: for dense chunks, none, all")     \
-  CHOICE(mixed, MixedPolicy, kMixedStandard, "auto|never|always", "blocks of any size in holes of spans")             \
+  CHOICE(mixed, MixedPolicy, MixedPolicy::automatic, "auto|never|always", "blocks of any size in holes of spans")     \
   UNSIGNED(shards, 0, 0, 16, "shards of the span pool; 0: by the number of processors")                               \
   BOOLEAN(reclaimer, true, "a passing thread gives memory back when the program is quiet")                            \
   SIZE(limit, 0, 0, 64 * kTiB, "bytes that may be resident at most; past it, ENOMEM; 0: none")                        \

@@ -58,7 +58,7 @@ struct alignas(kCacheLine) Heap {
   Owned<SpanNumber> reusable[kClasses];  // rings of spans with room, one a class: the newest; before it the oldest
   Owned<u8> churn[kClasses];             // blocks of about this size that the thread freed in mixed spans (mixing.cpp)
 
-  Owned<Watch*> watch;  // what is counted of it while lists are sampled (watching.hpp); nullptr: nothing yet
+  Owned<Watch*> watch;          // what is counted of it while lists are sampled (watching.hpp); nullptr: nothing yet
   Owned<hardened::Rest*> rest;  // hardened build: what was freed and rests (hardened/rest.hpp); nullptr: nothing yet
 
   // What others write, too.

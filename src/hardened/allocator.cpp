@@ -7,13 +7,13 @@
 #include "exchange/registry.hpp"
 #include "exchange/watch.hpp"
 #include "guard/guard.hpp"
+#include "harden/foreign.hpp"
+#include "harden/report.hpp"
 #include "hardened/canary.hpp"
 #include "hardened/fenced.hpp"
 #include "hardened/nothing.hpp"
 #include "hardened/report.hpp"
 #include "hardened/rest.hpp"
-#include "harden/foreign.hpp"
-#include "harden/report.hpp"
 #include "heap/heap.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/statistics.hpp"
@@ -69,9 +69,8 @@ COFFER_INLINE usize checked_size(const char* call, void* block, const Held& held
 // The heap gave `block` for a request of `size` bytes.
 COFFER_INLINE void* begin(void* block, usize size) {
   Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
-  Span* const span = COFFER_LIKELY(arena != nullptr)
-                         ? first_record(slot_record(arena, reinterpret_cast<uptr>(block)))
-                         : nullptr;
+  Span* const span =
+      COFFER_LIKELY(arena != nullptr) ? first_record(slot_record(arena, reinterpret_cast<uptr>(block))) : nullptr;
   usize have;
   if (COFFER_LIKELY(span != nullptr && span->use.load(relaxed) == SlotUse::span)) {  // relaxed: as first_record
     have = class_layout(span->size_class.get()).block_bytes;

@@ -9,7 +9,8 @@
 //   free    canary checked -> the block is zeroed and marked as freed -> quarantine (rest.hpp) -> the heap
 //   malloc  the heap's block is as free left it, or as it was cut: checked -> canary written
 //
-// So every block is zero when it is handed out, and calloc need not clear it. docs/guide/hardened.md says what it finds.
+// So every block is zero when it is handed out, and calloc need not clear it. What it finds, and what that costs, says
+// docs/guide/hardened.md.
 #pragma once
 
 #include "heap/plain_allocator.hpp"

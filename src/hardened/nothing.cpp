@@ -3,8 +3,8 @@
 
 #include "arena/arena.hpp"
 #include "base/bits.hpp"
-#include "hardened/allocator.hpp"
 #include "harden/report.hpp"
+#include "hardened/allocator.hpp"
 #include "observe/counters.hpp"
 #include "observe/sampling.hpp"
 #include "os/os.hpp"

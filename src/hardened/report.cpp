@@ -3,8 +3,8 @@
 
 #include "exchange/bad_pointer.hpp"
 #include "exchange/freed.hpp"
-#include "hardened/canary.hpp"
 #include "harden/report.hpp"
+#include "hardened/canary.hpp"
 #include "span/span.hpp"
 
 namespace coffer::hardened {

@@ -20,7 +20,7 @@ inline constexpr u32 kPlaces = 64;
 inline constexpr u32 kQueue = 128;           // a power of two
 inline constexpr usize kPlacedBytes = 1024;  // a longer block goes to the queue at once
 inline constexpr usize kQueueBytes = 64 * 1024;
-inline constexpr u32 kLargeQueue = 16;       // a power of two
+inline constexpr u32 kLargeQueue = 16;  // a power of two
 inline constexpr usize kLargeQueueBytes = usize{64} << 20;
 
 // A block with its length; nullptr: none.

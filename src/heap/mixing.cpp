@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "heap/mixing.hpp"
 
+#include "base/hardening.hpp"
 #include "config/config.hpp"
 #include "exchange/lists.hpp"
 #include "exchange/mixed_free.hpp"
@@ -26,6 +27,10 @@ using config::MixedPolicy;
 Atomic<u32> g_cursor;
 
 bool always() { return config::options().mixed == MixedPolicy::always; }
+bool never() {
+  const MixedPolicy policy = config::options().mixed;
+  return policy == MixedPolicy::never || (!kHardening.mixes && policy == MixedPolicy::automatic);
+}
 
 // Whether so little is live in the span, an eighth at most or one block, that its holes are worth more to others.
 bool is_convertible(const Span* span, u32 free) {
@@ -195,7 +200,7 @@ bool gets_mixed_memory(usize size) {
 }  // namespace
 
 Block* take_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
-  if (config::options().mixed == MixedPolicy::never) return nullptr;
+  if (never()) return nullptr;
   if (COFFER_UNLIKELY(is_short())) return take_last_hole(heap, size_class, size);
   const Portion portion = portion_of(size_class, size);
   if (earns_span(heap, size_class, size, portion, used_up)) return nullptr;
@@ -214,7 +219,7 @@ Block* take_last_hole(Heap* heap, ClassIndex size_class, usize size) {
 }
 
 Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
-  if (config::options().mixed == MixedPolicy::never) return nullptr;
+  if (never()) return nullptr;
   const Portion portion = portion_of(size_class, size);
   if (earns_span(heap, size_class, size, portion, used_up)) {
     churn_of(heap, portion).set(0);  // it gets its span now

@@ -39,6 +39,7 @@ NEIGHBOURS = (0, 64, 20_000)
 THREADS = (1, 2)
 # Coffer's builds that have a file of what is expected.
 DEFAULT, HARDENED = "coffer", "coffer-hardened"
+EXPECTED = {DEFAULT: HERE / "expected.txt", HARDENED: HERE / "expected_hardened.txt"}
 # From best to worst.
 ORDER = "CLHXM"
 NO_CASE = "."
@@ -67,6 +68,7 @@ class Crime:
     says: tuple[str, ...] = ()  # kinds of run_misuse.KINDS: one of these Coffer must say when it stops the crime
     not_knowable: bool = False  # no allocator that goes by addresses can tell it from a right call
     why: dict[str, str] = field(default_factory=dict)  # letter: why Coffer does no better
+    why_hardened: dict[str, str] = field(default_factory=dict)  # the same of its hardened build: of M and X
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,10 @@ def read_crimes(path: Path = HERE / "crimes.toml") -> dict[str, Crime]:
     letters = {word.replace(" ", "_"): letter for letter, word in WORDS.items()}
     result = {}
     for name, entry in entries.items():
-        why = {letters[word]: text for word, text in entry.pop("why", {}).items()}
+        why, why_hardened = ({letters[word]: text for word, text in entry.pop(key, {}).items()}
+                             for key in ("why", "why_hardened"))
         says = tuple(entry.pop("says", ()))
-        result[name] = Crime(name, says=says, why=why, **entry)
+        result[name] = Crime(name, says=says, why=why, why_hardened=why_hardened, **entry)
         if result[name].group not in GROUPS or not set(says) <= set(run_misuse.KINDS):
             raise SystemExit(f"{path.name}: {name} has no such group, or says what is no kind of run_misuse.py")
     return result
@@ -213,17 +216,17 @@ def listed(program: Path) -> tuple[str, ...]:
     return tuple(sorted(done.stdout.split()))
 
 
-# expected.txt: how Coffer's cells end.
+# expected.txt and expected_hardened.txt: how Coffer's cells end.
 
 HEAD = """\
-# How the cells of the attack corpus end over Coffer's default build: the worst of several runs. Written by
+# How the cells of the attack corpus end over {build}: the worst of several runs. Written by
 # `corpus.py bless`; the reasons are in crimes.toml. A letter a cell: C caught, L caught later, H harmless, X crashed,
 # M missed, . no case. Six words a crime: one thread with {neighbours} neighbours, then two; a letter a size:
 # {sizes}
 """
 
 
-def read_expected(path: Path = HERE / "expected.txt") -> dict[Cell, str]:
+def read_expected(path: Path = EXPECTED[DEFAULT]) -> dict[Cell, str]:
     result: dict[Cell, str] = {}
     for line in path.read_text().splitlines() if path.exists() else []:
         if line.startswith("#") or not line.strip():
@@ -237,8 +240,9 @@ def read_expected(path: Path = HERE / "expected.txt") -> dict[Cell, str]:
     return result
 
 
-def expected_text(expected: dict[Cell, str], crimes: Iterable[str]) -> str:
-    lines = [HEAD.format(neighbours=", ".join(map(str, NEIGHBOURS)), sizes=" ".join(map(str, SIZES)))]
+def expected_text(expected: dict[Cell, str], crimes: Iterable[str], build: str = DEFAULT) -> str:
+    name = "Coffer's default build" if build == DEFAULT else "Coffer's hardened build"
+    lines = [HEAD.format(build=name, neighbours=", ".join(map(str, NEIGHBOURS)), sizes=" ".join(map(str, SIZES)))]
     for crime in crimes:
         letters = "".join(expected[cell] for cell in cells_of([crime]))
         words = [letters[i:i + len(SIZES)] for i in range(0, len(letters), len(SIZES))]

@@ -5,6 +5,7 @@
   corpus.py test     a part of the cells over Coffer; fails where one ends worse than expected.txt says
   corpus.py bless    all cells over Coffer; writes expected.txt and the page. It refuses what became worse, but for the
                      crimes that --worse names
+                     --hardened, both: over the hardened build, and expected_hardened.txt
   corpus.py peers    the cells of half of the sizes over the other allocators; writes peers.txt and the page
   corpus.py page     writes the page anew from these two files
   corpus.py drawn    sizes drawn at random, over any allocator: lists what is missed
@@ -23,7 +24,7 @@ from pathlib import Path
 
 import cells
 import page
-from cells import COMPARED_SIZES, HARDENED, HERE, NO_CASE, SIZES, TOP, Cell, Crime, Ending
+from cells import COMPARED_SIZES, DEFAULT, EXPECTED, HARDENED, NO_CASE, SIZES, TOP, Cell, Crime, Ending
 from coffer_bench import allocators, peers
 from coffer_bench.allocators import Allocator
 
@@ -33,7 +34,7 @@ PEERS = ["glibc", "tcmalloc", "mimalloc3", "mimalloc3-secure", "snmalloc", "snma
 # Clang's scudo has no name that the loader knows.
 SCUDO = "usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.scudo_standalone-x86_64.so"
 SCUDO_PACKAGE = "libclang-rt-19-dev"
-SIZES_A_CRIME = 3
+SIZES_A_CRIME = {DEFAULT: 3, HARDENED: 1}
 AGAIN = 4
 BLESSED_ROUNDS = 5
 
@@ -47,9 +48,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--crimes", metavar="NAME,...", default="", help="only these")
     commands = parser.add_subparsers(dest="command", required=True)
     tested = commands.add_parser("test")
-    tested.add_argument("--allocator", default="coffer", help="nocheck: to see the test fail")
+    tested.add_argument("--allocator", help="another than the build's: nocheck, to see the test fail")
     bless = commands.add_parser("bless")
     bless.add_argument("--worse", metavar="CRIME,...", default="", help="what may become worse")
+    for command in (tested, bless):
+        command.add_argument("--hardened", dest="build", action="store_const", const=HARDENED, default=DEFAULT)
     others = commands.add_parser("peers")
     others.add_argument("--only", metavar="NAME,...", default="", help="the others' columns stay as they are")
     others.add_argument("--scudo", type=Path, default=Path("/"), help=f"where {SCUDO_PACKAGE} is unpacked")
@@ -99,10 +102,10 @@ def chosen(options: argparse.Namespace) -> dict[str, Crime]:
     return {name: crimes[name] for name in names}
 
 
-def part(crimes: dict[str, Crime]) -> list[Cell]:
+def part(crimes: dict[str, Crime], build: str = DEFAULT) -> list[Cell]:
     """The cells of the test: each crime with some of the sizes, all sizes in turn, few and very many neighbours."""
     result = []
-    step = len(SIZES) // SIZES_A_CRIME
+    step = len(SIZES) // SIZES_A_CRIME[build]
     for number, crime in enumerate(crimes):
         for cell in cells.cells_of([crime], SIZES[number % step::step]):
             if cell.neighbours != 64:
@@ -128,10 +131,10 @@ def judged_again(options: argparse.Namespace, crimes: dict[str, Crime], found: d
 
 def test(options: argparse.Namespace) -> int:
     crimes = chosen(options)
-    expected = cells.read_expected()
-    tried = part(crimes)
+    expected = cells.read_expected(EXPECTED[options.build])
+    tried = part(crimes, options.build)
     start = time.monotonic()
-    allocator = find(options.allocator, options.build_dir)
+    allocator = find(options.allocator or options.build, options.build_dir)
     found = cells.run_cells(program(options), crimes, tried, allocator, options.rounds, options.jobs)
     judged_again(options, crimes, found, expected, allocator)
     wrong = worse_cells(found, expected)
@@ -170,8 +173,8 @@ def run_all(options: argparse.Namespace, allocator: Allocator, crimes: dict[str,
 
 def bless(options: argparse.Namespace) -> int:
     crimes = chosen(options)
-    expected = cells.read_expected()
-    found = run_all(options, find("coffer", options.build_dir), crimes)
+    expected = cells.read_expected(EXPECTED[options.build])
+    found = run_all(options, find(options.build, options.build_dir), crimes)
     known = {cell: ending for cell, ending in found.items() if cell in expected}
     allowed = set(options.worse.split(","))
     wrong = worse_cells({cell: ending for cell, ending in known.items() if cell.crime not in allowed}, expected)
@@ -181,9 +184,9 @@ def bless(options: argparse.Namespace) -> int:
         return 1
     names = [name for name in cells.read_crimes() if name in crimes or Cell(name, SIZES[0], 0, 1) in expected]
     expected.update({cell: ending.letter for cell, ending in found.items()})
-    (HERE / "expected.txt").write_text(cells.expected_text(expected, names))
+    EXPECTED[options.build].write_text(cells.expected_text(expected, names, options.build))
     page.write()
-    missing = page.without_reason(cells.read_crimes(), expected)
+    missing = page.without_reason(cells.read_crimes(), expected, options.build)
     print("\n".join(f"crimes.toml lacks why {line}" for line in missing))
     return 1 if missing else 0
 

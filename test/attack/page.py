@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of docs/security.md: made of expected.txt (Coffer), peers.txt (the others) and crimes.toml, so that a
+"""The tables of docs/security.md: made of expected*.txt (Coffer), peers.txt (the others) and crimes.toml, so that a
 test can see that the page is theirs. The text around them is written by hand."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cells import (COMPARED_SIZES, GROUPS, HERE, NEIGHBOURS, NO_CASE, ORDER, SIZES, THREADS, TOP, WORDS, Cell, Crime,
-                   cells_of, read_crimes, read_expected)
+from cells import (COMPARED_SIZES, DEFAULT, EXPECTED, GROUPS, HARDENED, HERE, NEIGHBOURS, NO_CASE, ORDER, SIZES,
+                   THREADS, TOP, WORDS, Cell, Crime, cells_of, read_crimes, read_expected)
 
 PAGE = TOP / "docs" / "security.md"
 PEERS = HERE / "peers.txt"
@@ -66,12 +66,18 @@ def coffer_counts(expected: dict[Cell, str], crimes: Iterable[str],
     return {crime: Counter(expected[cell] for cell in cells_of([crime], sizes)) for crime in crimes}
 
 
-def without_reason(crimes: dict[str, Crime], expected: dict[Cell, str]) -> list[str]:
-    """Ways of ending that have no reason in crimes.toml, and reasons for what does not come about."""
+def reasons_of(crime: Crime, build: str) -> dict[str, str]:
+    return crime.why if build == DEFAULT else crime.why_hardened
+
+
+def without_reason(crimes: dict[str, Crime], expected: dict[Cell, str], build: str = DEFAULT) -> list[str]:
+    """Ways of ending that have no reason in crimes.toml, and reasons for what does not come about. Of the hardened
+    build only harm needs one."""
     result = []
+    without = ("C", NO_CASE) if build == DEFAULT else ("C", "L", "H", NO_CASE)
     for name, counts in coffer_counts(expected, crimes).items():
-        ways = {letter for letter in counts if letter not in ("C", NO_CASE)}
-        given = set(crimes[name].why)
+        ways = {letter for letter in counts if letter not in without}
+        given = set(reasons_of(crimes[name], build))
         result += [f"{name} is {WORDS[letter]}" for letter in sorted(ways - given)]
         result += [f"{name} would be {WORDS[letter]}: no cell is" for letter in sorted(given - ways)]
     return result
@@ -87,16 +93,19 @@ def head(names: list[str]) -> str:
     return row(names) + row(["---"] + ["---:"] * (len(names) - 1))
 
 
-def columns(crimes: dict[str, Crime], expected: dict[Cell, str]) -> dict[str, dict[str, Counter[str]]]:
-    others = {name: peer.counts for name, peer in read_peers().items()}
-    return {"coffer": coffer_counts(expected, crimes, COMPARED_SIZES), **others}
+Expected = dict[str, dict[Cell, str]]  # by build
+
+
+def columns(crimes: dict[str, Crime], expected: Expected) -> dict[str, dict[str, Counter[str]]]:
+    own = {build: coffer_counts(cells, crimes, COMPARED_SIZES) for build, cells in expected.items()}
+    return {**own, **{name: peer.counts for name, peer in read_peers().items()}}
 
 
 def knowable(crimes: dict[str, Crime], group: str) -> list[str]:
     return [name for name, crime in crimes.items() if crime.group == group and not crime.not_knowable]
 
 
-def summary(crimes: dict[str, Crime], expected: dict[Cell, str]) -> Iterator[str]:
+def summary(crimes: dict[str, Crime], expected: Expected) -> Iterator[str]:
     yield head(["allocator", *(title.lower() for title in GROUPS.values())])
     for name, table in columns(crimes, expected).items():
         texts = []
@@ -107,7 +116,7 @@ def summary(crimes: dict[str, Crime], expected: dict[Cell, str]) -> Iterator[str
         yield row([name, *texts])
 
 
-def details(crimes: dict[str, Crime], expected: dict[Cell, str]) -> Iterator[str]:
+def details(crimes: dict[str, Crime], expected: Expected) -> Iterator[str]:
     table = columns(crimes, expected)
     for group, title in GROUPS.items():
         yield f"\n### {title}\n\n" + head(["crime", *table])
@@ -157,13 +166,13 @@ def where(cells: list[Cell]) -> str:
                      for sizes, kinds in by_sizes.items())
 
 
-def reasons(crimes: dict[str, Crime], expected: dict[Cell, str], letters: str) -> Iterator[str]:
+def reasons(crimes: dict[str, Crime], expected: Expected, letters: str, build: str = DEFAULT) -> Iterator[str]:
     yield row(["crime", "ends", "cells", "why"]) + row(["---"] * 4)
     for name, crime in crimes.items():
         for letter in letters:
-            found = [cell for cell in cells_of([name]) if expected[cell] == letter]
+            found = [cell for cell in cells_of([name]) if expected[build][cell] == letter]
             if found:
-                yield row([crime.what, WORDS[letter], where(found), crime.why.get(letter, "")])
+                yield row([crime.what, WORDS[letter], where(found), reasons_of(crime, build).get(letter, "")])
 
 
 def versions() -> Iterator[str]:
@@ -172,12 +181,13 @@ def versions() -> Iterator[str]:
 
 def fill(text: str) -> str:
     """The page with its tables made anew."""
-    crimes, expected = read_crimes(), read_expected()
+    crimes, expected = read_crimes(), {build: read_expected(path) for build, path in EXPECTED.items()}
     made = {
         "versions": lambda: versions(),
         "summary": lambda: summary(crimes, expected),
         "details": lambda: details(crimes, expected),
         "missed": lambda: reasons(crimes, expected, "MX"),
+        "hardened": lambda: reasons(crimes, expected, "MX", HARDENED),
         "harmless": lambda: reasons(crimes, expected, "LH"),
     }
     return MARK.sub(lambda match: f"{match[1]}\n{''.join(made[match[2]]())}\n{match[3]}", text)

@@ -89,7 +89,8 @@ def test_a_cell_too_few_is_an_error(tmp_path: Path) -> None:
 def test_every_crime_is_described_and_expected() -> None:
     crimes = cells.read_crimes()
     assert set(cells.listed(BUILD / "test" / "attack" / "attack")) == set(crimes)
-    assert set(cells.read_expected()) == set(cells.cells_of(crimes))
+    for path in cells.EXPECTED.values():
+        assert set(cells.read_expected(path)) == set(cells.cells_of(crimes))
 
 
 def test_the_part_has_all_crimes_sizes_and_threads() -> None:
@@ -102,13 +103,14 @@ def test_the_part_has_all_crimes_sizes_and_threads() -> None:
 def test_each_way_of_ending_has_a_reason() -> None:
     crimes, expected = cells.read_crimes(), cells.read_expected()
     assert page.without_reason(crimes, expected) == []
+    assert page.without_reason(crimes, cells.read_expected(cells.EXPECTED[cells.HARDENED]), cells.HARDENED) == []
     name = next(name for name, crime in crimes.items() if crime.why)
     assert page.without_reason({name: dataclasses.replace(crimes[name], why={})}, expected)
 
 
 def test_the_page_is_made_of_its_files() -> None:
     text = page.PAGE.read_text()
-    assert len(page.MARK.findall(text)) == 5
+    assert len(page.MARK.findall(text)) == 6
     assert page.fill(text) == text
 
 
@@ -144,6 +146,13 @@ def test_the_others_table_reads_back(tmp_path: Path) -> None:
     table = {"a": page.Peer("1", {CRIME.name: Counter("CCM")}), "b": page.Peer("", {CRIME.name: Counter()})}
     page.write_peers(table, path)
     assert page.read_peers(path) == table
+
+
+def test_the_hardened_builds_part_is_smaller() -> None:
+    crimes = cells.read_crimes()
+    tried = corpus.part(crimes, cells.HARDENED)
+    assert {cell.crime for cell in tried} == set(crimes) and {cell.size for cell in tried} == set(cells.SIZES)
+    assert len(tried) * 3 == len(corpus.part(crimes))
 
 
 def test_cells_in_words() -> None:
