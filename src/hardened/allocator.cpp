@@ -17,7 +17,6 @@
 #include "heap/heap.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/statistics.hpp"
-#include "span/choices.hpp"
 
 namespace coffer::hardened {
 
@@ -42,7 +41,7 @@ COFFER_INLINE Held held_of(const char* call, void* block, Arena* arena) {
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
   if (COFFER_LIKELY(span->use.load(relaxed) == SlotUse::span)) {  // relaxed: as first_record
     if (COFFER_UNLIKELY(!is_block_start(span, address))) report_bad_pointer(call, block);
-    return {class_layout(span->size_class.get()).block_bytes, span};
+    return {span->block_bytes.get(), span};
   }
   if (is_mixed(span)) {
     settle_fork();
@@ -66,22 +65,29 @@ COFFER_INLINE usize checked_size(const char* call, void* block, const Held& held
   report_broken(call, block, held.have);
 }
 
-// The heap gave `block` for a request of `size` bytes.
+// The heap gave `block` for a request of `size` bytes, from no span of a class.
+COFFER_NOINLINE void* begin_elsewhere(void* block, usize size, Span* span) {
+  const usize have = PlainAllocator::usable_size(block);
+  memset(block, 0, have);
+  if (span != nullptr && is_large(span)) set_fence(span, Fence::none);
+  write_canary(block, have, size, mac_of(block));
+  return block;
+}
+
+// The same from anywhere.
 COFFER_INLINE void* begin(void* block, usize size) {
-  Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
-  Span* const span =
-      COFFER_LIKELY(arena != nullptr) ? first_record(slot_record(arena, reinterpret_cast<uptr>(block))) : nullptr;
-  usize have;
-  if (COFFER_LIKELY(span != nullptr && span->use.load(relaxed) == SlotUse::span)) {  // relaxed: as first_record
-    have = class_layout(span->size_class.get()).block_bytes;
-    if (COFFER_UNLIKELY(!is_untouched(block, have, sizeof(Block)))) report_touched(block, have);
-    memset(block, 0, sizeof(Block));
-  } else {
-    have = PlainAllocator::usable_size(block);
-    memset(block, 0, have);
-    if (span != nullptr && is_large(span)) set_fence(span, Fence::none);
+  const uptr address = reinterpret_cast<uptr>(block);
+  Arena* const arena = arena_of(address);
+  Span* const span = COFFER_LIKELY(arena != nullptr) ? first_record(slot_record(arena, address)) : nullptr;
+  // relaxed: as first_record.
+  if (COFFER_UNLIKELY(span == nullptr || span->use.load(relaxed) != SlotUse::span)) {
+    return begin_elsewhere(block, size, span);
   }
-  write_canary(block, have, size);
+  const usize have = span->block_bytes.get();
+  const u64 mac = mac_of(block);
+  if (COFFER_UNLIKELY(!is_untouched(block, have, sizeof(Block), mac))) report_touched(block, have);
+  memset(block, 0, sizeof(Block));
+  write_canary(block, have, size, mac);
   return block;
 }
 
@@ -89,7 +95,7 @@ void* allocate_fenced_or_plain(usize size, usize alignment, bool zeroed, usize r
   const NewFenced made = allocate_fenced(size, alignment, zeroed, room);
   if (made.plain == nullptr) return made.block;
   // A sample with guards of its own, all of it zero.
-  write_canary(made.plain, made.plain_bytes, size);
+  write_canary(made.plain, made.plain_bytes, size, mac_of(made.plain));
   return made.plain;
 }
 
@@ -177,9 +183,10 @@ void deallocate(void* block, usize given) {
   if (COFFER_UNLIKELY(is_fenced(held))) return release_fenced(block, held.span, given);
   const usize size = checked_size("free", block, held);
   if (COFFER_UNLIKELY(given != kNoSize && given != size)) harden::bad_size(block, given, size);
-  if (COFFER_UNLIKELY(held.span->use.load(relaxed) != SlotUse::span)) forget_sample(block);  // relaxed: as first_record
+  const bool of_class = held.span->use.load(relaxed) == SlotUse::span;  // relaxed: as first_record
+  if (COFFER_UNLIKELY(!of_class)) forget_sample(block);
   write_freed(block, held.have);
-  rest(block, held.have);
+  rest(block, held.have, of_class);
 }
 
 void* reallocate(void* block, usize size) {
@@ -204,7 +211,7 @@ void* reallocate(void* block, usize size) {
   }
   const usize kept = before < size ? before : size;
   memset(static_cast<char*>(block) + kept, 0, held.have - kept);
-  write_canary(block, held.have, size);
+  write_canary(block, held.have, size, mac_of(block));
   return block;
 }
 

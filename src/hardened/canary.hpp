@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "arena/arena.hpp"
+#include "base/zero.hpp"
 
 namespace coffer::hardened {
 
@@ -49,9 +50,8 @@ inline void store_word(char* to, u64 word) { memcpy(to, &word, sizeof word); }
 
 inline u64 guard_of(u64 mac) { return mac << 17 | mac >> 47; }
 
-inline void write_canary(void* block, usize have, usize size) {
+inline void write_canary(void* block, usize have, usize size, u64 mac) {
   char* const bytes = static_cast<char*>(block);
-  const u64 mac = mac_of(block);
   store_word(bytes + size, guard_of(mac));
   store_word(bytes + have - kCanaryBytes, mac + (have - size) * kSlackFactor);
 }
@@ -83,21 +83,30 @@ inline Canary read_canary(const void* block, usize have) {
 
 // The block is free from now on; nothing of the program's stays in it.
 inline void write_freed(void* block, usize have) {
-  memset(block, 0, have - kCanaryBytes);
+  if (COFFER_LIKELY(have <= kMostZeroedInline)) {
+    zero_small(block, have);
+  } else {
+    memset(block, 0, have);
+  }
   store_word(static_cast<char*>(block) + have - kCanaryBytes, freed_trailer(block));
 }
 
 // Whether a free block is as write_freed left it, or as it was cut. Its first `heaps` bytes are the heap's own.
-inline bool is_untouched(const void* block, usize have, usize heaps) {
+COFFER_INLINE bool is_untouched(const void* block, usize have, usize heaps, u64 mac) {
+  using Lane __attribute__((vector_size(16), may_alias, aligned(1))) = u64;
   const char* from = static_cast<const char*>(block) + heaps;
   const char* const end = static_cast<const char*>(block) + have - kCanaryBytes;
-  u64 bits = 0;
-  for (; end - from >= 32; from += 32) {
-    bits |= load_word(from) | load_word(from + 8) | load_word(from + 16) | load_word(from + 24);
-  }
-  for (; end - from >= 8; from += 8) bits |= load_word(from);
+  const auto lane = [](const char* at) __attribute__((always_inline)) { return *reinterpret_cast<const Lane*>(at); };
+  Lane bits = {};
+  for (; end - from >= 64; from += 64) bits |= lane(from) | lane(from + 16) | lane(from + 32) | lane(from + 48);
+  for (; end - from >= 16; from += 16) bits |= lane(from);
+  for (; end - from >= 8; from += 8) bits[0] |= load_word(from);
+  for (; from < end; ++from) bits[0] |= static_cast<u8>(*from);  // of a guarded sample
   const u64 trailer = load_word(end);
-  return bits == 0 && (trailer == 0 || trailer == freed_trailer(block));
+  return (bits[0] | bits[1]) == 0 && (trailer == ~mac || trailer == 0);
+}
+inline bool is_untouched(const void* block, usize have, usize heaps) {
+  return is_untouched(block, have, heaps, mac_of(block));
 }
 
 }  // namespace coffer::hardened

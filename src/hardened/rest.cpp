@@ -44,11 +44,34 @@ u32 draw(Rest* rest) {
   return static_cast<u32>(bits >> 32);
 }
 
-void end_rest(Resting resting) {
-  if (COFFER_UNLIKELY(!is_untouched(resting.block, resting.bytes, 0))) {
-    report_touched(resting.block, resting.bytes);
+// In a span of a class the heap writes to the first two words, and the rest is looked at when the block is handed out.
+COFFER_INLINE void end_rest(Resting resting) {
+  if (COFFER_UNLIKELY(resting.block == nullptr)) return;  // a fork child lost it
+  const char* const words = static_cast<const char*>(resting.block);
+  const bool of_class = resting.bytes < kOfNoClass;
+  const usize bytes = resting.bytes & ~kOfNoClass;
+  if (COFFER_UNLIKELY((load_word(words) | load_word(words + 8)) != 0 ||
+                      (!of_class && !is_untouched(resting.block, bytes, 0)))) {
+    report_touched(resting.block, bytes);
   }
   PlainAllocator::deallocate(resting.block);
+}
+
+// The calling thread's; nullptr: it has no heap, or there is no memory for one.
+COFFER_COLD Rest* find_rest() {
+  if (t_heap == &g_null_heap) {
+    // A thread that frees before it allocates.
+    Inside inside;
+    inside.own();
+  }
+  Heap* const heap = t_heap;
+  if (heap == &g_null_heap) return nullptr;
+  Rest* const rest = heap->rest.get();
+  return rest != nullptr ? rest : make_rest(heap);
+}
+COFFER_INLINE Rest* own_rest() {
+  Rest* const rest = t_heap->rest.get();
+  return COFFER_LIKELY(rest != nullptr) ? rest : find_rest();
 }
 
 void end_large_rest(Rest* rest) {
@@ -59,33 +82,18 @@ void end_large_rest(Rest* rest) {
 
 }  // namespace
 
-Rest* rest_of(const Heap* heap) { return heap->rest.get(); }
+const Rest* rest_of(const Heap* heap) { return heap->rest.get(); }
 
-Rest* own_rest() {
-  if (COFFER_UNLIKELY(t_heap == &g_null_heap)) {
-    // A thread that frees before it allocates.
-    Inside inside;
-    inside.own();
-  }
-  Heap* const heap = t_heap;
-  if (COFFER_UNLIKELY(heap == &g_null_heap)) return nullptr;
-  Rest* const rest = heap->rest.get();
-  return COFFER_LIKELY(rest != nullptr) ? rest : make_rest(heap);
-}
-
-void rest(void* block, usize bytes) {
+void rest(void* block, usize bytes, bool of_class) {
+  if (COFFER_UNLIKELY(!of_class)) bytes += kOfNoClass;
   Rest* const rest = own_rest();
-  Resting resting = {block, bytes};
-  if (COFFER_UNLIKELY(rest == nullptr)) return end_rest(resting);
-  if (bytes <= kPlacedBytes) {
-    Resting& place = rest->places[draw(rest) % kPlaces];
-    const Resting before = place;
-    place = resting;
-    if (before.block == nullptr) return;
-    resting = before;
+  if (COFFER_UNLIKELY(rest == nullptr)) return end_rest({block, bytes});
+  if (COFFER_LIKELY(rest->queue.is_full())) {
+    end_rest(rest->queue.exchange_at(draw(rest) % kOldest, {block, bytes}));
+  } else {
+    rest->queue.push({block, bytes});
   }
-  rest->queue.push(resting);
-  while (rest->queue.is_full() || rest->queue.bytes() > kQueueBytes) end_rest(rest->queue.pop());
+  while (COFFER_UNLIKELY(rest->queue.bytes() > kQueueBytes)) end_rest(rest->queue.pop());
 }
 
 void rest_large(void* block, usize bytes) {
@@ -120,13 +128,6 @@ bool end_all_rests() {
   Rest* const rest = t_heap->rest.get();
   if (rest == nullptr) return false;
   bool any = false;
-  for (Resting& place : rest->places) {
-    if (place.block == nullptr) continue;
-    const Resting resting = place;
-    place.block = nullptr;
-    end_rest(resting);
-    any = true;
-  }
   for (; !rest->queue.is_empty(); any = true) end_rest(rest->queue.pop());
   for (u32 i = 0; i < kLargeQueue && !rest->large.is_empty(); ++i, any = true) end_large_rest(rest);
   return any;
