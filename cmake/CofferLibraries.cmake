@@ -165,12 +165,15 @@ add_library(Coffer::static ALIAS coffer_static)  # as find_package names it
 
 # The hardened build: the same sources with another kHardening, and a layer between api/ and the heaps.
 file(GLOB coffer_hardened_sources CONFIGURE_DEPENDS ${coffer_source_dir}/hardened/*.cpp)
+file(GLOB coffer_hardened_api_sources CONFIGURE_DEPENDS ${coffer_source_dir}/api/hardened/*.cpp)
+list(APPEND coffer_hardened_api_sources ${coffer_api_sources})
 set(coffer_hardened_definitions COFFER_ALLOCATOR_HEADER="hardened/allocator.hpp" COFFER_HARDENED)
 coffer_add_objects(coffer_hardened_objects SOURCES ${coffer_sources} ${coffer_hardened_sources}
   ALLOCATOR ${coffer_hardened_definitions})
-coffer_add_objects(coffer_hardened_api_shared SOURCES ${coffer_api_sources} ALLOCATOR ${coffer_hardened_definitions})
-coffer_add_objects(coffer_hardened_api_static SOURCES ${coffer_api_sources} ALLOCATOR ${coffer_hardened_definitions}
-  DEFINITIONS COFFER_STATIC_LIBRARY)
+coffer_add_objects(coffer_hardened_api_shared SOURCES ${coffer_hardened_api_sources}
+  ALLOCATOR ${coffer_hardened_definitions})
+coffer_add_objects(coffer_hardened_api_static SOURCES ${coffer_hardened_api_sources}
+  ALLOCATOR ${coffer_hardened_definitions} DEFINITIONS COFFER_STATIC_LIBRARY)
 coffer_add_shared(coffer_hardened_shared OUTPUT_NAME coffer_hardened
   OBJECTS coffer_hardened_objects coffer_hardened_api_shared ${coffer_latency_objects})
 set_target_properties(coffer_hardened_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}

@@ -15,6 +15,7 @@
 #include "hardened/report.hpp"
 #include "hardened/rest.hpp"
 #include "heap/heap.hpp"
+#include "heap/refill.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/statistics.hpp"
 
@@ -119,8 +120,8 @@ void move_content(void* moved, void* block, usize have, usize size) {
   hardened::deallocate(block, kNoSize);
 }
 
-void* move_block(void* block, usize have, usize size) {
-  void* const moved = hardened::allocate(size);
+void* move_block(void* block, usize have, usize size, bool pointers = false) {
+  void* const moved = pointers ? allocate_pointers(size) : hardened::allocate(size);
   if (moved != nullptr) move_content(moved, block, have, size);
   return moved;
 }
@@ -159,6 +160,20 @@ void* allocate(usize size) {
     if (!end_all_rests() || (block = PlainAllocator::allocate(wanted)) == nullptr) return nullptr;
   }
   return begin(block, size);
+}
+
+void* allocate_pointers(usize size) {
+  const usize wanted = bytes_for(size);
+  if (size == 0 || wanted > kLargestSmall) return allocate(size);
+  const ClassIndex size_class = pointer_class(class_of(wanted));
+  const auto take = [=]() -> Block* {
+    bool zero = false;
+    Block* const block = allocate_of_class(size_class, &zero, false);
+    return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero);
+  };
+  Block* block = take();
+  if (COFFER_UNLIKELY(block == nullptr) && end_all_rests()) block = take();
+  return block != nullptr ? begin(block, size) : nullptr;
 }
 
 void* allocate_zeroed(usize size) {
@@ -206,7 +221,8 @@ void* reallocate(void* block, usize size) {
   const usize before = checked_size("realloc", block, held);
   const bool fits = size <= held.have - kCanaryBytes;
   if (!fits || bytes_for(size) < held.have / 2) {
-    void* const moved = move_block(block, before, size);
+    const bool of_class = held.span->use.load(relaxed) == SlotUse::span;  // relaxed: as first_record
+    void* const moved = move_block(block, before, size, of_class && held.span->size_class.get() >= kShapes);
     if (moved != nullptr || !fits) return moved;
   }
   const usize kept = before < size ? before : size;

@@ -22,6 +22,8 @@ namespace hardened {
 inline constexpr usize kNoSize = ~usize{0};  // the caller named none
 
 void* allocate(usize size);
+// The same, for what holds pointers: it shares no span with what does not. What needs a large block shares none.
+void* allocate_pointers(usize size);
 void* allocate_zeroed(usize size);
 void* allocate_aligned(usize size, usize alignment);
 void deallocate(void* block, usize given);
@@ -35,6 +37,7 @@ struct Allocator : PlainAllocator {
   // All goes the slow way.
   static COFFER_INLINE void* allocate_fast(usize) { return nullptr; }
   static void* allocate(usize size) { return hardened::allocate(size); }
+  static void* allocate_pointers(usize size) { return hardened::allocate_pointers(size); }
   static void* allocate_zeroed(usize size) { return hardened::allocate_zeroed(size); }
   static void* allocate_aligned(usize size, usize alignment) { return hardened::allocate_aligned(size, alignment); }
   static void deallocate(void* block) { hardened::deallocate(block, hardened::kNoSize); }

@@ -125,9 +125,10 @@ struct Serving {
   ClassIndex first, end;
   usize alignment;
 
-  // Twins serve only what asks for their alignment.
+  // Twins serve only what asks for their alignment, and classes of pointers only pointers.
   static Serving at_least(ClassIndex size_class, usize alignment) {
-    return {size_class, alignment > kQuantum ? kClasses : kSizeClasses, alignment};
+    if (kHardening.parts && size_class >= kShapes) return {size_class, kClasses, alignment};
+    return {size_class, alignment > kQuantum ? kShapes : kSizeClasses, alignment};
   }
   static Serving only(ClassIndex size_class) { return {size_class, size_class + 1, kQuantum}; }
   bool has(ClassIndex c) const {

@@ -52,7 +52,7 @@ void count_span(Figures& figures, ClassStatistics* classes, const Span* span, co
   const u32 free = free_blocks(span, acquire) + kept_by(own, span) + kept_by(fallback, span);
   const usize live = usize{free < capacity ? capacity - free : 0} * span->block_bytes.get();
   if (classes != nullptr) {
-    ClassStatistics& entry = classes[span->size_class.get()];
+    ClassStatistics& entry = classes[shape_class(span->size_class.get())];
     entry.spans += 1;
     entry.held += span_bytes(span);
     entry.live += live;
@@ -109,7 +109,7 @@ void discount_blocks(const Span* span, u32 count) {
   const usize bytes = usize{count} * span->block_bytes.get();
   g_waiting.figures->free_blocks += count;
   discount(g_waiting.figures->live, bytes);
-  if (g_waiting.classes != nullptr) discount(g_waiting.classes[span->size_class.get()].live, bytes);
+  if (g_waiting.classes != nullptr) discount(g_waiting.classes[shape_class(span->size_class.get())].live, bytes);
 }
 
 void discount_lists(Heap* heap) {
@@ -186,7 +186,12 @@ void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_he
   for (ClassIndex c = 0; c < kClasses; ++c) {
     const usize bound = class_bound(c);
     statistics.bound += bound;
-    if (classes != nullptr) classes[c] = {class_layout(c).block_bytes, 0, 0, 0, bound};
+    if (classes == nullptr) continue;
+    if (!kHardening.parts || c < kShapes) {
+      classes[c] = {class_layout(c).block_bytes, 0, 0, 0, bound};
+    } else {
+      classes[shape_class(c)].bound += bound;
+    }
   }
   usize unbacked = 0;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
@@ -238,14 +243,14 @@ void collect_statistics(Statistics& statistics) {
   static_cast<Figures&>(statistics) = {};
   statistics.classes = 0;
   if (!start_process()) return;
-  statistics.classes = kClasses;
+  statistics.classes = kShapes;
   collect(statistics, statistics.by_class);
 }
 
 bool try_statistics(Statistics& statistics) {
   const FallbackHeap fallback(FallbackHeap::Wait::not_at_all);
   if (!fallback.has_lock()) return false;
-  statistics.classes = kClasses;
+  statistics.classes = kShapes;
   gather(statistics, statistics.by_class, fallback.get() != nullptr ? fallback.get() : &g_null_heap);
   return true;
 }

@@ -93,7 +93,7 @@ void add_heaps() {
       for (ClassIndex c = 0; c < kClasses; ++c) {
         const u64 taken = watch->blocks[c].get();
         blocks += taken;
-        w.allocated.by_class[c] += taken;
+        w.allocated.by_class[shape_class(c)] += taken;
         w.allocated.bytes += taken * class_layout(c).block_bytes;
       }
     }

@@ -6,7 +6,7 @@
 // choice for each class, and what it wastes.
 //
 // Twins: a request with an alignment above a line needs a flat class whose stride is a multiple of the alignment, in
-// spans that start on it, without colours. Classes from kSizeClasses on are that.
+// spans that start on it, without colours. Those from kSizeClasses to kShapes are that.
 #pragma once
 
 #include <array>
@@ -77,7 +77,7 @@ constexpr u8 choose_slots_log2(usize block_bytes) {
 constexpr ClassLayout lay_out_flat(ClassIndex size_class) {
   const usize bytes = class_bytes(size_class);
   ClassLayout layout = lay_out({static_cast<u32>(bytes), kNoSpacers, choose_slots_log2(bytes), 1});
-  if (size_class >= kSizeClasses) layout.colours = 1;
+  if (is_twin(size_class)) layout.colours = 1;
   return layout;
 }
 
@@ -91,7 +91,9 @@ inline constexpr LayoutTable kFlatLayout = [] {
 
 inline constexpr LayoutTable kLayout = [] {
   LayoutTable table = kFlatLayout;
-  for (ClassIndex c = 0; c < kSizeClasses; ++c) table[c] = lay_out(kPlacementTable[c]);
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    if (!is_twin(c)) table[c] = lay_out(kPlacementTable[shape_class(c)]);
+  }
   return table;
 }();
 
@@ -100,11 +102,13 @@ inline constexpr LayoutTable kLayout = [] {
 // of it.
 constexpr ClassIndex class_on_lines(ClassIndex size_class) {
   const usize bytes = class_bytes(size_class);
-  return size_class >= kSizeClasses || bytes < kCacheLine ? size_class : compute_class(round_up(bytes, kCacheLine));
+  if (is_twin(size_class) || bytes < kCacheLine) return size_class;
+  return compute_class(round_up(bytes, kCacheLine)) + (size_class - shape_class(size_class));
 }
 
 static_assert([] {
   for (ClassIndex c = compute_class(kCacheLine); c < kClasses; ++c) {
+    if (class_bytes(c) < kCacheLine) continue;
     if (class_bytes(class_on_lines(c)) % kCacheLine != 0 || class_bytes(class_on_lines(c)) < class_bytes(c))
       return false;
     if (class_bytes(c) % kCacheLine == 0 && class_on_lines(c) != c) return false;
@@ -149,13 +153,13 @@ static_assert([] {
 // kClasses if there is none.
 constexpr bool is_aligned_class(ClassIndex size_class, usize alignment) {
   // All stand on lines as far as their stride lets them.
-  return class_bytes(size_class) % alignment == 0 && (alignment <= kCacheLine || size_class >= kSizeClasses);
+  return class_bytes(size_class) % alignment == 0 && (alignment <= kCacheLine || is_twin(size_class));
 }
 constexpr ClassIndex aligned_class(usize size, usize alignment) {
   if (size > kLargestSmall || alignment > kLargestSmall) return kClasses;
   const usize wanted = size > alignment ? size : alignment;
   const ClassIndex from = alignment <= kCacheLine ? compute_class(wanted) : kSizeClasses;
-  for (ClassIndex c = from; c < kClasses; ++c) {
+  for (ClassIndex c = from; c < kShapes; ++c) {
     if (class_bytes(c) >= wanted && is_aligned_class(c, alignment)) return c;
   }
   return kClasses;
@@ -163,6 +167,6 @@ constexpr ClassIndex aligned_class(usize size, usize alignment) {
 
 static_assert(class_bytes(aligned_class(1, 4096)) == 4096 && aligned_class(100, 64) == compute_class(128));
 static_assert(aligned_class(24, 16) == compute_class(32) && class_bytes(aligned_class(5000, 4096)) == 8192);
-static_assert(aligned_class(20000, 65536) == kClasses - 1 && aligned_class(20000, 131072) == kClasses);
+static_assert(aligned_class(20000, 65536) == kShapes - 1 && aligned_class(20000, 131072) == kClasses);
 
 }  // namespace coffer

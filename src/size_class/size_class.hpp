@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/bits.hpp"
+#include "base/hardening.hpp"
 
 namespace coffer {
 
@@ -19,7 +20,14 @@ inline constexpr usize kQuantum = 16;              // alignment of every block
 // Twins: steps of 128 up to 1 KiB, then four to a doubling. All powers of two are among them, all multiples of a power
 // up to eight times it, and so what programs ask for with an alignment.
 inline constexpr u32 kTwins = 8 + 4 * 6;
-inline constexpr u32 kClasses = kSizeClasses + kTwins;
+inline constexpr u32 kShapes = kSizeClasses + kTwins;
+// In the hardened build each class by size has another of the same shape behind them, for blocks of pointers.
+inline constexpr u32 kClasses = kShapes + (kHardening.parts ? kSizeClasses : 0);
+constexpr ClassIndex shape_class(ClassIndex index) {
+  return kHardening.parts && index >= kShapes ? index - kShapes : index;
+}
+constexpr ClassIndex pointer_class(ClassIndex index) { return index + kShapes; }
+constexpr bool is_twin(ClassIndex index) { return index >= kSizeClasses && (!kHardening.parts || index < kShapes); }
 
 // `steps` classes of `step` bytes, then `each` to a doubling.
 constexpr usize ladder(u32 index, usize step, u32 steps, u32 each) {
@@ -30,6 +38,7 @@ constexpr usize ladder(u32 index, usize step, u32 steps, u32 each) {
 
 // The largest request that a class serves. Its blocks may be longer by a line (ClassLayout::block_bytes).
 constexpr usize class_bytes(ClassIndex index) {
+  index = shape_class(index);
   return index < kSizeClasses ? ladder(index, 16, 8, 8) : ladder(index - kSizeClasses, 128, 8, 4);
 }
 

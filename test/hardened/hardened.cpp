@@ -19,6 +19,16 @@
 // Weak: preloaded, or linked in.
 #pragma weak coffer_check
 
+// As clang 22 calls them.
+extern "C" {
+void* __alloc_token_malloc(std::size_t size, std::size_t token) __attribute__((weak));
+void* __alloc_token_calloc(std::size_t count, std::size_t size, std::size_t token) __attribute__((weak));
+void* __alloc_token_realloc(void* block, std::size_t size, std::size_t token) __attribute__((weak));
+void* __alloc_token__Znwm(std::size_t size, std::size_t token) __attribute__((weak));
+void* __alloc_token_0_malloc(std::size_t size) __attribute__((weak));
+void* __alloc_token_1_malloc(std::size_t size) __attribute__((weak));
+}
+
 namespace {
 
 template <class T>
@@ -279,6 +289,42 @@ void children(std::size_t size) {
   }
 }
 
+// Blocks of pointers and of bytes, by all ways to them, and which slots of 32 KiB have any.
+void partitions(std::size_t) {
+  constexpr std::size_t kPointers = ~std::size_t{0} / 2 + 1;
+  std::vector<std::pair<char*, int>> blocks;
+  const auto add = [&](void* block, int kind) { blocks.emplace_back(static_cast<char*>(block), kind); };
+  for (std::size_t i = 0; i < 20'000; ++i) {
+    const std::size_t size = 1 + i % 2000;
+    add(__alloc_token_malloc(size, i % 1000), 1);
+    add(__alloc_token_malloc(size, kPointers + i % 1000), 2);
+    add(__alloc_token_calloc(1, size, kPointers), 2);
+    add(__alloc_token__Znwm(size, kPointers), 2);
+    add(__alloc_token_0_malloc(size), 1);
+    add(__alloc_token_1_malloc(size), 2);
+    add(malloc(size), 1);
+    // realloc keeps the kind; also the plain one.
+    add(realloc(__alloc_token_1_malloc(size), 3 * size), 2);
+    add(__alloc_token_realloc(nullptr, size, kPointers), 2);
+    if (i % 3 == 0) {
+      free(blocks[i * 2].first);
+      blocks[i * 2].first = nullptr;
+    }
+  }
+  std::vector<std::pair<uintptr_t, int>> slots;
+  for (const auto& [block, kind] : blocks) {
+    if (block != nullptr) slots.emplace_back(reinterpret_cast<uintptr_t>(block) >> 15, kind);
+  }
+  std::sort(slots.begin(), slots.end());
+  for (std::size_t i = 1; i < slots.size(); ++i) {
+    const bool shared = slots[i].first == slots[i - 1].first && slots[i].second != slots[i - 1].second;
+    expect(!shared, "no slot has blocks of both kinds");
+  }
+  expect(coffer_check() == 0, "nothing is wrong");
+  for (const auto& [block, kind] : blocks) free(block);
+  expect(coffer_check() == 0, "nothing is wrong afterwards");
+}
+
 struct Case {
   const char* name;
   void (*run)(std::size_t size);
@@ -309,6 +355,7 @@ constexpr Case kCases[] = {
     {"quarantine", quarantine},
     {"order", order},
     {"children", children},
+    {"partitions", partitions},
 };
 
 }  // namespace

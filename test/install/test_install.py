@@ -170,6 +170,8 @@ def test_preload(tmp_path: Path, prefix: Path, lib: Path, compiler: str, source:
     program = build(tmp_path, compiler, source)
     assert run(program, environment={"LD_PRELOAD": str(lib / "libcoffer.so")}) == OURS
     assert run(prefix / "bin/coffer-run", program) == OURS
+    maps = run(prefix / "bin/coffer-run", "--hardened", "cat", "/proc/self/maps")
+    assert "/libcoffer_hardened.so.0" in maps and "/libcoffer.so" not in maps
 
 
 @languages

@@ -56,6 +56,12 @@ def test_a_dynamic_program_says_nothing(tmp_path: Path) -> None:
     assert "libcoffer.so" in done.stdout and done.stderr == ""
 
 
+def test_the_hardened_build(tmp_path: Path) -> None:
+    program = compiled(tmp_path)
+    assert run("run", "--hardened", "--", program).stdout.endswith("/libcoffer_hardened.so\n")
+    assert run("run", "--", program).stdout.endswith("/libcoffer.so\n")
+
+
 def test_a_program_without_a_name() -> None:
     assert run("run", "--", "", status=127).stderr == "coffer run: : No such file or directory\n"
 
