@@ -33,11 +33,12 @@ bool automatic() { return config::options().huge == config::HugePolicy::automati
 bool is_large_process() { return automatic() && shard_count() * kChunkBytes <= held_now() / kHugeUnusedShare; }
 
 // Whether 7 of 8 pages of the chunk are in use, as far as can be told: the kernel knows which were touched (it must
-// have no huge pages), records say which lie in free slots and in holes of mixed spans.
+// have no huge pages), records say which lie in free slots and in holes of mixed spans. Where the kernel may not be
+// asked, of blocks over a slot nothing is known.
 bool is_dense(const Arena* arena, u32 index) {
   static_assert(kChunkBytes / kCarvePage == kSlotsPerChunk * kPagesPerSlot);
   u8 resident[kChunkBytes / kCarvePage];
-  if (!os::resident_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, resident)) return false;
+  const bool told = os::resident_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, resident);
   // relaxed, both: a guess about what others are doing.
   const u64 free = arena->chunks[index].free.load(relaxed);
   u32 used = 0;
@@ -47,6 +48,9 @@ bool is_dense(const Arena* arena, u32 index) {
     if (use == SlotUse::mixed) {
       used += record->live_units.get() / u32{kCarvePage / kQuantum};
       i += record->slots.get() - 1u;
+    } else if (!told) {
+      const bool is_small = use == SlotUse::span && record->block_bytes.get() <= kSlotBytes;
+      used += is_small ? record->slots.get() * kPagesPerSlot - count_bits(record->absent.get()) : 0;
     } else if (((free >> i) & 1) == 0) {
       for (u32 page = i * kPagesPerSlot; page < (i + 1) * kPagesPerSlot; ++page) {
         used += resident[page * kCarvePage / os::page_size()] & 1;

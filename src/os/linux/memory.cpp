@@ -8,6 +8,7 @@
 
 #include "base/atomic.hpp"
 #include "base/bits.hpp"
+#include "os/linux/filter.hpp"
 #include "os/linux/reader.hpp"
 
 #ifndef MADV_COLD
@@ -217,6 +218,8 @@ int pin(void* address, usize length) {
 }
 
 bool resident_pages(const void* address, usize length, u8* pages) {
+  // A filter may kill who asks.
+  if (filter_now() != Filter::none) return false;
   const Call call;
   return mincore(const_cast<void*>(address), length, pages) == 0;
 }
