@@ -62,7 +62,7 @@ bool is_fenced(const Held& held) {
 COFFER_INLINE usize checked_size(const char* call, void* block, const Held& held) {
   const Canary canary = read_canary(block, held.have);
   if (COFFER_LIKELY(canary.found == Found::live)) return canary.size;
-  if (canary.found == Found::freed) report_freed(call, block, held.have);
+  if (canary.found != Found::broken) report_freed(call, block, held.have);
   report_broken(call, block, held.have);
 }
 
@@ -87,6 +87,7 @@ COFFER_INLINE void* begin(void* block, usize size) {
   const usize have = span->block_bytes.get();
   const u64 mac = mac_of(block);
   if (COFFER_UNLIKELY(!is_untouched(block, have, sizeof(Block), mac))) report_touched(block, have);
+  begin_change(block, have, mac);
   memset(block, 0, sizeof(Block));
   write_canary(block, have, size, mac);
   return block;
@@ -225,9 +226,11 @@ void* reallocate(void* block, usize size) {
     void* const moved = move_block(block, before, size, of_class && held.span->size_class.get() >= kShapes);
     if (moved != nullptr || !fits) return moved;
   }
+  const u64 mac = mac_of(block);
+  begin_change(block, held.have, mac);
   const usize kept = before < size ? before : size;
-  memset(static_cast<char*>(block) + kept, 0, held.have - kept);
-  write_canary(block, held.have, size, mac_of(block));
+  memset(static_cast<char*>(block) + kept, 0, held.have - kCanaryBytes - kept);
+  write_canary(block, held.have, size, mac);
   return block;
 }
 

@@ -8,6 +8,7 @@
 //   trailer         mac + (have - n) * an odd number: it says how long the request was. Few values pass
 //   guard           mac, turned. Where the trailer begins less than 8 bytes behind the request, only what fits
 //   freed trailer   ~mac, or 0: the kernel gave the page back, or the block was never handed out
+//   busy            a thread is at work on the block: in a fork child, one that vanished
 //
 // A write behind the end meets the guard first, one before the begin the trailer of the block in front. All of it is a
 // check against mistakes, and against who can write and not read.
@@ -50,9 +51,17 @@ inline void store_word(char* to, u64 word) { memcpy(to, &word, sizeof word); }
 
 inline u64 guard_of(u64 mac) { return mac << 17 | mac >> 47; }
 
+// Before what stands behind the request changes.
+inline u64 busy_trailer(u64 mac) { return mac ^ kSlackFactor; }
+inline void begin_change(void* block, usize have, u64 mac) {
+  store_word(static_cast<char*>(block) + have - kCanaryBytes, busy_trailer(mac));
+  compiler_fence();  // a fork child must not find the change without this
+}
+
 inline void write_canary(void* block, usize have, usize size, u64 mac) {
   char* const bytes = static_cast<char*>(block);
   store_word(bytes + size, guard_of(mac));
+  compiler_fence();  // as in begin_change
   store_word(bytes + have - kCanaryBytes, mac + (have - size) * kSlackFactor);
 }
 
@@ -62,7 +71,7 @@ inline u64 trailer_of(const void* block, usize have) {
 inline u64 freed_trailer(const void* block) { return ~mac_of(block); }
 
 // live: `size` is what was asked for. freed: by this layer, and not handed out since.
-enum class Found : u8 { live, freed, broken };
+enum class Found : u8 { live, freed, busy, broken };
 struct Canary {
   Found found;
   usize size;
@@ -71,6 +80,7 @@ inline Canary read_canary(const void* block, usize have) {
   const u64 mac = mac_of(block);
   const u64 trailer = trailer_of(block, have);
   if (COFFER_UNLIKELY(trailer == ~mac)) return {Found::freed, 0};
+  if (COFFER_UNLIKELY(trailer == busy_trailer(mac))) return {Found::busy, 0};
   const u64 slack = (trailer - mac) * inverse_of(kSlackFactor);
   if (COFFER_UNLIKELY(slack < kCanaryBytes || slack > have)) return {Found::broken, 0};
   const usize size = have - slack;
@@ -83,12 +93,18 @@ inline Canary read_canary(const void* block, usize have) {
 
 // The block is free from now on; nothing of the program's stays in it.
 inline void write_freed(void* block, usize have) {
-  if (COFFER_LIKELY(have <= kMostZeroedInline)) {
-    zero_small(block, have);
+  const u64 mac = mac_of(block);
+  begin_change(block, have, mac);
+  const usize bytes = have - kCanaryBytes;
+  if (COFFER_LIKELY(bytes <= kMostZeroedInline - kQuantum)) {
+    // Whole lanes, but for the last word, which is the trailer's neighbour.
+    zero_small(block, bytes - bytes % kQuantum);
+    memset(static_cast<char*>(block) + bytes - kCanaryBytes, 0, kCanaryBytes);
   } else {
-    memset(block, 0, have);
+    memset(block, 0, bytes);
   }
-  store_word(static_cast<char*>(block) + have - kCanaryBytes, freed_trailer(block));
+  compiler_fence();  // as in begin_change
+  store_word(static_cast<char*>(block) + bytes, ~mac);
 }
 
 // Whether a free block is as write_freed left it, or as it was cut. Its first `heaps` bytes are the heap's own.
