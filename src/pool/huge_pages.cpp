@@ -38,7 +38,10 @@ bool is_large_process() { return automatic() && shard_count() * kChunkBytes <= h
 bool is_dense(const Arena* arena, u32 index) {
   static_assert(kChunkBytes / kCarvePage == kSlotsPerChunk * kPagesPerSlot);
   u8 resident[kChunkBytes / kCarvePage];
-  const bool told = os::resident_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, resident);
+  // Who sets both options has a filter that kills who asks for filters (docs/guide/using.md).
+  const bool may_ask = config::options().cgroup || config::options().reclaimer;
+  void* const start = reinterpret_cast<void*>(chunk_address(arena, index));
+  const bool told = may_ask && os::resident_pages(start, kChunkBytes, resident);
   // relaxed, both: a guess about what others are doing.
   const u64 free = arena->chunks[index].free.load(relaxed);
   u32 used = 0;
