@@ -32,56 +32,67 @@ bool automatic() { return config::options().huge == config::HugePolicy::automati
 // Whether the process holds so much that a chunk for each shard, which a huge page may bring in for nothing, is little.
 bool is_large_process() { return automatic() && shard_count() * kChunkBytes <= held_now() / kHugeUnusedShare; }
 
-// Whether 7 of 8 pages of the chunk are in use, as far as can be told: the kernel knows which were touched (it must
-// have no huge pages), records say which lie in free slots and in holes of mixed spans. Where the kernel may not be
-// asked, of blocks over a slot nothing is known.
-bool is_dense(const Arena* arena, u32 index) {
+enum class Density : u8 { dense, sparse, unknown };
+
+// Whether 7 of 8 pages of the chunk are in use. Records say which are of small blocks, and what lies in free slots and
+// in holes of mixed spans; of blocks over a slot the kernel tells which pages were touched, but not where the chunk has
+// huge pages, and not to those who may not ask.
+Density density_of(const Arena* arena, u32 index) {
   static_assert(kChunkBytes / kCarvePage == kSlotsPerChunk * kPagesPerSlot);
+  constexpr u32 kWanted = kSlotsPerChunk * kPagesPerSlot * (kSmallPart - 1) / kSmallPart;
+  const Chunk& chunk = arena->chunks[index];
   u8 resident[kChunkBytes / kCarvePage];
   // Who sets both options has a filter that kills who asks for filters (docs/guide/using.md).
   const bool may_ask = config::options().cgroup || config::options().reclaimer;
   void* const start = reinterpret_cast<void*>(chunk_address(arena, index));
-  const bool told = may_ask && os::resident_pages(start, kChunkBytes, resident);
-  // relaxed, both: a guess about what others are doing.
-  const u64 free = arena->chunks[index].free.load(relaxed);
-  u32 used = 0;
+  const bool told = chunk.huge.get() == 0 && may_ask && os::resident_pages(start, kChunkBytes, resident);
+  // relaxed, all: a guess about what others are doing.
+  const u64 free = chunk.free.load(relaxed);
+  u32 used = 0, unknown = 0;
   for (u32 i = 0; i < kSlotsPerChunk; ++i) {
     const Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
     const SlotUse use = record->use.load(relaxed);
     if (use == SlotUse::mixed) {
       used += record->live_units.get() / u32{kCarvePage / kQuantum};
       i += record->slots.get() - 1u;
-    } else if (!told) {
-      const bool is_small = use == SlotUse::span && record->block_bytes.get() <= kSlotBytes;
-      used += is_small ? record->slots.get() * kPagesPerSlot - count_bits(record->absent.get()) : 0;
+    } else if (use == SlotUse::span && record->block_bytes.get() <= kSlotBytes) {
+      used += record->slots.get() * kPagesPerSlot - count_bits(record->absent.get());
+      i += record->slots.get() - 1u;
     } else if (((free >> i) & 1) == 0) {
       for (u32 page = i * kPagesPerSlot; page < (i + 1) * kPagesPerSlot; ++page) {
-        used += resident[page * kCarvePage / os::page_size()] & 1;
+        if (told) used += resident[page * kCarvePage / os::page_size()] & 1;
       }
+      if (!told) unknown += kPagesPerSlot;
     }
   }
-  return used >= kSlotsPerChunk * kPagesPerSlot * (kSmallPart - 1) / kSmallPart;
+  if (used >= kWanted) return Density::dense;
+  return used + unknown < kWanted ? Density::sparse : Density::unknown;
 }
 
-// Whether this chunk will fill up, too: the last two chunks of this shard that have no huge pages did. (A process of
-// many threads holds many spans and touches a page of each.) One of kHugeUnusedShare has none, so that there are some
-// to be looked at.
+// Whether this chunk will fill up, too: the last two chunks of this shard of which it can be told did. (A process of
+// many threads holds many spans and touches a page of each.) Where it cannot be told of all, one of kHugeUnusedShare
+// gets no huge pages, so that there are some to be looked at.
 bool will_be_dense(const Arena* arena, u32 index) {
   const u32 shards = shard_count();
-  if (index / shards % kHugeUnusedShare == kHugeUnusedShare - 1) return false;
   u32 dense = 0;
+  bool all_told = true;
   for (u32 i = 1; i <= kLooks && i * shards <= index && dense < 2; ++i) {
-    const Chunk& chunk = arena->chunks[index - i * shards];
-    if (chunk.use.load(relaxed) != ChunkUse::spans || chunk.huge.get() != 0) continue;  // relaxed: a guess
-    if (!is_dense(arena, index - i * shards)) return false;
-    ++dense;
+    const u32 before = index - i * shards;
+    if (arena->chunks[before].use.load(relaxed) != ChunkUse::spans) continue;  // relaxed: a guess
+    const Density density = density_of(arena, before);
+    if (density == Density::sparse) return false;
+    if (density == Density::dense) {
+      ++dense;
+    } else {
+      all_told = false;
+    }
   }
-  return dense == 2;
+  return dense == 2 && (all_told || index / shards % kHugeUnusedShare != kHugeUnusedShare - 1);
 }
 
 // Bytes of large blocks that may have huge pages before one that has none was looked at. What a program will touch of
 // such a block nothing says, so it has huge pages on trust; a block for which there is not enough trust has none, and
-// when the next one is allocated, or when it is freed, the kernel tells whether it was touched (is_dense).
+// when the next one is allocated, or when it is freed, the kernel tells whether it was touched (density_of).
 Atomic<usize> g_trust{kHugeTrust};
 // The last whole chunk of such a block: its number + 1, and the bytes of the block. Both are hints: the block may be
 // gone, and another one be there.
@@ -91,7 +102,7 @@ Atomic<usize> g_looked_at_bytes;
 void look_at_untrusted(const Arena* arena) {
   // relaxed, all: hints.
   const u32 number = g_looked_at.exchange(0, relaxed);
-  if (number == 0 || arena->chunks[number - 1].huge.get() != 0 || !is_dense(arena, number - 1)) return;
+  if (number == 0 || density_of(arena, number - 1) != Density::dense) return;
   g_trust.store(kHugeUnusedShare * g_looked_at_bytes.load(relaxed), relaxed);
 }
 

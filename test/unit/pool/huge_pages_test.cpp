@@ -93,6 +93,28 @@ FRESH_TEST(HugeSlots, LeaveOneChunkOfFour) {
   for (u32 i = 4; i < 13; ++i) EXPECT_EQ(is_huge(i), i % 4 != 3) << i;
 }
 
+// Records tell of small blocks, also where there are huge pages.
+FRESH_TEST(HugeSlots, AreForAllChunksOfSmallBlocks) {
+  start(1);
+  for (u32 i = 0; i < 13; ++i) {
+    fill_chunks(1, 0, 0);
+    for (u32 slot = 0; slot < kSlotsPerChunk; ++slot) {
+      record(i, slot)->slots.set(1);
+      record(i, slot)->block_bytes.set(64);
+      record(i, slot)->absent.set(slot < 8 && i == 11 ? low_mask(kPagesPerSlot) : 0);
+      record(i, slot)->use.store(SlotUse::span, relaxed);  // relaxed: there is one thread
+    }
+  }
+  for (u32 i = 4; i < 13; ++i) EXPECT_TRUE(is_huge(i)) << i;
+  record(12, 0)->absent.set(low_mask(kPagesPerSlot));
+  fill_chunks(1);
+  EXPECT_TRUE(is_huge(13)) << "an eighth may be absent";
+  record(12, 8)->absent.set(1);
+  for (u32 slot = 0; slot < 8; ++slot) record(12, slot)->absent.set(low_mask(kPagesPerSlot));
+  fill_chunks(1);
+  EXPECT_FALSE(is_huge(14));
+}
+
 // 2,000 stacks of 256 KiB of which the upper 8 KiB were written took 502 MB, and 33 without huge pages.
 FRESH_TEST(HugeSlots, FollowTwoChunksThatAreTouchedButForAnEighth) {
   start(1);
