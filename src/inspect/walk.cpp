@@ -83,18 +83,25 @@ void count_mixed(Figures& statistics, const Span* span, usize& unbacked) {
 // What the walk over spans counted as live; less, if a heap's thread came or went meanwhile.
 void discount(usize& live, usize bytes) { live -= bytes < live ? bytes : live; }
 
-// Blocks from holes on a heap's lists are free.
-void discount_hole_lists(Figures& statistics, const Heap* heap) {
+// What a heap keeps of mixed spans is free: lists of blocks from holes, and chains on spans that became mixed since.
+void discount_mixed(Figures& statistics, const Heap* heap) {
+  usize bytes = 0;
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (heap->hot[c].get() != nullptr) continue;
-    usize bytes = 0;
     for (const Block* block = heap->blocks[c].get(); block != nullptr; block = next_if_signed(block)) {
       const uptr address = reinterpret_cast<uptr>(block);
       bytes += g_mixed_pool.size_of(first_record(slot_record(arena_of(address), address)), block);
     }
-    discount(statistics.mixed_live, bytes);
-    discount(statistics.live, bytes);
   }
+  for (const Chain& chain : heap->chains) {
+    Span* span = chain.span.get();
+    if (span == nullptr || !is_mixed(span)) continue;
+    for (const Block* block = chain.first.get(); block != nullptr; block = next_if_signed(block)) {
+      bytes += g_mixed_pool.size_of(span, block);
+    }
+  }
+  discount(statistics.mixed_live, bytes);
+  discount(statistics.live, bytes);
 }
 
 // Threads have ended whose heaps wait whole: what lies on those lists is free, and nobody but who seizes the heap may
@@ -121,7 +128,7 @@ void discount_lists(Heap* heap) {
     const Span* span = chain.span.get();
     if (span != nullptr && !is_mixed(span)) discount_blocks(span, chain.count());
   }
-  discount_hole_lists(*g_waiting.figures, heap);
+  discount_mixed(*g_waiting.figures, heap);
 }
 
 void discount_waiting_heaps(Figures& figures, ClassStatistics* classes) {
@@ -213,8 +220,8 @@ void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_he
   statistics.free_resident += kept;
   statistics.bound += statistics.mixed_bound + statistics.large + kept + guard::held_bytes();
   statistics.live += guard::live_bytes();
-  discount_hole_lists(statistics, own);
-  if (shared_heap != own) discount_hole_lists(statistics, shared_heap);
+  discount_mixed(statistics, own);
+  if (shared_heap != own) discount_mixed(statistics, shared_heap);
   statistics.resident += statistics.held - (unbacked < statistics.held ? unbacked : 0) + statistics.free_resident;
   statistics.limit = get_limit();
 }

@@ -7,6 +7,7 @@
 
 #include "heap/refill.hpp"
 #include "heaps.hpp"
+#include "mixed/mixed.hpp"
 #include "pool/reclaimer.hpp"
 
 namespace coffer {
@@ -85,6 +86,31 @@ FRESH_TEST(Statistics, CountWhatOthersFreedAndTheOpenChain) {
   EXPECT_EQ(statistics().live, (kCapacity + 1 - 2) * kSize) << "shared spans are counted exactly";
   EXPECT_EQ(statistics().heaps, 1u);
   EXPECT_EQ(statistics().heaps_ever, 3u);
+}
+
+// The owner, or who adopted the span, made it mixed while the chain was open.
+FRESH_TEST(Statistics, CountTheOpenChainOnASpanThatBecameMixed) {
+  start_heaps();
+  Blocks blocks;
+  Worker other;
+  other.run([&] { blocks = take_many(kCapacity + 1); });
+  Span* span = span_of(blocks[0]);
+  give(blocks[0]);
+  give(blocks[1]);
+  ASSERT_EQ(held_back(t_heap), 2u);
+  const usize live = statistics().live;
+  other.run([&] {
+    const Inside inside;
+    ASSERT_TRUE(claim(span));
+    ASSERT_TRUE(g_mixed_pool.convert(span));
+    t_heap->held.fetch_sub(span_bytes(span), relaxed);
+  });
+  ASSERT_EQ(held_back(t_heap), 2u);
+  EXPECT_EQ(statistics().live, live);
+  EXPECT_EQ(statistics().mixed_live, (kCapacity - 2) * kSize);
+  close_chains(t_heap);
+  EXPECT_EQ(statistics().live, live);
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 FRESH_TEST(Statistics, CountTheFallbackHeap) {
