@@ -35,7 +35,7 @@ PEERS = ["glibc", "tcmalloc", "mimalloc3", "mimalloc3-secure", "snmalloc", "snma
 SCUDO = "usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.scudo_standalone-x86_64.so"
 SCUDO_PACKAGE = "libclang-rt-19-dev"
 SIZES_A_CRIME = {DEFAULT: 3, HARDENED: 1}
-AGAIN = 9
+AGAIN = 4
 BLESSED_ROUNDS = 5
 
 
