@@ -34,21 +34,33 @@ bool is_large_process() { return automatic() && shard_count() * kChunkBytes <= h
 
 enum class Density : u8 { dense, sparse, unknown };
 
-// Whether 7 of 8 pages of the chunk are in use. Records say which are of small blocks, and what lies in free slots and
-// in holes of mixed spans; of blocks over a slot the kernel tells which pages were touched, but not where the chunk has
+// Adds the pages of these slots that were touched; false: the kernel does not tell. It does not where the chunk has
 // huge pages, and not to those who may not ask.
-Density density_of(const Arena* arena, u32 index) {
-  static_assert(kChunkBytes / kCarvePage == kSlotsPerChunk * kPagesPerSlot);
-  constexpr u32 kWanted = kSlotsPerChunk * kPagesPerSlot * (kSmallPart - 1) / kSmallPart;
-  const Chunk& chunk = arena->chunks[index];
-  u8 resident[kChunkBytes / kCarvePage];
+bool add_touched(const Arena* arena, u32 index, u64 slots, u32* pages) {
   // Who sets both options has a filter that kills who asks for filters (docs/guide/using.md).
   const bool may_ask = config::options().cgroup || config::options().reclaimer;
-  void* const start = reinterpret_cast<void*>(chunk_address(arena, index));
-  const bool told = chunk.huge.get() == 0 && may_ask && os::resident_pages(start, kChunkBytes, resident);
+  if (arena->chunks[index].huge.get() != 0 || !may_ask) return false;
+  u8 resident[kChunkBytes / kCarvePage];
+  if (!os::resident_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, resident)) return false;
+  for (; slots != 0; slots &= slots - 1) {
+    const u32 first = lowest_bit(slots) * kPagesPerSlot;
+    for (u32 page = first; page < first + kPagesPerSlot; ++page) {
+      *pages += resident[page * kCarvePage / os::page_size()] & 1;
+    }
+  }
+  return true;
+}
+
+// Whether 7 of 8 pages of the chunk are in use. Records say which are of small blocks, and what lies in free slots and
+// in holes of mixed spans; of blocks over a slot the kernel tells which pages were touched. It is asked where the
+// records do not decide.
+Density density_of(const Arena* arena, u32 index) {
+  static_assert(kChunkBytes / kCarvePage == kSlotsPerChunk * kPagesPerSlot && kSlotsPerChunk <= 64);
+  constexpr u32 kWanted = kSlotsPerChunk * kPagesPerSlot * (kSmallPart - 1) / kSmallPart;
   // relaxed, all: a guess about what others are doing.
-  const u64 free = chunk.free.load(relaxed);
-  u32 used = 0, unknown = 0;
+  const u64 free = arena->chunks[index].free.load(relaxed);
+  u32 used = 0;
+  u64 unknown = 0;  // slots
   for (u32 i = 0; i < kSlotsPerChunk; ++i) {
     const Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
     const SlotUse use = record->use.load(relaxed);
@@ -59,14 +71,13 @@ Density density_of(const Arena* arena, u32 index) {
       used += record->slots.get() * kPagesPerSlot - count_bits(record->absent.get());
       i += record->slots.get() - 1u;
     } else if (((free >> i) & 1) == 0) {
-      for (u32 page = i * kPagesPerSlot; page < (i + 1) * kPagesPerSlot; ++page) {
-        if (told) used += resident[page * kCarvePage / os::page_size()] & 1;
-      }
-      if (!told) unknown += kPagesPerSlot;
+      unknown |= u64{1} << i;
     }
   }
   if (used >= kWanted) return Density::dense;
-  return used + unknown < kWanted ? Density::sparse : Density::unknown;
+  if (used + count_bits(unknown) * kPagesPerSlot < kWanted) return Density::sparse;
+  if (!add_touched(arena, index, unknown, &used)) return Density::unknown;
+  return used >= kWanted ? Density::dense : Density::sparse;
 }
 
 // Whether this chunk will fill up, too: the last two chunks of this shard of which it can be told did. (A process of
