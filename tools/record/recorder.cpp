@@ -241,17 +241,14 @@ Realloc begin_realloc(void* block) {
   Thread* thread = ready(Asks::may);
   if (thread != nullptr) own(thread, reinterpret_cast<u64>(block));
   thread = t_thread;
-  return {stamp_before(), thread->base.block, thread->system_bytes, thread->cursor};
+  return {stamp_before(), thread->base.block, place()};
 }
 
 void note_realloc(const Realloc& before, void* block, std::size_t size, void* result) {
   Thread* thread = t_thread;
   // If the allocator came here for its parts, they are recorded already. What it took from the system does not count.
-  const auto added = static_cast<u64>(thread->cursor - before.place);
-  if (added != thread->system_bytes - before.system_bytes &&
-      (thread->base.block != before.last_block || added < kChunkBytes)) {
-    return;
-  }
+  const bool moved = thread->base.block != before.last_block || bytes_since(thread, before.seen) < kChunkBytes;
+  if (moved && !only_took(thread, before.seen)) return;
   thread = ready(Asks::may);
   if (thread == nullptr) return;
   trace::Record record;

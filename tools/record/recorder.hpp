@@ -189,11 +189,19 @@ struct Place {
 };
 RECORD_INLINE Place place() { return {t_thread->cursor, t_thread->system_bytes}; }
 
+// What was recorded since.
+RECORD_INLINE u64 bytes_since(const Thread* thread, const Place& seen) {
+  return static_cast<u64>(thread->cursor - seen.cursor);
+}
+// Whether that is only what the allocator took from the system, if anything.
+RECORD_INLINE bool only_took(const Thread* thread, const Place& seen) {
+  return bytes_since(thread, seen) == thread->system_bytes - seen.system_bytes;
+}
+
 // Whether the allocator came here itself with this very block, so that it is recorded already. What it took from the
 // system does not count: the block before may be this one, freed.
 RECORD_INLINE bool is_recorded(const Thread* thread, const Place& seen, u64 block) {
-  if (thread->cursor == seen.cursor || thread->base.block != block) return false;
-  return static_cast<u64>(thread->cursor - seen.cursor) != thread->system_bytes - seen.system_bytes;
+  return thread->cursor != seen.cursor && thread->base.block == block && !only_took(thread, seen);
 }
 
 inline u8 log2_of(std::size_t alignment) { return static_cast<u8>(63 - __builtin_clzll(u64{alignment} | 1)); }
@@ -202,8 +210,8 @@ __attribute__((noinline)) void note_allocation_slow(Op op, std::size_t size, voi
 __attribute__((noinline)) void note_free_slow(void* block, std::size_t stated);
 // Before and after a realloc of a block.
 struct Realloc {
-  u64 begun, last_block, system_bytes;
-  const u8* place;
+  u64 begun, last_block;
+  Place seen;
 };
 Realloc begin_realloc(void* block);
 void note_realloc(const Realloc& before, void* block, std::size_t size, void* result);
