@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "size_class/placement.hpp"
+#include "span/span.hpp"
 #include "support/check.hpp"
 #include "support/pattern.hpp"
 #include "support/sizes.hpp"
@@ -56,14 +56,14 @@ void Model::verify(const Block& block, std::size_t kept, const char* when) const
           damage, when);
 }
 
-// Large blocks are those that no size class serves: for their size, or for their alignment alone.
-// A class's blocks may be a line longer than what it serves.
-bool Model::is_large(const Block& block) {
-  return block.usable > class_bytes(kSizeClasses - 1) + 64 || block.alignment > kLargestSmall;
+// By the record: of 65,600 usable bytes there are blocks of a class, and large ones behind a long colour.
+bool Model::is_large(const void* at) {
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  return first_record(slot_record(arena_of(address), address))->use.load(std::memory_order_relaxed) == SlotUse::large;
 }
 
-std::size_t Model::colour(const Block& block) {
-  return is_large(block) ? reinterpret_cast<std::uintptr_t>(block.at) % kSlotBytes : 0;
+std::size_t Model::counted(const Block& block) {
+  return block.usable + (block.large ? reinterpret_cast<std::uintptr_t>(block.at) % kSlotBytes : 0);
 }
 
 void Model::enter(Block& block, void* at, std::size_t size, std::size_t alignment) {
@@ -82,16 +82,17 @@ void Model::enter(Block& block, void* at, std::size_t size, std::size_t alignmen
             before->second);
   }
   ranges_.emplace_hint(after, start, end);
-  block = {static_cast<unsigned char*>(at), size, size, usable, alignment, next_seed_++ * 0x9e3779b97f4a7c15u};
+  block = {static_cast<unsigned char*>(at),    size,        size, usable, alignment,
+           next_seed_++ * 0x9e3779b97f4a7c15u, is_large(at)};
   fill_pattern(at, size, block.seed);
-  usable_ += usable + colour(block);
-  if (is_large(block)) usable_large_ += usable + colour(block);
+  usable_ += counted(block);
+  if (block.large) usable_large_ += counted(block);
 }
 
 void Model::leave(const Block& block) {
   ranges_.erase(reinterpret_cast<std::uintptr_t>(block.at));
-  usable_ -= block.usable + colour(block);
-  if (is_large(block)) usable_large_ -= block.usable + colour(block);
+  usable_ -= counted(block);
+  if (block.large) usable_large_ -= counted(block);
 }
 
 void Model::allocate(Block& block, const Operation& operation) {

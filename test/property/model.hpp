@@ -33,6 +33,7 @@ class Model {
     std::size_t usable = 0;
     std::size_t alignment = 0;  // 0: from malloc and the like
     std::uint64_t seed = 0;
+    bool large = false;  // in a run of slots or chunks of its own
   };
 
   void allocate(Block& block, const Operation& operation);
@@ -41,9 +42,9 @@ class Model {
   // Checks a fresh block and enters it.
   void enter(Block& block, void* at, std::size_t size, std::size_t alignment);
   void leave(const Block& block);
-  static bool is_large(const Block& block);
-  // What of a large block's first slot lies before it: it counts with the block.
-  static std::size_t colour(const Block& block);
+  static bool is_large(const void* at);
+  // Bytes that statistics count for the block: of a large one what lies before it in its first slot, too.
+  static std::size_t counted(const Block& block);
   void verify(const Block& block, std::size_t kept, const char* when) const;
   void check_stats() const;
 
