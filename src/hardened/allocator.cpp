@@ -23,12 +23,6 @@ namespace coffer::hardened {
 
 namespace {
 
-// Bytes that the heap is asked for.
-usize bytes_for(usize size) {
-  const usize wanted = size + kCanaryBytes;
-  return wanted < kLeastBlock ? kLeastBlock : wanted;
-}
-
 // The heap's block that the program's block is: `have` bytes of it. span: nullptr: a guarded sample.
 struct Held {
   usize have;
@@ -36,7 +30,7 @@ struct Held {
 };
 
 // Of a block that starts in an arena. Reports what does not start one.
-COFFER_INLINE Held held_of(const char* call, void* block, Arena* arena) {
+Held held_of(const char* call, void* block, Arena* arena) {
   const uptr address = reinterpret_cast<uptr>(block);
   Span* const span = first_record(slot_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
@@ -58,12 +52,16 @@ bool is_fenced(const Held& held) {
   return held.span != nullptr && is_large(held.span) && fence_of(held.span) != Fence::none;
 }
 
-// The canary is there; what was asked for. Reports what is not as it should be.
-COFFER_INLINE usize checked_size(const char* call, void* block, const Held& held) {
-  const Canary canary = read_canary(block, held.have);
-  if (COFFER_LIKELY(canary.found == Found::live)) return canary.size;
-  if (canary.found != Found::broken) report_freed(call, block, held.have);
-  report_broken(call, block, held.have);
+// The canary is not there.
+[[noreturn]] COFFER_COLD void report_not_live(const char* call, void* block, usize have) {
+  if (read_canary(block, have).found != Found::broken) report_freed(call, block, have);
+  report_broken(call, block, have);
+}
+// What was asked for, by the canary.
+usize checked_size(const char* call, void* block, const Held& held) {
+  usize size;
+  if (COFFER_UNLIKELY(!is_live(block, held.have, mac_of(block), &size))) report_not_live(call, block, held.have);
+  return size;
 }
 
 // The heap gave `block` for a request of `size` bytes, from no span of a class.
@@ -87,9 +85,8 @@ COFFER_INLINE void* begin(void* block, usize size) {
   const usize have = span->block_bytes.get();
   const u64 mac = mac_of(block);
   if (COFFER_UNLIKELY(!is_untouched(block, have, sizeof(Block), mac))) report_touched(block, have);
-  begin_change(block, have, mac);
-  memset(block, 0, sizeof(Block));
-  write_canary(block, have, size, mac);
+  begin_block(block, have, size, mac);
+  if (COFFER_UNLIKELY(t_heap->rest.get() == nullptr)) own_rest();  // the fast path's
   return block;
 }
 
@@ -115,6 +112,29 @@ COFFER_COLD void release_foreign(void* block, usize given) {
   if (guard::owns(block)) return release_sample(block, given);
   PlainAllocator::deallocate(block);  // the C library's, or a report
 }
+
+// From anywhere, by any thread.
+COFFER_NOINLINE void release_elsewhere(void* block, usize given) {
+  Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
+  if (arena == nullptr) return release_foreign(block, given);
+  const Held held = held_of("free", block, arena);
+  if (is_fenced(held)) return release_fenced(block, held.span, given);
+  const usize size = checked_size("free", block, held);
+  if (given != kNoSize && given != size) harden::bad_size(block, given, size);
+  const bool of_class = held.span->use.load(relaxed) == SlotUse::span;  // relaxed: as first_record
+  if (!of_class) forget_sample(block);
+  write_freed(block, held.have, mac_of(block));
+  rest_anyhow(block, of_class ? held.span->size_class.get() : Resting::kNoClass, held.have);
+}
+
+// Of a class whose blocks are cleared by a loop.
+COFFER_NOINLINE void release_long(Rest* rest, void* block, u32 size_class, u64 mac) {
+  const usize have = rest->block_bytes[size_class];
+  write_freed(block, have, mac);
+  rest_block(rest, block, size_class, have);
+}
+
+COFFER_COLD void refuse_given(void* block, usize given, usize size) { harden::bad_size(block, given, size); }
 
 void move_content(void* moved, void* block, usize have, usize size) {
   memcpy(moved, block, have < size ? have : size);
@@ -192,17 +212,30 @@ void* allocate_aligned(usize size, usize alignment) {
   return block != nullptr ? begin(block, size) : nullptr;
 }
 
+// Without a stack frame: what needs one ends the call somewhere else.
 void deallocate(void* block, usize given) {
-  Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
-  if (COFFER_UNLIKELY(arena == nullptr)) return release_foreign(block, given);
-  const Held held = held_of("free", block, arena);
-  if (COFFER_UNLIKELY(is_fenced(held))) return release_fenced(block, held.span, given);
-  const usize size = checked_size("free", block, held);
-  if (COFFER_UNLIKELY(given != kNoSize && given != size)) harden::bad_size(block, given, size);
-  const bool of_class = held.span->use.load(relaxed) == SlotUse::span;  // relaxed: as first_record
-  if (COFFER_UNLIKELY(!of_class)) forget_sample(block);
-  write_freed(block, held.have);
-  rest(block, held.have, of_class);
+  Arena& arena = g_arenas.arenas[0];
+  const usize offset = reinterpret_cast<uptr>(block) - arena.base;
+  // relaxed: see arena_of.
+  if (COFFER_UNLIKELY(offset >= arena.frontier.load(relaxed))) return release_elsewhere(block, given);
+  Span* span = arena.spans + offset / kSlotBytes;
+  SlotUse use = span->use.load(relaxed);  // relaxed, both: as first_record
+  if (use == SlotUse::span_rest) {
+    span -= span->first_distance.get();
+    use = span->use.load(relaxed);
+  }
+  Rest* const rest = t_heap->rest.get();
+  if (COFFER_UNLIKELY(use != SlotUse::span) || COFFER_UNLIKELY(rest == nullptr)) return release_elsewhere(block, given);
+  if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) report_bad_pointer("free", block);
+  const ClassIndex size_class = span->size_class.get();
+  const usize have = rest->block_bytes[size_class];
+  const u64 mac = mac_of(block);
+  usize size;
+  if (COFFER_UNLIKELY(!is_live(block, have, mac, &size))) report_not_live("free", block, have);
+  if (COFFER_UNLIKELY(given != size) && given != kNoSize) return refuse_given(block, given, size);
+  if (COFFER_UNLIKELY(have > kMostZeroedInline + sizeof(Lane))) return release_long(rest, block, size_class, mac);
+  write_freed(block, have, mac);
+  rest_block(rest, block, size_class, have);
 }
 
 void* reallocate(void* block, usize size) {

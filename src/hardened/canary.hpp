@@ -34,11 +34,11 @@ constexpr u64 inverse_of(u64 odd) {
 }
 static_assert(kSlackFactor * inverse_of(kSlackFactor) == 1);
 
-inline u64 mac_of(const void* block) {
+// One multiplication, whose factor is secret, too.
+COFFER_INLINE u64 mac_of(const void* block) {
   // relaxed: it is there before there is a block (links_start).
   const u64 key = g_arenas.arenas[0].link_key.load(relaxed);
-  u64 bits = (reinterpret_cast<uptr>(block) ^ key) * 0x9e3779b97f4a7c15;
-  bits = (bits ^ (bits >> 29)) * (key | 1);
+  const u64 bits = (reinterpret_cast<uptr>(block) ^ key) * (key | 1);
   return bits ^ (bits >> 32);
 }
 
@@ -70,6 +70,19 @@ inline u64 trailer_of(const void* block, usize have) {
 }
 inline u64 freed_trailer(const void* block) { return ~mac_of(block); }
 
+// Whether all behind the request is as write_canary left it; *size: what was asked for.
+COFFER_INLINE bool is_live(const void* block, usize have, u64 mac, usize* size) {
+  const u64 slack = (trailer_of(block, have) - mac) * inverse_of(kSlackFactor);
+  if (COFFER_UNLIKELY(slack - kCanaryBytes > have - kCanaryBytes)) return false;
+  *size = have - slack;
+  // Bytes of the guard that the trailer covers, 0 to 8: without a branch, for sizes vary; and two shifts, for it may be
+  // all of them.
+  const i64 over = static_cast<i64>(2 * kCanaryBytes - slack);
+  const u64 covered = static_cast<u64>(over & ~(over >> 63));
+  const u64 differ = load_word(static_cast<const char*>(block) + *size) ^ guard_of(mac);
+  return COFFER_LIKELY((differ << (4 * covered) << (4 * covered)) == 0);
+}
+
 // live: `size` is what was asked for. freed: by this layer, and not handed out since.
 enum class Found : u8 { live, freed, busy, broken };
 struct Canary {
@@ -79,50 +92,49 @@ struct Canary {
 inline Canary read_canary(const void* block, usize have) {
   const u64 mac = mac_of(block);
   const u64 trailer = trailer_of(block, have);
-  if (COFFER_UNLIKELY(trailer == ~mac)) return {Found::freed, 0};
-  if (COFFER_UNLIKELY(trailer == busy_trailer(mac))) return {Found::busy, 0};
-  const u64 slack = (trailer - mac) * inverse_of(kSlackFactor);
-  if (COFFER_UNLIKELY(slack < kCanaryBytes || slack > have)) return {Found::broken, 0};
-  const usize size = have - slack;
-  const u64 bytes = slack - kCanaryBytes;  // of the guard, which the trailer does not cover
-  if (bytes == 0) return {Found::live, size};
-  const u64 differ = load_word(static_cast<const char*>(block) + size) ^ guard_of(mac);
-  const bool whole = (bytes >= kCanaryBytes ? differ : differ << (8 * (kCanaryBytes - bytes))) == 0;
-  return {COFFER_LIKELY(whole) ? Found::live : Found::broken, size};
+  if (trailer == ~mac) return {Found::freed, 0};
+  if (trailer == busy_trailer(mac)) return {Found::busy, 0};
+  usize size = 0;
+  const bool live = is_live(block, have, mac, &size);
+  return {live ? Found::live : Found::broken, size};
 }
 
-// The block is free from now on; nothing of the program's stays in it.
-inline void write_freed(void* block, usize have) {
-  const u64 mac = mac_of(block);
+using Lane __attribute__((vector_size(16), may_alias)) = u64;
+
+// The block is free from now on; nothing of the program's stays in it. `have`: of blocks of the heap it is a multiple
+// of 16, here and below.
+COFFER_INLINE void write_freed(void* block, usize have, u64 mac) {
   begin_change(block, have, mac);
-  const usize bytes = have - kCanaryBytes;
-  if (COFFER_LIKELY(bytes <= kMostZeroedInline - kQuantum)) {
-    // Whole lanes, but for the last word, which is the trailer's neighbour.
-    zero_small(block, bytes - bytes % kQuantum);
-    memset(static_cast<char*>(block) + bytes - kCanaryBytes, 0, kCanaryBytes);
+  char* const last = static_cast<char*>(block) + have - sizeof(Lane);  // where the trailer is
+  if (COFFER_LIKELY(have <= kMostZeroedInline + sizeof(Lane))) {
+    zero_small(block, have - sizeof(Lane));
   } else {
-    memset(block, 0, bytes);
+    memset(block, 0, have - sizeof(Lane));
   }
+  store_word(last, 0);
   compiler_fence();  // as in begin_change
-  store_word(static_cast<char*>(block) + bytes, ~mac);
+  store_word(last + kCanaryBytes, ~mac);
 }
 
-// Whether a free block is as write_freed left it, or as it was cut. Its first `heaps` bytes are the heap's own.
+// Whether a free block is as write_freed left it, or as it was cut. Its first `heaps` bytes, 0 or 16, are the heap's.
 COFFER_INLINE bool is_untouched(const void* block, usize have, usize heaps, u64 mac) {
-  using Lane __attribute__((vector_size(16), may_alias, aligned(1))) = u64;
-  const char* from = static_cast<const char*>(block) + heaps;
-  const char* const end = static_cast<const char*>(block) + have - kCanaryBytes;
-  const auto lane = [](const char* at) __attribute__((always_inline)) { return *reinterpret_cast<const Lane*>(at); };
+  const Lane* at = reinterpret_cast<const Lane*>(static_cast<const char*>(block) + heaps);
+  const Lane* const last = reinterpret_cast<const Lane*>(static_cast<const char*>(block) + have) - 1;
   Lane bits = {};
-  for (; end - from >= 64; from += 64) bits |= lane(from) | lane(from + 16) | lane(from + 32) | lane(from + 48);
-  for (; end - from >= 16; from += 16) bits |= lane(from);
-  for (; end - from >= 8; from += 8) bits[0] |= load_word(from);
-  for (; from < end; ++from) bits[0] |= static_cast<u8>(*from);  // of a guarded sample
-  const u64 trailer = load_word(end);
-  return (bits[0] | bits[1]) == 0 && (trailer == ~mac || trailer == 0);
+  for (; last - at >= 4; at += 4) bits |= at[0] | at[1] | at[2] | at[3];
+  for (; at < last; ++at) bits |= *at;
+  const u64 word = (*last)[0], trailer = (*last)[1];
+  return (bits[0] | bits[1] | word) == 0 && (trailer == ~mac || trailer == 0);
 }
 inline bool is_untouched(const void* block, usize have, usize heaps) {
   return is_untouched(block, have, heaps, mac_of(block));
+}
+
+// The heap's block of a span of a class, which was looked at or is to be: it is the program's from now on.
+COFFER_INLINE void begin_block(void* block, usize have, usize size, u64 mac) {
+  begin_change(block, have, mac);
+  *static_cast<Lane*>(block) = Lane{};  // the heap's bytes
+  write_canary(block, have, size, mac);
 }
 
 }  // namespace coffer::hardened
