@@ -90,8 +90,8 @@ COFFER_INLINE void* begin(void* block, usize size) {
   return block;
 }
 
-void* allocate_fenced_or_plain(usize size, usize alignment, bool zeroed, usize room = 0) {
-  const NewFenced made = allocate_fenced(size, alignment, zeroed, room);
+void* allocate_fenced_or_plain(usize size, usize alignment, usize room = 0) {
+  const NewFenced made = allocate_fenced(size, alignment, room);
   if (made.plain == nullptr) return made.block;
   // A sample with guards of its own, all of it zero.
   write_canary(made.plain, made.plain_bytes, size, mac_of(made.plain));
@@ -174,7 +174,7 @@ void* allocate(usize size) {
     if (void* const block = allocate_nothing()) return block;
   }
   const usize wanted = bytes_for(size);
-  if (COFFER_UNLIKELY(wanted > kLargestSmall)) return allocate_fenced_or_plain(size, kQuantum, false);
+  if (COFFER_UNLIKELY(wanted > kLargestSmall)) return allocate_fenced_or_plain(size, kQuantum);
   void* block = coffer::allocate_fast(wanted);
   if (block == nullptr) block = PlainAllocator::allocate(wanted);
   if (COFFER_UNLIKELY(block == nullptr)) {
@@ -197,15 +197,10 @@ void* allocate_pointers(usize size) {
   return block != nullptr ? begin(block, size) : nullptr;
 }
 
-void* allocate_zeroed(usize size) {
-  if (bytes_for(size) > kLargestSmall) return allocate_fenced_or_plain(size, kQuantum, true);
-  return allocate(size);
-}
-
 void* allocate_aligned(usize size, usize alignment) {
   const usize wanted = bytes_for(size);
   if (wanted > kLargestSmall || aligned_class(wanted, alignment) == kClasses) {
-    return allocate_fenced_or_plain(size, alignment, false);
+    return allocate_fenced_or_plain(size, alignment);
   }
   void* block = PlainAllocator::allocate_aligned(wanted, alignment);
   if (block == nullptr && end_all_rests()) block = PlainAllocator::allocate_aligned(wanted, alignment);
@@ -248,7 +243,7 @@ void* reallocate(void* block, usize size) {
     const usize have = fenced_bytes(held.span);
     // What grows once mostly grows again, and each move copies it.
     const usize room = size > have && bytes_for(size) > kLargestSmall ? size / 2 : 0;
-    void* const moved = room != 0 ? allocate_fenced_or_plain(size, kQuantum, false, room) : hardened::allocate(size);
+    void* const moved = room != 0 ? allocate_fenced_or_plain(size, kQuantum, room) : hardened::allocate(size);
     if (moved != nullptr) move_content(moved, block, have, size);
     return moved == nullptr && size <= have ? block : moved;  // a block that shrinks can always stay as it is
   }

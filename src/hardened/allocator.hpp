@@ -49,7 +49,6 @@ COFFER_INLINE void* allocate_fast(usize size) {
 void* allocate(usize size);
 // The same, for what holds pointers: it shares no span with what does not. What needs a large block shares none.
 void* allocate_pointers(usize size);
-void* allocate_zeroed(usize size);
 void* allocate_aligned(usize size, usize alignment);
 void deallocate(void* block, usize given);
 void* reallocate(void* block, usize size);
@@ -62,7 +61,7 @@ struct Allocator : PlainAllocator {
   static COFFER_INLINE void* allocate_fast(usize size) { return hardened::allocate_fast(size); }
   static void* allocate(usize size) { return hardened::allocate(size); }
   static void* allocate_pointers(usize size) { return hardened::allocate_pointers(size); }
-  static void* allocate_zeroed(usize size) { return hardened::allocate_zeroed(size); }
+  static void* allocate_zeroed(usize size) { return hardened::allocate(size); }
   static void* allocate_aligned(usize size, usize alignment) { return hardened::allocate_aligned(size, alignment); }
   static void deallocate(void* block) { hardened::deallocate(block, hardened::kNoSize); }
   static void deallocate_sized(void* block, usize size) { hardened::deallocate(block, size); }

@@ -63,10 +63,22 @@ void end_some_rest(Rest* rest) {
   end_rest(gone.block(), have, gone.size_class() != Resting::kNoClass);
 }
 
+// Takes the `place`-th oldest large block out.
+void* take_large(Rest* rest, u32 place) {
+  void* const block = rest->large.pop_at(place).block();
+  rest->large_bytes.set(rest->large.is_empty() ? 0 : rest->large_bytes.get() - fenced_length(block));
+  return block;
+}
+
+void push_large(Rest* rest, void* block) {
+  rest->large.push(Resting(block, Resting::kNoClass));
+  rest->large_bytes.set(rest->large_bytes.get() + fenced_length(block));
+}
+
 void end_large_rest(Rest* rest) {
-  const LargeResting resting = rest->large.pop();
+  void* const block = take_large(rest, 0);
   // Where the kernel does not open it, it waits on; where it cannot, nobody gets it any more.
-  if (!end_fenced(resting.block, resting.bytes) && !rest->large.is_full()) rest->large.push(resting);
+  if (!end_fenced(block) && !rest->large.is_full()) push_large(rest, block);
 }
 
 }  // namespace
@@ -128,19 +140,36 @@ void rest_anyhow(void* block, u32 size_class, usize have) {
   rest_block(rest, block, size_class, have);
 }
 
-void rest_large(void* block, usize bytes) {
+void rest_large(void* heaps_block) {
   Rest* const rest = own_rest();
   if (COFFER_UNLIKELY(rest == nullptr)) {
-    end_fenced(block, bytes);
+    end_fenced(heaps_block);
     return;
   }
   if (rest->large.is_full()) end_large_rest(rest);
-  if (!rest->large.is_full()) rest->large.push({block, bytes});
+  if (rest->large.is_full()) {
+    // No other one can be opened. Whoever closed them may have given up a right since.
+    end_fenced(heaps_block);
+    return;
+  }
+  push_large(rest, heaps_block);
   // One stays in any case, however long it is.
-  const usize newest = bytes;
-  for (u32 i = 0; i < kLargeQueue && rest->large.bytes() > kLargeQueueBytes && rest->large.bytes() > newest; ++i) {
+  for (u32 i = 0; i < kLargeQueue && rest->large_bytes.get() > kLargeQueueBytes && rest->large.count() > 1; ++i) {
     end_large_rest(rest);
   }
+}
+
+void* take_rested(usize least, usize most) {
+  Rest* const rest = t_heap->rest.get();
+  if (rest == nullptr) return nullptr;
+  u32 best = kLargeQueue;
+  for (u32 i = 0; i + kLargeResting < rest->large.count(); ++i) {
+    const usize bytes = fenced_length(rest->large.at(i).block());
+    if (bytes < least || bytes > most) continue;
+    best = i;
+    most = bytes;
+  }
+  return best != kLargeQueue ? take_large(rest, best) : nullptr;
 }
 
 Resters sum_of_rests() {
@@ -148,8 +177,8 @@ Resters sum_of_rests() {
   for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) {
     const Rest* const rest = rest_of(heap_by_index(i));
     if (rest == nullptr) continue;
-    sum.bytes += rest->bytes.get() + rest->large.bytes();
-    sum.large_bytes += rest->large.bytes();
+    sum.bytes += rest->bytes.get() + rest->large_bytes.get();
+    sum.large_bytes += rest->large_bytes.get();
     sum.large_blocks += rest->large.count();
   }
   return sum;

@@ -19,7 +19,8 @@ namespace coffer::hardened {
 inline constexpr u32 kQueue = 128;     // a power of two
 inline constexpr u32 kOldestLog2 = 4;  // of how many of the oldest one leaves, by lot
 inline constexpr usize kQueueBytes = 128 * 1024;
-inline constexpr u32 kLargeQueue = 16;  // a power of two
+inline constexpr u32 kLargeQueue = 32;    // a power of two
+inline constexpr u32 kLargeResting = 16;  // the newest of them; the others may be used again where they are
 inline constexpr usize kLargeQueueBytes = usize{64} << 20;
 
 // A block that rests, in one word, so that a fork child finds all of it or nothing: its address, and the class of its
@@ -40,10 +41,11 @@ class Resting {
   u64 word_;
 };
 
+template <u32 kLength>
 class Queue {
  public:
   bool is_empty() const { return count_.get() == 0; }
-  bool is_full() const { return count_.get() == kQueue; }
+  bool is_full() const { return count_.get() == kLength; }
   u32 count() const { return count_.get(); }
 
   void push(Resting resting) {
@@ -69,8 +71,8 @@ class Queue {
   COFFER_INLINE Resting exchange_at(u32 place, Resting newest) {
     const u32 first = first_.get();
     first_.set(first + 1);
-    Owned<u64>& oldest = entries_[first % kQueue];
-    Owned<u64>& other = entries_[(first + place) % kQueue];
+    Owned<u64>& oldest = entries_[first % kLength];
+    Owned<u64>& other = entries_[(first + place) % kLength];
     const u64 moved = oldest.get();
     const Resting gone(other.get());
     compiler_fence();
@@ -79,51 +81,18 @@ class Queue {
     other.set(moved);
     return gone;
   }
+  Resting at(u32 place) const { return Resting(entries_[(first_.get() + place) % kLength].get()); }
   template <class Visit>
   void for_each(Visit&& visit) const {
-    for (u32 i = 0; i < count_.get(); ++i) visit(Resting(entries_[(first_.get() + i) % kQueue].get()));
+    for (u32 i = 0; i < count_.get(); ++i) visit(at(i));
   }
 
  private:
-  static_assert((kQueue & (kQueue - 1)) == 0);
-  Owned<u64>& entry(u32 place) { return entries_[(first_.get() + place) % kQueue]; }
+  static_assert((kLength & (kLength - 1)) == 0);
+  Owned<u64>& entry(u32 place) { return entries_[(first_.get() + place) % kLength]; }
 
   Owned<u32> first_, count_;
-  Owned<u64> entries_[kQueue];
-};
-
-// Of large blocks.
-struct LargeResting {
-  void* block;
-  usize bytes;
-};
-class LargeQueue {
- public:
-  bool is_empty() const { return count() == 0; }
-  bool is_full() const { return count() == kLargeQueue; }
-  u32 count() const { return end_.get() - first_.get(); }
-  // What it holds; too much, where a fork child found a change half made, until it is empty again.
-  usize bytes() const { return bytes_.get(); }
-
-  void push(LargeResting resting) {
-    entries_[end_.get() % kLargeQueue] = resting;
-    bytes_.set(bytes_.get() + resting.bytes);
-    compiler_fence();  // see above
-    end_.set(end_.get() + 1);
-  }
-  LargeResting pop() {
-    const LargeResting resting = entries_[first_.get() % kLargeQueue];
-    compiler_fence();
-    first_.set(first_.get() + 1);
-    bytes_.set(is_empty() ? 0 : bytes_.get() - resting.bytes);
-    return resting;
-  }
-
- private:
-  static_assert((kLargeQueue & (kLargeQueue - 1)) == 0);
-  Owned<u32> first_, end_;
-  Owned<usize> bytes_;
-  LargeResting entries_[kLargeQueue];
+  Owned<u64> entries_[kLength];
 };
 
 struct Rest {
@@ -131,11 +100,11 @@ struct Rest {
   // shorter than those of their class.
   usize fast_sizes;
   u64 random;
-  Owned<usize> bytes;  // in `queue`; about, after a fork
+  Owned<usize> bytes, large_bytes;  // in the queues; about, after a fork
   // By class: here, for the span's record has it on a line that other threads write.
   u32 block_bytes[kClasses];
-  Queue queue;
-  LargeQueue large;
+  Queue<kQueue> queue;
+  Queue<kLargeQueue> large;
 };
 static_assert(sizeof(Rest) <= 4096);
 
@@ -150,7 +119,10 @@ COFFER_INLINE Rest* own_rest() {
 void rest_block(Rest* rest, void* block, u32 size_class, usize have);
 // The same for a thread that may have no quarantine. kNoClass: the block lies in no span of a class.
 void rest_anyhow(void* block, u32 size_class, usize have);
-void rest_large(void* block, usize bytes);
+// A fenced block, whole.
+void rest_large(void* heaps_block);
+// One that has rested, of least to most bytes, as few as there are; nullptr: there is none.
+void* take_rested(usize least, usize most);
 // Bytes of a block that rests in some heap's quarantine.
 usize bytes_of(const Rest* rest, Resting resting);
 // Of any heap, for walks; nullptr: it has none.
