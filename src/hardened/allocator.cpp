@@ -83,9 +83,7 @@ COFFER_INLINE void* begin(void* block, usize size) {
     return begin_elsewhere(block, size, span);
   }
   const usize have = span->block_bytes.get();
-  const u64 mac = mac_of(block);
-  if (COFFER_UNLIKELY(!is_untouched(block, have, sizeof(Block), mac))) report_touched(block, have);
-  begin_block(block, have, size, mac);
+  if (COFFER_UNLIKELY(!begin_block(block, have, size))) report_touched(block, have);
   if (COFFER_UNLIKELY(t_heap->rest.get() == nullptr)) own_rest();  // the fast path's
   return block;
 }
@@ -127,7 +125,7 @@ COFFER_NOINLINE void release_elsewhere(void* block, usize given) {
   rest_anyhow(block, of_class ? held.span->size_class.get() : Resting::kNoClass, held.have);
 }
 
-// Of a class whose blocks are cleared by a loop.
+// Of a class whose blocks memset clears.
 COFFER_NOINLINE void release_long(Rest* rest, void* block, u32 size_class, u64 mac) {
   const usize have = rest->block_bytes[size_class];
   write_freed(block, have, mac);
@@ -228,7 +226,7 @@ void deallocate(void* block, usize given) {
   usize size;
   if (COFFER_UNLIKELY(!is_live(block, have, mac, &size))) report_not_live("free", block, have);
   if (COFFER_UNLIKELY(given != size) && given != kNoSize) return refuse_given(block, given, size);
-  if (COFFER_UNLIKELY(have > kMostZeroedInline + sizeof(Lane))) return release_long(rest, block, size_class, mac);
+  if (COFFER_UNLIKELY(have > kMostZeroedHere)) return release_long(rest, block, size_class, mac);
   write_freed(block, have, mac);
   rest_block(rest, block, size_class, have);
 }

@@ -40,9 +40,7 @@ COFFER_INLINE void* allocate_fast(usize size) {
   void* const block = coffer::allocate_fast(wanted);
   if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
   const usize have = rest->block_bytes[class_of(wanted)];
-  const u64 mac = mac_of(block);
-  if (COFFER_UNLIKELY(!is_untouched(block, have, sizeof(Block), mac))) report_touched(block, have);
-  begin_block(block, have, size, mac);
+  if (COFFER_UNLIKELY(!begin_block(block, have, size))) report_touched(block, have);
   return block;
 }
 

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "arena/arena.hpp"
-#include "base/zero.hpp"
 
 namespace coffer::hardened {
 
@@ -99,15 +98,44 @@ inline Canary read_canary(const void* block, usize have) {
   return {live ? Found::live : Found::broken, size};
 }
 
+// In lanes, at least one: any size takes one branch that may be foretold wrongly, and groups of four that overlap at the
+// end.
 using Lane __attribute__((vector_size(16), may_alias)) = u64;
+COFFER_INLINE void zero_lanes(Lane* at, usize lanes) {
+  constexpr Lane kZero = {};
+  const auto zero_four = [](Lane* four) __attribute__((always_inline)) {
+    for (int i = 0; i < 4; ++i) four[i] = kZero;
+  };
+  if (lanes < 4) {
+    at[0] = at[lanes / 2] = at[lanes - 1] = kZero;
+    return;
+  }
+  Lane* const last = at + lanes - 4;
+  for (; at < last; at += 4) zero_four(at);
+  zero_four(last);
+}
+COFFER_INLINE bool are_zero(const Lane* at, usize lanes) {
+  Lane bits = {};
+  if (lanes < 4) {
+    bits = at[0] | at[lanes / 2] | at[lanes - 1];
+  } else {
+    const Lane* const last = at + lanes - 4;
+    for (; at < last; at += 4) bits |= (at[0] | at[1]) | (at[2] | at[3]);
+    bits |= (last[0] | last[1]) | (last[2] | last[3]);
+  }
+  return (bits[0] | bits[1]) == 0;
+}
 
-// The block is free from now on; nothing of the program's stays in it. `have`: of blocks of the heap it is a multiple
-// of 16, here and below.
+// From here on the C library's memset, which asks the processor for more, is quicker.
+inline constexpr usize kMostZeroedHere = 1024;
+
+// The block is free from now on; nothing of the program's stays in it. `have`: of blocks of the heap it is a multiple of
+// 16, here and below.
 COFFER_INLINE void write_freed(void* block, usize have, u64 mac) {
   begin_change(block, have, mac);
   char* const last = static_cast<char*>(block) + have - sizeof(Lane);  // where the trailer is
-  if (COFFER_LIKELY(have <= kMostZeroedInline + sizeof(Lane))) {
-    zero_small(block, have - sizeof(Lane));
+  if (COFFER_LIKELY(have <= kMostZeroedHere)) {
+    zero_lanes(static_cast<Lane*>(block), have / sizeof(Lane) - 1);
   } else {
     memset(block, 0, have - sizeof(Lane));
   }
@@ -118,23 +146,26 @@ COFFER_INLINE void write_freed(void* block, usize have, u64 mac) {
 
 // Whether a free block is as write_freed left it, or as it was cut. Its first `heaps` bytes, 0 or 16, are the heap's.
 COFFER_INLINE bool is_untouched(const void* block, usize have, usize heaps, u64 mac) {
-  const Lane* at = reinterpret_cast<const Lane*>(static_cast<const char*>(block) + heaps);
-  const Lane* const last = reinterpret_cast<const Lane*>(static_cast<const char*>(block) + have) - 1;
-  Lane bits = {};
-  for (; last - at >= 4; at += 4) bits |= at[0] | at[1] | at[2] | at[3];
-  for (; at < last; ++at) bits |= *at;
-  const u64 word = (*last)[0], trailer = (*last)[1];
-  return (bits[0] | bits[1] | word) == 0 && (trailer == ~mac || trailer == 0);
+  const char* const first = static_cast<const char*>(block) + heaps;
+  const char* const last = static_cast<const char*>(block) + have - sizeof(Lane);
+  const u64 trailer = load_word(last + kCanaryBytes);
+  if (load_word(last) != 0 || (trailer != ~mac && trailer != 0)) return false;
+  const usize lanes = static_cast<usize>(last - first) / sizeof(Lane);
+  return (heaps != 0 && lanes == 0) || are_zero(reinterpret_cast<const Lane*>(first), lanes);
 }
 inline bool is_untouched(const void* block, usize have, usize heaps) {
   return is_untouched(block, have, heaps, mac_of(block));
 }
 
-// The heap's block of a span of a class, which was looked at or is to be: it is the program's from now on.
-COFFER_INLINE void begin_block(void* block, usize have, usize size, u64 mac) {
-  begin_change(block, have, mac);
+// A block of a span of a class, which the heap gave for `size` bytes, becomes the program's. false: somebody wrote to it
+// while it was free.
+COFFER_INLINE bool begin_block(void* block, usize have, usize size) {
+  const u64 mac = mac_of(block);
   *static_cast<Lane*>(block) = Lane{};  // the heap's bytes
+  if (COFFER_UNLIKELY(!is_untouched(block, have, 0, mac))) return false;
+  begin_change(block, have, mac);
   write_canary(block, have, size, mac);
+  return true;
 }
 
 }  // namespace coffer::hardened

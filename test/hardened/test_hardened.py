@@ -105,7 +105,8 @@ def test_coffer_check(case: str, what: str, size: int) -> None:
     assert f"coffer: check: block {done.fact('address')}: {what}" in done.err, done
 
 
-@pytest.mark.parametrize("case", ["exact_size", "zero_content", "changing_classes", "large_again", "children", "partitions"])
+@pytest.mark.parametrize("case", ["exact_size", "zero_content", "changing_classes", "large_again", "children",
+                                  "partitions"])
 def test_promises(case: str) -> None:
     done = run(case, 100)
     assert done.ended, done
