@@ -98,8 +98,8 @@ inline Canary read_canary(const void* block, usize have) {
   return {live ? Found::live : Found::broken, size};
 }
 
-// In lanes, at least one: any size takes one branch that may be foretold wrongly, and groups of four that overlap at the
-// end.
+// In lanes, at least one: any size takes one branch that may be foretold wrongly, and groups of four that overlap at
+// the end.
 using Lane __attribute__((vector_size(16), may_alias)) = u64;
 COFFER_INLINE void zero_lanes(Lane* at, usize lanes) {
   constexpr Lane kZero = {};
@@ -129,8 +129,8 @@ COFFER_INLINE bool are_zero(const Lane* at, usize lanes) {
 // From here on the C library's memset, which asks the processor for more, is quicker.
 inline constexpr usize kMostZeroedHere = 1024;
 
-// The block is free from now on; nothing of the program's stays in it. `have`: of blocks of the heap it is a multiple of
-// 16, here and below.
+// The block is free from now on; nothing of the program's stays in it. `have`: of blocks of the heap it is a multiple
+// of 16, here and below.
 COFFER_INLINE void write_freed(void* block, usize have, u64 mac) {
   begin_change(block, have, mac);
   char* const last = static_cast<char*>(block) + have - sizeof(Lane);  // where the trailer is
@@ -157,8 +157,8 @@ inline bool is_untouched(const void* block, usize have, usize heaps) {
   return is_untouched(block, have, heaps, mac_of(block));
 }
 
-// A block of a span of a class, which the heap gave for `size` bytes, becomes the program's. false: somebody wrote to it
-// while it was free.
+// A block of a span of a class, which the heap gave for `size` bytes, becomes the program's. false: somebody wrote to
+// it while it was free.
 COFFER_INLINE bool begin_block(void* block, usize have, usize size) {
   const u64 mac = mac_of(block);
   *static_cast<Lane*>(block) = Lane{};  // the heap's bytes
