@@ -74,8 +74,8 @@ COFFER_INLINE bool is_live(const void* block, usize have, u64 mac, usize* size) 
   const u64 slack = (trailer_of(block, have) - mac) * inverse_of(kSlackFactor);
   if (COFFER_UNLIKELY(slack - kCanaryBytes > have - kCanaryBytes)) return false;
   *size = have - slack;
-  // Bytes of the guard that the trailer covers, 0 to 8: without a branch, for sizes vary; and two shifts, for it may be
-  // all of them.
+  // Bytes of the guard that the trailer covers, 0 to 8: without a branch, for sizes vary; and two shifts, for it may
+  // be all of them.
   const i64 over = static_cast<i64>(2 * kCanaryBytes - slack);
   const u64 covered = static_cast<u64>(over & ~(over >> 63));
   const u64 differ = load_word(static_cast<const char*>(block) + *size) ^ guard_of(mac);
