@@ -23,12 +23,6 @@ namespace coffer::hardened {
 
 namespace {
 
-// Bytes that the heap is asked for.
-usize bytes_for(usize size) {
-  const usize wanted = size + kCanaryBytes;
-  return wanted < kLeastBlock ? kLeastBlock : wanted;
-}
-
 // The heap's block that the program's block is: `have` bytes of it. span: nullptr: a guarded sample.
 struct Held {
   usize have;
@@ -36,7 +30,7 @@ struct Held {
 };
 
 // Of a block that starts in an arena. Reports what does not start one.
-COFFER_INLINE Held held_of(const char* call, void* block, Arena* arena) {
+Held held_of(const char* call, void* block, Arena* arena) {
   const uptr address = reinterpret_cast<uptr>(block);
   Span* const span = first_record(slot_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
@@ -58,12 +52,16 @@ bool is_fenced(const Held& held) {
   return held.span != nullptr && is_large(held.span) && fence_of(held.span) != Fence::none;
 }
 
-// The canary is there; what was asked for. Reports what is not as it should be.
-COFFER_INLINE usize checked_size(const char* call, void* block, const Held& held) {
-  const Canary canary = read_canary(block, held.have);
-  if (COFFER_LIKELY(canary.found == Found::live)) return canary.size;
-  if (canary.found != Found::broken) report_freed(call, block, held.have);
-  report_broken(call, block, held.have);
+// The canary is not there.
+[[noreturn]] COFFER_COLD void report_not_live(const char* call, void* block, usize have) {
+  if (read_canary(block, have).found != Found::broken) report_freed(call, block, have);
+  report_broken(call, block, have);
+}
+// What was asked for, by the canary.
+usize checked_size(const char* call, void* block, const Held& held) {
+  usize size;
+  if (COFFER_UNLIKELY(!is_live(block, held.have, mac_of(block), &size))) report_not_live(call, block, held.have);
+  return size;
 }
 
 // The heap gave `block` for a request of `size` bytes, from no span of a class.
@@ -85,16 +83,13 @@ COFFER_INLINE void* begin(void* block, usize size) {
     return begin_elsewhere(block, size, span);
   }
   const usize have = span->block_bytes.get();
-  const u64 mac = mac_of(block);
-  if (COFFER_UNLIKELY(!is_untouched(block, have, sizeof(Block), mac))) report_touched(block, have);
-  begin_change(block, have, mac);
-  memset(block, 0, sizeof(Block));
-  write_canary(block, have, size, mac);
+  if (COFFER_UNLIKELY(!begin_block(block, have, size))) report_touched(block, have);
+  if (COFFER_UNLIKELY(t_heap->rest.get() == nullptr)) own_rest();  // the fast path's
   return block;
 }
 
-void* allocate_fenced_or_plain(usize size, usize alignment, bool zeroed, usize room = 0) {
-  const NewFenced made = allocate_fenced(size, alignment, zeroed, room);
+void* allocate_fenced_or_plain(usize size, usize alignment, usize room = 0) {
+  const NewFenced made = allocate_fenced(size, alignment, room);
   if (made.plain == nullptr) return made.block;
   // A sample with guards of its own, all of it zero.
   write_canary(made.plain, made.plain_bytes, size, mac_of(made.plain));
@@ -115,6 +110,29 @@ COFFER_COLD void release_foreign(void* block, usize given) {
   if (guard::owns(block)) return release_sample(block, given);
   PlainAllocator::deallocate(block);  // the C library's, or a report
 }
+
+// From anywhere, by any thread.
+COFFER_NOINLINE void release_elsewhere(void* block, usize given) {
+  Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
+  if (arena == nullptr) return release_foreign(block, given);
+  const Held held = held_of("free", block, arena);
+  if (is_fenced(held)) return release_fenced(block, held.span, given);
+  const usize size = checked_size("free", block, held);
+  if (given != kNoSize && given != size) harden::bad_size(block, given, size);
+  const bool of_class = held.span->use.load(relaxed) == SlotUse::span;  // relaxed: as first_record
+  if (!of_class) forget_sample(block);
+  write_freed(block, held.have, mac_of(block));
+  rest_anyhow(block, of_class ? held.span->size_class.get() : Resting::kNoClass, held.have);
+}
+
+// Of a class whose blocks memset clears.
+COFFER_NOINLINE void release_long(Rest* rest, void* block, u32 size_class, u64 mac) {
+  const usize have = rest->block_bytes[size_class];
+  write_freed(block, have, mac);
+  rest_block(rest, block, size_class, have);
+}
+
+COFFER_COLD void refuse_given(void* block, usize given, usize size) { harden::bad_size(block, given, size); }
 
 void move_content(void* moved, void* block, usize have, usize size) {
   memcpy(moved, block, have < size ? have : size);
@@ -154,7 +172,7 @@ void* allocate(usize size) {
     if (void* const block = allocate_nothing()) return block;
   }
   const usize wanted = bytes_for(size);
-  if (COFFER_UNLIKELY(wanted > kLargestSmall)) return allocate_fenced_or_plain(size, kQuantum, false);
+  if (COFFER_UNLIKELY(wanted > kLargestSmall)) return allocate_fenced_or_plain(size, kQuantum);
   void* block = coffer::allocate_fast(wanted);
   if (block == nullptr) block = PlainAllocator::allocate(wanted);
   if (COFFER_UNLIKELY(block == nullptr)) {
@@ -177,32 +195,40 @@ void* allocate_pointers(usize size) {
   return block != nullptr ? begin(block, size) : nullptr;
 }
 
-void* allocate_zeroed(usize size) {
-  if (bytes_for(size) > kLargestSmall) return allocate_fenced_or_plain(size, kQuantum, true);
-  return allocate(size);
-}
-
 void* allocate_aligned(usize size, usize alignment) {
   const usize wanted = bytes_for(size);
   if (wanted > kLargestSmall || aligned_class(wanted, alignment) == kClasses) {
-    return allocate_fenced_or_plain(size, alignment, false);
+    return allocate_fenced_or_plain(size, alignment);
   }
   void* block = PlainAllocator::allocate_aligned(wanted, alignment);
   if (block == nullptr && end_all_rests()) block = PlainAllocator::allocate_aligned(wanted, alignment);
   return block != nullptr ? begin(block, size) : nullptr;
 }
 
+// Without a stack frame: what needs one ends the call somewhere else.
 void deallocate(void* block, usize given) {
-  Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
-  if (COFFER_UNLIKELY(arena == nullptr)) return release_foreign(block, given);
-  const Held held = held_of("free", block, arena);
-  if (COFFER_UNLIKELY(is_fenced(held))) return release_fenced(block, held.span, given);
-  const usize size = checked_size("free", block, held);
-  if (COFFER_UNLIKELY(given != kNoSize && given != size)) harden::bad_size(block, given, size);
-  const bool of_class = held.span->use.load(relaxed) == SlotUse::span;  // relaxed: as first_record
-  if (COFFER_UNLIKELY(!of_class)) forget_sample(block);
-  write_freed(block, held.have);
-  rest(block, held.have, of_class);
+  Arena& arena = g_arenas.arenas[0];
+  const usize offset = reinterpret_cast<uptr>(block) - arena.base;
+  // relaxed: see arena_of.
+  if (COFFER_UNLIKELY(offset >= arena.frontier.load(relaxed))) return release_elsewhere(block, given);
+  Span* span = arena.spans + offset / kSlotBytes;
+  SlotUse use = span->use.load(relaxed);  // relaxed, both: as first_record
+  if (use == SlotUse::span_rest) {
+    span -= span->first_distance.get();
+    use = span->use.load(relaxed);
+  }
+  Rest* const rest = t_heap->rest.get();
+  if (COFFER_UNLIKELY(use != SlotUse::span) || COFFER_UNLIKELY(rest == nullptr)) return release_elsewhere(block, given);
+  if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) report_bad_pointer("free", block);
+  const ClassIndex size_class = span->size_class.get();
+  const usize have = rest->block_bytes[size_class];
+  const u64 mac = mac_of(block);
+  usize size;
+  if (COFFER_UNLIKELY(!is_live(block, have, mac, &size))) report_not_live("free", block, have);
+  if (COFFER_UNLIKELY(given != size) && given != kNoSize) return refuse_given(block, given, size);
+  if (COFFER_UNLIKELY(have > kMostZeroedHere)) return release_long(rest, block, size_class, mac);
+  write_freed(block, have, mac);
+  rest_block(rest, block, size_class, have);
 }
 
 void* reallocate(void* block, usize size) {
@@ -215,7 +241,7 @@ void* reallocate(void* block, usize size) {
     const usize have = fenced_bytes(held.span);
     // What grows once mostly grows again, and each move copies it.
     const usize room = size > have && bytes_for(size) > kLargestSmall ? size / 2 : 0;
-    void* const moved = room != 0 ? allocate_fenced_or_plain(size, kQuantum, false, room) : hardened::allocate(size);
+    void* const moved = room != 0 ? allocate_fenced_or_plain(size, kQuantum, room) : hardened::allocate(size);
     if (moved != nullptr) move_content(moved, block, have, size);
     return moved == nullptr && size <= have ? block : moved;  // a block that shrinks can always stay as it is
   }

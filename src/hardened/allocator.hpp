@@ -13,18 +13,40 @@
 // docs/guide/hardened.md.
 #pragma once
 
+#include "guard/guard.hpp"
+#include "hardened/canary.hpp"
+#include "hardened/report.hpp"
+#include "hardened/rest.hpp"
 #include "heap/plain_allocator.hpp"
 
 namespace coffer {
 
 namespace hardened {
 
-inline constexpr usize kNoSize = ~usize{0};  // the caller named none
+using guard::kNoSize;
+
+// Bytes that the heap is asked for.
+COFFER_INLINE usize bytes_for(usize size) {
+  const usize wanted = size + kCanaryBytes;
+  return wanted < kLeastBlock ? kLeastBlock : wanted;
+}
+
+// The commonest calls, without a look at the span: a list of malloc's has blocks of its class only. nullptr: the
+// others.
+COFFER_INLINE void* allocate_fast(usize size) {
+  const Rest* const rest = t_heap->rest.get();
+  if (COFFER_UNLIKELY(rest == nullptr) || COFFER_UNLIKELY(size - 1 >= rest->fast_sizes)) return nullptr;
+  const usize wanted = bytes_for(size);
+  void* const block = coffer::allocate_fast(wanted);
+  if (COFFER_UNLIKELY(block == nullptr)) return nullptr;
+  const usize have = rest->block_bytes[class_of(wanted)];
+  if (COFFER_UNLIKELY(!begin_block(block, have, size))) report_touched(block, have);
+  return block;
+}
 
 void* allocate(usize size);
 // The same, for what holds pointers: it shares no span with what does not. What needs a large block shares none.
 void* allocate_pointers(usize size);
-void* allocate_zeroed(usize size);
 void* allocate_aligned(usize size, usize alignment);
 void deallocate(void* block, usize given);
 void* reallocate(void* block, usize size);
@@ -34,11 +56,10 @@ usize check();
 }  // namespace hardened
 
 struct Allocator : PlainAllocator {
-  // All goes the slow way.
-  static COFFER_INLINE void* allocate_fast(usize) { return nullptr; }
+  static COFFER_INLINE void* allocate_fast(usize size) { return hardened::allocate_fast(size); }
   static void* allocate(usize size) { return hardened::allocate(size); }
   static void* allocate_pointers(usize size) { return hardened::allocate_pointers(size); }
-  static void* allocate_zeroed(usize size) { return hardened::allocate_zeroed(size); }
+  static void* allocate_zeroed(usize size) { return hardened::allocate(size); }
   static void* allocate_aligned(usize size, usize alignment) { return hardened::allocate_aligned(size, alignment); }
   static void deallocate(void* block) { hardened::deallocate(block, hardened::kNoSize); }
   static void deallocate_sized(void* block, usize size) { hardened::deallocate(block, size); }

@@ -32,9 +32,8 @@ class Checker {
       const Rest* const rest = rest_of(heap_by_index(i));
       if (rest == nullptr) continue;
       const auto check = [&](Resting resting) {
-        if (resting.block == nullptr) return;
-        const usize have = resting.bytes & ~kOfNoClass;
-        expect(is_untouched(resting.block, have, 0), "written to after it was freed", resting.block, have);
+        const usize have = bytes_of(rest, resting);
+        expect(is_untouched(resting.block(), have, 0), "written to after it was freed", resting.block(), have);
       };
       rest->queue.for_each(check);
     }

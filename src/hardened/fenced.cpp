@@ -5,6 +5,7 @@
 
 #include "arena/find.hpp"
 #include "exchange/bad_pointer.hpp"
+#include "exchange/inside.hpp"
 #include "exchange/watch.hpp"
 #include "harden/report.hpp"
 #include "hardened/allocator.hpp"
@@ -19,7 +20,7 @@ namespace coffer::hardened {
 
 namespace {
 
-// Each has up to four mappings; the kernel allows 65,530. The rest has no fences.
+// Each has up to four mappings, where fences are mappings; the kernel allows 65,530. The rest has no fences.
 constexpr u32 kMostFenced = 8192;
 constexpr u32 kMostPagesInFront = 4;
 
@@ -27,38 +28,86 @@ Atomic<u32> g_fenced;
 Atomic<u64> g_placed;
 
 char* start_of(const Span* span) { return reinterpret_cast<char*>(span->first_block); }
+Span* span_of(const void* block) {
+  return slot_record(arena_of(reinterpret_cast<uptr>(block)), reinterpret_cast<uptr>(block));
+}
 // Whole pages of the heap's block.
 char* end_of(const Span* span) {
   return reinterpret_cast<char*>(round_down(span->first_block + large_usable(span), os::page_size()));
-}
-
-void close(char* from, char* to) {
-  if (to > from) os::forbid_access(from, static_cast<usize>(to - from));
 }
 
 void clear(char* from, usize bytes) {
   if (!os::purge(from, bytes)) memset(from, 0, bytes);
 }
 
+// Closes a part of the block. Nothing of what lies in `bytes` bytes from `used` on stays. What the kernel does not
+// close stays open.
+void close(Span* span, char* from, char* to, char* used = nullptr, usize bytes = 0) {
+  if (to <= from) return;
+  const usize length = static_cast<usize>(to - from);
+  if (os::mark_closed(from, length)) return span->capacity.set(span->capacity.get() | kByMarkers);
+  if (bytes != 0) clear(used, bytes);
+  span->capacity.set(span->capacity.get() | kByRights);
+  os::forbid_access(from, length);
+}
+
+bool open(const Span* span, char* from, usize bytes) {
+  const u32 how = span->capacity.get();
+  if ((how & kByMarkers) != 0 && !os::unmark_closed(from, bytes)) return false;
+  if ((how & kByRights) != 0 && !os::allow_access(from, bytes)) return false;
+  os::keep_locked(from, bytes);
+  return true;
+}
+
 struct Place {
   usize front, alignment;
 };
-Place place_of(usize alignment) {
+// room: bytes that there may be in front. What the program has begins in the first slot, whose record tells of it.
+Place place_of(usize alignment, usize room) {
   const usize page = os::page_size();
   const usize step = alignment > page ? alignment : page;
   if (step > kSlotBytes / 2) return {0, alignment};
   // relaxed: each number is used once.
   const u64 chance = mix_bits(g_arenas.arenas[0].link_key.load(relaxed), g_placed.fetch_add(1, relaxed));
-  const usize most = kSlotBytes / 2 / step < kMostPagesInFront ? kSlotBytes / 2 / step : kMostPagesInFront;
+  const usize most_bytes = room < kSlotBytes / 2 ? room : kSlotBytes / 2;
+  const usize most = most_bytes / step < kMostPagesInFront ? most_bytes / step : kMostPagesInFront;
   return {step * (1 + chance % most), kSlotBytes};
+}
+
+void* begin_fenced(Span* span, usize front, usize bytes) {
+  span->block_bytes.set(static_cast<u32>(front));
+  span->multiplier = bytes;
+  change_fence(span, Fence::live);
+  return reinterpret_cast<void*>(fenced_start(span));
+}
+
+// A block that has rested, for the `bytes` of the program's and what is to be behind them. Not while somebody counts.
+void* reuse(usize bytes, usize behind, usize alignment) {
+  if (watches_lists() || alignment > kSlotBytes / 2) return nullptr;
+  const usize page = os::page_size();
+  const usize step = alignment > page ? alignment : page;
+  const usize wanted = step + bytes + behind;
+  char* const block = static_cast<char*>(take_rested(wanted, 2 * wanted));
+  if (block == nullptr) return nullptr;
+  const Place place = place_of(alignment, fenced_length(block) - bytes - behind);
+  char* const start = block + place.front;
+  Span* const span = span_of(block);
+  if (!open(span, start, bytes)) {
+    rest_large(block);
+    return nullptr;
+  }
+  // Only markers make all of it zero, also what was in front or behind.
+  if ((span->capacity.get() & kByRights) != 0) clear(start, bytes);
+  return begin_fenced(span, place.front, bytes);
 }
 
 }  // namespace
 
-NewFenced allocate_fenced(usize size, usize alignment, bool zeroed, usize room) {
+NewFenced allocate_fenced(usize size, usize alignment, usize room) {
   const usize page = os::page_size();
-  const Place place = place_of(alignment);
   const usize bytes = round_up(size != 0 ? size : 1, page);
+  if (void* const block = reuse(bytes, page + room, alignment)) return {block, nullptr, 0};
+  const Place place = place_of(alignment, kSlotBytes / 2);
   const usize wanted = place.front + bytes + page;
   bool zero = false;
   void* block = allocate_large_block(wanted + room, place.alignment, &zero);
@@ -67,16 +116,13 @@ NewFenced allocate_fenced(usize size, usize alignment, bool zeroed, usize room) 
   Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
   if (arena == nullptr) return {nullptr, block, wanted + room};
   Span* const span = slot_record(arena, reinterpret_cast<uptr>(block));
-  span->block_bytes.set(static_cast<u32>(place.front));
-  span->multiplier = bytes;
   set_fence(span, Fence::live);
-  char* const start = reinterpret_cast<char*>(fenced_start(span));
-  // The heap takes for dirty what this layer gave back.
-  if (zeroed && !zero) clear(start, bytes);
+  char* const start = static_cast<char*>(begin_fenced(span, place.front, bytes));
+  if (!zero) clear(start, bytes);
   // relaxed: a bound.
   if (g_fenced.fetch_add(1, relaxed) < kMostFenced) {
-    close(start_of(span), start);
-    close(start + bytes, end_of(span));
+    close(span, start_of(span), start);
+    close(span, start + bytes, end_of(span));
   }
   return {start, nullptr, 0};
 }
@@ -95,17 +141,19 @@ void release_fenced(void* block, Span* span, usize given) {
   char* const start = start_of(span);
   char* const end = end_of(span);
   forget_sample(start);
-  set_fence(span, Fence::resting);
-  // What cannot be closed stays open; it rests all the same.
-  clear(static_cast<char*>(block), bytes);
-  close(start, end);
-  rest_large(start, static_cast<usize>(end - start));
+  change_fence(span, Fence::resting);
+  close(span, start, end, static_cast<char*>(block), bytes);
+  rest_large(start);
 }
 
-bool end_fenced(void* heaps_block, usize bytes) {
-  if (!os::allow_access(heaps_block, bytes)) return false;
+usize fenced_length(const void* heaps_block) {
+  const Span* const span = span_of(heaps_block);
+  return static_cast<usize>(end_of(span) - start_of(span));
+}
+
+bool end_fenced(void* heaps_block) {
+  if (!open(span_of(heaps_block), static_cast<char*>(heaps_block), fenced_length(heaps_block))) return false;
   g_fenced.fetch_sub(1, relaxed);  // relaxed: a bound
-  os::keep_locked(heaps_block, bytes);
   PlainAllocator::deallocate(heaps_block);
   return true;
 }
@@ -119,11 +167,9 @@ void* resize_fenced(void* block, Span* span, usize size) {
   const usize page = os::page_size();
   if (static_cast<usize>(end_of(span) - start) < wanted + page) return nullptr;
   if (wanted > have) {
-    if (!os::allow_access(start + have, wanted - have)) return nullptr;
-    os::keep_locked(start + have, wanted - have);
+    if (!open(span, start + have, wanted - have)) return nullptr;
   } else {
-    clear(start + wanted, have - wanted);
-    close(start + wanted, start + have);
+    close(span, start + wanted, start + have, start + wanted, have - wanted);
   }
   span->multiplier = wanted;
   return block;

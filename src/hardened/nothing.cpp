@@ -13,9 +13,8 @@ namespace coffer::hardened {
 
 namespace {
 
-constexpr usize kStep = 16;  // what every block is aligned to
 constexpr usize kRangeBytes = usize{1} << 20;
-constexpr u32 kWords = kRangeBytes / kStep / 64;
+constexpr u32 kWords = kRangeBytes / kQuantum / 64;
 
 struct Nothings {
   Atomic<uptr> base;
@@ -58,7 +57,7 @@ void* allocate_nothing() {
       const u64 turned = free >> turn | (turn != 0 ? free << (64 - turn) : 0);
       const u32 bit = (lowest_bit(turned) + turn) % 64;
       used = g_nothings.used[word].fetch_or(u64{1} << bit, relaxed);
-      if (((used >> bit) & 1) == 0) return reinterpret_cast<void*>(base + (usize{word} * 64 + bit) * kStep);
+      if (((used >> bit) & 1) == 0) return reinterpret_cast<void*>(base + (usize{word} * 64 + bit) * kQuantum);
     }
   }
   return nullptr;
@@ -71,8 +70,8 @@ bool is_nothing(const void* block) {
 
 void check_nothing(const char* call, void* block) {
   const usize offset = reinterpret_cast<uptr>(block) - g_nothings.base.load(relaxed);  // relaxed: see is_nothing
-  if (offset % kStep != 0) harden::bad_pointer(call, block, harden::BadPointer::not_a_start, 0);
-  const usize index = offset / kStep;
+  if (offset % kQuantum != 0) harden::bad_pointer(call, block, harden::BadPointer::not_a_start, 0);
+  const usize index = offset / kQuantum;
   // relaxed: whoever has the block has it from after it was made.
   if (((g_nothings.used[index / 64].load(relaxed) >> (index % 64)) & 1) == 0) {
     harden::bad_pointer(call, block, harden::BadPointer::already_free, 0);
@@ -82,7 +81,7 @@ void check_nothing(const char* call, void* block) {
 void release_nothing(void* block, usize given) {
   check_nothing("free", block);
   if (given != kNoSize && given != 0) harden::bad_size(block, given, 0);
-  const usize index = (reinterpret_cast<uptr>(block) - g_nothings.base.load(relaxed)) / kStep;  // relaxed: as above
+  const usize index = (reinterpret_cast<uptr>(block) - g_nothings.base.load(relaxed)) / kQuantum;  // relaxed: as above
   const u64 bit = u64{1} << (index % 64);
   // relaxed: as in allocate_nothing.
   if ((g_nothings.used[index / 64].fetch_and(~bit, relaxed) & bit) == 0) {

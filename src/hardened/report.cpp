@@ -14,6 +14,7 @@ namespace {
 // Free to the heap, which has written over the trailer of no block that this layer freed: one that was never handed
 // out, or whose page the kernel gave back.
 bool is_free(const void* block, usize have) {
+  if (have % kQuantum != 0) return false;  // a live sample
   if (trailer_of(block, have) == 0 && is_untouched(block, have, sizeof(Block))) {
     return is_signed(static_cast<const Block*>(block)) || is_untouched(block, have, 0);
   }

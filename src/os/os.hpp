@@ -105,6 +105,11 @@ bool decommit(void* address, usize length);
 // the process locks is to be made resident (keep_locked). false: some of it may have changed.
 bool forbid_access(void* address, usize length);
 bool allow_access(void* address, usize length);
+// The same by markers in the page tables, which need no mapping of their own; what the range held is lost, and it is
+// zero afterwards. false: the kernel has none (before Linux 6.13), or not for this memory; it is open, and some of what
+// it held may be lost.
+bool mark_closed(void* address, usize length);
+bool unmark_closed(void* address, usize length);
 
 // Moves the pages of [from, from + length) to [to, to + length), both inside reservations and committed; `from` stays
 // committed and reads as zero. false: the kernel cannot; nothing moved.

@@ -189,6 +189,19 @@ void behind_grown(std::size_t size) {
 void behind_aligned(std::size_t size) {
   read_byte(static_cast<char*>(hide(aligned_alloc(1 << 16, size))) + page_end(size));
 }
+// Ranges that rested and are used again have new fences.
+void behind_reused(std::size_t size) {
+  for (int i = 0; i < 200; ++i) {
+    char* block = take(size + i % 7 * std::size_t{20'000});
+    memset(block, 1, size);
+    free(block);
+  }
+  read_byte(take(size) + page_end(size));
+}
+void before_reused(std::size_t size) {
+  for (int i = 0; i < 200; ++i) free(take(size + i % 7 * std::size_t{20'000}));
+  read_byte(take(size) - 1);
+}
 void nothing(std::size_t) { read_byte(take(0)); }
 void nothing_twice(std::size_t) {
   char* block = take(0);
@@ -228,6 +241,30 @@ void zero_content(std::size_t) {
   }
 }
 
+// Large blocks of many lengths and alignments, each used again and again, never by two.
+void large_again(std::size_t) {
+  struct Live {
+    char* block;
+    std::size_t size, at;
+  };
+  unsigned long state = 1;
+  std::vector<Live> live(24);
+  for (int i = 0; i < 20'000; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    auto& [block, size, at] = live[(state >> 33) % live.size()];
+    if (block != nullptr) expect(block[0] == 1 && block[at] == 1 && block[size - 1] == 1, "content stays");
+    free(block);
+    const std::size_t alignment = std::size_t{16} << (state >> 40) % 13;
+    size = 70'000 + (state >> 44) % 600'000;
+    at = (state >> 20) % size;
+    block = static_cast<char*>(i % 3 == 0 ? hide(calloc(1, size)) : hide(aligned_alloc(alignment, size)));
+    expect(i % 3 == 0 || reinterpret_cast<uintptr_t>(block) % alignment == 0, "it is aligned");
+    expect(block[0] == 0 && block[at] == 0 && block[size - 1] == 0, "it is zero");
+    block[0] = block[at] = block[size - 1] = 1;
+  }
+  expect(coffer_check() == 0, "nothing is wrong");
+}
+
 // Spans change their class, and so do the places of canaries.
 void changing_classes(std::size_t) {
   unsigned long state = 1;
@@ -256,6 +293,24 @@ void quarantine(std::size_t size) {
       char* next = take(size);
       free(next);
       if (next != block) continue;
+      soonest = std::min(soonest, i);
+      break;
+    }
+  }
+  printf("soonest %d\n", soonest);
+}
+
+// How soon the place of a large block is another's.
+void large_quarantine(std::size_t size) {
+  int soonest = 1 << 30;
+  for (int round = 0; round < 20; ++round) {
+    char* block = take(size);
+    free(block);
+    for (int i = 0; i < 100; ++i) {
+      char* next = take(size);
+      free(next);
+      if (next - block >= static_cast<std::ptrdiff_t>(size) || block - next >= static_cast<std::ptrdiff_t>(size))
+        continue;
       soonest = std::min(soonest, i);
       break;
     }
@@ -347,12 +402,16 @@ constexpr Case kCases[] = {
     {"after_large", after_large},
     {"behind_grown", behind_grown},
     {"behind_aligned", behind_aligned},
+    {"behind_reused", behind_reused},
+    {"before_reused", before_reused},
     {"nothing", nothing},
     {"nothing_twice", nothing_twice},
     {"exact_size", exact_size},
     {"zero_content", zero_content},
     {"changing_classes", changing_classes},
+    {"large_again", large_again},
     {"quarantine", quarantine},
+    {"large_quarantine", large_quarantine},
     {"order", order},
     {"children", children},
     {"partitions", partitions},

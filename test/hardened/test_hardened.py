@@ -85,7 +85,8 @@ def test_freed_large_blocks(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", LARGE)
-@pytest.mark.parametrize("case", ["behind_large", "before_large", "after_large", "behind_grown", "behind_aligned"])
+@pytest.mark.parametrize("case", ["behind_large", "before_large", "after_large", "behind_grown", "behind_aligned",
+                                  "behind_reused", "before_reused"])
 def test_fences_of_large_blocks(case: str, size: int) -> None:
     assert run(case, size).status == SEGV
 
@@ -104,7 +105,8 @@ def test_coffer_check(case: str, what: str, size: int) -> None:
     assert f"coffer: check: block {done.fact('address')}: {what}" in done.err, done
 
 
-@pytest.mark.parametrize("case", ["exact_size", "zero_content", "changing_classes", "children", "partitions"])
+@pytest.mark.parametrize("case", ["exact_size", "zero_content", "changing_classes", "large_again", "children",
+                                  "partitions"])
 def test_promises(case: str) -> None:
     done = run(case, 100)
     assert done.ended, done
@@ -114,6 +116,12 @@ def test_what_is_freed_rests() -> None:
     """One pair after the other: the block does not come back before the queue was full."""
     done = run("quarantine", 100)
     assert int(done.fact("soonest")) >= 100, done
+
+
+def test_large_blocks_rest() -> None:
+    """Sixteen others are freed before its pages are used again, by the same thread and where they are."""
+    done = run("large_quarantine", 100_000)
+    assert 15 <= int(done.fact("soonest")) < 100, done
 
 
 @pytest.mark.parametrize("size", [16, 200])

@@ -209,6 +209,14 @@ bool allow_access(void* address, usize length) {
   must_be_pages("allow_access", address, length);
   return !refuse(fake::kCommit) && later(os_linux::allow_access(address, length));
 }
+bool mark_closed(void* address, usize length) {
+  must_be_pages("mark_closed", address, length);
+  return !refuse(fake::kPurge) && later(os_linux::mark_closed(address, length));
+}
+bool unmark_closed(void* address, usize length) {
+  must_be_pages("unmark_closed", address, length);
+  return !refuse(fake::kCommit) && later(os_linux::unmark_closed(address, length));
+}
 
 // Of the same kind: a fresh mapping over an old one.
 bool decommit(void* address, usize length) {

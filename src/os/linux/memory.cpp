@@ -23,6 +23,10 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
@@ -309,6 +313,19 @@ bool forbid_access(void* address, usize length) {
 bool allow_access(void* address, usize length) {
   const Call call;
   return mprotect(address, length, PROT_READ | PROT_WRITE) == 0;
+}
+
+bool mark_closed(void* address, usize length) {
+  const Call call;
+  if (madvise(address, length, MADV_GUARD_INSTALL) == 0) return true;
+  // Some of it may have been marked.
+  if (errno != EINVAL) madvise(address, length, MADV_GUARD_REMOVE);
+  return false;
+}
+
+bool unmark_closed(void* address, usize length) {
+  const Call call;
+  return madvise(address, length, MADV_GUARD_REMOVE) == 0;
 }
 
 void advise_huge_pages(void* address, usize length, HugePages advice) {
