@@ -7,6 +7,7 @@
 
 #include "exchange/inside.hpp"
 #include "policy/listed.hpp"
+#include "span/emptiness.hpp"
 
 namespace coffer {
 
@@ -38,6 +39,13 @@ void take_watched_list(Heap* heap, ClassIndex size_class, Span* span, Block* lis
 
 // Puts the heap's list back before the local list of its hot span, to which the owner's frees go from now on.
 void put_back_list(Heap* heap, ClassIndex size_class, Span* span);
+// The heap has used up the hot span, which floats: it comes back by frees. has_blocks: others freed meanwhile, and it
+// stays hot. claimed: it comes by mail.
+inline Retired retire(Span* span) {
+  keep_from_malloc(span);
+  set_countdown(span, 0, reuse_threshold(span->capacity.get()));
+  return mark_floating(span);
+}
 // Frees the heap's list of a class that has no hot span: blocks from holes.
 void free_list(Heap* heap, ClassIndex size_class);
 

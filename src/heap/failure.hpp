@@ -2,11 +2,12 @@
 // A malloc that fails looks for all memory there is: 140,000 instructions, and a dozen system calls. The next one need
 // not, as long as nothing came back since. How that is known, of all that could serve it:
 //
-//   what others free into spans, list, end or mail; large blocks, blocks of mixed spans      g_supply (shortage.hpp)
-//   what other threads free into spans of their heaps     their calls take the note away that the search left
-//   (seizing.hpp) what the thread itself frees into spans of its heap   none is hot after a search, nor without a
-//   refill since; of
-//                                                         those on rings the next such free is an event
+//   what came back                                        how it is known
+//   by others, or from large blocks and mixed spans       g_supply (span/shortage.hpp)
+//   freed by other threads into spans of their own heaps  their calls take the note away that the search left
+//                                                         (exchange/seizing.hpp)
+//   freed by the thread itself into spans of its heap     none of these is hot after a search, nor without a refill
+//                                                         since; of those on rings the next such free is an event
 //   new memory                                            the limit, or the kernel, is asked again
 //
 // While other threads make calls, each failure looks for everything.

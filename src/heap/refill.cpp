@@ -24,7 +24,6 @@
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
 #include "span/class_use.hpp"
-#include "span/emptiness.hpp"
 
 namespace coffer {
 
@@ -56,13 +55,9 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
 
 // The heap's hot span of the class has blocks, or is retired. true: heap->blocks has some.
 bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
-  for (;;) {
+  do {
     if (refill_from(heap, size_class, span, zero)) return true;
-    keep_from_malloc(span);
-    set_countdown(span, 0, reuse_threshold(span->capacity.get()));
-    // Exhausted: it floats. Or remote frees came in meanwhile; or it was claimed, and comes by mail.
-    if (mark_floating(span) != Retired::has_blocks) break;
-  }
+  } while (retire(span) == Retired::has_blocks);
   heap->hot[size_class].set(nullptr);
   return false;
 }
@@ -145,8 +140,7 @@ Span* find_known(Heap* heap, const Serving& classes) {
     if (!classes.has(c)) continue;
     while (Span* span = next_reusable(heap, c)) {
       if (free_blocks(span, relaxed) != 0) return span;  // relaxed: remote ones may be missed
-      set_countdown(span, 0, reuse_threshold(span->capacity.get()));
-      if (mark_floating(span) == Retired::has_blocks) return span;
+      if (retire(span) == Retired::has_blocks) return span;
     }
     if (Span* span = adopt(heap, c)) return span;
   }

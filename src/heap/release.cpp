@@ -19,7 +19,6 @@
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
 #include "span/choices.hpp"
-#include "span/emptiness.hpp"
 
 namespace coffer {
 
@@ -33,9 +32,7 @@ bool becomes_hot(Heap* heap, Span* span) {
   if (stands_on_ring(span) || heap->blocks[c].get() != nullptr || watches_lists()) return false;
   if (hot != nullptr) {
     if (absent_count(hot) != 0) return false;
-    keep_from_malloc(hot);
-    set_countdown(hot, 0, reuse_threshold(hot->capacity.get()));
-    if (mark_floating(hot) == Retired::has_blocks) return false;  // it stays hot, and the next refill takes them
+    if (retire(hot) == Retired::has_blocks) return false;  // it stays hot, and the next refill takes them
     heap->hot[c].set(nullptr);
   }
   if (!mark_hot(span)) {
