@@ -279,7 +279,9 @@ bool enter(Span* span, u64& seen, Role role) {
   // A push that sees the lower number claims a little early, as in raise_claim; one that sees a higher one would not.
   if (RemoteWord(seen).state() == SpanState::owned && before <= claim_at) return true;
   // release: as in mark_floating.
-  return span->remote.compare_exchange(seen, RemoteWord(seen).owned().bits(), release, relaxed);
+  if (span->remote.compare_exchange(seen, RemoteWord(seen).owned().bits(), release, relaxed)) return true;
+  span->claim_at.store(before, relaxed);  // or the next try would take it for low enough, with the old tag
+  return false;
 }
 
 bool enter_owned(Span* span, Role role) {

@@ -25,6 +25,31 @@ FRESH_TEST(SpanLifeOrders, BothSidesReachTheThreshold) {
                [&] { give_many(blocks, 6); });
 }
 
+// Between the owner's look at the word and the number at which it is claimed, which falls.
+FRESH_TEST(SpanLifeOrders, ASpanBecomesReusableWhileAnotherFrees) {
+  Life life(usize{1} << 20);
+  Blocks blocks;
+  Span* span = nullptr;
+  life.explore(
+      {{[&] {
+          blocks.clear();
+          span = make_reusable(kBlocks / 2, kTwoKiB, &blocks);
+          ASSERT_EQ(claim_at_of(span), kNoClaim);
+        },
+        [&] { place_again(span); }},
+       other([&] {
+         push(blocks, 0, 1);
+         push(blocks, 1, 4);
+       })},
+      [&] {
+        // A push that reaches the number claims the span, so that it gets to somebody who can use it.
+        const bool owned = state_of(span) == SpanState::owned;
+        ASSERT_TRUE(!owned || remote_count(span) < claim_at_of(span));
+        give_many(blocks, 4);
+      },
+      3);
+}
+
 FRESH_TEST(SpanLifeOrders, TheOwnerRunsOutWhileAnotherFrees) {
   Life life;
   Blocks blocks;
