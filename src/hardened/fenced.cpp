@@ -59,13 +59,15 @@ bool open(const Span* span, char* from, usize bytes) {
   return true;
 }
 
+// What the program has begins at a multiple of it. Over half a slot: nothing is in front.
+usize step_of(usize alignment) { return alignment > os::page_size() ? alignment : os::page_size(); }
+
 struct Place {
   usize front, alignment;
 };
 // room: bytes that there may be in front. What the program has begins in the first slot, whose record tells of it.
 Place place_of(usize alignment, usize room) {
-  const usize page = os::page_size();
-  const usize step = alignment > page ? alignment : page;
+  const usize step = step_of(alignment);
   if (step > kSlotBytes / 2) return {0, alignment};
   // relaxed: each number is used once.
   const u64 chance = mix_bits(g_arenas.arenas[0].link_key.load(relaxed), g_placed.fetch_add(1, relaxed));
@@ -84,9 +86,7 @@ void* begin_fenced(Span* span, usize front, usize bytes) {
 // A block that has rested, for the `bytes` of the program's and what is to be behind them. Not while somebody counts.
 void* reuse(usize bytes, usize behind, usize alignment) {
   if (watches_lists() || alignment > kSlotBytes / 2) return nullptr;
-  const usize page = os::page_size();
-  const usize step = alignment > page ? alignment : page;
-  const usize wanted = step + bytes + behind;
+  const usize wanted = step_of(alignment) + bytes + behind;
   char* const block = static_cast<char*>(take_rested(wanted, 2 * wanted));
   if (block == nullptr) return nullptr;
   const Place place = place_of(alignment, fenced_length(block) - bytes - behind);

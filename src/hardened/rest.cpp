@@ -105,10 +105,10 @@ usize bytes_of(const Rest* rest, Resting resting) {
 namespace {
 
 // Into a queue that is not full, or holds more bytes than it may afterwards.
-COFFER_NOINLINE void rest_unusually(Rest* rest, Resting newest) {
+COFFER_NOINLINE void rest_unusually(Rest* rest, Resting newest, usize have) {
   if (rest->queue.is_full()) end_some_rest(rest);
   rest->queue.push(newest);
-  rest->bytes.set(rest->bytes.get() + bytes_of(rest, newest));
+  rest->bytes.set(rest->bytes.get() + have);
   while (rest->bytes.get() > kQueueBytes) end_some_rest(rest);
 }
 
@@ -123,7 +123,7 @@ void rest_block(Rest* rest, void* block, u32 size_class, usize have) {
   const Resting newest(block, size_class);
   const usize bytes = rest->bytes.get() + have;
   if (COFFER_UNLIKELY(!rest->queue.is_full()) || COFFER_UNLIKELY(bytes > kQueueBytes))
-    return rest_unusually(rest, newest);
+    return rest_unusually(rest, newest, have);
   const Resting gone = rest->queue.exchange_at(1 + draw(rest, kOldestLog2), newest);
   if (COFFER_UNLIKELY(gone.size_class() == Resting::kNoClass)) {
     rest->bytes.set(bytes - bytes_of(rest, gone));

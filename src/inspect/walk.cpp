@@ -86,19 +86,18 @@ void discount(usize& live, usize bytes) { live -= bytes < live ? bytes : live; }
 // What a heap keeps of mixed spans is free: lists of blocks from holes, and chains on spans that became mixed since.
 void discount_mixed(Figures& statistics, const Heap* heap) {
   usize bytes = 0;
-  for (ClassIndex c = 0; c < kClasses; ++c) {
-    if (heap->hot[c].get() != nullptr) continue;
-    for (const Block* block = heap->blocks[c].get(); block != nullptr; block = next_if_signed(block)) {
+  const auto add = [&](const Block* block) {
+    for (; block != nullptr; block = next_if_signed(block)) {
       const uptr address = reinterpret_cast<uptr>(block);
       bytes += g_mixed_pool.size_of(first_record(slot_record(arena_of(address), address)), block);
     }
+  };
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    if (heap->hot[c].get() == nullptr) add(heap->blocks[c].get());
   }
   for (const Chain& chain : heap->chains) {
-    Span* span = chain.span.get();
-    if (span == nullptr || !is_mixed(span)) continue;
-    for (const Block* block = chain.first.get(); block != nullptr; block = next_if_signed(block)) {
-      bytes += g_mixed_pool.size_of(span, block);
-    }
+    const Span* span = chain.span.get();
+    if (span != nullptr && is_mixed(span)) add(chain.first.get());
   }
   discount(statistics.mixed_live, bytes);
   discount(statistics.live, bytes);

@@ -246,9 +246,11 @@ Realloc begin_realloc(void* block) {
 
 void note_realloc(const Realloc& before, void* block, std::size_t size, void* result) {
   Thread* thread = t_thread;
-  // If the allocator came here for its parts, they are recorded already. What it took from the system does not count.
-  const bool moved = thread->base.block != before.last_block || bytes_since(thread, before.seen) < kChunkBytes;
-  if (moved && !only_took(thread, before.seen)) return;
+  // If the allocator came here for its parts, they are recorded already. What it took from the system does not count,
+  // nor does a cursor that only went to another chunk.
+  const bool only_next_chunk =
+      thread->base.block == before.last_block && bytes_since(thread, before.seen) >= kChunkBytes;
+  if (!only_took(thread, before.seen) && !only_next_chunk) return;
   thread = ready(Asks::may);
   if (thread == nullptr) return;
   trace::Record record;
