@@ -86,7 +86,7 @@ proctype Child() {
           mailed = owner
 #else
           if
-          :: hot[owner] -> st = OWNED; claim_at = HOT_AT(count) /* take_mail */
+          :: hot[owner] -> st = OWNED; claim_at = AFTER(count) /* take_mail */
           :: !hot[owner] -> ring[owner] = 0; share_it()
           fi
 #endif

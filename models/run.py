@@ -37,6 +37,10 @@ class Model(NamedTuple):
 # A, B: heaps 1 and 2; F1, F2, NEED: threads without a heap. Each: mallocs, frees, thread ends, looks for memory.
 IDLE = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
 NEEDY = "FULL A=1,1,1,0 F1=0,2,0,0 NEED=0,0,0,1"
+# After a take: claimed later than from then on.
+TAKEN = "K=4 T=1 FULL AT=3 A=1,0,0,0 F1=0,2,0,0 F2=0,1,0,0"
+PLACED = "K=6 T=1 FULL AT=3 A=0,0,0,0 F1=0,2,0,0 F2=0,1,0,0 NEED=0,0,0,1"
+ROBBED = "K=4 T=1 FULL AT=3 A=0,1,0,0 F1=0,1,0,0 F2=0,1,0,0 B=1,0,0,1"
 EXHAUSTED = "SHORT K=4 FULL A=0,0,0,0 F1=0,1,0,0 NEED=0,0,0,1 B=1,0,0,0"
 FORKER = "FULL A=1,1,0,0 F1=0,2,0,0 B=1,1,0,0"
 ADOPTER = "FULL A=2,1,1,0 F1=0,2,0,0"
@@ -67,12 +71,17 @@ MODELS = {
             "a reusable span": "REUSE A=1,0,0,0 B=2,1,0,0 NEED=0,0,0,1",
             "four blocks": "K=4 FULL A=2,2,0,0 F1=0,3,0,0",
             "from the first block": "A=3,1,0,0 F1=0,2,0,0",
+            "two freers, after a take": TAKEN,
+            "two freers, placed by a seizer": PLACED,
+            "two freers, robbed": ROBBED,
             "memory exhausted": "SHORT K=4 FULL A=1,1,0,0 F1=0,1,0,0 B=1,0,0,0",
             "memory exhausted, a seizer": EXHAUSTED,
         },
         faults={
-            **{name: IDLE for name in ["CLAIM_STORE", "DECIDE_LATER", "OWNER_LATE", "STALE_COUNT", "NO_TAG",
-                                       "ADOPT_KEEPS_TAG", "ADOPT_FULL"]},
+            **{name: IDLE for name in ["CLAIM_STORE", "DECIDE_LATER", "OWNER_LATE", "STALE_COUNT", "ADOPT_FULL"]},
+            "TAKE_KEEPS_TAG": TAKEN,
+            **{name: PLACED for name in ["NO_TAG", "NOT_RESTORED"]},
+            "ADOPT_KEEPS_TAG": ROBBED,
             **{name: NEEDY for name in ["IGNORE_INSIDE", "MAIL_ALL", "EVENT_PUT_OFF"]},
             **{name: EXHAUSTED for name in ["EARLY_KEEPS_TAG", "NO_LOOK"]},
         },

@@ -3,7 +3,7 @@
  *
  * One record, as many lives as the threads give it. A step is one access to memory that others use, with what only its
  * thread can see. The CAS loops of src/span/span.cpp are one step: a CAS that fails looks again. Where something else
- * is read between the load and the CAS (claim_at), or written (by `enter`), the steps are apart, and `seen` stands for
+ * is read between the load and the CAS (claim_at), or written (`set_claim`), the steps are apart, and `seen` stands for
  * the tag. Blocks are counted, not named: were one on two lists, or on none, the sum of all places would not be K any
  * more. One span is enough: what becomes of the others is "another span serves".
  *
@@ -30,7 +30,9 @@
 #define K 2
 #endif
 #define PAGE (K / 2)
+#ifndef T
 #define T (K / 2)
+#endif
 #ifdef SHORT
 byte shortage = 0;  /* g_shortage: odd while memory is exhausted */
 byte settled[3];    /* Heap::settled */
@@ -45,8 +47,11 @@ byte lookers = 0;   /* for the checker: threads that shared the span and have no
 #endif
 #define F (2 * T - 1)
 #define NEVER 15
-/* claim_at of a hot span: half of the blocks cut, and at least one more than are there. */
-#define HOT_AT(n) ((n) + 1 > (K - absent) / 2 -> (n) + 1 : (K - absent) / 2)
+/* claim_at: a threshold more than there are, n, or the last that can come (claim_after); of a span that gets hot, or
+ * whose list was taken, half of what was cut (claim_in_use). */
+#define MOST (K - local_list - absent)
+#define AFTER(n) ((n) < MOST && MOST < (n) + THRESHOLD -> MOST : (n) + THRESHOLD)
+#define IN_USE ((K - absent) / 2 > THRESHOLD -> (K - absent) / 2 : THRESHOLD)
 
 /* States of the remote word (remote_word.hpp), but for mixed, which mixed_span.pml has. A shared or listed span whose
  * count is K is on its way back: nobody holds a block of it, and only who made the count K goes on with it. */
@@ -99,13 +104,23 @@ byte busy = 0;     /* threads without a heap that are not done */
 
 #define CHANGED(p) seen[p] = (seen[p] -> 2 : 0)
 inline new_tag() { CHANGED(1); CHANGED(2); CHANGED(3); CHANGED(4); CHANGED(5) }
-/* span.cpp: what an owned span is to its heap changes, and with it claim_at. */
+/* span.cpp: an owned span gets another claim_at. */
 inline enter_owned() {
   st = OWNED;
 #ifndef FAULT_NO_TAG
   new_tag()
 #endif
 }
+#ifdef FAULT_TAKE_KEEPS_TAG
+#define TAKE count = 0
+#else
+#define TAKE count = 0; new_tag()
+#endif
+#ifdef FAULT_NOT_RESTORED
+#define RESTORE(n) true
+#else
+#define RESTORE(n) claim_at = n
+#endif
 #ifdef FAULT_ADOPT_KEEPS_TAG
 #define ADOPT st = OWNED
 #else
@@ -204,7 +219,7 @@ inline insert() {
  * heap that it uses: its own, or one that it has
  * seized. A thread with a heap is in need before it makes a span. */
 proctype Thread(byte h; byte mallocs; byte frees_left; byte exits; byte needs) provided (!frozen) {
-  byte g = 0, v = 0, ws = 0, wc = 0, ret = 0, duty = 0;
+  byte g = 0, v = 0, before = 0, ws = 0, wc = 0, ret = 0, duty = 0;
   bit got = 0, all = 0, ended = 0, robs = 0;
 #ifdef SHORT
   byte number = 0;
@@ -240,7 +255,7 @@ take_mail: /* mail.cpp. This thread has the claim of what it takes out. */
   }
   if
   :: hot[g] ->
-     receive_hot: atomic { line(); wc = count; claim_at = HOT_AT(wc); countdown = NEVER }; /* receive_claimed */
+     receive_hot: atomic { line(); wc = count; claim_at = AFTER(wc); countdown = NEVER }; /* receive_claimed */
      atomic { if :: SAME(wc) -> enter_owned(); holder = 0; wc = 0; goto back :: else -> goto receive_hot fi }
   :: !hot[g] -> ws = CLAIMED; goto place
   fi;
@@ -251,27 +266,34 @@ refill_from: /* local list, remote list, a page */
   if
   :: atomic { local_list > 0 -> v = local_list };
      atomic { line(); list(); blocks[h] = v; BETWEEN(twin = 1); line(); local_list = 0; countdown = NEVER; twin = 0 }
-  :: atomic { local_list == 0 && count > 0 -> line(); claim_at = HOT_AT(0) }; /* take_remote: perhaps lower */
-     atomic { assert(private(st)); list(); v = count; count = 0; BETWEEN(transit = v); blocks[h] = v; transit = 0 }
+  :: atomic { local_list == 0 && count > 0 -> line(); claim_at = IN_USE }; /* take_remote: perhaps lower */
+     atomic { assert(private(st)); list(); v = count; TAKE; BETWEEN(transit = v); blocks[h] = v; transit = 0 }
   :: atomic { local_list == 0 && count == 0 && absent > 0 -> v = absent };
-     atomic { line(); list(); absent = v - PAGE; BETWEEN(transit = PAGE); line(); blocks[h] = PAGE; transit = 0;
-              if :: claim_at < (K - absent) / 2 -> claim_at = (K - absent) / 2 :: else fi } /* only ever more */
+     atomic { line(); list(); absent = v - PAGE; BETWEEN(transit = PAGE); line(); blocks[h] = PAGE; transit = 0 }
   :: atomic { local_list == 0 && count == 0 && absent == 0 -> line(); countdown = THRESHOLD };
      mark_floating: atomic {
        if
        :: count > 0 && ret != R_SETTLED -> countdown = NEVER; v = 0; goto refill_from
        :: count > 0 && ret == R_SETTLED -> ws = OWNED; goto place
        :: count == 0 && st == CLAIMED -> hot[h] = 0; goto floats /* it comes by mail */
-       :: count == 0 && st == OWNED -> claim_at = THRESHOLD
+       :: count == 0 && st == OWNED -> v = THRESHOLD
+       fi
+     };
+     atomic { /* set_claim */
+       if
+       :: claim_at <= v -> goto raise_floating
+       :: claim_at > v -> before = claim_at; claim_at = v; v = before; before = 0
        fi
      };
      atomic {
        assert(private(st));
        if
-       :: st == OWNED && count == 0 -> enter_owned(); hot[h] = 0
-       :: else -> goto mark_floating
+       :: st == OWNED && count == 0 -> enter_owned(); hot[h] = 0; goto floats
+       :: else
        fi
-     }
+     };
+     atomic { line(); RESTORE(v); v = 0; goto mark_floating }
+     raise_floating: atomic { line(); claim_at = v; hot[h] = 0 } /* a higher claim_at needs no CAS */
   fi;
 floats:
   atomic {
@@ -284,25 +306,15 @@ floats:
   }
 
 next_hot:
-  /* next_reusable */
-  atomic { if :: ring[h] -> ring[h] = 0; assert(owner == h) :: else -> goto adopt fi }
-mark_hot:
-  atomic {
-    line();
-    if
-    :: st != OWNED -> countdown = NEVER; goto adopt /* it comes by mail */
-    :: st == OWNED && claim_at <= HOT_AT(count) -> wc = count; goto raise_hot
-    :: else -> wc = count; claim_at = HOT_AT(wc)
-    fi
-  };
+  /* pop_ring, raise_claim: a higher claim_at needs no CAS. If it is claimed, its mail finds it hot. */
   atomic {
     if
-    :: st == OWNED && SAME(wc) -> enter_owned(); hot[h] = 1; countdown = NEVER; wc = 0; goto try_hot
-    :: else -> wc = 0; goto mark_hot
+    :: ring[h] ->
+       assert(owner == h); line();
+       ring[h] = 0; claim_at = (claim_at < IN_USE -> IN_USE : claim_at); hot[h] = 1; countdown = NEVER; goto try_hot
+    :: else -> goto adopt
     fi
   }
-raise_hot: /* a higher claim_at needs no CAS */
-  atomic { line(); claim_at = HOT_AT(wc); hot[h] = 1; countdown = NEVER; wc = 0; goto try_hot }
 
 adopt:
   /* PartialPool::adopt, mark_adopted: under the lock. The owner's line is ready before the CAS. */
@@ -319,7 +331,7 @@ adopt:
 #endif
     if
     :: ADOPTABLE ->
-       countdown = NEVER; claim_at = HOT_AT(count - base); count = count - base; base = 0; ADOPT
+       countdown = NEVER; claim_at = AFTER(count - base); count = count - base; base = 0; ADOPT
     :: else -> owner = 0; linked = 1; POOL_LOCK(0); goto new_span /* its last block was freed meanwhile */
     fi;
     AND_THEN(true);
@@ -349,7 +361,7 @@ new_span:
 #endif
     fi;
     AND_THEN(owner = h);
-    absent = K; local_list = 0; countdown = NEVER; claim_at = 1; new_tag(); AND_THEN(described = 1);
+    absent = K; local_list = 0; countdown = NEVER; claim_at = THRESHOLD; new_tag(); AND_THEN(described = 1);
     AND_THEN(enter_owned());
 #ifdef SHORT
     shortage = shortage + shortage % 2 /* end_shortage */
@@ -446,21 +458,25 @@ place:
        :: ws == OWNED && st == CLAIMED -> countdown = NEVER; ws = 0; goto back /* it comes by mail */
        :: else
        fi;
-       wc = count; v = wc + THRESHOLD;
-       if :: v + local_list + absent > K -> v = K - local_list - absent :: else fi;
+       wc = count; v = AFTER(wc)
+     };
+     atomic { /* set_claim */
        if
        :: ws == OWNED && claim_at <= v -> goto raise
-       :: else -> claim_at = v; v = 0
+       :: else -> before = claim_at; claim_at = v; v = before; before = 0
        fi
      };
      atomic {
        if
        :: st == ws && SAME(wc) ->
           enter_owned(); holder = (ws == CLAIMED -> 0 : holder); counted = own_free;
-          countdown = (own_free == K -> NEVER : T); ring[g] = 1; wc = 0; ws = 0; goto back
-       :: else -> wc = 0; goto keep
+          countdown = (own_free == K -> NEVER : T); ring[g] = 1; wc = 0; ws = 0; v = 0; goto back
+       :: else -> wc = 0
        fi
      };
+     if :: ws == OWNED -> RESTORE(v) :: else fi; /* or the next try keeps the tag */
+     v = 0;
+     goto keep;
      raise: atomic { line(); claim_at = v; v = 0 } /* needs no CAS */
      atomic { /* others may have pushed, and claimed it, since it was counted */
        assert(private(st) && owner == g);
@@ -658,7 +674,7 @@ done:
 #define REST Rest
 #ifdef SHORT
 /* list_early may have written its claim_at of one into another life: a push claims a little early. */
-#define STILL_HOT (count < claim_at || count < HOT_AT(0))
+#define STILL_HOT (count < claim_at || count < THRESHOLD)
 #define SETTLED(x) (EXHAUSTED && settled[x] == shortage)
 #else
 #define STILL_HOT (count < claim_at)
@@ -675,7 +691,7 @@ proctype Rest() {
     :: v > 0 && !KEPT(v) ->
        mailed = 0; assert(holder == 0 && st == CLAIMED && owner == v); holder = me;
        if
-       :: hot[v] -> st = OWNED; claim_at = HOT_AT(count); holder = 0
+       :: hot[v] -> st = OWNED; claim_at = AFTER(count); holder = 0
        :: !hot[v] -> ring[v] = 0; owner = 0
        fi
     :: else -> goto rest
@@ -728,8 +744,11 @@ init {
     slots_free = 0; described = 1; st = OWNED; owner = 1; ring[1] = 1; absent = 0; live = 1;
     local_list = K - 1; counted = K - 1; claim_at = 1;
 #endif
-#ifdef FULL /* starts as the full hot span of heap 1 */
-    slots_free = 0; described = 1; st = OWNED; owner = 1; hot[1] = 1; absent = 0; live = K; claim_at = HOT_AT(0);
+#ifdef FULL /* starts as the full hot span of heap 1, claimed at AT */
+#ifndef AT
+#define AT THRESHOLD
+#endif
+    slots_free = 0; described = 1; st = OWNED; owner = 1; hot[1] = 1; absent = 0; live = K; claim_at = AT;
 #endif
 #ifdef F1
     busy++; run Thread(0, F1);

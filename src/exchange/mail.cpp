@@ -50,7 +50,7 @@ void take_mail(Heap* heap, const Span* but) {
     if (span == but) {
       put_in_box(heap, span);
     } else if (heap->hot[span->size_class.get()].get() == span) {
-      receive_claimed(span, Role::hot);
+      receive_claimed(span);
     } else {
       place(heap, span, Claimed::yes, but);
     }

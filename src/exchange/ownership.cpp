@@ -109,9 +109,11 @@ void place(Heap* heap, Span* span, Claimed claimed, const Span* but) {
   const u32 capacity = span->capacity.get();
   // One that is counted anew keeps its place: what is freed last is no better a choice than what was reusable first.
   const bool stands = stands_on_ring(span);
+  const u32 local = local_count(span), base = local + absent_count(span);
+  const auto count_free = [=] { return base + load_word(span, acquire).count(); };  // acquire: as in all_free
   u32 free_bytes = 0;
   // Others may free while it is counted, all of it even, and none of their pushes claims what is claimed already.
-  for (u32 free = all_free(span), counted = free + 1; free != counted;) {
+  for (u32 free = count_free(), counted = free + 1; free != counted;) {
     counted = free;
     free_bytes = counted >= capacity ? span_bytes(span) : counted * span->block_bytes.get();
     if (!may_keep(heap, span, free_bytes)) {
@@ -120,13 +122,13 @@ void place(Heap* heap, Span* span, Claimed claimed, const Span* but) {
       return shed_down(heap, over, but);
     }
     if (claimed == Claimed::yes) {
-      receive_claimed(span, Role::reusable);
+      receive_claimed(span);
       claimed = Claimed::no;
     } else if (!mark_reusable(span)) {
-      return set_countdown(span, local_count(span), kNever);  // it comes by mail
+      return set_countdown(span, local, kNever);  // it comes by mail
     }
-    free = all_free(span);
-    set_countdown(span, local_count(span), frees_to_event(capacity, free));
+    free = count_free();
+    set_countdown(span, local, frees_to_event(capacity, free));
   }
   // When the heap sleeps, the pages inside go back (empty_idle_heaps).
   if (COFFER_UNLIKELY(heap->slack.get() > config::options().free_limit)) want_reclaimer();

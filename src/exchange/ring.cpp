@@ -20,8 +20,9 @@ void count(Heap* heap, Span* span, u32 slack) {
 void push_ring(Heap* heap, Span* span, u32 slack) {
   Owned<SpanNumber>& newest = heap->reusable[span->size_class.get()];
   const SpanNumber number = span_number(span);
+  span->ring_previous.set(number);
   Span* next = newest.get() != 0 ? span_at(newest.get()) : span;
-  Span* previous = newest.get() != 0 ? span_at(next->ring_previous.get()) : span;
+  Span* previous = span_at(next->ring_previous.get());
   span->ring_next.set(span_number(next));
   span->ring_previous.set(span_number(previous));
   previous->ring_next.set(number);

@@ -43,7 +43,6 @@ bool refill_from(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
     list = cut_page(span, zero);
     if (list == nullptr) return false;
     count = span->cut.get() - before;
-    raise_claim(span);
   }
   if (watched) {
     take_watched_list(heap, size_class, span, list, count);
@@ -77,15 +76,6 @@ Span* adopt(Heap* heap, ClassIndex size_class) {
   return g_partial_pool.adopt(size_class, current_shard(), [&](Span* span) { return take_over(heap, span); });
 }
 
-// A reusable span of the heap becomes hot.
-Span* next_reusable(Heap* heap, ClassIndex size_class) {
-  while (Span* span = pop_ring(heap, size_class)) {
-    if (mark_hot(span)) return span;  // else it comes by mail
-    set_countdown(span, local_count(span), kNever);
-  }
-  return nullptr;
-}
-
 // What a refill came to: a span, a block from a hole, or, with neither, no memory.
 struct Found {
   Span* span;
@@ -100,7 +90,10 @@ enum class Reach : u8 {
 };
 
 Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size, bool used_up) {
-  if (Span* span = next_reusable(heap, size_class)) return {span, nullptr};
+  if (Span* span = pop_ring(heap, size_class)) {
+    raise_claim(span);
+    return {span, nullptr};
+  }
   if (Span* span = adopt(heap, size_class)) return {span, nullptr};
   if (Block* block = holes ? take_hole(heap, size_class, size, used_up) : nullptr) return {nullptr, block};
   // Counted only from here on, for all threads write the count; and looks once more (docs/design/bound.md, theorem 1).
@@ -138,7 +131,7 @@ struct Serving {
 Span* find_known(Heap* heap, const Serving& classes) {
   for (ClassIndex c = classes.first; c < classes.end; ++c) {
     if (!classes.has(c)) continue;
-    while (Span* span = next_reusable(heap, c)) {
+    while (Span* span = pop_ring(heap, c)) {
       if (free_blocks(span, relaxed) != 0) return span;  // relaxed: remote ones may be missed
       if (retire(span) == Retired::has_blocks) return span;
     }

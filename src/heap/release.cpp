@@ -35,10 +35,6 @@ bool becomes_hot(Heap* heap, Span* span) {
     if (retire(hot) == Retired::has_blocks) return false;  // it stays hot, and the next refill takes them
     heap->hot[c].set(nullptr);
   }
-  if (!mark_hot(span)) {
-    set_countdown(span, local_count(span), kNever);  // it comes by mail
-    return true;
-  }
   heap->hot[c].set(span);
   feed_malloc(heap, c, span);
   return true;

@@ -35,23 +35,17 @@ constexpr u32 reuse_threshold_at(u32 shift, u32 capacity, u32 sharing_log2) {
 }
 constexpr u32 half_of(u32 capacity) { return part_of(capacity, 1); }
 
-// Derived: more than a span has.
-inline constexpr u32 kNoClaim = ~u32{0};
-
 // Blocks on the remote list at which a push claims a private span, so that it gets to somebody who can use it though
-// its owner may sleep for ever.
-//   floating  f / 2, as for local frees
-//   reusable  f / 2 more than there were when it became so; but the last block that is live claims in any case
-//   hot       half of the blocks that were cut: the owner may still come and use them itself
-constexpr u32 claim_reusable(u32 threshold, u32 capacity, u32 free, u32 remote) {
-  if (free >= capacity) return kNoClaim;  // nobody holds a block that could be pushed
-  const u32 live = capacity - free;
-  return remote + (live < threshold ? live : threshold);
+// its owner may sleep for ever: f / 2 more than there were when its heap last looked at it. But where `most` blocks can
+// be on that list by then, the last one of them claims.
+constexpr u32 claim_after(u32 threshold, u32 most, u32 remote) {
+  const u32 at = remote + threshold;
+  return remote < most && most < at ? most : at;
 }
-constexpr u32 claim_hot(u32 threshold, u32 cut, u32 remote) {
-  const u32 half = cut / 2 > threshold ? cut / 2 : threshold;
-  return half > remote ? half : remote + 1;
-}
+// When the owner makes the span hot, or has just taken that list, it may come back for more: half of the blocks that
+// were cut. With f / 2 after a take, too, producers and consumers issue 4.5 times as many barriers, and with f / 2 of
+// what gets hot `asymmetric` takes 1.14 of the time (docs/design/speed-log.md).
+constexpr u32 claim_in_use(u32 threshold, u32 cut) { return cut / 2 > threshold ? cut / 2 : threshold; }
 
 // Frees in a hot span after which its owner looks whether somebody counts by now what malloc takes; then the list that
 // malloc pops from is put back. Chosen by instructions: with 256 a pair takes 0.2 more, with this less than 0.1.
@@ -81,8 +75,7 @@ static_assert(reuse_threshold_at(kDefaultReuseShift, 256, 2) == 16);
 static_assert(reuse_threshold_at(kDefaultReuseShift, 120, 2) == 15);
 static_assert(reuse_threshold_at(kDefaultReuseShift, 1024, 2) == 32);
 static_assert(bound_of_class_at(3, 7 * 32768) == 8 * 32768 && bound_of_class_at(1, 100) == 200);
-static_assert(claim_reusable(8, 64, 60, 10) == 14 && claim_reusable(8, 64, 8, 0) == 8);
-static_assert(claim_reusable(8, 64, 64, 3) == kNoClaim);
-static_assert(claim_hot(8, 64, 0) == 32 && claim_hot(8, 2, 0) == 8 && claim_hot(8, 64, 40) == 41);
+static_assert(claim_after(8, 64, 0) == 8 && claim_after(8, 14, 10) == 14 && claim_after(8, 10, 10) == 18);
+static_assert(claim_in_use(8, 64) == 32 && claim_in_use(8, 2) == 8);
 
 }  // namespace coffer

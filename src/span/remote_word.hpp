@@ -43,9 +43,10 @@ struct Move {
 };
 inline constexpr Move kMoves[] = {
     {SpanState::free, SpanState::owned, "make_span"},
-    {SpanState::owned, SpanState::owned, "mark_hot"},  // here and below: another claim_at
-    {SpanState::owned, SpanState::owned, "mark_floating"},
+    {SpanState::owned, SpanState::owned, "mark_floating"},  // here and below: another claim_at
     {SpanState::owned, SpanState::owned, "mark_reusable"},
+    {SpanState::owned, SpanState::owned, "take_remote"},
+    {SpanState::claimed, SpanState::claimed, "take_remote"},
     {SpanState::owned, SpanState::claimed, "push_remote"},
     {SpanState::owned, SpanState::claimed, "claim"},
     {SpanState::claimed, SpanState::owned, "receive_claimed"},
@@ -90,6 +91,8 @@ class RemoteWord {
   constexpr RemoteWord owned() const { return owned(count()); }
   // The same with another count: for adopters.
   constexpr RemoteWord owned(u32 count) const { return make(next_tag(), SpanState::owned, count, first()); }
+  // The word of a private span of which all remote blocks were taken, and whose claim_at changes.
+  constexpr RemoteWord taken() const { return make(next_tag(), state(), 0, 0); }
   // The word of a shared span whose claim_at changes.
   constexpr RemoteWord watched() const { return make(next_tag(), state(), count(), first()); }
   // The word of the record's next life.

@@ -135,7 +135,7 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
   span->capacity.set(layout.capacity);
   span->cut.set(0);
   // relaxed: published by the remote word below.
-  span->claim_at.store(claim_hot(reuse_threshold(layout.capacity), 0, 0), relaxed);
+  span->claim_at.store(reuse_threshold(layout.capacity), relaxed);
   span->size_class.set(static_cast<u8>(size_class));
   const bool has_index = start == Start::coloured && g_span_choices.coloured.get() != 0;
   span->start_index.set(static_cast<u8>(has_index ? index_of_place(run.slot / slots) : kNoStartIndex));
@@ -244,68 +244,66 @@ Block* take_remote(Span* span, u32* count) {
   *count = 0;
   if (word.first() == 0) return nullptr;
   // relaxed: published by the CAS. Before it, for it may be less than before; a push that sees it early claims early.
-  span->claim_at.store(claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), 0), relaxed);
+  span->claim_at.store(claim_in_use(reuse_threshold(span->capacity.get()), span->cut.get()), relaxed);
   do {
     word = RemoteWord(seen);
     // acquire: pairs with the release in push_remote. release: claim_at, for the same.
-  } while (!span->remote.compare_exchange(seen, word.with(word.state(), 0, 0).bits(), acq_rel, relaxed));
+  } while (!span->remote.compare_exchange(seen, word.taken().bits(), acq_rel, relaxed));
   *count = word.count();
   return reinterpret_cast<Block*>(span_start(span) + uptr{word.first() - 1} * kQuantum);
 }
 
-Retired mark_floating(Span* span) {
-  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS below checks it
-  do {
-    if (RemoteWord(seen).count() != 0) return Retired::has_blocks;
-    if (RemoteWord(seen).state() != SpanState::owned) return Retired::claimed;
-    span->claim_at.store(reuse_threshold(span->capacity.get()), relaxed);  // relaxed: published by the CAS
-    // release: pairs with the acquire in push_remote, for what a claimant reads of the owner's line.
-  } while (!span->remote.compare_exchange(seen, RemoteWord(seen).owned().bits(), release, relaxed));
-  return Retired::floating;
-}
-
 namespace {
 
-// One try to give the span in the word `seen` the claim_at of its role.
-bool enter(Span* span, u64& seen, Role role) {
-  const u32 capacity = span->capacity.get();
-  const u32 threshold = reuse_threshold(capacity);
-  const u32 count = RemoteWord(seen).count();
-  const u32 claim_at = role == Role::hot ? claim_hot(threshold, span->cut.get(), count)
-                                         : claim_reusable(threshold, capacity, shared_base(span) + count, count);
-  // relaxed, both: only who has the span writes it, and the CAS publishes it.
+// Blocks of a private span that can be on its remote list: those that are not on the owner's side.
+u32 pushable(const Span* span) { return span->capacity.get() - shared_base(span); }
+
+// One try to make `at` the number at which a push claims the owned span in the word `seen`.
+bool set_claim(Span* span, u64& seen, u32 at) {
+  // relaxed, all: only who has the span writes it; the CAS publishes it.
   const u32 before = span->claim_at.load(relaxed);
-  span->claim_at.store(claim_at, relaxed);
-  // A push that sees the lower number claims a little early, as in raise_claim; one that sees a higher one would not.
-  if (RemoteWord(seen).state() == SpanState::owned && before <= claim_at) return true;
-  // release: as in mark_floating.
+  span->claim_at.store(at, relaxed);
+  // A push that sees the lower number claims a little early; one that sees a higher one would not claim.
+  if (before <= at) return true;
+  // release: pairs with the acquire in push_remote, for what a claimant reads of the owner's line.
   if (span->remote.compare_exchange(seen, RemoteWord(seen).owned().bits(), release, relaxed)) return true;
   span->claim_at.store(before, relaxed);  // or the next try would take it for low enough, with the old tag
   return false;
 }
 
-bool enter_owned(Span* span, Role role) {
-  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it
+}  // namespace
+
+Retired mark_floating(Span* span) {
+  u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it, where one is needed
+  do {
+    if (RemoteWord(seen).count() != 0) return Retired::has_blocks;
+    if (RemoteWord(seen).state() != SpanState::owned) return Retired::claimed;
+  } while (!set_claim(span, seen, reuse_threshold(span->capacity.get())));
+  return Retired::floating;
+}
+
+bool mark_reusable(Span* span) {
+  const u32 threshold = reuse_threshold(span->capacity.get()), most = pushable(span);
+  u64 seen = span->remote.load(relaxed);  // relaxed: as in mark_floating
   do {
     if (RemoteWord(seen).state() != SpanState::owned) return false;
-  } while (!enter(span, seen, role));
+  } while (!set_claim(span, seen, claim_after(threshold, most, RemoteWord(seen).count())));
   return true;
 }
 
-}  // namespace
-
-bool mark_reusable(Span* span) { return enter_owned(span, Role::reusable); }
-bool mark_hot(Span* span) { return enter_owned(span, Role::hot); }
-
-void receive_claimed(Span* span, Role role) {
+void receive_claimed(Span* span) {
+  const u32 threshold = reuse_threshold(span->capacity.get()), most = pushable(span);
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it
-  while (!enter(span, seen, role)) {
-  }
+  do {
+    // relaxed: published by the CAS; no push asks for it of a claimed span.
+    span->claim_at.store(claim_after(threshold, most, RemoteWord(seen).count()), relaxed);
+    // release: as in set_claim.
+  } while (!span->remote.compare_exchange(seen, RemoteWord(seen).owned().bits(), release, relaxed));
 }
 
 void raise_claim(Span* span) {
-  const u32 wanted = claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), 0);
-  // relaxed, both: only this thread writes it; a push that sees the old value claims a little early.
+  const u32 wanted = claim_in_use(reuse_threshold(span->capacity.get()), span->cut.get());
+  // relaxed, both: only who has the span writes it; a push that sees the old value claims a little early.
   if (wanted > span->claim_at.load(relaxed)) span->claim_at.store(wanted, relaxed);
 }
 
@@ -383,7 +381,7 @@ bool mark_adopted(Span* span, Heap* heap) {
     const u32 remote = word.count() - base;
     // relaxed, both: published by the CAS. Before it, for from then on a push may claim the span from its new owner.
     span->owner.store(heap, relaxed);
-    span->claim_at.store(claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), remote), relaxed);
+    span->claim_at.store(claim_after(reuse_threshold(span->capacity.get()), pushable(span), remote), relaxed);
     // acquire: pairs with the release in mark_shared (the owner's line) and in push_remote (the remote list). release:
     // owner and claim_at, for push_remote.
     if (span->remote.compare_exchange(seen, word.owned(remote).bits(), acq_rel, relaxed)) {

@@ -166,21 +166,18 @@ PushDuty push_remote(Span* span, Block* first, Block* last, u32 count);
 // Takes all remotely freed blocks of a private span: returns their list (nullptr: none) and their number. Owner only.
 Block* take_remote(Span* span, u32* count);
 
-// What the owner makes of its span; each sets claim_at, the count at which a push claims the span, by the count of the
-// very word that is replaced: what a push did meanwhile is never missed. false, or claimed: the span is in the mailbox
-// or on its way there, and nothing was changed.
+// The owner looked at its span; each sets claim_at, the count at which a push claims the span, by the count of the very
+// word that is replaced: what a push did meanwhile is never missed. false, or claimed: the span is in the mailbox or on
+// its way there, and nothing was changed. (Others may claim it at any time after.)
 enum class Retired : u8 { floating, has_blocks, claimed };
-Retired mark_floating(Span* span);  // has_blocks: remote blocks arrived, and the span stays hot
+Retired mark_floating(Span* span);  // it is used up. has_blocks: remote blocks arrived, and the span stays hot
 bool mark_reusable(Span* span);     // the local list is settled
-bool mark_hot(Span* span);
-// More blocks of the hot span were cut: claim_at grows.
-void raise_claim(Span* span);
+void raise_claim(Span* span);       // it gets hot: never lower
 
 // owned -> claimed, without a push. false: a push was quicker.
 bool claim(Span* span);
-// claimed -> owned, as a reusable span or as the hot one: by who took it out of the mailbox.
-enum class Role : u8 { reusable, hot };
-void receive_claimed(Span* span, Role role);
+// claimed -> owned: by who took it out of the mailbox.
+void receive_claimed(Span* span);
 // claimed -> shared or listed (listed when it has at least the threshold of free blocks), or nothing but the answer
 // `empty` if all blocks are free. By the claimant, when nobody can be writing the owner's line. Afterwards the span is
 // nobody's; with `listed`, the caller has to put it into the partial pool.

@@ -150,7 +150,7 @@ inline Span* make_reusable(u32 live, ClassIndex size_class = kClass, Blocks* tak
   }
   span->local_free.set(list);
   set_countdown(span, seen - live, kNever);
-  span->claim_at.store(kNoClaim, relaxed);
+  span->claim_at.store(kNever, relaxed);
   return span;
 }
 // As the owner does at an event.

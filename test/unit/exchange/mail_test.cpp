@@ -52,7 +52,7 @@ FRESH_TEST(Mail, FollowsAClaimOfEverySpan) {
   const struct {
     Blocks& blocks;
     usize from, count;
-  } cases[] = {{reusable, kThreshold, kThreshold}, {floating, 0, kThreshold}, {hot, 0, kCapacity / 2}};
+  } cases[] = {{reusable, kThreshold, kThreshold}, {floating, 0, kThreshold}, {hot, 0, kThreshold}};
   for (const auto& one : cases) {
     Span* span = span_of(one.blocks[0]);
     push_blocks(one.blocks, one.from, one.from + one.count - 1);
@@ -128,14 +128,15 @@ FRESH_TEST(TakeMail, OfTheHotSpanLeavesItHot) {
   start_heaps();
   const Blocks blocks = take_many(kCapacity);
   Span* span = span_of(blocks[0]);
-  push_blocks(blocks, 0, kCapacity / 2);
+  push_blocks(blocks, 0, kThreshold);
   ASSERT_EQ(state_of(span), SpanState::claimed);
-  push_blocks(blocks, kCapacity / 2, kCapacity / 2 + 2);
+  push_blocks(blocks, kThreshold, kThreshold + 2);
   EXPECT_EQ(check_everything(), 0u);
   take_mail(t_heap);
   EXPECT_EQ(life_of(span), SpanLife::hot);
-  EXPECT_EQ(claim_at_of(span), kCapacity / 2 + 3) << "the next push claims it again";
-  EXPECT_EQ(take(), blocks[kCapacity / 2 + 1]);
+  EXPECT_EQ(claim_at_of(span), 2 * kThreshold + 2) << "as many more claim it again";
+  EXPECT_EQ(take(), blocks[kThreshold + 1]);
+  EXPECT_EQ(claim_at_of(span), kCapacity / 2) << "its owner came for them";
   EXPECT_EQ(check_everything(), 0u);
 }
 

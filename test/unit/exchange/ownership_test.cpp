@@ -118,7 +118,7 @@ FRESH_TEST(Place, SetsTheNextEventAndTheNextClaim) {
                {kThreshold, kThreshold, kThreshold},
                {3, 3, 3},
                {1, 1, 1},
-               {0, kNever, kNoClaim}};
+               {0, kNever, kThreshold}};
   for (const auto& one : cases) {
     for (const SpanState from : {SpanState::owned, SpanState::claimed}) {
       Span* span = make_reusable(one.live);

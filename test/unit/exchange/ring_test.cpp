@@ -103,32 +103,32 @@ FRESH_TEST(Ring, TheOldestIsUsedFirst) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// A push claimed it while it stands there, and has not mailed it yet: it is passed over, and comes by mail.
-FRESH_TEST(Ring, WhatIsClaimedIsPassedOverAndComesByMail) {
+// A push claimed it while it stands there, and has not mailed it yet: its owner uses it, and its mail finds it hot.
+FRESH_TEST(Ring, WhatIsClaimedIsUsedAndItsMailFindsItHot) {
   start_heaps();
   Heap* heap = own_heap();
   Blocks blocks;
   Span* claimed = make_on_ring(8, kClass, &blocks);
-  Span* good = make_on_ring(8);
   PushDuty duty = PushDuty::none;
   for (u32 i = 0; i < kThreshold; ++i) {
     Block* block = static_cast<Block*>(blocks[i]);
     duty = push_remote(claimed, block, block, 1);
   }
   ASSERT_EQ(duty, PushDuty::claimed);
-  EXPECT_EQ(span_of(take()), good);
+  void* block = take();
+  EXPECT_EQ(span_of(block), claimed);
+  EXPECT_EQ(heap->hot[kClass].get(), claimed);
   EXPECT_EQ(state_of(claimed), SpanState::claimed);
-  EXPECT_EQ(owner_of(claimed), heap);
   EXPECT_FALSE(stands_on_ring(claimed));
-  EXPECT_EQ(claimed->countdown.get(), static_cast<i32>(kNever)) << "no event of its own";
   EXPECT_EQ(heap->slack.get(), 0u);
-  give(blocks[kThreshold]);
-  EXPECT_EQ(local_count(claimed), kCapacity - 8 - absent_count(claimed) + 1) << "its owner frees in it as ever";
   do_duty(claimed, duty);
+  give(blocks[kThreshold]);
+  give(block);
   EXPECT_EQ(check_everything(), 0u);
   take_mail(heap);
-  EXPECT_EQ(reusable_of(heap), std::vector<Span*>{claimed});
-  EXPECT_EQ(heap->slack.get(), (kCapacity - 8 + kThreshold + 1) * kSize);
+  EXPECT_EQ(life_of(claimed), SpanLife::hot);
+  EXPECT_EQ(state_of(claimed), SpanState::owned);
+  EXPECT_EQ(claim_at_of(claimed), kThreshold) << "counted anew";
   EXPECT_EQ(check_everything(), 0u);
 }
 

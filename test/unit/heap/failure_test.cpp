@@ -90,7 +90,7 @@ FRESH_TEST(Failure, AReusableSpanThatEmptiesEndsIt) {
   exhaust_slots();
   fail();
   // Others freed some, and then the owner the rest: neither side alone makes an event.
-  span->claim_at.store(kNoClaim, relaxed);
+  span->claim_at.store(kNever, relaxed);
   set_countdown(span, local_count(span), 100);
   const u32 supply = g_supply.load(relaxed);
   push_blocks(live, 0, 5);
@@ -286,7 +286,7 @@ FRESH_TEST(Failure, AfterItAHotSpanWithBlocksStaysHot) {
   Worker other;
   other.run([&] { push_blocks(blocks, 6, 7); });
   give(blocks[40]);
-  EXPECT_EQ(life_of(span_of(blocks[5])), SpanLife::hot);
+  EXPECT_EQ(own_heap()->hot[span_of(blocks[5])->size_class.get()].get(), span_of(blocks[5])) << "and claimed";
   take_many(3);
   EXPECT_EQ(take(), nullptr);
   EXPECT_EQ(check_everything(), 0u);

@@ -187,7 +187,7 @@ void free_unseen(Span* span, const Blocks& blocks, usize from, usize to) {
   give_many(blocks, from, to);
 }
 void push_unseen(Span* span, u32 from, u32 to) {
-  span->claim_at.store(kNoClaim, relaxed);
+  span->claim_at.store(kNever, relaxed);
   for (u32 i = from; i < to; ++i) {
     Block* block = block_at(span, i);
     EXPECT_EQ(push_remote(span, block, block, 1), PushDuty::none);

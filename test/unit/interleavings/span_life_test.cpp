@@ -34,7 +34,7 @@ FRESH_TEST(SpanLifeOrders, ASpanBecomesReusableWhileAnotherFrees) {
       {{[&] {
           blocks.clear();
           span = make_reusable(kBlocks / 2, kTwoKiB, &blocks);
-          ASSERT_EQ(claim_at_of(span), kNoClaim);
+          ASSERT_EQ(claim_at_of(span), kNever);
         },
         [&] { place_again(span); }},
        other([&] {

@@ -122,35 +122,30 @@ TEST(Emptiness, MailMayWaitForAnOwnerThatHoldsMuch) {
   EXPECT_EQ(mail_budget(0, 16 * kMostMail), 2 * kMostMail);
 }
 
-// Whoever pushes the last live block claims; nobody can be asked for more than there is.
-TEST(Emptiness, AReusableSpanIsClaimedAtAStepMoreOrAtTheLastBlock) {
+// Nobody can be asked for more than there is, and what is there already is no reason.
+TEST(Emptiness, ASpanIsClaimedAStepLaterOrAtTheLastBlock) {
   for (u32 capacity = 1; capacity <= 300; ++capacity) {
     const u32 step = reuse_threshold(capacity);
-    for (u32 free = 0; free < capacity; ++free) {
-      for (const u32 remote : {0u, free / 2, free}) {
-        const u32 at = claim_reusable(step, capacity, free, remote);
-        ASSERT_GT(at, remote) << "what is there already is no reason";
+    for (u32 most = 0; most <= capacity; ++most) {
+      for (const u32 remote : {0u, most / 2, most}) {
+        const u32 at = claim_after(step, most, remote);
+        ASSERT_GT(at, remote);
         ASSERT_LE(at - remote, step);
-        ASSERT_LE(at - remote, capacity - free) << "it can be reached";
-        ASSERT_TRUE(at - remote == step || at - remote == capacity - free);
+        ASSERT_TRUE(at - remote == step || (at == most && remote < most));
+        ASSERT_TRUE(remote == most || at <= most) << "it can be reached";
       }
     }
-    ASSERT_EQ(claim_reusable(step, capacity, capacity, capacity / 2), kNoClaim);
-    ASSERT_EQ(claim_reusable(step, capacity, capacity + 1, 0), kNoClaim) << "counted twice for a moment";
   }
 }
 
-TEST(Emptiness, AHotSpanIsClaimedAtHalfOfWhatWasCut) {
+TEST(Emptiness, WhatWasTakenIsClaimedAtHalfOfWhatWasCut) {
   for (u32 capacity = 1; capacity <= 300; ++capacity) {
     const u32 least = reuse_threshold(capacity);
     for (u32 cut = 0; cut <= capacity; ++cut) {
-      for (u32 remote = 0; remote <= cut; ++remote) {
-        const u32 at = claim_hot(least, cut, remote);
-        ASSERT_GT(at, remote);
-        ASSERT_GE(at, least);
-        ASSERT_GE(at, cut / 2);
-        ASSERT_TRUE(at == least || at == cut / 2 || at == remote + 1);
-      }
+      const u32 at = claim_in_use(least, cut);
+      ASSERT_GE(at, least);
+      ASSERT_GE(at, cut / 2);
+      ASSERT_TRUE(at == least || at == cut / 2);
     }
   }
 }

@@ -75,20 +75,23 @@ FRESH_TEST(Moves, OfEveryFunctionAreThoseOfTheTable) {
   };
   EXPECT_EQ(seen_by(kAny, push), told_of("push_remote"));
   // A claim_at that rises needs no move, one that falls does.
-  const auto hot = [](Span* span) { EXPECT_EQ(mark_hot(span), is_owned(span)); };
   const auto reusable = [](Span* span) { EXPECT_EQ(mark_reusable(span), is_owned(span)); };
-  EXPECT_EQ(seen_by(kAny, hot, 1), Moves{});
+  const auto floating = [](Span* span) { mark_floating(span); };
   EXPECT_EQ(seen_by(kAny, reusable, 1), Moves{});
-  EXPECT_EQ(seen_by(kAny, hot, kNoClaim - 1), told_of("mark_hot"));
-  EXPECT_EQ(seen_by(kAny, reusable, kNoClaim - 1), told_of("mark_reusable"));
-  EXPECT_EQ(seen_by(kAny, [](Span* span) { mark_floating(span); }), told_of("mark_floating"));
+  EXPECT_EQ(seen_by(kAny, floating, 1), Moves{});
+  EXPECT_EQ(seen_by(kAny, reusable, kNever), told_of("mark_reusable"));
+  EXPECT_EQ(seen_by(kAny, floating, kNever), told_of("mark_floating"));
   EXPECT_EQ(seen_by(kAny, [](Span* span) { claim(span); }), told_of("claim"));
   EXPECT_EQ(seen_by(kAny, [](Span* span) { list_early(span); }), told_of("list_early"));
   EXPECT_EQ(seen_by(kAny, [](Span* span) { mark_adopted(span, &g_heap); }), told_of("mark_adopted"));
   EXPECT_EQ(seen_by(kAny, [](Span* span) { mark_looked_at(span); }), told_of("mark_looked_at"));
-  // Their callers have the span: its claimant.
-  EXPECT_EQ(seen_by({SpanState::claimed}, [](Span* span) { receive_claimed(span, Role::hot); }),
-            told_of("receive_claimed"));
+  // Their callers have the span: its owner, or its claimant.
+  const auto take = [](Span* span) {
+    u32 count;
+    take_remote(span, &count);
+  };
+  EXPECT_EQ(seen_by({SpanState::owned, SpanState::claimed}, take), told_of("take_remote"));
+  EXPECT_EQ(seen_by({SpanState::claimed}, receive_claimed), told_of("receive_claimed"));
   EXPECT_EQ(seen_by({SpanState::claimed}, [](Span* span) { mark_shared(span); }), told_of("mark_shared"));
   // Or who pushed the last block.
   EXPECT_EQ(seen_by({SpanState::claimed, SpanState::shared, SpanState::listed}, [](Span* span) { end_span(span); }),

@@ -68,7 +68,7 @@ FRESH_TEST(SpanLife, BeginsOwned) {
     EXPECT_EQ(span->local_free.get(), nullptr);
     EXPECT_EQ(local_count(span), 0u);
     EXPECT_EQ(absent_count(span), layout.capacity) << "no page is cut";
-    EXPECT_EQ(claim_at_of(span), claim_hot(reuse_threshold(layout.capacity), 0, 0));
+    EXPECT_EQ(claim_at_of(span), reuse_threshold(layout.capacity));
     EXPECT_EQ(span->absent.get(), low_mask(slots * kPagesPerSlot));
     EXPECT_EQ(span->pages_zero.get(), 1u);
     const uptr start = span_start(span);
@@ -161,54 +161,50 @@ FRESH_TEST(SpanLife, WhatIsClaimedIsNotMadeReusable) {
   EXPECT_EQ(claimed->remote.load(relaxed), before) << "it is the claimant's";
 }
 
-FRESH_TEST(SpanLife, ReusableGetsHotWithWhatWasPushed) {
+// Nor is more asked for than can come: blocks that the owner has are not pushed.
+FRESH_TEST(SpanLife, ReusableIsClaimedAtTheLastBlockThatIsLive) {
+  start_ground();
+  Span* span = make_filled(512 - 5 - 3);
+  set_word(span, SpanState::owned, 3, 9);
+  EXPECT_TRUE(mark_reusable(span));
+  EXPECT_EQ(claim_at_of(span), 8u);
+  // The owner alone has blocks: a claim is of those that it hands out from now on.
+  set_word(span, SpanState::owned, 8, 9);
+  EXPECT_TRUE(mark_reusable(span));
+  EXPECT_EQ(claim_at_of(span), 8 + reuse_threshold(512));
+}
+
+FRESH_TEST(SpanLife, WhatGetsHotIsClaimedNoEarlierThanBefore) {
   start_ground();
   Span* span = make_filled(5);
-  set_word(span, SpanState::owned);
-  push(span, 0, 2);
-  const u32 wanted = span->cut.get() / 2;
-  for (const u32 other : {wanted - 1, wanted + 1}) {
-    span->claim_at.store(other, relaxed);
+  set_word(span, SpanState::owned, 2, 9);
+  const u32 half = span->cut.get() / 2;
+  for (const u32 before : {half - 1, half, half + 1}) {
+    span->claim_at.store(before, relaxed);
+    const u64 word = span->remote.load(relaxed);
+    raise_claim(span);
+    EXPECT_EQ(claim_at_of(span), before < half ? half : before);
+    EXPECT_EQ(span->remote.load(relaxed), word);
+  }
+}
+
+// The blocks that others freed are taken: from here on their count begins at none. Who has read another claim_at must
+// fail.
+FRESH_TEST(SpanLife, WhatIsTakenIsClaimedAtHalfOfWhatWasCut) {
+  start_ground();
+  for (const SpanState state : {SpanState::owned, SpanState::claimed}) {
+    Span* span = make_filled(0);
+    set_word(span, SpanState::claimed);
+    push(span, 0, 300);
+    set_word(span, state, 300, load_word(span, relaxed).first());
     const RemoteWord before = load_word(span, relaxed);
-    EXPECT_TRUE(mark_hot(span));
-    EXPECT_EQ(load_word(span, relaxed).bits(), (other > wanted ? before.owned() : before).bits());
-    EXPECT_EQ(span->owner.load(relaxed), &g_heap);
-    EXPECT_EQ(claim_at_of(span), wanted);
+    u32 count = 0;
+    take_remote(span, &count);
+    EXPECT_EQ(count, 300u);
+    EXPECT_EQ(claim_at_of(span), 256u);
+    EXPECT_EQ(load_word(span, relaxed).bits(), before.taken().bits());
+    EXPECT_NE(load_word(span, relaxed).tag(), before.tag());
   }
-}
-
-FRESH_TEST(SpanLife, NothingButOwnedGetsHot) {
-  start_ground();
-  Span* span = make_filled(5);
-  span->claim_at.store(64, relaxed);
-  for (u32 number = 0; number < kSpanStates; ++number) {
-    const SpanState state = static_cast<SpanState>(number);
-    if (state == SpanState::owned) continue;
-    set_word(span, state, 3, 9);
-    const u64 before = span->remote.load(relaxed);
-    EXPECT_FALSE(mark_hot(span)) << static_cast<int>(state);
-    EXPECT_EQ(span->remote.load(relaxed), before);
-    EXPECT_EQ(claim_at_of(span), 64u) << "it goes with the state that it has";
-  }
-}
-
-// The blocks that others freed are taken: from here on their count begins at none.
-FRESH_TEST(SpanLife, AHotSpansClaimFollowsItsCount) {
-  start_ground();
-  Span* span = make_filled(0);
-  span->claim_at.store(kNoClaim, relaxed);
-  push(span, 0, 300);
-  u32 count = 0;
-  take_remote(span, &count);
-  EXPECT_EQ(count, 300u);
-  EXPECT_EQ(claim_at_of(span), span->cut.get() / 2);
-  span->cut.set(64);
-  raise_claim(span);
-  EXPECT_EQ(claim_at_of(span), 256u) << "it never falls";
-  span->claim_at.store(70, relaxed);
-  span->cut.set(200);
-  raise_claim(span);
-  EXPECT_EQ(claim_at_of(span), 100u);
 }
 
 FRESH_TEST(SpanLife, IsClaimedOnlyWhileItIsOwned) {
@@ -229,14 +225,9 @@ FRESH_TEST(SpanLife, ClaimedIsReceivedWithWhatWasPushed) {
   Span* span = make_filled(0);
   set_word(span, SpanState::claimed, 64, 9);
   const RemoteWord before = load_word(span, relaxed);
-  receive_claimed(span, Role::reusable);
+  receive_claimed(span);
   EXPECT_EQ(span->remote.load(relaxed), before.owned().bits());
   EXPECT_EQ(claim_at_of(span), 64 + reuse_threshold(span->capacity.get()));
-  set_word(span, SpanState::claimed, 64, 9);
-  const RemoteWord again = load_word(span, relaxed);
-  receive_claimed(span, Role::hot);
-  EXPECT_EQ(span->remote.load(relaxed), again.owned().bits());
-  EXPECT_EQ(claim_at_of(span), span->cut.get() / 2);
 }
 
 // --- Into shared states. ---
@@ -318,7 +309,7 @@ FRESH_TEST(SpanLife, ListedIsAdoptedUnlessItIsReturning) {
   EXPECT_TRUE(mark_adopted(span, &g_heap));
   EXPECT_EQ(state_of(span), SpanState::owned);
   EXPECT_EQ(span->owner.load(relaxed), &g_heap);
-  EXPECT_EQ(claim_at_of(span), claim_hot(reuse_threshold(span->capacity.get()), span->cut.get(), 7));
+  EXPECT_EQ(claim_at_of(span), 7 + reuse_threshold(span->capacity.get()));
   EXPECT_EQ(load_word(span, relaxed).count(), 7u) << "the remote list alone counts again";
   EXPECT_EQ(local_count(span), 60u);
   EXPECT_EQ(absent_count(span), 20u);
