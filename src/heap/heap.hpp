@@ -53,12 +53,7 @@ void free_marked(void* block, Span* span, usize size, Claim claim);
 #define COFFER_KEEP_IN_RDX(x) static_cast<void>(x)
 #define COFFER_KEEP_IN_RAX(x) static_cast<void>(x)
 #endif
-// RISC-V has no scaled accesses.
-#if defined(__riscv)
-#define COFFER_ADDRESS_TWICE(index) static_cast<void>(index)
-#else
-#define COFFER_ADDRESS_TWICE(index) __asm__("" : "+r"(index))
-#endif
+#define COFFER_KEEP_IN_REGISTER(x) __asm__("" : "+r"(x))
 
 // malloc's own. nullptr: the slow path has to serve, and ends the call.
 COFFER_INLINE void* allocate_fast(usize size) {
@@ -72,14 +67,17 @@ COFFER_INLINE void* allocate_fast(usize size) {
   compiler_fence();
   Heap* heap = own->self.load(acquire);  // acquire: pairs with the release in seize
   COFFER_KEEP_IN_RDX(size_class);        // so that the block can be in the register in which it is returned
-  Block* block = heap->blocks[size_class].first();
+  // In a register, and not as two scaled accesses: processors forward what the last call stored there to this call's
+  // load at once where the address is a register alone (docs/design/speed-log.md).
+  BlockList* list = &heap->blocks[size_class];
+  COFFER_KEEP_IN_REGISTER(list);
+  Block* block = list->first();
   COFFER_KEEP_IN_RAX(block);
   if (!kMisuseChecks && COFFER_UNLIKELY(block == nullptr)) return nullptr;
-  COFFER_ADDRESS_TWICE(size_class);  // two scaled accesses; else the compiler spends an instruction on their address
   Block* next = block->link;
   // Before the signature is looked at, so that `next` can be made it: an empty list stays as it is, and nobody goes on
   // after a report.
-  heap->blocks[size_class].set_first(next);
+  list->set_first(next);
   // The next call reads its link, and the program writes to it. Also of kListEnd, and of a link that is no address.
   __builtin_prefetch(next);
   if constexpr (kMisuseChecks) {
