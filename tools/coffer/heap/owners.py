@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from coffer.trace.symbols import is_wrapper
 
@@ -17,6 +17,10 @@ C_RUNTIME = re.compile(r"^(libc|ld|ld-linux[\w-]*|ld-musl[\w-]*|libpthread|libdl
                        r"(-[\d.]+)?\.so")
 CPP_RUNTIME = re.compile(r"^(libstdc\+\+|libc\+\+|libc\+\+abi)\.so")
 PYTHON = re.compile(r"^(python[\d.]*|libpython[\w.]*|libffi\.so[\d.]*|_ctypes\..*)$")
+INTERPRETED = "Python code"  # in place of the module, of a Python function
+# Python's own library, and what of it loads modules, whose memory Python keeps.
+PYTHON_LIBRARY = re.compile(r"^<frozen |/lib/python3(\.\d+)?(\.zip)?/(?!(site|dist)-packages/)")
+LOADING = re.compile(r"^<frozen (importlib|zipimport)|/importlib/\w+\.py$")
 # The Rust library; also what it does for types that are no program's: numbers, strings, parameters.
 RUST = re.compile(r"^_?<?(&?(mut )?)?(alloc|core|std|hashbrown|__rustc)::|^__(rust|rdl|rg)_"
                   r"|^<[&\[]*([A-Z]|[ui](8|16|32|64|128|size)|f32|f64|bool|char|str)\b.* as (alloc|core|std)::")
@@ -44,6 +48,11 @@ class Named(Protocol):
     def function(self) -> str: ...
     @property
     def module(self) -> str: ...
+    @property
+    def file(self) -> str: ...
+
+
+Any = TypeVar("Any", bound=Named)
 
 
 def plain(function: str) -> str:
@@ -59,11 +68,34 @@ def passes_on(places: Sequence[Named], at: int) -> bool:
     return is_wrapper(places[at].module, name, outer) or bool(RUST.match(name) or OWN_NAMES.match(name))
 
 
+def readable(places: list[Any]) -> tuple[Any, ...]:
+    """Where Python functions are named, of the interpreter's own only what the innermost one did, without what leads
+    from one to the next, and to what they call."""
+    if not any(place.module == INTERPRETED for place in places):
+        return tuple(places)
+    kept: list[Any] = []
+    is_inside = True
+    for place in places:
+        if is_inside or not PYTHON.match(place.module):
+            kept.append(place)
+        is_inside = is_inside and bool(PYTHON.match(place.module) or C_RUNTIME.match(place.module))
+    return tuple(kept)
+
+
 def owner(places: Sequence[Named], program: str) -> tuple[str, int]:
     """The group, and which place is the one to name."""
     entry, is_python = "", False  # entry: the function of the C library that the program called
+    in_library: int | None = None  # the first place in Python's library
     for at, place in enumerate(places):
-        if place.function in BEGINNING or C_RUNTIME.match(place.module):
+        if place.module == INTERPRETED:
+            if LOADING.search(place.file):
+                return INTERPRETER, at
+            if not PYTHON_LIBRARY.search(place.file):
+                return PROGRAM, at
+            in_library = at if in_library is None else in_library
+        elif in_library is not None:
+            continue
+        elif place.function in BEGINNING or C_RUNTIME.match(place.module):
             entry = place.function
         elif PYTHON.match(place.module):
             is_python = True
@@ -77,6 +109,8 @@ def owner(places: Sequence[Named], program: str) -> tuple[str, int]:
             return RUNTIME, at
         else:
             return PROGRAM, at
+    if in_library is not None:
+        return PROGRAM, in_library
     if is_python:
         return INTERPRETER, 0
     return (RUNTIME if places else PROGRAM), 0

@@ -124,6 +124,10 @@ def names_of(profile: Profile) -> dict[int, str]:
     names: dict[int, str] = {}
     for location, (identity, address) in profile.locations.items():
         mapping = profile.mappings.get(identity)
+        if location in profile.lines:
+            function, file, _ = profile.lines[location]
+            names[location] = f"{function} ({Path(file).name})"
+            continue
         if mapping is None:
             names[location] = f"{address:#x}"
             continue
