@@ -17,9 +17,14 @@ C_RUNTIME = re.compile(r"^(libc|ld|ld-linux[\w-]*|ld-musl[\w-]*|libpthread|libdl
                        r"(-[\d.]+)?\.so")
 CPP_RUNTIME = re.compile(r"^(libstdc\+\+|libc\+\+|libc\+\+abi)\.so")
 PYTHON = re.compile(r"^(python[\d.]*|libpython[\w.]*|libffi\.so[\d.]*|_ctypes\..*)$")
-INTERPRETED = "Python code"  # in place of the module, of a Python function
-# Python's own library, and what of it loads modules, whose memory Python keeps.
-PYTHON_LIBRARY = re.compile(r"^<frozen |/lib/python3(\.\d+)?(\.zip)?/(?!(site|dist)-packages/)")
+# In place of the module: of a Python function, and of one that a program compiles at run time.
+INTERPRETED, COMPILED = "Python code", "compiled at run time"
+# What compiles such functions. Where they are named it is taken for what Python's interpreter is to its functions.
+ENGINE = re.compile(r"^(node|nodejs|libnode\.so[\d.]*|libjvm\.so)$")
+# Of Java's machine and library; they have no file.
+JAVA_LIBRARY = re.compile(r"^((java|javax|jdk|sun|com\.sun)\.|[^.]*$)")
+# The languages' own libraries, and what of them loads modules, whose memory Python keeps.
+LANGUAGE_LIBRARY = re.compile(r"^<frozen |/lib/python3(\.\d+)?(\.zip)?/(?!(site|dist)-packages/)|^node:")
 LOADING = re.compile(r"^<frozen (importlib|zipimport)|/importlib/\w+\.py$")
 # The Rust library; also what it does for types that are no program's: numbers, strings, parameters.
 RUST = re.compile(r"^_?<?(&?(mut )?)?(alloc|core|std|hashbrown|__rustc)::|^__(rust|rdl|rg)_"
@@ -68,32 +73,49 @@ def passes_on(places: Sequence[Named], at: int) -> bool:
     return is_wrapper(places[at].module, name, outer) or bool(RUST.match(name) or OWN_NAMES.match(name))
 
 
+def has_language(places: Sequence[Named]) -> bool:
+    """Whether functions of a language that is interpreted, or compiled at run time, are named among them."""
+    return any(place.module in (INTERPRETED, COMPILED) for place in places)
+
+
+def is_library(place: Named) -> bool:
+    """Of a language."""
+    if place.module not in (INTERPRETED, COMPILED):
+        return False
+    return bool(LANGUAGE_LIBRARY.search(place.file) if place.file else JAVA_LIBRARY.match(place.function))
+
+
+def is_engine(place: Named) -> bool:
+    return bool(PYTHON.match(place.module) or ENGINE.match(place.module))
+
+
 def readable(places: list[Any]) -> tuple[Any, ...]:
-    """Where Python functions are named, of the interpreter's own only what the innermost one did, without what leads
-    from one to the next, and to what they call."""
-    if not any(place.module == INTERPRETED for place in places):
+    """Where functions of a language are named, of its interpreter or compiler only what it did in the innermost one,
+    without what leads from one to the next, and to what they call."""
+    if not has_language(places):
         return tuple(places)
     kept: list[Any] = []
     is_inside = True
     for place in places:
-        if is_inside or not PYTHON.match(place.module):
+        if is_inside or not is_engine(place):
             kept.append(place)
-        is_inside = is_inside and bool(PYTHON.match(place.module) or C_RUNTIME.match(place.module))
+        is_inside = is_inside and (is_engine(place) or bool(C_RUNTIME.match(place.module)))
     return tuple(kept)
 
 
 def owner(places: Sequence[Named], program: str) -> tuple[str, int]:
     """The group, and which place is the one to name."""
     entry, is_python = "", False  # entry: the function of the C library that the program called
-    in_library: int | None = None  # the first place in Python's library
+    in_library: int | None = None  # the first place in a language's library
+    has_language_here = has_language(places)
     for at, place in enumerate(places):
-        if place.module == INTERPRETED:
+        if place.module in (INTERPRETED, COMPILED):
             if LOADING.search(place.file):
                 return INTERPRETER, at
-            if not PYTHON_LIBRARY.search(place.file):
+            if not is_library(place):
                 return PROGRAM, at
             in_library = at if in_library is None else in_library
-        elif in_library is not None:
+        elif in_library is not None or (has_language_here and ENGINE.match(place.module)):
             continue
         elif place.function in BEGINNING or C_RUNTIME.match(place.module):
             entry = place.function

@@ -134,7 +134,8 @@ class Names:
             used = {one for locations, values in profile.samples if any(values) for one in locations}
             for location in used & profile.locations.keys():
                 mapping, offset = where(profile, location)
-                if mapping is None or location in profile.lines or (mapping.path, offset) in mangled:
+                is_known = location in profile.lines or location in profile.made
+                if mapping is None or is_known or (mapping.path, offset) in mangled:
                     continue
                 table = symbols.read_symbols(mapping)
                 key = (mapping.path, offset)
@@ -166,6 +167,8 @@ class Names:
             return ()
         if location in profile.lines:
             return (Place(*profile.lines[location], owners.INTERPRETED),)
+        if location in profile.made:
+            return (Place(*profile.made[location], owners.COMPILED),)
         mapping, offset = where(profile, location)
         if mapping is None:
             return (Place(f"{offset:#x}", "", 0, "code made at run time"),)

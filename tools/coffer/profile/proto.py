@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coffer.errors import CofferError
 from coffer.files import whole
+from coffer.profile import made_code
 
 MOST_BYTES = 1 << 30
 SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = range(1, 7)
@@ -91,6 +92,7 @@ class Profile:
     # Of interpreted functions: name, file, line. They have no mapping, and the library has named them.
     lines: dict[int, tuple[str, str, int]] = field(default_factory=dict)
     last_function: int = 0
+    made: dict[int, tuple[str, str, int]] = field(default_factory=dict)  # as lines, of code made at run time
     period: int = 0
     time_ns: int = 0  # when it was written, since 1970
     duration_ns: int = 0  # since sampling began
@@ -116,9 +118,22 @@ def read(path: Path) -> Profile:
     if len(content) > MOST_BYTES:
         raise CofferError(f"{path}: too large for a heap profile")
     try:
-        return parse(content)
+        profile = parse(content)
+        name_made_code(profile, path)
+        return profile
     except (CofferError, IndexError, TypeError, KeyError, ValueError, AttributeError) as error:
         raise CofferError(f"{path}: not a heap profile, or a damaged one") from error
+
+
+def name_made_code(profile: Profile, path: Path) -> None:
+    """It is in no file; a map that its maker writes may know it."""
+    unknown = [(location, address) for location, (identity, address) in profile.locations.items()
+               if location not in profile.names
+               and (identity not in profile.mappings or not profile.mappings[identity].path)]
+    known = made_code.map_of(path, profile.time_ns - profile.duration_ns) if unknown else None
+    if known is not None:
+        found = {location: known.at(address) for location, address in unknown}
+        profile.made = {location: function for location, function in found.items() if function is not None}
 
 
 def parse(content: bytes) -> Profile:
