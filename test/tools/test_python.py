@@ -97,6 +97,39 @@ def test_there_is_an_interpreter() -> None:
     assert set(INTERPRETERS.values()) & set(SUPPORTED)
 
 
+DAEMON = """\
+import ctypes, os, sys, threading, time
+library = ctypes.CDLL(sys.argv[1])
+class Late:
+    def __del__(self, sleep=time.sleep):
+        kept = [bytearray(b"A" * size) for size in range(200, 600) for _ in range(100)]
+        sleep(0.3)
+        os.write(1, b"late\\n")
+def poll(depth):
+    return poll(depth - 1) if depth else library.poll_readings(3000)
+sys.modules["other"] = type(sys)("other")
+sys.modules["other"].late = Late()
+threading.Thread(target=poll, args=(20,), daemon=True).start()
+time.sleep(0.1)
+"""
+
+
+@known
+def test_a_thread_that_python_has_forgotten(tmp_path: Path, python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its end the interpreter frees what it has of daemon threads, which go on where they do not need it. Something
+    else comes to lie there."""
+    monkeypatch.setenv("PYTHONMALLOC", "malloc")
+    (tmp_path / "daemon.py").write_text(DAEMON)
+    library = Path(os.environ["COFFER_SEEDED"]) / "libseeded_sensor.so"
+    for _ in range(3):
+        done = run("profile", "--rate", "4K", "--show", "none", "-o", tmp_path / "out.pb.gz", "--", python,
+                   tmp_path / "daemon.py", library)
+        assert done.stdout == "late\n"
+        profile = proto.read(tmp_path / "out.pb.gz")
+        stacks = [[profile.names[one] for one in locations] for locations, _ in profile.samples]
+        assert any(names[:1] == ["allocate_reading"] and names.count("poll") == 21 for names in stacks)
+
+
 @known
 def test_the_first_screen_has_no_functions_of_the_interpreter(python: str) -> None:
     """But inside the innermost Python function, what it did there."""
