@@ -211,6 +211,9 @@ def test_of_a_control_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (below / "cgroup.procs").write_text("7\n")
     assert group.of_control_group(group.control_group("/shop")) == [7, 12]
     assert group.of_control_group(group.control_group(str(below))) == [7]
+    (tmp_path / "memory" / "old").mkdir(parents=True)
+    (tmp_path / "memory" / "old" / "cgroup.procs").write_text("5\n")
+    assert group.of_control_group(group.control_group("/old")) == [5]
     with pytest.raises(CofferError, match="no such control group"):
         group.control_group("/nothing")
 

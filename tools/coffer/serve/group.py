@@ -60,8 +60,9 @@ def of_control_group(folder: Path) -> list[int]:
 
 
 def control_group(path: str) -> Path:
-    """As /proc/PID/cgroup names it, or as a folder."""
-    for folder in (CONTROL_GROUPS / path.lstrip("/"), Path(path)):
+    """As /proc/PID/cgroup names it, with the older form's hierarchy of memory; or as a folder."""
+    name = path.lstrip("/")
+    for folder in (CONTROL_GROUPS / name, CONTROL_GROUPS / "memory" / name, Path(path)):
         if (folder / "cgroup.procs").is_file():
             return folder
     raise CofferError(f"{path}: no such control group below {CONTROL_GROUPS}")
