@@ -168,11 +168,12 @@ PAGES = {"/metrics": Handler.metrics, "/stats.json": Handler.stats, "/debug/ppro
          "/debug/pprof/": Handler.index, "/dashboard.json": Handler.dashboard}
 
 INDEX = """<!DOCTYPE html>
-<html lang=en><meta charset=utf-8><title>coffer serve</title>
+<html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width"><title>coffer serve</title>
 <style>
 :root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
 body {{ margin: 2rem auto; max-width: 60rem; padding: 0 1rem }}
-td, th {{ padding: .2rem 1rem .2rem 0; text-align: left }}
+td, th {{ padding: .2rem clamp(.3rem, 1.5vw, 1rem) .2rem 0; text-align: left }}
+td:last-child, th:last-child {{ padding-right: 0 }}
 td:nth-child(3):not([colspan]), td:nth-child(4) {{ font-variant-numeric: tabular-nums }}
 </style>
 <h1>coffer serve</h1>
