@@ -102,7 +102,7 @@ def test_whose_it_is() -> None:
 @pytest.mark.skipif(NODE is None, reason="no node here")
 def test_javascript(tmp_path: Path) -> None:
     done = run("heap", "--rate", "64K", "-o", tmp_path / "out.pb.gz", "--", NODE, "--perf-basic-prof",
-               "--interpreted-frames-native-stack", SEEDED / "growing.js").stdout
+               f"--logfile={tmp_path / 'v8.log'}", "--interpreted-frames-native-stack", SEEDED / "growing.js").stdout
     lines = done.splitlines()
     # makeAnswer, or what it was compiled into.
     assert re.search(r"\d\d% from (makeAnswer|handleRequest), growing\.js:(6|10), called by \w+", lines[1]), lines[1]
