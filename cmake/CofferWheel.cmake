@@ -16,9 +16,10 @@ endforeach()
 foreach(library hoard scalloc cif)
   install(PROGRAMS ${tree}/lib/lib${library}.so DESTINATION ${coffer_box}/lib COMPONENT wheel)
 endforeach()
-# Every recorder, the thread of coffer heap and every program that there is; a test names them.
+# Every recorder, the thread of coffer heap, what names Python's functions, and every program; a test names them.
 install(DIRECTORY ${tree}/lib/ DESTINATION ${coffer_box}/lib COMPONENT wheel USE_SOURCE_PERMISSIONS
-  FILES_MATCHING PATTERN "libcoffer_record*.so" PATTERN "libcoffer_moments.so" PATTERN "variants" EXCLUDE)
+  FILES_MATCHING PATTERN "libcoffer_record*.so" PATTERN "libcoffer_moments.so" PATTERN "libcoffer_python.so"
+  PATTERN "variants" EXCLUDE)
 install(DIRECTORY ${tree}/libexec/coffer DESTINATION ${coffer_box}/libexec COMPONENT wheel USE_SOURCE_PERMISSIONS
   PATTERN "trace_sample" EXCLUDE PATTERN "simulate_*" EXCLUDE)
 install(FILES ${tree}/version DESTINATION ${coffer_box} COMPONENT wheel)

@@ -10,6 +10,7 @@
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/callers.hpp"
+#include "observe/interpreted.h"
 #include "observe/pprof.hpp"
 #include "observe/samples.hpp"
 #include "observe/sampling.hpp"
@@ -122,6 +123,9 @@ void record(void* block, usize size, double weight) {
   Profiling& p = g_profiling;
   const Locked locked;
   p.stack.count = find_callers(p.stack.frames, kMostFrames);
+  if (&coffer_interpreted_stack != nullptr) {
+    p.stack.count = coffer_interpreted_stack(p.stack.frames, p.stack.count, kMostFrames);
+  }
   if (p.samples.add(block, size, weight, p.stack)) {
     g_live_samples.store(p.samples.live(), relaxed);  // relaxed: see forget_sample
   }
@@ -216,6 +220,10 @@ void print_stack(u32 index) {
     line.add("coffer:   ").hex(samples.address(address));
     Frame frame = {samples.address(address), &line};
     os::for_each_code_mapping(&add_place, &frame);
+    coffer_interpreted place;
+    if (&coffer_interpreted_place != nullptr && coffer_interpreted_place(frame.address, &place) != 0) {
+      line.add(' ').add(place.function).add(' ').add(place.file).add(':').number(place.line);
+    }
     os::write_line(line);
   });
 }

@@ -5,6 +5,8 @@
 
 #include <initializer_list>
 
+#include "observe/interpreted.h"
+
 namespace coffer {
 
 namespace {
@@ -113,7 +115,13 @@ namespace sample {
 enum : u32 { location_id = 1, value };
 }
 namespace location {
-enum : u32 { id = 1, mapping_id, address };
+enum : u32 { id = 1, mapping_id, address, line };
+}
+namespace line {
+enum : u32 { function_id = 1, line };
+}
+namespace function {
+enum : u32 { id = 1, name, system_name, filename };
 }
 namespace mapping {
 enum : u32 { id = 1, memory_start, memory_limit, file_offset, filename, build_id };
@@ -214,7 +222,26 @@ class Writer {
       if (at >= ranges_[i].begin && at < ranges_[i].end) message.number(location::mapping_id, i + 1);
     }
     message.number(location::address, at);
+    coffer_interpreted place;
+    if (&coffer_interpreted_place != nullptr && coffer_interpreted_place(at, &place) != 0) {
+      put_function(index + 1, place);
+      Message<32> line;
+      line.number(line::function_id, index + 1);
+      line.number(line::line, place.line);
+      message.message(location::line, line);
+    }
     put(profile::location, message);
+  }
+
+  // Each place has a function of its own.
+  void put_function(u64 identity, const coffer_interpreted& place) {
+    const u32 name = put_string(place.function, strlen(place.function));
+    Message<64> message;
+    message.number(function::id, identity);
+    message.number(function::name, name);
+    message.number(function::system_name, name);
+    message.number(function::filename, put_string(place.file, strlen(place.file)));
+    put(profile::function, message);
   }
 
   void put_sample(u32 stack) {

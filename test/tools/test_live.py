@@ -160,12 +160,24 @@ def test_prometheus_text_can_be_parsed(shared: Program) -> None:
     kinds = dict(re.findall(r"^# TYPE (\w+) (gauge|counter)$", text, re.MULTILINE))
     samples = [line for line in text.splitlines() if not line.startswith("#")]
     for line in samples:
-        match = re.fullmatch(r'(coffer_\w+)\{pid="(\d+)",program="[^"]+"(,block_bytes="\d+")?\} ([\d.]+)', line)
-        assert match and match[1] in kinds and match[2] == str(shared.pid), line
+        match = re.fullmatch(r'(coffer_\w+)\{((?:block_bytes="\d+"|kind="\w+"),)?pid="(\d+)",program="[^"]+"\}'
+                             r" ([\d.]+(?:e\+\d+)?)", line)
+        assert match and match[1] in kinds and match[3] == str(shared.pid), line
         assert match[1].endswith("_total") == (kinds[match[1]] == "counter")
     assert len({line.rpartition(" ")[0] for line in samples}) == len(samples), "no sample twice"
     live = next(line for line in samples if line.startswith("coffer_live_bytes"))
-    assert int(live.split()[-1]) > 0
+    assert float(live.split()[-1]) > 0
+
+
+def test_prometheus_text_of_several_has_each_metric_once(shared: Program) -> None:
+    """HELP and TYPE stood there for each process, which the format forbids."""
+    other = Program("share:true")
+    try:
+        text = run("stat", "--prometheus").stdout
+        assert text.count("# TYPE coffer_live_bytes gauge\n") == 1
+        assert all(f'coffer_live_bytes{{pid="{one.pid}",' in text for one in (shared, other))
+    finally:
+        other.end()
 
 
 def test_one_source_for_all_forms() -> None:

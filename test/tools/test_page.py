@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from coffer.errors import CofferError
-from coffer.live import figures, page
+from coffer.live import figures, metrics, page
 from live_program import Program, pages_of
 
 
@@ -101,7 +101,7 @@ def test_no_content_breaks_the_reader(tmp_path: Path, real_page: bytes) -> None:
         try:
             reading = read_file(path)
             figures.line(reading, figures.rates_between(reading, reading))
-            figures.as_prometheus(1, reading)
+            metrics.text([(1, reading.program, reading)])
             json.dumps(figures.as_json(reading, figures.Rates()))
             outcomes["read"] += 1
         except CofferError:

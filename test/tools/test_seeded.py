@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Six programs with a fault each. One command finds it: who is at fault stands in the first sentences."""
+"""Seven programs with a fault each. One command finds it: who is at fault stands in the first sentences."""
 
 from __future__ import annotations
 
@@ -66,8 +66,19 @@ def test_a_leak_in_python_through_a_library() -> None:
     library = BUILT / "libseeded_sensor.so"
     lines = coffer("leaks", "--", "/usr/bin/python3", "-S", SOURCES / "sensor.py", library)
     assert amount(lines[0]) == pytest.approx(1000 * 6000, rel=0.05)
-    assert f"all from allocate_reading, sensor.c:{line_of('sensor.c', 'reading = malloc(')}" in lines[0]
+    assert (f"all from allocate_reading, sensor.c:{line_of('sensor.c', 'reading = malloc(')}, called by read_all"
+            in lines[0])
+    assert any(f"read_all  sensor.py:{line_of('sensor.py', 'reading = library')}" in line for line in lines)
     assert any("kept by Python itself" in line for line in lines)
+
+
+def test_a_growing_list_in_python() -> None:
+    lines = coffer("heap", "--", "/usr/bin/python3", SOURCES / "growing.py")
+    made, kept = (line_of("growing.py", text) for text in ("body = ", "history.append"))  # the list grows, too
+    culprit = rf"Session\.answer, growing\.py:{made}(,{kept})?, called by handle_request"
+    assert re.search(rf"(%|all) from {culprit}", lines[0]), lines[0]
+    growing = next(line for line in lines[:3] if line.startswith("Growing all the time: "))
+    assert re.search(culprit, growing), growing
 
 
 def test_a_growing_cache() -> None:

@@ -101,7 +101,8 @@ def test_what_the_wheel_says_and_has(wheel: Path) -> None:
     programs = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()} - {"trace_sample"}
     programs = {name for name in programs if not name.startswith("simulate_")}
     assert len(recorders) >= 2 and len(programs) >= 8
-    assert {f"coffer/box/lib/{name}" for name in recorders | {"libcoffer_moments.so"}} <= set(names)
+    preloaded = recorders | {"libcoffer_moments.so", "libcoffer_python.so"}
+    assert {f"coffer/box/lib/{name}" for name in preloaded} <= set(names)
     assert {f"coffer/box/libexec/coffer/{name}" for name in programs} <= set(names)
     assert any(name.endswith(".data/data/share/man/man1/coffer-record.1") for name in names)
     assert not any("simulate_" in name or "test" in name or name.endswith((".a", ".cpp", ".hpp")) for name in names)

@@ -21,6 +21,7 @@ from coffer.live.command import stat, top
 from coffer.profile.command import profile
 from coffer.heap.command import heap, leaks
 from coffer.explain.command import explain
+from coffer.serve.command import serve
 from coffer_bench.cli import app as bench
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
@@ -53,6 +54,7 @@ app.command()(profile)
 app.command()(leaks)
 app.command()(heap)
 app.command()(explain)
+app.command()(serve)
 app.add_typer(bench, name="bench")
 
 

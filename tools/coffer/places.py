@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -84,6 +85,10 @@ def preload(*libraries: str) -> str:
     return ":".join(libraries)
 
 
+# Options under which samples are taken, whose stacks are to have the functions of Python.
+SAMPLES = re.compile(r"\b(profile|leaks)\s*:\s*true\b|\bprofile_signal\s*:")
+
+
 def environment(first: str | None = None, last: str | None = None, hardened: bool = False) -> dict[str, str]:
     """For a program under Coffer: this process's, with options of Coffer before and after those of COFFER_CONF."""
     others = os.environ.get("LD_PRELOAD")
@@ -91,6 +96,8 @@ def environment(first: str | None = None, last: str | None = None, hardened: boo
     made = {**os.environ, "LD_PRELOAD": preload(chosen, *([others] if others else []))}
     if conf := ",".join(filter(None, [first, os.environ.get("COFFER_CONF"), last])):
         made["COFFER_CONF"] = conf
+    if SAMPLES.search(conf) and (names := build_dir() / "lib" / "libcoffer_python.so").exists():
+        made["LD_PRELOAD"] = preload(*made["LD_PRELOAD"].split(":"), str(names))
     return made
 
 

@@ -100,7 +100,8 @@ def source(asked: Asked, files: Files) -> Iterator[taken.Taken]:
 
 def python_note(found: taken.Taken, heap: stacks.Heap) -> list[str]:
     """Of a program that was run here."""
-    is_python = any(stack.group == owners.INTERPRETER for stack in heap.stacks)
+    is_python = any(stack.group == owners.INTERPRETER or place.module == owners.INTERPRETED
+                    for stack in heap.stacks for place in stack.places[stack.site:stack.site + 1])
     if not found.is_program or not is_python or os.environ.get("PYTHONMALLOC") == "malloc":
         return []
     return ["Python keeps small objects in memory of its own, which is not seen here: PYTHONMALLOC=malloc has it ask"

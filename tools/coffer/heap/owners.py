@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from coffer.trace.symbols import is_wrapper
 
@@ -17,6 +17,15 @@ C_RUNTIME = re.compile(r"^(libc|ld|ld-linux[\w-]*|ld-musl[\w-]*|libpthread|libdl
                        r"(-[\d.]+)?\.so")
 CPP_RUNTIME = re.compile(r"^(libstdc\+\+|libc\+\+|libc\+\+abi)\.so")
 PYTHON = re.compile(r"^(python[\d.]*|libpython[\w.]*|libffi\.so[\d.]*|_ctypes\..*)$")
+# In place of the module: of a Python function, and of one that a program compiles at run time.
+INTERPRETED, COMPILED = "Python code", "compiled at run time"
+# What compiles such functions. Where they are named it is taken for what Python's interpreter is to its functions.
+ENGINE = re.compile(r"^(node|nodejs|libnode\.so[\d.]*|libjvm\.so)$")
+# Of Java's machine and library; they have no file.
+JAVA_LIBRARY = re.compile(r"^((java|javax|jdk|sun|com\.sun)\.|[^.]*$)")
+# The languages' own libraries, and what of them loads modules, whose memory Python keeps.
+LANGUAGE_LIBRARY = re.compile(r"^<frozen |/lib/python3(\.\d+)?(\.zip)?/(?!(site|dist)-packages/)|^node:")
+LOADING = re.compile(r"^<frozen (importlib|zipimport)|/importlib/\w+\.py$")
 # The Rust library; also what it does for types that are no program's: numbers, strings, parameters.
 RUST = re.compile(r"^_?<?(&?(mut )?)?(alloc|core|std|hashbrown|__rustc)::|^__(rust|rdl|rg)_"
                   r"|^<[&\[]*([A-Z]|[ui](8|16|32|64|128|size)|f32|f64|bool|char|str)\b.* as (alloc|core|std)::")
@@ -44,6 +53,11 @@ class Named(Protocol):
     def function(self) -> str: ...
     @property
     def module(self) -> str: ...
+    @property
+    def file(self) -> str: ...
+
+
+Any = TypeVar("Any", bound=Named)
 
 
 def plain(function: str) -> str:
@@ -59,11 +73,51 @@ def passes_on(places: Sequence[Named], at: int) -> bool:
     return is_wrapper(places[at].module, name, outer) or bool(RUST.match(name) or OWN_NAMES.match(name))
 
 
+def has_language(places: Sequence[Named]) -> bool:
+    """Whether functions of a language that is interpreted, or compiled at run time, are named among them."""
+    return any(place.module in (INTERPRETED, COMPILED) for place in places)
+
+
+def is_library(place: Named) -> bool:
+    """Of a language."""
+    if place.module not in (INTERPRETED, COMPILED):
+        return False
+    return bool(LANGUAGE_LIBRARY.search(place.file) if place.file else JAVA_LIBRARY.match(place.function))
+
+
+def is_engine(place: Named) -> bool:
+    return bool(PYTHON.match(place.module) or ENGINE.match(place.module))
+
+
+def readable(places: list[Any]) -> tuple[Any, ...]:
+    """Where functions of a language are named, of its interpreter or compiler only what it did in the innermost one,
+    without what leads from one to the next, and to what they call."""
+    if not has_language(places):
+        return tuple(places)
+    kept: list[Any] = []
+    is_inside = True
+    for place in places:
+        if is_inside or not is_engine(place):
+            kept.append(place)
+        is_inside = is_inside and (is_engine(place) or bool(C_RUNTIME.match(place.module)))
+    return tuple(kept)
+
+
 def owner(places: Sequence[Named], program: str) -> tuple[str, int]:
     """The group, and which place is the one to name."""
     entry, is_python = "", False  # entry: the function of the C library that the program called
+    in_library: int | None = None  # the first place in a language's library
+    has_language_here = has_language(places)
     for at, place in enumerate(places):
-        if place.function in BEGINNING or C_RUNTIME.match(place.module):
+        if place.module in (INTERPRETED, COMPILED):
+            if LOADING.search(place.file):
+                return INTERPRETER, at
+            if not is_library(place):
+                return PROGRAM, at
+            in_library = at if in_library is None else in_library
+        elif in_library is not None or (has_language_here and ENGINE.match(place.module)):
+            continue
+        elif place.function in BEGINNING or C_RUNTIME.match(place.module):
             entry = place.function
         elif PYTHON.match(place.module):
             is_python = True
@@ -77,6 +131,8 @@ def owner(places: Sequence[Named], program: str) -> tuple[str, int]:
             return RUNTIME, at
         else:
             return PROGRAM, at
+    if in_library is not None:
+        return PROGRAM, in_library
     if is_python:
         return INTERPRETER, 0
     return (RUNTIME if places else PROGRAM), 0

@@ -52,6 +52,8 @@ def caller_of(site: Site) -> str:
                     f" and {count(len(callers) - 1, 'other')}")
         if owners.C_RUNTIME.match(place.module) or place.function in owners.BEGINNING:
             return ""
+        if owners.is_library(place) or owners.is_engine(place):
+            continue
         if not owners.passes_on([place], 0) and place.function != site.place.function:
             return f", called by {middle(place.function, NAME)}"
 
@@ -163,7 +165,7 @@ def notes_on(heap: Heap, found: list[Site]) -> list[str]:
     notes = []
     if heap.others:
         notes.append(f"Built anew since it ran, so without lines: {', '.join(heap.others[:3])}.")
-    bare = sorted({site.place.module for site in found[:3] if not site.place.file} - set(heap.others))
+    bare = sorted({site.place.module for site in found[:3] if not site.place.file} - {*heap.others, owners.COMPILED})
     if bare:
         notes.append(f"No lines of {', '.join(bare)}: it has no debug information here. Compile with -g, install its"
                      " package of debug symbols, or set DEBUGINFOD_URLS.")

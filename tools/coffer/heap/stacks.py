@@ -134,7 +134,8 @@ class Names:
             used = {one for locations, values in profile.samples if any(values) for one in locations}
             for location in used & profile.locations.keys():
                 mapping, offset = where(profile, location)
-                if mapping is None or (mapping.path, offset) in mangled:
+                is_known = location in profile.lines or location in profile.made
+                if mapping is None or is_known or (mapping.path, offset) in mangled:
                     continue
                 table = symbols.read_symbols(mapping)
                 key = (mapping.path, offset)
@@ -164,6 +165,10 @@ class Names:
         """The innermost first."""
         if location not in profile.locations:
             return ()
+        if location in profile.lines:
+            return (Place(*profile.lines[location], owners.INTERPRETED),)
+        if location in profile.made:
+            return (Place(*profile.made[location], owners.COMPILED),)
         mapping, offset = where(profile, location)
         if mapping is None:
             return (Place(f"{offset:#x}", "", 0, "code made at run time"),)
@@ -205,7 +210,7 @@ def heap_of(profile: proto.Profile, names: Names) -> Heap:
     for locations, values in profile.samples:
         if not any(values):
             continue
-        stack = tuple(place for location in locations for place in places.get(location, ()))
+        stack = owners.readable([place for location in locations for place in places.get(location, ())])
         live, allocated = (
             Sum(blocks, size, samples_behind(blocks, size, profile.period))
             for blocks, size in ((values[at[f"{kind}_objects"]], values[at[f"{kind}_space"]])

@@ -64,6 +64,12 @@ class Out:
                 self.stream.close()
 
 
+def metrics_text(looks: list[tuple[int, str, page.Reading]]) -> str:
+    from coffer.live import metrics  # here, for most forms do without
+
+    return metrics.text(looks)
+
+
 def print_now(text: str) -> None:
     print(text, end="", flush=True)
 
@@ -83,7 +89,7 @@ class Show:
         if self.form is Form.json:
             text = json.dumps({**figures.as_json(reading, rates), "pid": self.pid}) + "\n"
         elif self.form is Form.prometheus:
-            text = figures.as_prometheus(self.pid, reading)
+            text = metrics_text([(self.pid, reading.program, reading)])
         else:
             text = (figures.HEADING + "\n" if self.shown % 20 == 0 else "") + figures.line(reading, rates) + "\n"
         self.write(text)
@@ -112,9 +118,12 @@ def list_processes(form: Form) -> None:
     pages = processes.shown_processes()
     if not pages and form is Form.lines:
         raise CofferError("no process shows a page: start one with COFFER_CONF=share:true")
+    readings = processes.read_all(pages)
+    if form is Form.prometheus:  # one text: each metric stands once in it
+        return print_now(metrics_text([(pid, reading.program, reading) for pid, reading in readings]))
     if form is Form.lines:
         print("    pid" + figures.HEADING + "  program")
-    for pid, reading in processes.read_all(pages):
+    for pid, reading in readings:
         if form is Form.lines:
             print(f"{pid:7d}" + figures.line(reading, figures.Rates()) + f"  {reading.program}")
         else:

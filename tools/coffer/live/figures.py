@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is shown of a reading, and of two of them: one source for lines, JSON and Prometheus."""
+"""What is shown of a reading, and of two of them, as lines and as JSON."""
 
 from __future__ import annotations
 
@@ -95,57 +95,3 @@ def as_json(reading: Reading, rates: Rates) -> dict[str, Any]:
                   for one in reading.spans],
     }
 
-
-# Name, of figures, kind, what it is.
-METRICS = [
-    ("live_bytes", "live", "gauge", "Usable bytes of blocks that the program holds."),
-    ("held_bytes", "held", "gauge", "Bytes of spans and large blocks."),
-    ("resident_bytes", "resident", "gauge", "Bytes of blocks' memory that may be backed by physical memory."),
-    ("free_resident_bytes", "free_resident", "gauge", "The part of resident that belongs to no span and no block."),
-    ("bound_bytes", "bound", "gauge", "What held, free and metadata together are expected to stay within."),
-    ("limit_bytes", "limit", "gauge", "The limit on what may be resident; 0: none."),
-    ("committed_bytes", "committed", "gauge", "Bytes of the arenas made writable."),
-    ("metadata_bytes", "metadata", "gauge", "Bytes of metadata made writable."),
-    ("large_bytes", "large", "gauge", "Bytes of live blocks over 64 KiB."),
-    ("large_blocks", "large_blocks", "gauge", "Live blocks over 64 KiB."),
-    ("mixed_held_bytes", "mixed_held", "gauge", "Bytes of spans with blocks of any size."),
-    ("heaps", "heaps", "gauge", "Heaps that threads use."),
-    ("spans", "spans", "gauge", "Spans in use."),
-    ("allocated_bytes_total", "allocated_bytes", "counter", "Bytes allocated since the page was asked for."),
-    ("allocated_blocks_total", "allocated_blocks", "counter", "Blocks allocated since the page was asked for."),
-    ("purges_total", "purges", "counter", "Calls that gave pages back."),
-    ("purged_bytes_total", "purged_bytes", "counter", "Bytes given back."),
-    ("system_calls_total", "system_calls", "counter", "Calls to the kernel for memory."),
-]
-CLASS_METRICS = [("class_held_bytes", "held", "Bytes of the spans of a size class."),
-                 ("class_live_bytes", "live", "Bytes of the live blocks of a size class.")]
-
-
-def label(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def as_prometheus(pid: int, reading: Reading) -> str:
-    common = f'pid="{pid}",program="{label(reading.program)}"'
-    lines = []
-
-    def head(name: str, kind: str, text: str) -> None:
-        lines.extend([f"# HELP coffer_{name} {text}", f"# TYPE coffer_{name} {kind}"])
-
-    for name, field, kind, text in METRICS:
-        head(name, kind, text)
-        lines.append(f"coffer_{name}{{{common}}} {reading.figures[field]}")
-    if reading.rss is not None:
-        head("rss_bytes", "gauge", "Bytes of the whole process that the kernel counts as resident.")
-        lines.append(f"coffer_rss_bytes{{{common}}} {reading.rss}")
-    head("figures_age_seconds", "gauge", "Seconds since the figures that take a walk were taken.")
-    lines.append(f"coffer_figures_age_seconds{{{common}}} {reading.age:.3f}")
-    for name, field, text in CLASS_METRICS:
-        head(name, "gauge", text)
-        # Several classes may have blocks of one size (twins, which are for alignments).
-        sums: dict[int, int] = {}
-        for one in reading.classes:
-            if one["spans"]:
-                sums[one["block_bytes"]] = sums.get(one["block_bytes"], 0) + one[field]
-        lines.extend(f'coffer_{name}{{{common},block_bytes="{size}"}} {value}' for size, value in sorted(sums.items()))
-    return "\n".join(lines) + "\n"

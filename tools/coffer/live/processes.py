@@ -234,29 +234,27 @@ def wait_for_answer(page: Page, asked: int | None, deadline: float, number: int)
         time.sleep(0.005)
 
 
-def number_in(page: Page) -> int:
-    """Of the process, as its page's name says it."""
-    return int(page.path.name.rpartition("-")[2])
-
-
-def read_all(pages: list[Page]) -> list[tuple[int, Reading]]:
-    """As Watched.read, of many at once, with their numbers. Each is read when it has answered: one that does not makes
-    no others' figures old."""
+def read_all(pages: dict[int, Page]) -> list[tuple[int, Reading]]:
+    """As Watched.read, of many at once, by their numbers. Each is read when it has answered: one that does not makes no
+    others' figures old."""
     deadline = time.monotonic() + ANSWER_SECONDS
-    waiting = [(page, page.ask()) for page in pages]
+    waiting = [(number, page, page.ask()) for number, page in pages.items()]
+    for number, page, _ in waiting:
+        if page.refresh_signal:  # such a one has no thread that answers
+            with contextlib.suppress(CofferError):
+                ask(find_process(number), page.refresh_signal)
     found: dict[int, Reading] = {}
     while waiting:
         is_over = time.monotonic() >= deadline
-        for page, asked in list(waiting):
-            number = number_in(page)
+        for number, page, asked in list(waiting):
             with contextlib.suppress(PageError):  # it ended just now, or shows nothing yet
                 if not is_over and asked is not None and page.taken_ns() < asked and is_running(number):
                     continue
                 found[number] = with_rss(page.read(), number)
-            waiting.remove((page, asked))
+            waiting.remove((number, page, asked))
             page.close()
         time.sleep(0.005)
-    return [(number, found[number]) for number in map(number_in, pages) if number in found]
+    return [(number, found[number]) for number in pages if number in found]
 
 
 def wait_for_page(number: int, patience: float,
@@ -271,7 +269,7 @@ def wait_for_page(number: int, patience: float,
             time.sleep(0.02)
 
 
-def shown_processes() -> list[Page]:
+def shown_processes() -> dict[int, Page]:
     """The pages of all processes of this user (of everybody, for root) in this PID namespace, in order of their
     numbers; stale ones are removed."""
     namespace = "".join(filter(str.isdigit, os.readlink("/proc/self/ns/pid")))
@@ -291,4 +289,4 @@ def shown_processes() -> list[Page]:
                 pages[int(last)] = open_page(int(last))
             except CofferError:
                 continue
-    return [pages[number] for number in sorted(pages)]
+    return dict(sorted(pages.items()))

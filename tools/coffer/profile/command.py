@@ -16,11 +16,20 @@ import typer
 from coffer import loading, places, signals
 from coffer.errors import CofferError
 from coffer.files import check_inputs, programs_files, whole
+from coffer.heap import owners
 from coffer.live.figures import number, size
 from coffer.profile import proto, symbols
 
 SHOWN = 15
 WHAT = {"inuse": ("inuse_objects", "inuse_space"), "alloc": ("alloc_objects", "alloc_space")}
+
+
+def without_interpreter(profile: proto.Profile, locations: list[int]) -> list[int]:
+    """Where Python functions are named, those of the interpreter say no more."""
+    if not profile.lines.keys() & set(locations):
+        return locations
+    own = {identity for identity, mapping in profile.mappings.items() if owners.PYTHON.match(Path(mapping.path).name)}
+    return [one for one in locations if one not in profile.locations or profile.locations[one][0] not in own]
 
 
 def show(profile: proto.Profile, what: str) -> None:
@@ -31,7 +40,7 @@ def show(profile: proto.Profile, what: str) -> None:
     below: dict[str, int] = {}
     total = 0
     for locations, values in profile.samples:
-        stack = [names.get(one, "?") for one in locations] or ["(no stack)"]
+        stack = [names.get(one, "?") for one in without_interpreter(profile, locations)] or ["(no stack)"]
         own = flat.setdefault(stack[0], [0, 0])
         own[0] += values[blocks_at]
         own[1] += values[bytes_at]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coffer.errors import CofferError
 from coffer.files import whole
+from coffer.profile import made_code
 
 MOST_BYTES = 1 << 30
 SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = range(1, 7)
@@ -88,6 +89,10 @@ class Profile:
     mappings: dict[int, Mapping] = field(default_factory=dict)
     locations: dict[int, tuple[int, int]] = field(default_factory=dict)  # mapping, address
     names: dict[int, str] = field(default_factory=dict)  # of a location's function, where it is known
+    # Of interpreted functions: name, file, line. They have no mapping, and the library has named them.
+    lines: dict[int, tuple[str, str, int]] = field(default_factory=dict)
+    last_function: int = 0
+    made: dict[int, tuple[str, str, int]] = field(default_factory=dict)  # as lines, of code made at run time
     period: int = 0
     time_ns: int = 0  # when it was written, since 1970
     duration_ns: int = 0  # since sampling began
@@ -113,9 +118,22 @@ def read(path: Path) -> Profile:
     if len(content) > MOST_BYTES:
         raise CofferError(f"{path}: too large for a heap profile")
     try:
-        return parse(content)
+        profile = parse(content)
+        name_made_code(profile, path)
+        return profile
     except (CofferError, IndexError, TypeError, KeyError, ValueError, AttributeError) as error:
         raise CofferError(f"{path}: not a heap profile, or a damaged one") from error
+
+
+def name_made_code(profile: Profile, path: Path) -> None:
+    """It is in no file; a map that its maker writes may know it."""
+    unknown = [(location, address) for location, (identity, address) in profile.locations.items()
+               if location not in profile.names
+               and (identity not in profile.mappings or not profile.mappings[identity].path)]
+    known = made_code.map_of(path, profile.time_ns - profile.duration_ns) if unknown else None
+    if known is not None:
+        found = {location: known.at(address) for location, address in unknown}
+        profile.made = {location: function for location, function in found.items() if function is not None}
 
 
 def parse(content: bytes) -> Profile:
@@ -136,12 +154,20 @@ def parse(content: bytes) -> Profile:
         have = plain(one)
         profile.mappings[have[1]] = Mapping(have.get(2, 0), have.get(3, 0), have.get(4, 0),
                                             strings[have.get(5, 0)], strings[have.get(6, 0)])
-    functions = {plain(one)[1]: strings[plain(one).get(2, 0)] for one in raw[FUNCTION]}
+    functions: dict[int, tuple[str, str]] = {}
+    for one in raw[FUNCTION]:
+        have = plain(one)
+        functions[have[1]] = strings[have.get(2, 0)], strings[have.get(4, 0)]
+    profile.last_function = max(functions, default=0)
     for one in raw[LOCATION]:
         have = plain(one)
         profile.locations[have[1]] = (have.get(2, 0), have.get(3, 0))
         if isinstance(have.get(4), bytes):
-            profile.names[have[1]] = functions[plain(have[4])[1]]
+            line = plain(have[4])
+            name, file = functions[line[1]]
+            profile.names[have[1]] = name
+            if file and 2 not in have:
+                profile.lines[have[1]] = name, file, line.get(2, 0)
     for one in raw[SAMPLE]:
         have = plain(one)
         profile.samples.append((packed(have.get(1, b"")), packed(have[2])))
@@ -151,24 +177,19 @@ def parse(content: bytes) -> Profile:
 
 
 def with_functions(profile: Profile, names: dict[int, str]) -> bytes:
-    """The profile's content with a function for each location that has a name."""
+    """The profile's content with a function for each location that has a name here, and none so far."""
     result = bytearray()
-    strings = len(profile.strings)
     functions: dict[str, int] = {}
     for kind, value in fields(profile.content):
         if kind == LOCATION and isinstance(value, bytes):
             have = plain(value)
             name = names.get(have[1])
             if name is not None and 4 not in have:
-                if name not in functions:
-                    functions[name] = len(functions) + 1
-                value += chunk(4, number(1, functions[name]))
-        elif kind == FUNCTION:
-            return profile.content  # it has them already
+                identity = functions.setdefault(name, profile.last_function + len(functions) + 1)
+                value += chunk(4, number(1, identity))
         result += chunk(kind, value) if isinstance(value, bytes) else number(kind, value)
-    for name, identity in functions.items():
+    for index, (name, identity) in enumerate(functions.items(), len(profile.strings)):
         result += chunk(STRING, name.encode())
-        index = strings + identity - 1
         result += chunk(FUNCTION, number(1, identity) + number(2, index) + number(3, index))
     return bytes(result)
 

@@ -124,6 +124,9 @@ def names_of(profile: Profile) -> dict[int, str]:
     names: dict[int, str] = {}
     for location, (identity, address) in profile.locations.items():
         mapping = profile.mappings.get(identity)
+        if function := profile.lines.get(location) or profile.made.get(location):
+            names[location] = f"{function[0]} ({Path(function[1]).name})" if function[1] else function[0]
+            continue
         if mapping is None:
             names[location] = f"{address:#x}"
             continue
