@@ -87,14 +87,15 @@ u32 find_resident_range(const Arena* arena, u32 count) {
 }
 
 // The lowest free chunk among those with index % modulus == residue (modulus a power of two up to 64), else the lowest
-// of all.
-u32 find_chunk(const Arena* arena, u32 residue, u32 modulus) {
+// of all; `committed`: of those that are writable already.
+u32 find_chunk(const Arena* arena, u32 residue, u32 modulus, bool committed) {
   const u64 wanted = aligned_positions(modulus) << residue;
   u32 any = arena->chunk_count;
   for (u32 group = arena->lowest_free_group; group * kChunksPerGroup < arena->chunk_count; ++group) {
     const u32 start = group * kChunksPerGroup;
     const bool known = usize{start} * kChunkBytes < arena->frontier.load(relaxed);  // relaxed: under the lock
     u64 free = known ? ~arena->groups[group].taken.get() : ~u64{0};
+    if (committed) free &= known ? arena->groups[group].committed.get() : 0;
     if (arena->chunk_count - start < kChunksPerGroup) free &= low_mask(arena->chunk_count - start);
     if (free != 0 && any == arena->chunk_count) any = start + lowest_bit(free);
     if ((free & wanted) != 0) return start + lowest_bit(free & wanted);
@@ -111,7 +112,7 @@ u32 find_free(const Arena* arena, const ChunkWish& wish) {
     const bool fits = u64{at} + wish.count <= arena->chunk_count && range_is_free(arena, at, wish.count);
     return fits ? at : arena->chunk_count;
   }
-  if (wish.modulus != 0) return find_chunk(arena, wish.residue, wish.modulus);
+  if (wish.modulus != 0) return find_chunk(arena, wish.residue, wish.modulus, wish.committed);
   if (wish.alignment == 1 && wish.room == 0) {
     const u32 resident = find_resident_range(arena, wish.count);
     if (resident < arena->chunk_count) return resident;

@@ -16,7 +16,7 @@ namespace {
 constexpr u64 kHang = 60'000'000;    // steps without an end of any call
 constexpr u64 kLongest = 1'000'000;  // steps until a turn, at most: it looks for hangs
 constexpr u64 kYieldNs = 200'000;
-constexpr u64 kYieldsForSleepers = 64;  // then whoever yields waits for somebody who sleeps
+constexpr u64 kYieldsInVain = 64;  // then they wait for somebody who sleeps, or for a slow call
 constexpr u64 kMostYields = 20'000;
 
 std::vector<std::unique_ptr<simulation::Fiber>> g_fibers;
@@ -133,7 +133,7 @@ bool Scheduler::free_somebody() {
 u32 Scheduler::pick(bool may_stay) {
   collect_ready();
   while (ready_.empty()) {
-    REQUIRE(free_somebody(), "a deadlock: every thread waits");
+    REQUIRE(free_somebody(), "a deadlock: %s", threads_text().c_str());
     collect_ready();
   }
   const u64 number = g_pulse.steps + 1;
@@ -233,12 +233,13 @@ void Scheduler::yield() {
   if (progress_ != yields_at_) yields_ = 0;
   yields_at_ = progress_;
   most_yields_ = std::max(most_yields_, ++yields_);
-  if (yields_ % kYieldsForSleepers == 0) wake_sleepers();
-  REQUIRE(yields_ < kMostYields, "a loop waits for what does not come");
+  const bool long_in_vain = yields_ % kYieldsInVain == 0;
+  if (long_in_vain) wake_sleepers();
+  REQUIRE(yields_ < kMostYields, "a loop waits for what does not come: %s", threads_text().c_str());
   Thread& self = *current_;
   if (schedule_.order == Order::pct) self.priority = --lowest_;
   collect_ready();
-  if (ready_.size() == 1) wake(Wait::kernel);  // who is in a slow call comes back, if nobody else does anything
+  if (ready_.size() == 1 || long_in_vain) wake(Wait::kernel);
   // The others first.
   self.wait = Wait::kernel;
   self.until = g_pulse.steps + 2;
@@ -259,6 +260,19 @@ void Scheduler::wake(Wait wait) {
   for (const auto& thread : threads_) {
     if (thread->wait == wait) thread->wait = Wait::none;
   }
+}
+
+std::string Scheduler::threads_text() const {
+  static constexpr const char* kNames[] = {"runs", "lock", "kernel", "slot", "boundary", "rest", "join", "pause", "sleep",
+                                           "ended"};
+  std::string text;
+  for (const auto& thread : threads_) {
+    if (!text.empty()) text += ", ";
+    text += std::to_string(thread->number) + (thread.get() == current_ ? " is here" : "");
+    text += std::string(" ") + kNames[static_cast<u32>(thread->wait)];
+    if (thread->locks != 0) text += " has " + std::to_string(thread->locks) + " locks";
+  }
+  return text;
 }
 
 // --- Locks. ---

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bench/simulation/fiber.hpp"
@@ -102,6 +103,7 @@ class Scheduler {
   void go_to(u32 number);
   void leave() { go_to(pick(false)); }
   void next_turn();
+  std::string threads_text() const;
 
   Schedule schedule_;
   test::Random random_;
@@ -109,7 +111,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<u32> ready_;
   std::vector<u64> points_;  // pct: steps at which a priority falls; the next one last
-  u64 lowest_ = ~u64{0} >> 1;
+  u64 lowest_ = u64{1} << 62;  // all priorities that threads begin with are above
   u32 hits_[kPlaces] = {};
   Thread* current_ = nullptr;
   usize given_ = 0;  // switches of the list that were made
