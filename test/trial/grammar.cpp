@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "os/fake/fake.hpp"
 #include "support/random.hpp"
 #include "support/sizes.hpp"
 
@@ -75,9 +76,13 @@ class Author {
   void fill(u32 thread, u32 at) { put(thread, Action::malloc, at, size()); }
 
   void play() {
-    switch (random_.below(6)) {
+    switch (random_.below(8)) {
       case 0:
         return serve();
+      case 6:
+        return relay();
+      case 7:
+        return keep_house();
       case 1:
         return phases();
       case 2:
@@ -159,6 +164,42 @@ class Author {
         const u32 of = random_.one_in(3) ? thread : any_thread();
         for (u64 i = 0; i < each; ++i) put(thread, Action::free, slot(of * each + i));
       }
+    }
+  }
+
+  // Blocks of spans that have few, taken by one thread and freed by all others at once.
+  void relay() {
+    one_size_ = random_.between(2 * kKiB, 32 * kKiB);
+    sizes_ = 0;
+    const u32 maker = any_thread();
+    while (left_ > 0) {
+      const u64 count = random_.between(4, 40);
+      for (u64 i = 0; i < count; ++i) put(maker, Action::malloc, slot(i), one_size_);
+      for (u32 thread = 0; thread < threads_; ++thread) {
+        if (thread == maker && random_.one_in(2)) continue;
+        const u64 first = random_.below(count);
+        for (u64 i = 0; i < count; ++i) {
+          if (random_.one_in(2)) put(thread, Action::free, slot((first + i) % count));
+        }
+      }
+    }
+  }
+
+  // One thread takes from all heaps, again and again, what others are at work on: few blocks, freed by anybody.
+  void keep_house() {
+    const u32 keeper = any_thread();
+    const u64 each = random_.by_magnitude(4, 64);
+    while (left_ > 0) {
+      for (u64 i = random_.between(2, 24); i > 0 && left_ > 0; --i) {
+        const u32 thread = any_thread();
+        const u32 at = slot(random_.below(threads_ * each));
+        if (random_.one_in(2)) {
+          put(thread, Action::free, at);
+        } else {
+          fill(thread, at);
+        }
+      }
+      put(keeper, random_.one_in(4) ? Action::tick : Action::trim, 0, random_.one_in(4) ? 600 : 0);
     }
   }
 
@@ -263,6 +304,11 @@ Kernel draw_kernel(Random& random, u64 length, bool faults) {
       // Often the first calls, which start everything.
       kernel.faults.push_back({random.by_magnitude(1, calls), Effect::fail, random.by_magnitude(1, 30)});
     }
+  }
+  if (faults && random.one_in(4)) {
+    // Something is refused from then on, as by a filter of system calls.
+    const u32 kind = 1u << random.below(os::fake::kKinds);
+    kernel.faults.push_back({random.by_magnitude(1, calls), Effect::fail, 1'000'000, kind});
   }
   if (random.one_in(3)) {
     for (u64 i = random.between(1, 4); i > 0; --i) {

@@ -12,6 +12,7 @@ namespace {
 Kernel g_kernel;
 u64 g_calls, g_failed, g_last_failure, g_asked;
 bool g_refuses;
+u32 g_refused;  // kinds of which the last call failed
 
 constexpr u32 kForMemory = os::fake::kReserve | os::fake::kCommit;
 
@@ -22,11 +23,13 @@ bool fails(os::fake::Kind kind) {
   step(static_cast<u32>(kind), 1);
   bool fails = false;
   for (const Fault& fault : g_kernel.faults) {
+    if ((fault.kinds & kind) == 0) continue;
     if (fault.effect == Effect::slow && fault.call == number) {
       g_scheduler->wait(Wait::kernel, g_pulse.steps + fault.count);
     }
     fails |= fault.effect == Effect::fail && number - fault.call < fault.count;
   }
+  g_refused = fails ? g_refused | kind : g_refused & ~u32{kind};
   if (!fails) return false;
   ++g_failed;
   g_last_failure = g_pulse.steps;
@@ -79,5 +82,6 @@ void refuse_memory(bool refuses) { g_refuses = refuses; }
 u64 kernel_calls() { return g_calls; }
 u64 failed_calls() { return g_failed; }
 u64 last_failure() { return g_last_failure; }
+bool memory_is_refused() { return (g_refused & kForMemory) != 0; }
 
 }  // namespace coffer::trial

@@ -14,6 +14,7 @@ struct Fault {
   u64 call;
   Effect effect;
   u64 count;
+  u32 kinds = ~u32{0};  // of os::fake::Kind; others are counted, and are not meant
 };
 
 struct Kernel {
@@ -31,9 +32,11 @@ void start_kernel(const Kernel& kernel);
 
 // From now on every call for memory fails; or nothing does for this.
 void refuse_memory(bool refuses);
-// Calls that could have failed, and that did; the world's step at which one of those for memory failed last.
+// Calls that could have failed, and that did; the world's step at which one failed last; whether the last one of
+// a kind that gets memory did.
 u64 kernel_calls();
 u64 failed_calls();
 u64 last_failure();
+bool memory_is_refused();
 
 }  // namespace coffer::trial

@@ -43,8 +43,9 @@ std::string to_text(const Scene& scene) {
   add(text, "order %s %" PRIu64 " %u\n", kOrderNames[static_cast<u32>(scene.schedule.order)], scene.schedule.seed,
       scene.schedule.rate);
   for (const Fault& fault : kernel.faults) {
-    add(text, "call %" PRIu64 " %s %" PRIu64 "\n", fault.call, kEffectNames[static_cast<u32>(fault.effect)],
-        fault.count);
+    add(text, "call %" PRIu64 " %s %" PRIu64, fault.call, kEffectNames[static_cast<u32>(fault.effect)], fault.count);
+    if (fault.kinds != ~u32{0}) add(text, " %u", fault.kinds);
+    text += '\n';
   }
   for (const Operation& one : scene.operations) {
     add(text, "%u %s %u %" PRIu64, one.thread, kActionNames[static_cast<u32>(one.action)], one.slot, one.size);
@@ -79,6 +80,9 @@ bool from_text(const std::string& text, Scene& scene, std::string& wrong) {
       words >> fault.call >> word >> fault.count;
       good = find_name(kEffectNames, word, index);
       fault.effect = static_cast<Effect>(index);
+      u32 kinds = 0;
+      if (good && words && words >> kinds) fault.kinds = kinds;
+      if (good) words.clear();
       scene.kernel.faults.push_back(fault);
     } else if (first == "switch") {
       Switch one{};

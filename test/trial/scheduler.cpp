@@ -15,6 +15,7 @@ namespace {
 
 constexpr u64 kHang = 60'000'000;    // steps without an end of any call
 constexpr u64 kLongest = 1'000'000;  // steps until a turn, at most: it looks for hangs
+constexpr u64 kFreezes = 24;         // one in so many turns of a walk stops the thread for long
 constexpr u64 kYieldNs = 200'000;
 constexpr u64 kYieldsInVain = 64;  // then they wait for somebody who sleeps, or for a slow call
 constexpr u64 kMostYields = 20'000;
@@ -138,8 +139,7 @@ u32 Scheduler::pick(bool may_stay) {
   }
   const u64 number = g_pulse.steps + 1;
   const u32 self = current_->number;
-  const bool stays = may_stay && std::find(ready_.begin(), ready_.end(), self) != ready_.end();
-  const u32 plain = stays ? self : ready_[0];
+  const u32 plain = may_stay ? self : ready_[0];
   u32 taken = plain;
   switch (schedule_.order) {
     case Order::walk:
@@ -154,13 +154,14 @@ u32 Scheduler::pick(bool may_stay) {
       while (given_ < schedule_.switches.size() && schedule_.switches[given_].step < number) ++given_;
       if (given_ < schedule_.switches.size() && schedule_.switches[given_].step == number) {
         const u32 wanted = schedule_.switches[given_++].to;
+        if (wanted < threads_.size() && threads_[wanted]->wait == Wait::kernel) ready_.push_back(wanted);
         if (std::find(ready_.begin(), ready_.end(), wanted) != ready_.end()) taken = wanted;
       }
       break;
   }
   // A choice is a step, so that each has a number of its own; that nothing changes at a turn is none.
   if (taken != plain || !may_stay) g_pulse.steps = number;
-  if (taken != plain) choices_.push_back({number, taken});
+  if (taken != plain || !may_stay) choices_.push_back({number, taken});
   return taken;
 }
 
@@ -216,6 +217,13 @@ void Scheduler::turn(u32 place) {
     const auto& list = schedule_.switches;
     while (given_ < list.size() && list[given_].step <= g_pulse.steps) ++given_;
     if (given_ == list.size() || list[given_].step != g_pulse.steps + 1) return next_turn();
+  }
+  if (schedule_.order == Order::walk && random_.one_in(kFreezes)) {
+    collect_ready();
+    if (ready_.size() > 1) {
+      self.wait = Wait::kernel;
+      self.until = g_pulse.steps + random_.by_magnitude(100, 20'000);
+    }
   }
   go_to(pick(true));
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "exchange/registry.hpp"
 #include "os/fake/fake.hpp"
 #include "support/check.hpp"
 #include "support/pattern.hpp"
@@ -73,10 +74,11 @@ class World {
     return got;
   }
 
-  // A NULL has to have a reason: a limit, or that the kernel refused memory since the call began.
+  // A NULL has to have a reason: a limit, or that the kernel refused memory since the call began, or when it was asked
+  // last (a search that was in vain is not made again until something came back: heap/failure.hpp).
   void expect_reason(usize size) {
     ++result_.nulls;
-    const bool refused = last_failure() >= began_step_ && failed_calls() != 0;
+    const bool refused = memory_is_refused() || (last_failure() >= began_step_ && failed_calls() != 0);
     REQUIRE(refused || limited_ || last_limited_ >= began_step_, "NULL for %zu bytes, without a reason", size);
   }
 
@@ -202,6 +204,7 @@ class World {
     }
     if (!outside) return;
     ++result_.rests;
+    expect_nothing_left_behind();
     if (trimmed) {
       coffer_malloc_trim(0);
       coffer_malloc_trim(0);  // what the first one sent on its way
@@ -212,6 +215,19 @@ class World {
     REQUIRE(trimmed ? stats.live == blocks_.live() : stats.live >= blocks_.live(),
             "stats say that %zu bytes are live, the program holds %zu", stats.live, blocks_.live());
     REQUIRE(stats.held >= stats.live, "held %zu is less than live %zu", stats.held, stats.live);
+  }
+
+  // What a thread leaves behind is nobody's secret: its mail and chains are seen to.
+  static void expect_nothing_left_behind() {
+    for (u32 i = 1; i < heaps_ever(); ++i) {
+      const Heap* const heap = heap_by_index(i);
+      if (heap->attached.load(relaxed) != 0) continue;
+      REQUIRE(heap->mailbox.load(relaxed) == 0, "mail waits at heap %u, which has no thread", i);
+      REQUIRE(heap->left_chains.load(relaxed) == 0, "heap %u has no thread and chains left", i);
+      for (const Chain& chain : heap->chains) {
+        REQUIRE(chain.span.get() == nullptr, "heap %u has no thread and an open chain", i);
+      }
+    }
   }
 
   // All threads but the first have ended: everything is freed, and can be had again though the kernel gives nothing.
