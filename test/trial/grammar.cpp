@@ -189,10 +189,13 @@ class Author {
   void keep_house() {
     const u32 keeper = any_thread();
     const u64 each = random_.by_magnitude(4, 64);
+    if (random_.one_in(2)) sizes_ = 0;
     while (left_ > 0) {
-      for (u64 i = random_.between(2, 24); i > 0 && left_ > 0; --i) {
-        const u32 thread = any_thread();
+      const u32 busy = any_thread();  // most is this one's to do
+      for (u64 i = random_.between(2, 2 * each); i > 0 && left_ > 0; --i) {
+        const u32 thread = random_.one_in(2) ? busy : any_thread();
         const u32 at = slot(random_.below(threads_ * each));
+        if (random_.one_in(40)) put(thread, Action::renew, 0);
         if (random_.one_in(2)) {
           put(thread, Action::free, at);
         } else {
@@ -250,6 +253,7 @@ class Author {
         insert(thread, {action, static_cast<u8>(thread), 0, number()});
       }
     };
+    some(2, 16, Action::renew, [&] { return u64{0}; });
     some(2, 8, Action::tick, [&] { return random_.by_magnitude(1, 2000); });
     some(4, 4, Action::limit, [&] { return random_.one_in(3) ? 0 : random_.by_magnitude(kMiB, 64 * kMiB); });
     some(4, 3, Action::trim, [&] { return random_.below(2) * kMiB; });

@@ -29,6 +29,7 @@ enum class Action : u8 {
   // Neither.
   await,  // the slot is full, or nobody can fill it
   start,  // of the thread `slot`, if it never ran
+  renew,  // the thread ends, and another one goes on with what it has to do
   sleep,  // for ever, `size` steps from now
   tick,   // time passes: `size` milliseconds
   limit,  // coffer_set_limit(size)

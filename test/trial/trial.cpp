@@ -125,8 +125,11 @@ int run_seeds(const test::Arguments& arguments) {
   if (wrong.failed) return report(bad, length, wrong, static_cast<u32>(arguments.number("--shrink-seconds", 60)));
   if (const char* const path = arguments.text("--report", nullptr)) {
     std::ofstream file(path);
-    file << "worlds " << sums.worlds << "\noperations " << sums.operations << "\nsteps " << sums.steps << "\nfirst "
-         << first << "\nseconds " << passed() << "\n";
+    file << "{\"first\": " << first << ", \"seconds\": " << passed() << ", \"worlds\": " << sums.worlds
+         << ", \"operations\": " << sums.operations << ", \"steps\": " << sums.steps << ", \"threads\": " << sums.threads
+         << ", \"switches\": " << sums.switches << ", \"calls\": " << sums.calls << ", \"failed_calls\": "
+         << sums.failed_calls << ", \"nulls\": " << sums.nulls << ", \"rests\": " << sums.rests
+         << ", \"longest_call\": " << sums.longest_call << "}\n";
   }
   return 0;
 }
@@ -136,7 +139,7 @@ int main(int argc, char** argv) {
   if (personality(0xffffffff) != ADDR_NO_RANDOMIZE && personality(ADDR_NO_RANDOMIZE) != -1) execv("/proc/self/exe", argv);
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   const test::Arguments arguments(argc, argv);
-  Scheduler::make_fibers(kMostThreads + 4);
+  Scheduler::make_fibers(2 * kMostThreads + 4);
   if (arguments.given("--show")) {
     std::fputs(to_text(draw(arguments.number("--seed", 1), arguments.number("--length", kLength))).c_str(), stdout);
     return 0;

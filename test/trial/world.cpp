@@ -38,7 +38,7 @@ class World {
     for (u32 thread = 1; thread < kMostThreads; ++thread) {
       if (!waits_for_start_[thread] && !work_[thread].empty()) begin(thread);
     }
-    live(0);
+    live(0, 0);
     scheduler_.wait(Wait::join);
     note_choices();
     finish();
@@ -47,15 +47,20 @@ class World {
 
   void begin(u32 thread) {
     if (began_[thread]) return;
-    began_[thread] = scheduler_.start([this, thread] { live(thread); }) != nullptr;
+    began_[thread] = scheduler_.start([this, thread] { live(thread, 0); }) != nullptr;
   }
 
-  void live(u32 thread) {
-    for (const Operation* one : work_[thread]) {
+  void live(u32 thread, usize from) {
+    for (usize i = from; i < work_[thread].size(); ++i) {
+      const Operation& one = *work_[thread][i];
       scheduler_.boundary();
       result_.operations += 1;
       note_choices();
-      apply(*one);
+      if (one.action != Action::renew) {
+        apply(one);
+      } else if (thread != 0 && scheduler_.start([this, thread, i] { live(thread, i + 1); }) != nullptr) {
+        return;
+      }
     }
   }
 
@@ -168,6 +173,8 @@ class World {
         break;
       case Action::start:
         return begin(one.slot % kMostThreads);
+      case Action::renew:
+        break;  // see live
       case Action::sleep:
         scheduler_.current().sleep_at = scheduler_.own_steps() + one.size + 1;
         break;
