@@ -277,7 +277,7 @@ class Author {
 
 std::string draw_options(Random& random) {
   std::string options = "huge:never";
-  const auto add = [&](u64 one_in, const char* const (&values)[3]) {
+  const auto add = [&](u64 one_in, const char* const(&values)[3]) {
     if (random.one_in(one_in)) options += std::string(",") + values[random.below(3)];
   };
   add(2, {"slack:0", "slack:4K", "slack:1M"});
@@ -333,8 +333,8 @@ Scene draw(u64 seed, u64 length, bool faults) {
   scene.kernel = draw_kernel(random, length, faults);
   scene.schedule.order = random.one_in(3) ? Order::pct : Order::walk;
   scene.schedule.seed = random.next() % 1'000'000'000;
-  scene.schedule.rate = static_cast<u32>(scene.schedule.order == Order::pct ? random.between(1, 40)
-                                                                           : random.by_magnitude(10, 5000));
+  scene.schedule.rate =
+      static_cast<u32>(scene.schedule.order == Order::pct ? random.between(1, 40) : random.by_magnitude(10, 5000));
   scene.operations = Author(random.next(), length).write();
   return scene;
 }

@@ -21,10 +21,10 @@ struct Kernel {
   std::vector<Fault> faults;
   u64 seed = 1;
   u32 processors = 4;
-  bool roams = false;   // threads change their processor at each call
-  bool sparse = false;  // processors have numbers far apart
-  bool torn = false;    // a call that fails has done half of its work
-  bool barrier = true;  // membarrier
+  bool roams = false;    // threads change their processor at each call
+  bool sparse = false;   // processors have numbers far apart
+  bool torn = false;     // a call that fails has done half of its work
+  bool barrier = true;   // membarrier
   u64 memory_limit = 0;  // of the control group; 0: none
 };
 // Before the first call of the allocator, for this process.

@@ -7,9 +7,9 @@
 
 namespace coffer::trial {
 
-const char* const kActionNames[kActions] = {"malloc", "calloc", "aligned", "free",  "free_sized",
-                                            "realloc", "verify", "await",   "start", "renew", "sleep",
-                                            "tick",   "limit",  "trim",    "stats", "check"};
+const char* const kActionNames[kActions] = {"malloc", "calloc", "aligned", "free",  "free_sized", "realloc",
+                                            "verify", "await",  "start",   "renew", "sleep",      "tick",
+                                            "limit",  "trim",   "stats",   "check"};
 
 namespace {
 
@@ -37,7 +37,8 @@ std::string to_text(const Scene& scene) {
   const Kernel& kernel = scene.kernel;
   std::string text;
   if (!scene.options.empty()) text += "options " + scene.options + "\n";
-  add(text, "kernel %" PRIu64 " page %" PRIu64 " processors %u roams %d sparse %d torn %d barrier %d memory %" PRIu64 "\n",
+  add(text,
+      "kernel %" PRIu64 " page %" PRIu64 " processors %u roams %d sparse %d torn %d barrier %d memory %" PRIu64 "\n",
       kernel.seed, scene.page, kernel.processors, kernel.roams, kernel.sparse, kernel.torn, kernel.barrier,
       kernel.memory_limit);
   add(text, "order %s %" PRIu64 " %u\n", kOrderNames[static_cast<u32>(scene.schedule.order)], scene.schedule.seed,

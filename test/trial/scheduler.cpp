@@ -271,8 +271,8 @@ void Scheduler::wake(Wait wait) {
 }
 
 std::string Scheduler::threads_text() const {
-  static constexpr const char* kNames[] = {"runs", "lock", "kernel", "slot", "boundary", "rest", "join", "pause", "sleep",
-                                           "ended"};
+  static constexpr const char* kNames[] = {"runs", "lock", "kernel", "slot",  "boundary",
+                                           "rest", "join", "pause",  "sleep", "ended"};
   std::string text;
   for (const auto& thread : threads_) {
     if (!text.empty()) text += ", ";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The threads of a world: fibers, of which one runs at a time, and a clock that their steps move on. Who goes on at each
-// turn follows from the seed alone; choices other than the plain one are written down, so that a run can be repeated by
-// them, and shrunk.
+// The threads of a world: fibers, of which one runs at a time, and a clock that their steps move on. Who goes on at
+// each turn follows from the seed alone; choices other than the plain one are written down, so that a run can be
+// repeated by them, and shrunk.
 #pragma once
 
 #include <functional>
@@ -110,7 +110,7 @@ class Scheduler {
   std::unique_ptr<simulation::Fiber> outside_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<u32> ready_;
-  std::vector<u64> points_;  // pct: steps at which a priority falls; the next one last
+  std::vector<u64> points_;    // pct: steps at which a priority falls; the next one last
   u64 lowest_ = u64{1} << 62;  // all priorities that threads begin with are above
   u32 hits_[kPlaces] = {};
   Thread* current_ = nullptr;

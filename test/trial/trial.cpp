@@ -81,8 +81,7 @@ int report(u64 seed, u64 length, const Verdict& verdict, u32 seconds) {
   if (seconds == 0) return 1;
   const Scene least = shrink(draw(seed, length), seconds);
   const Verdict last = run_one(least, nullptr);
-  std::printf("shrunk, to be put into test/trial/cases: it fails by: %s\n%s", last.how.c_str(),
-              to_text(least).c_str());
+  std::printf("shrunk, to be put into test/trial/cases: it fails by: %s\n%s", last.how.c_str(), to_text(least).c_str());
   return 1;
 }
 
@@ -126,17 +125,18 @@ int run_seeds(const test::Arguments& arguments) {
   if (const char* const path = arguments.text("--report", nullptr)) {
     std::ofstream file(path);
     file << "{\"first\": " << first << ", \"seconds\": " << passed() << ", \"worlds\": " << sums.worlds
-         << ", \"operations\": " << sums.operations << ", \"steps\": " << sums.steps << ", \"threads\": " << sums.threads
-         << ", \"switches\": " << sums.switches << ", \"calls\": " << sums.calls << ", \"failed_calls\": "
-         << sums.failed_calls << ", \"nulls\": " << sums.nulls << ", \"rests\": " << sums.rests
-         << ", \"longest_call\": " << sums.longest_call << "}\n";
+         << ", \"operations\": " << sums.operations << ", \"steps\": " << sums.steps
+         << ", \"threads\": " << sums.threads << ", \"switches\": " << sums.switches << ", \"calls\": " << sums.calls
+         << ", \"failed_calls\": " << sums.failed_calls << ", \"nulls\": " << sums.nulls
+         << ", \"rests\": " << sums.rests << ", \"longest_call\": " << sums.longest_call << "}\n";
   }
   return 0;
 }
 
 int main(int argc, char** argv) {
   // Addresses of the C library's, too, are the same in each run; and no page is there that was not touched.
-  if (personality(0xffffffff) != ADDR_NO_RANDOMIZE && personality(ADDR_NO_RANDOMIZE) != -1) execv("/proc/self/exe", argv);
+  if (personality(0xffffffff) != ADDR_NO_RANDOMIZE && personality(ADDR_NO_RANDOMIZE) != -1)
+    execv("/proc/self/exe", argv);
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   const test::Arguments arguments(argc, argv);
   Scheduler::make_fibers(2 * kMostThreads + 4);

@@ -3,6 +3,7 @@
 
 #include <coffer/coffer.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -110,6 +111,7 @@ class World {
   void enter(Held& held, void* at, usize size, usize alignment) {
     const usize usable = call([&] { return coffer_malloc_usable_size(at); });
     blocks_.enter(held, at, size, usable, alignment);
+    largest_ = std::max(largest_, size);
     held.busy = false;
   }
 
@@ -265,10 +267,20 @@ class World {
     std::vector<void*> got;
     while (void* const at = coffer_malloc(size)) got.push_back(at);
     const usize usable = live_now();
+    const bool largest_again = largest_ == 0 || is_had_again(got);
+    REQUIRE(largest_again, "a block of %zu bytes cannot be had again", largest_);
     REQUIRE(usable >= stats.committed / 4 * 3, "of %zu bytes that are free %zu can be had, by blocks of %zu",
             stats.committed, usable, size);
     for (void* const at : got) coffer_free(at);
     refuse_memory(false);
+  }
+
+  // The largest block that the program had.
+  bool is_had_again(std::vector<void*>& got) const {
+    for (void* const at : got) coffer_free(at);
+    coffer_malloc_trim(0);  // what is resident would be found first
+    got.assign(1, coffer_malloc(largest_));
+    return got[0] != nullptr;
   }
 
   static usize live_now() {
@@ -301,6 +313,7 @@ class World {
   std::vector<const Operation*> work_[kMostThreads];
   bool waits_for_start_[kMostThreads] = {};
   bool began_[kMostThreads] = {};
+  usize largest_ = 0;
   bool limited_ = false;  // there is a limit, or a call that changes it is under way
   u64 last_limited_ = 0;  // the step at which the limit changed last
   u64 began_step_ = 0;    // of the call that ended last: no other thread runs between its end and who asks
