@@ -199,7 +199,7 @@ bool arenas_start(usize wanted) {
 
 namespace {
 
-// The kernel refuses a chunk at the lowest place: one that it gave before may be free at another.
+// The kernel refuses chunks at the place that was found: what it gave before may be free at another.
 bool take_committed(ChunkWish wish, ChunkRun* run) {
   wish.committed = true;
   const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
@@ -220,7 +220,7 @@ bool take(const ChunkWish& wish, ChunkRun* run) {
       const Taken taken = take_in_arena(&g_arenas.arenas[i], wish, run);
       if (taken == Taken::got) return true;
       if (taken == Taken::no_memory) {
-        if (wish.modulus != 0 && take_committed(wish, run)) return true;
+        if (wish.room == 0 && take_committed(wish, run)) return true;
         run->refused = true;
         return false;
       }

@@ -366,6 +366,30 @@ FRESH_TEST(HandOut, AChunkThatIsWritableServesWhereTheKernelRefusesTheLowest) {
   }
 }
 
+FRESH_TEST(HandOut, ARunThatIsWritableServesWhereTheKernelRefusesTheLowest) {
+  ASSERT_TRUE(arenas_start(usize{200} * kChunkBytes));
+  ChunkRun run, other;
+  // Over the border of a group; between them what was never writable.
+  for (const u32 index : {5u, 62u, 130u}) {
+    ASSERT_TRUE(take_chunks_at(&first_arena(), index, index == 62 ? 5 : 1, &run));
+    return_chunks(run.arena, run.index, run.count, false);
+  }
+  fake::Faults faults;
+  faults.nth = 1;
+  faults.kinds = fake::kCommit;
+  faults.duration = fake::Duration::from_then_on;
+  fake::set_faults(faults);
+  EXPECT_FALSE(take_chunks(6, 1, false, &run));
+  EXPECT_TRUE(run.refused);
+  ASSERT_TRUE(take_chunks(3, 1, false, &run));
+  EXPECT_EQ(run.index, 62u);
+  EXPECT_FALSE(take_chunks(3, 1, false, &other));
+  ASSERT_TRUE(take_chunks(2, 1, false, &other));
+  EXPECT_EQ(other.index, 65u);
+  ASSERT_TRUE(take_chunks(1, 2, false, &run));
+  EXPECT_EQ((first_arena().base / kChunkBytes + run.index) % 2, 0u);
+}
+
 // --- Threads. ---
 
 FRESH_TEST(HandOut, NoChunkIsGivenTwiceToThreads) {
