@@ -190,12 +190,13 @@ class Author {
     const u32 keeper = any_thread();
     const u64 each = random_.by_magnitude(4, 64);
     if (random_.one_in(2)) sizes_ = 0;
+    const u64 lives = random_.one_in(2) ? 5 : 40;  // threads may end every few operations
     while (left_ > 0) {
       const u32 busy = any_thread();  // most is this one's to do
       for (u64 i = random_.between(2, 2 * each); i > 0 && left_ > 0; --i) {
         const u32 thread = random_.one_in(2) ? busy : any_thread();
         const u32 at = slot(random_.below(threads_ * each));
-        if (random_.one_in(40)) put(thread, Action::renew, 0);
+        if (random_.one_in(lives)) put(thread, Action::renew, 0);
         if (random_.one_in(2)) {
           put(thread, Action::free, at);
         } else {
