@@ -26,7 +26,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 FEWEST = 20
-WORLDS = 500
+WORLDS = 2000
 
 
 def load_mutants_module():
