@@ -15,6 +15,10 @@ SAMPLES ?=
 FIGURES_OPTIONS ?=
 # Of `make hw-report`: --calls 20000 --accesses 2000 (hw/report/report.py --help).
 REPORT_OPTIONS ?=
+# Of `make trial`: the seed of the first world (else one is drawn), and for how long; REPORT=1: the table, too.
+SEED ?=
+HOURS ?=
+REPORT ?=
 # Of `make test-arch`: aarch64, riscv64 or x86_64, or one C library of it as aarch64-musl.
 ARCH ?= aarch64
 
@@ -24,7 +28,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants test-arch
+.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants trial test-arch
 .NOTPARALLEL:
 
 help:  ## this list
@@ -85,6 +89,11 @@ mutants:  ## makes every mutant of test/mutants, sees that a test finds it, and 
 	@tools/setup.sh build test
 	@tools/build.sh --tests release $(JOBS) mutant_programs
 	@python3 test/mutants/run.py --write --jobs $(JOBS)
+
+trial:  ## worlds with faults, each from a seed, for HOURS (0.1): docs/design/trial.md; REPORT=1 writes docs/results/trial.md
+	@tools/setup.sh build test
+	@tools/build.sh --tests release $(JOBS) trial
+	@python3 test/trial/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(REPORT),--report)
 
 bench:  ## Coffer beside all others, on the papers' experiments and real programs: under an hour (QUICK=1: 5 minutes)
 	@tools/setup.sh $(build_sets) tools test

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "machine.hpp"
 
-#include <sys/mman.h>
-
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -306,24 +304,6 @@ void Machine::begin_to_count() {
   memory_.forget_counts();
 }
 
-// --- Memory at addresses that are the same in each run. ---
-
-bool is_ground(uptr address) { return address >= kGroundFrom && address < kGroundTo; }
-
-void* take_ground(u64 bytes, u64 alignment) {
-  static uptr next = kGroundFrom;
-  const uptr at = (next + alignment - 1) & ~(alignment - 1);
-  if (at + bytes > kGroundTo) return nullptr;
-  void* const wanted = reinterpret_cast<void*>(at);
-  void* const got =
-      mmap(wanted, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (got != wanted) {
-    if (got != MAP_FAILED) munmap(got, bytes);
-    return nullptr;
-  }
-  // Neighbours do not share a page table, nor a line.
-  next = at + bytes + (u64{2} << 20);
-  return got;
-}
+std::map<u32, void*>* current_specific() { return g_machine != nullptr ? &g_machine->current().specific : nullptr; }
 
 }  // namespace simulation

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "fiber.hpp"
+#include "ground.hpp"
+#include "keys.hpp"
 #include "memory.hpp"
 
 namespace simulation {
@@ -160,13 +162,5 @@ class Machine {
 
 // The one that the recorded code reports to; null outside of a run.
 extern Machine* g_machine;
-
-// Destructors of the calling thread's pthread_setspecific (threads.cpp).
-void run_destructors();
-
-// Where memory lies that is the same in each run: what Coffer reserves, and the programs' tables.
-inline constexpr uptr kGroundFrom = uptr{1} << 45, kGroundTo = uptr{3} << 45;
-void* take_ground(u64 bytes, u64 alignment);
-bool is_ground(uptr address);
 
 }  // namespace simulation

@@ -199,6 +199,16 @@ bool arenas_start(usize wanted) {
 
 namespace {
 
+// The kernel refuses chunks at the place that was found: what it gave before may be free at another.
+bool take_committed(ChunkWish wish, ChunkRun* run) {
+  wish.committed = true;
+  const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
+  for (u32 i = 0; i < arenas; ++i) {
+    if (take_in_arena(&g_arenas.arenas[i], wish, run) == Taken::got) return true;
+  }
+  return false;
+}
+
 bool take(const ChunkWish& wish, ChunkRun* run) {
   run->refused = false;
   // Ends: every round either returns or has found one arena more than the last, and their number is limited.
@@ -210,6 +220,7 @@ bool take(const ChunkWish& wish, ChunkRun* run) {
       const Taken taken = take_in_arena(&g_arenas.arenas[i], wish, run);
       if (taken == Taken::got) return true;
       if (taken == Taken::no_memory) {
+        if (wish.room == 0 && take_committed(wish, run)) return true;
         run->refused = true;
         return false;
       }

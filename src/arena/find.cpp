@@ -19,27 +19,41 @@ bool range_is_free(const Arena* arena, u32 index, u32 count) {
 
 namespace {
 
-// First fit from the lowest group that can have a free chunk. chunk_count if there is none.
-u32 find_range(const Arena* arena, u32 count, u32 alignment_chunks) {
+// First fit from the lowest group that can have a free chunk; `committed`: of chunks that are writable already.
+// chunk_count if there is none.
+u32 find_range(const Arena* arena, u32 count, u32 alignment_chunks, bool committed) {
+  // relaxed: under the lock. Behind the frontier nothing is writable.
+  const usize end = committed ? arena->frontier.load(relaxed) / kChunkBytes : arena->chunk_count;
+  const auto in_use = [=](u32 group) {
+    const Group& record = arena->groups[group];
+    return record.taken.get() | (committed ? ~record.committed.get() : 0);
+  };
+  const auto fits = [=](u32 first) {
+    bool free = range_is_free(arena, first, count);
+    for (u32 chunk = first; committed && free && chunk < first + count; ++chunk) {
+      free = (in_use(chunk / kChunksPerGroup) >> (chunk % kChunksPerGroup) & 1) == 0;
+    }
+    return free;
+  };
   const u32 base_chunk = static_cast<u32>(arena->base / kChunkBytes % alignment_chunks);
   const auto align = [&](u32 chunk) {
     return static_cast<u32>(round_up(u64{chunk} + base_chunk, alignment_chunks) - base_chunk);
   };
   u32 chunk = align(arena->lowest_free_group * kChunksPerGroup);
-  while (u64{chunk} + count <= arena->chunk_count) {
-    if (range_is_free(arena, chunk, count)) return chunk;
+  while (u64{chunk} + count <= end) {
+    if (fits(chunk)) return chunk;
     // Past the first taken chunk of the range that was tried.
     u32 next = chunk;
     for (;;) {
       const u32 group = next / kChunksPerGroup;
-      const u64 taken = arena->groups[group].taken.get() >> (next % kChunksPerGroup);
+      const u64 taken = in_use(group) >> (next % kChunksPerGroup);
       if (taken == 0) {
         next = (group + 1) * kChunksPerGroup;
         continue;
       }
       next += lowest_bit(taken);
       // Shifted in from above are zeros: only a group that is full from its first chunk has no gap.
-      const u64 gap = ~(arena->groups[next / kChunksPerGroup].taken.get() >> (next % kChunksPerGroup));
+      const u64 gap = ~(in_use(next / kChunksPerGroup) >> (next % kChunksPerGroup));
       next += gap != 0 ? lowest_bit(gap) : kChunksPerGroup;
       break;
     }
@@ -87,14 +101,15 @@ u32 find_resident_range(const Arena* arena, u32 count) {
 }
 
 // The lowest free chunk among those with index % modulus == residue (modulus a power of two up to 64), else the lowest
-// of all.
-u32 find_chunk(const Arena* arena, u32 residue, u32 modulus) {
+// of all; `committed`: of those that are writable already.
+u32 find_chunk(const Arena* arena, u32 residue, u32 modulus, bool committed) {
   const u64 wanted = aligned_positions(modulus) << residue;
   u32 any = arena->chunk_count;
   for (u32 group = arena->lowest_free_group; group * kChunksPerGroup < arena->chunk_count; ++group) {
     const u32 start = group * kChunksPerGroup;
     const bool known = usize{start} * kChunkBytes < arena->frontier.load(relaxed);  // relaxed: under the lock
     u64 free = known ? ~arena->groups[group].taken.get() : ~u64{0};
+    if (committed) free &= known ? arena->groups[group].committed.get() : 0;
     if (arena->chunk_count - start < kChunksPerGroup) free &= low_mask(arena->chunk_count - start);
     if (free != 0 && any == arena->chunk_count) any = start + lowest_bit(free);
     if ((free & wanted) != 0) return start + lowest_bit(free & wanted);
@@ -111,12 +126,12 @@ u32 find_free(const Arena* arena, const ChunkWish& wish) {
     const bool fits = u64{at} + wish.count <= arena->chunk_count && range_is_free(arena, at, wish.count);
     return fits ? at : arena->chunk_count;
   }
-  if (wish.modulus != 0) return find_chunk(arena, wish.residue, wish.modulus);
-  if (wish.alignment == 1 && wish.room == 0) {
+  if (wish.modulus != 0) return find_chunk(arena, wish.residue, wish.modulus, wish.committed);
+  if (wish.alignment == 1 && wish.room == 0 && !wish.committed) {
     const u32 resident = find_resident_range(arena, wish.count);
     if (resident < arena->chunk_count) return resident;
   }
-  return find_range(arena, wish.count + 2 * wish.room, wish.alignment);
+  return find_range(arena, wish.count + 2 * wish.room, wish.alignment, wish.committed);
 }
 
 }  // namespace coffer

@@ -10,8 +10,9 @@ namespace coffer {
 struct ChunkWish {
   u32 count, alignment, residue, modulus;
   bool may_grow;
-  u32 room = 0;   // chunks before and behind a run that have to be free, too
-  u32 place = 0;  // 1 + where alone the run may begin; 0: anywhere
+  u32 room = 0;            // chunks before and behind a run that have to be free, too
+  u32 place = 0;           // 1 + where alone the run may begin; 0: anywhere
+  bool committed = false;  // only chunks that are writable already
 };
 
 bool range_is_free(const Arena* arena, u32 index, u32 count);

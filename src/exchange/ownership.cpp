@@ -117,8 +117,11 @@ void place(Heap* heap, Span* span, Claimed claimed, const Span* but) {
     counted = free;
     free_bytes = counted >= capacity ? span_bytes(span) : counted * span->block_bytes.get();
     if (!may_keep(heap, span, free_bytes)) {
+      if (claimed == Claimed::no && !claim(span)) return;  // it comes by mail
+      // Its own share of what the rings keep goes with it: it is no reason to keep others beyond the budget.
+      leave_ring(heap, span);
       const usize over = over_budget(heap);
-      give_up(heap, span, claimed);
+      give_up(heap, span, Claimed::yes);
       return shed_down(heap, over, but);
     }
     if (claimed == Claimed::yes) {
@@ -163,10 +166,10 @@ void release_idle(Heap* heap) {
   const auto keep_if_used = [heap](Span* span) {
     all_free(span) >= span->capacity.get() ? give_up(heap, span) : place(heap, span);
   };
-  const usize over = over_budget(heap);
   give_back_kept(heap);
   close_chains(heap);
   take_mail(heap);
+  const usize over = over_budget(heap);  // now: what was over by spans that came by mail is not
   for (ClassIndex c = 0; c < kClasses; ++c) {
     if (Span* span = put_down_hot(heap, c)) keep_if_used(span);
     for (u32 left = ring_length(heap, c, ~u32{0}); left > 0; --left) {

@@ -166,7 +166,10 @@ Block* take_any_hole(Heap* heap, ClassIndex size_class, const Portion& portion, 
 
 // What the thread freed in mixed spans of blocks like the one that is asked for. It is counted for the class of what
 // was cut (free_mixed): of whole lines, where there are several heaps, and not for the class of the request.
-Owned<u8>& churn_of(Heap* heap, const Portion& portion) { return heap->churn[class_of(portion.bytes)]; }
+// Blocks of the largest class are a line longer than any request (placement.md).
+Owned<u8>& churn_of(Heap* heap, const Portion& portion) {
+  return heap->churn[class_of(portion.bytes < kLargestSmall ? portion.bytes : kLargestSmall)];
+}
 
 // Whether the class gets a span of its own: the thread works with it; or it used its last one up, and another adds
 // little at the peak, since the process does not grow, or the heap holds eight times as much (relaxed: a threshold).

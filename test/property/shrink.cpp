@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "support/check.hpp"
+#include "support/stretches.hpp"
 
 namespace coffer::test {
 
@@ -76,15 +77,8 @@ class Shrinker {
   }
 
   void remove_stretches() {
-    for (std::size_t width = (operations_.size() + 1) / 2; width > 0 && in_time();
-         width = width == 1 ? 0 : (width + 1) / 2) {
-      for (std::size_t first = 0; first < operations_.size() && in_time();) {
-        Operations rest = operations_;
-        const std::size_t last = std::min(first + width, rest.size());
-        rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(first), rest.begin() + static_cast<std::ptrdiff_t>(last));
-        if (!take_if_failing(std::move(rest))) first += width;
-      }
-    }
+    test::remove_stretches(
+        operations_, [&](Operations rest) { return take_if_failing(std::move(rest)); }, [&] { return in_time(); });
   }
 
   // Smaller sizes and plainer calls, one operation at a time.

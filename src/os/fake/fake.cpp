@@ -41,6 +41,7 @@ class Cell {
 void (*g_at_commit)();
 void (*g_at_purge)();
 void (*g_at_release)();
+const fake::World* g_world;  // nullptr: the machine's own threads and clock
 Cell g_nth, g_one_in, g_counted, g_failed, g_kinds, g_persistent, g_torn, g_jitter;
 Cell g_calls_of[fake::kKinds];
 Cell g_address_space, g_reserved, g_clock, g_no_barrier, g_no_wiped_pages;
@@ -70,6 +71,7 @@ bool is_chosen(u64 number) {
 // Counts a call; true when it has to fail.
 bool refuse(fake::Kind kind) {
   const u64 of_kind = g_calls_of[lowest_bit(kind)].add(1);
+  if (g_world != nullptr) return g_world->fails(kind);
   jitter(of_kind);
   if ((g_kinds.get() & kind) == 0 || !is_chosen(g_counted.add(1))) return false;
   g_failed.add(1);
@@ -80,6 +82,7 @@ bool refuse(fake::Kind kind) {
 template <class Result>
 Result later(Result result) {
   jitter(g_counted.get());
+  if (g_world != nullptr) g_world->returns();
   return result;
 }
 
@@ -114,7 +117,8 @@ void* reserve(usize length, usize alignment) {
   must_be_pages("reserve", nullptr, length);
   if (refuse(fake::kReserve)) return nullptr;
   if (!take_address_space(length)) return nullptr;
-  void* const got = os_linux::reserve(length, least_alignment(alignment));
+  alignment = least_alignment(alignment);
+  void* const got = g_world != nullptr ? g_world->place(length, alignment) : os_linux::reserve(length, alignment);
   if (got == nullptr) g_reserved.subtract(length);
   return got;
 }
@@ -188,7 +192,10 @@ void* map(usize length, usize alignment) {
   must_be_pages("map", nullptr, length);
   if (refuse(fake::kReserve) || refuse(fake::kCommit)) return nullptr;
   if (!take_address_space(length)) return nullptr;
-  void* const got = later(os_linux::map(length, least_alignment(alignment)));
+  alignment = least_alignment(alignment);
+  void* got = g_world != nullptr ? g_world->place(length, alignment) : os_linux::map(length, alignment);
+  if (g_world != nullptr && got != nullptr && !os_linux::commit(got, length)) got = nullptr;
+  got = later(got);
   if (got == nullptr) g_reserved.subtract(length);
   return got;
 }
@@ -196,6 +203,13 @@ void* map(usize length, usize alignment) {
 void* grow(void* address, usize length, usize wanted) {
   must_be_pages("grow", address, length | wanted);
   if (refuse(fake::kMovePages) || !take_address_space(wanted - length)) return nullptr;
+  if (g_world != nullptr) {
+    void* const moved = map(wanted, page_size());
+    if (moved != nullptr) __builtin_memcpy(moved, address, length);
+    if (moved != nullptr) release(address, length);
+    g_reserved.subtract(wanted - length);
+    return moved;
+  }
   void* const got = later(os_linux::grow(address, length, wanted));
   if (got == nullptr) g_reserved.subtract(wanted - length);
   return got;
@@ -234,11 +248,13 @@ usize reservation_limit(usize wanted) {
 }
 
 u64 monotonic_ns() {
+  if (g_world != nullptr) return g_world->clock();
   const u64 set = g_clock.get();
   return set != 0 ? set : os_linux::monotonic_ns();
 }
 
 u64 coarse_ns() {
+  if (g_world != nullptr) return g_world->clock();
   const u64 set = g_clock.get();
   return set != 0 ? set : os_linux::coarse_ns();
 }
@@ -249,6 +265,7 @@ u32 processors() {
 }
 
 u32 current_processor() {
+  if (g_world != nullptr) return g_world->processor();
   const u64 set = g_current.get();
   if (set == fake::kRoaming) return static_cast<u32>(scramble(g_asked.add(1)) % processors());
   return set != fake::kReal ? static_cast<u32>(set) : os_linux::current_processor();
@@ -268,26 +285,31 @@ void name_mapping(void* address, usize length, const char* name) {
   os_linux::name_mapping(address, length, name);
 }
 void write_error(const char* text, usize length) { os_linux::write_error(text, length); }
-u64 random_seed() { return os_linux::random_seed(); }
+u64 random_seed() { return g_world != nullptr ? g_world->random_seed() : os_linux::random_seed(); }
 usize page_table_bytes() { return os_linux::page_table_bytes(); }
 
 Support support() { return os_linux::support(); }
 
 void prepare_barrier() {
-  if (g_no_barrier.get() == 0) os_linux::prepare_barrier();
+  if (g_no_barrier.get() == 0 && g_world == nullptr) os_linux::prepare_barrier();
 }
-bool has_barrier() { return g_no_barrier.get() == 0 && os_linux::has_barrier(); }
-bool barrier_everywhere() { return !refuse(fake::kBarrier) && later(os_linux::barrier_everywhere()); }
+bool has_barrier() { return g_no_barrier.get() == 0 && (g_world != nullptr || os_linux::has_barrier()); }
+// In a world of fibers one thread runs at a time, and what it wrote is there.
+bool barrier_everywhere() {
+  return !refuse(fake::kBarrier) && later(g_world != nullptr || os_linux::barrier_everywhere());
+}
 
-void yield() { os_linux::yield(); }
-void pause_ns(u64 nanoseconds) { os_linux::pause_ns(nanoseconds); }
+void yield() { g_world != nullptr ? g_world->yield() : os_linux::yield(); }
+void pause_ns(u64 nanoseconds) { g_world != nullptr ? g_world->pause(nanoseconds) : os_linux::pause_ns(nanoseconds); }
 void note_process() { os_linux::note_process(); }
 void note_filter() { os_linux::note_filter(); }
 bool filter_came() { return os_linux::filter_came(); }
 bool is_noted_process() { return os_linux::is_noted_process(); }
 bool has_process_rights() { return os_linux::has_process_rights(); }
 bool transient_reaches(const volatile void* variable) { return os_linux::transient_reaches(variable); }
-bool start_transient(void (*body)()) { return !refuse(fake::kThread) && os_linux::start_transient(body); }
+bool start_transient(void (*body)()) {
+  return !refuse(fake::kThread) && (g_world != nullptr ? g_world->start(body) : os_linux::start_transient(body));
+}
 bool elevated() { return os_linux::elevated(); }
 u64 call_count() { return os_linux::call_count(); }
 Purged purged() { return os_linux::purged(); }
@@ -369,6 +391,8 @@ void stop_faults() {
   g_nth.set(0);
   g_one_in.set(0);
 }
+
+void set_world(const World* world) { g_world = world; }
 
 void set_at_commit(void (*call)()) { g_at_commit = call; }
 void set_at_purge(void (*call)()) { g_at_purge = call; }

@@ -89,4 +89,20 @@ inline constexpr u32 kRoaming = kReal - 1;
 void set_processors(u32 count);
 void set_current_processor(u32 number);
 
+// A world with threads of its own answers in the kernel's place (test/trial). All are called by the thread that makes
+// the call.
+struct World {
+  bool (*fails)(Kind kind);  // a call that may fail, before anything else: others may run first. true: it fails
+  void (*returns)();         // what it came back with is not yet seen: others may run first
+  void* (*place)(usize length, usize alignment);  // reserves address space, the same in each run
+  u64 (*clock)();
+  u32 (*processor)();
+  u64 (*random_seed)();
+  void (*yield)();
+  void (*pause)(u64 nanoseconds);
+  bool (*start)(void (*body)());  // start_transient
+};
+// Before the first call, and for ever; it outlives the process.
+void set_world(const World* world);
+
 }  // namespace coffer::os::fake

@@ -345,6 +345,51 @@ FRESH_TEST(Windows, AreGivenUpForTheOneChunkThatIsNeeded) {
   EXPECT_EQ(counters().committed.load(relaxed), 63 * kChunkBytes);
 }
 
+// Found by trials: the lowest free chunk was never writable and the kernel refuses it now, another one is.
+FRESH_TEST(HandOut, AChunkThatIsWritableServesWhereTheKernelRefusesTheLowest) {
+  ASSERT_TRUE(arenas_start(usize{64} * kChunkBytes));
+  ChunkRun run, high;
+  ASSERT_TRUE(take_chunk(0, 1, &run));
+  ASSERT_TRUE(take_chunks_at(&first_arena(), 9, 1, &high));
+  return_chunks(high.arena, high.index, 1, false);
+  fake::Faults faults;
+  faults.nth = 1;
+  faults.kinds = fake::kCommit;
+  faults.duration = fake::Duration::from_then_on;
+  fake::set_faults(faults);
+  for (const u32 residue : {0u, 3u}) {
+    ASSERT_TRUE(take_chunk(residue, 4, &run));
+    EXPECT_EQ(run.index, 9u);
+    EXPECT_FALSE(take_chunk(residue, 4, &high)) << "there is no other";
+    EXPECT_TRUE(high.refused);
+    return_chunks(run.arena, run.index, 1, false);
+  }
+}
+
+FRESH_TEST(HandOut, ARunThatIsWritableServesWhereTheKernelRefusesTheLowest) {
+  ASSERT_TRUE(arenas_start(usize{200} * kChunkBytes));
+  ChunkRun run, other;
+  // Over the border of a group; between them what was never writable.
+  for (const u32 index : {5u, 62u, 130u}) {
+    ASSERT_TRUE(take_chunks_at(&first_arena(), index, index == 62 ? 5 : 1, &run));
+    return_chunks(run.arena, run.index, run.count, false);
+  }
+  fake::Faults faults;
+  faults.nth = 1;
+  faults.kinds = fake::kCommit;
+  faults.duration = fake::Duration::from_then_on;
+  fake::set_faults(faults);
+  EXPECT_FALSE(take_chunks(6, 1, false, &run));
+  EXPECT_TRUE(run.refused);
+  ASSERT_TRUE(take_chunks(3, 1, false, &run));
+  EXPECT_EQ(run.index, 62u);
+  EXPECT_FALSE(take_chunks(3, 1, false, &other));
+  ASSERT_TRUE(take_chunks(2, 1, false, &other));
+  EXPECT_EQ(other.index, 65u);
+  ASSERT_TRUE(take_chunks(1, 2, false, &run));
+  EXPECT_EQ((first_arena().base / kChunkBytes + run.index) % 2, 0u);
+}
+
 // --- Threads. ---
 
 FRESH_TEST(HandOut, NoChunkIsGivenTwiceToThreads) {

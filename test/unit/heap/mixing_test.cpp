@@ -461,5 +461,17 @@ FRESH_TEST(OwnSpan, OfFewBlocksIsConvertedForOneSurvivor) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// Found by a trial: its blocks are longer than any request, and a table was read behind its end, and a byte of the next
+// heap written.
+FRESH_TEST(Churn, OfTheLargestClassIsItsOwn) {
+  constexpr ClassIndex kLargest = kSizeClasses - 1;
+  static_assert(kLayout[kLargest].block_bytes > kLargestSmall);
+  ASSERT_TRUE(start_process());
+  Heap* const heap = own_heap();
+  heap->churn[kLargest].set(kChurn);
+  EXPECT_EQ(make_hole(heap, kLargest, 0, false), nullptr) << "it earned a span of its own";
+  EXPECT_EQ(heap->churn[kLargest].get(), 0);
+}
+
 }  // namespace
 }  // namespace coffer

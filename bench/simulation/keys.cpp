@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// pthread keys of simulated threads. The linker sends the simulated code's calls here (--wrap).
+#include "keys.hpp"
+
 #include <pthread.h>
 
-#include "machine.hpp"
+#include <vector>
 
 namespace {
 
@@ -27,16 +28,15 @@ int __wrap_pthread_key_delete(pthread_key_t key) {
 }
 
 int __wrap_pthread_setspecific(pthread_key_t key, const void* value) {
-  if (simulation::g_machine == nullptr) return 0;
-  simulation::g_machine->current().specific[key] = const_cast<void*>(value);
+  if (auto* const specific = simulation::current_specific()) (*specific)[key] = const_cast<void*>(value);
   return 0;
 }
 
 void* __wrap_pthread_getspecific(pthread_key_t key) {
-  if (simulation::g_machine == nullptr) return nullptr;
-  const auto& specific = simulation::g_machine->current().specific;
-  const auto found = specific.find(key);
-  return found == specific.end() ? nullptr : found->second;
+  const auto* const specific = simulation::current_specific();
+  if (specific == nullptr) return nullptr;
+  const auto found = specific->find(key);
+  return found == specific->end() ? nullptr : found->second;
 }
 
 }  // extern "C"
@@ -45,7 +45,7 @@ namespace simulation {
 
 // As the C library does it: again and again while destructors set new values, but not for ever.
 void run_destructors() {
-  auto& specific = g_machine->current().specific;
+  auto& specific = *current_specific();
   for (int round = 0; round < 4 && !specific.empty(); ++round) {
     const auto values = std::move(specific);
     specific.clear();

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "trial/kernel.hpp"
+
+#include "bench/simulation/ground.hpp"
+#include "os/fake/fake.hpp"
+#include "trial/scheduler.hpp"
+
+namespace coffer::trial {
+
+namespace {
+
+Kernel g_kernel;
+u64 g_calls, g_failed, g_last_failure, g_asked;
+bool g_refuses;
+u32 g_refused;  // kinds of which the last call failed
+
+constexpr u32 kForMemory = os::fake::kReserve | os::fake::kCommit;
+
+bool fails(os::fake::Kind kind) {
+  // At rest the allocator is looked at: what it asks for then is not part of the program.
+  if (!g_pulse.on) return g_refuses && (kind & kForMemory) != 0;
+  const u64 number = ++g_calls;
+  step(static_cast<u32>(kind), 1);
+  bool fails = false;
+  for (const Fault& fault : g_kernel.faults) {
+    if ((fault.kinds & kind) == 0) continue;
+    if (fault.effect == Effect::slow && fault.call == number) {
+      g_scheduler->wait(Wait::kernel, g_pulse.steps + fault.count);
+    }
+    fails |= fault.effect == Effect::fail && number - fault.call < fault.count;
+  }
+  g_refused = fails ? g_refused | kind : g_refused & ~u32{kind};
+  if (!fails) return false;
+  ++g_failed;
+  g_last_failure = g_pulse.steps;
+  return true;
+}
+
+void returns() { step(static_cast<u32>(__LINE__), 1); }
+
+void* place(usize length, usize alignment) { return simulation::take_ground(length, alignment); }
+
+u64 clock() { return g_scheduler != nullptr ? g_scheduler->now() : 1; }
+
+u32 processor() {
+  u32 number = g_scheduler->current().number % g_kernel.processors;
+  if (g_kernel.roams) number = static_cast<u32>((++g_asked * 0x9e3779b97f4a7c15u >> 40) % g_kernel.processors);
+  return g_kernel.sparse ? number * 37 + 5 : number;
+}
+
+u64 random_seed() { return g_kernel.seed * 0x9e3779b97f4a7c15u + 1; }
+
+void yield() { g_scheduler->yield(); }
+
+void pause(u64 nanoseconds) {
+  if (g_pulse.on) g_scheduler->wait(Wait::pause, g_scheduler->now() + nanoseconds);
+}
+
+bool start(void (*body)()) {
+  if (!g_pulse.on) return false;
+  Thread* const thread = g_scheduler->start(body);
+  if (thread != nullptr) thread->is_reclaimer = true;
+  return thread != nullptr;
+}
+
+constexpr os::fake::World kWorld = {&fails, &returns, &place, &clock, &processor, &random_seed, &yield, &pause, &start};
+
+}  // namespace
+
+void start_kernel(const Kernel& kernel) {
+  g_kernel = kernel;
+  os::fake::set_world(&kWorld);
+  os::fake::set_processors(kernel.processors);
+  os::fake::set_barrier(kernel.barrier);
+  os::fake::set_memory_limit(kernel.memory_limit != 0 ? kernel.memory_limit : os::kNoMemoryLimit);
+  os::fake::Faults faults;
+  faults.damage = kernel.torn ? os::fake::Damage::torn : os::fake::Damage::none;
+  os::fake::set_faults(faults);
+}
+
+void refuse_memory(bool refuses) { g_refuses = refuses; }
+u64 kernel_calls() { return g_calls; }
+u64 failed_calls() { return g_failed; }
+u64 last_failure() { return g_last_failure; }
+bool memory_is_refused() { return (g_refused & kForMemory) != 0; }
+
+}  // namespace coffer::trial

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A trial: worlds with faults for some hours. With --report it also sees that the seeded faults are found, and writes
+docs/results/trial.md."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import secrets
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PAGE = ROOT / "docs/results/trial.md"
+
+
+def page(sums: dict, faults: list[dict]) -> str:
+    last = sums["first"] + sums["worlds"] - 1
+    rows = [
+        ("worlds", f"{sums['worlds']:,}"),
+        ("their seeds", f"{sums['first']} to {last}"),
+        ("operations", f"{sums['operations']:,}"),
+        ("steps (accesses to shared cells)", f"{sums['steps']:,}"),
+        ("threads", f"{sums['threads']:,}"),
+        ("switches of threads that were chosen", f"{sums['switches']:,}"),
+        ("system calls", f"{sums['calls']:,}"),
+        ("of which failed", f"{sums['failed_calls']:,}"),
+        ("NULLs, each with a reason", f"{sums['nulls']:,}"),
+        ("looks at everything at rest", f"{sums['rests']:,}"),
+        ("longest call, in steps of its own thread", f"{sums['longest_call']:,}"),
+        ("violations", "0"),
+        ("time", f"{sums['seconds'] / 60:.1f} minutes"),
+    ]
+    text = ["# Trials", "",
+            "Written by `make trial REPORT=1`, and not by hand. What a world is, and what it is judged by: "
+            "[trial.md](../design/trial.md). "
+            f"{datetime.date.today().isoformat()}, {platform.machine()}.", "",
+            "| figure | |", "|---|---:|"]
+    text += [f"| {name} | {value} |" for name, value in rows]
+    text += ["", "Bugs put into the sources (`test/trial/faults.toml`), each of which has to be found, by worlds from "
+             "seed 1 on:", "", "| bug | in | found in world | by |", "|---|---|---:|---|"]
+    for one in faults:
+        by = one["how"].replace("|", "/")
+        text.append(f"| {one['what']} | `{Path(one['file']).name}` | {one['worlds']:,} | {by} |")
+    return "\n".join(text) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--seed", type=int, default=0, help="of the first world; 0: a new one")
+    parser.add_argument("--hours", type=float, default=0.1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--report", action="store_true")
+    arguments = parser.parse_args()
+    program = arguments.build / "test/trial/trial"
+    seed = arguments.seed or 1 + secrets.randbelow(10**9)
+    with tempfile.TemporaryDirectory(prefix="coffer-trial-") as name:
+        sums = Path(name) / "sums.json"
+        faults = Path(name) / "faults.json"
+        done = subprocess.run([str(program), "--seed", str(seed), "--seconds", str(int(arguments.hours * 3600) or 1),
+                               "--jobs", str(arguments.jobs), "--report", str(sums)], check=False)
+        if done.returncode != 0 or not arguments.report:
+            return done.returncode
+        done = subprocess.run([sys.executable, "-B", str(HERE / "seeded.py"), "--build", str(arguments.build),
+                               "--jobs", str(arguments.jobs), "--results", str(faults)], check=False)
+        if done.returncode != 0:
+            return done.returncode
+        PAGE.write_text(page(json.loads(sums.read_text(encoding="utf-8")),
+                             json.loads(faults.read_text(encoding="utf-8"))), encoding="utf-8")
+        print(f"wrote {PAGE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

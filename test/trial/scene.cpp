@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#include "trial/scene.hpp"
+
+#include <cinttypes>
+#include <cstdio>
+#include <sstream>
+
+namespace coffer::trial {
+
+const char* const kActionNames[kActions] = {"malloc", "calloc", "aligned", "free",  "free_sized", "realloc",
+                                            "verify", "await",  "start",   "renew", "sleep",      "tick",
+                                            "limit",  "trim",   "stats",   "check"};
+
+namespace {
+
+constexpr const char* kOrderNames[] = {"walk", "pct", "given"};
+constexpr const char* kEffectNames[] = {"fail", "slow"};
+
+template <usize kCount>
+bool find_name(const char* const (&names)[kCount], const std::string& word, u32& index) {
+  for (index = 0; index < kCount; ++index) {
+    if (word == names[index]) return true;
+  }
+  return false;
+}
+
+template <class... Values>
+void add(std::string& text, const char* format, Values... values) {
+  char line[160];
+  std::snprintf(line, sizeof line, format, values...);
+  text += line;
+}
+
+}  // namespace
+
+std::string to_text(const Scene& scene) {
+  const Kernel& kernel = scene.kernel;
+  std::string text;
+  if (!scene.options.empty()) text += "options " + scene.options + "\n";
+  add(text,
+      "kernel %" PRIu64 " page %" PRIu64 " processors %u roams %d sparse %d torn %d barrier %d memory %" PRIu64 "\n",
+      kernel.seed, scene.page, kernel.processors, kernel.roams, kernel.sparse, kernel.torn, kernel.barrier,
+      kernel.memory_limit);
+  add(text, "order %s %" PRIu64 " %u\n", kOrderNames[static_cast<u32>(scene.schedule.order)], scene.schedule.seed,
+      scene.schedule.rate);
+  for (const Fault& fault : kernel.faults) {
+    add(text, "call %" PRIu64 " %s %" PRIu64, fault.call, kEffectNames[static_cast<u32>(fault.effect)], fault.count);
+    if (fault.kinds != ~u32{0}) add(text, " %u", fault.kinds);
+    text += '\n';
+  }
+  for (const Operation& one : scene.operations) {
+    add(text, "%u %s %u %" PRIu64, one.thread, kActionNames[static_cast<u32>(one.action)], one.slot, one.size);
+    if (one.alignment_log2 != 0) add(text, " %u", one.alignment_log2);
+    text += '\n';
+  }
+  for (const Switch& one : scene.schedule.switches) add(text, "switch %" PRIu64 " %u\n", one.step, one.to);
+  return text;
+}
+
+bool from_text(const std::string& text, Scene& scene, std::string& wrong) {
+  scene = {};
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string first, word;
+    u32 index = 0;
+    if (!(words >> first)) continue;
+    bool good = true;
+    if (first == "options") {
+      words >> scene.options;
+    } else if (first == "kernel") {
+      Kernel& kernel = scene.kernel;
+      words >> kernel.seed >> word >> scene.page >> word >> kernel.processors >> word >> kernel.roams >> word >>
+          kernel.sparse >> word >> kernel.torn >> word >> kernel.barrier >> word >> kernel.memory_limit;
+    } else if (first == "order") {
+      words >> word >> scene.schedule.seed >> scene.schedule.rate;
+      good = find_name(kOrderNames, word, index);
+      scene.schedule.order = static_cast<Order>(index);
+    } else if (first == "call") {
+      Fault fault{};
+      words >> fault.call >> word >> fault.count;
+      good = find_name(kEffectNames, word, index);
+      fault.effect = static_cast<Effect>(index);
+      u32 kinds = 0;
+      if (good && words && words >> kinds) fault.kinds = kinds;
+      if (good) words.clear();
+      scene.kernel.faults.push_back(fault);
+    } else if (first == "switch") {
+      Switch one{};
+      words >> one.step >> one.to;
+      scene.schedule.switches.push_back(one);
+    } else {
+      Operation one{};
+      const u32 thread = static_cast<u32>(std::strtoul(first.c_str(), nullptr, 10));
+      words >> word >> one.slot >> one.size;
+      good = find_name(kActionNames, word, index) && thread < kMostThreads && one.slot < kSlots;
+      one.thread = static_cast<u8>(thread);
+      one.action = static_cast<Action>(index);
+      if (good && words) words >> one.alignment_log2, words.clear();
+      scene.operations.push_back(one);
+    }
+    if (good && words) continue;
+    wrong = "not understood: " + line;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace coffer::trial

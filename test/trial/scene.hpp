@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// A world as data: its options, kernel, schedule, and what its threads do. It is drawn from a seed (grammar.hpp), or
+// read from a text, which is how a failing one is kept (cases/).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trial/kernel.hpp"
+#include "trial/scheduler.hpp"
+
+namespace coffer::trial {
+
+inline constexpr u32 kSlots = 4096;
+inline constexpr u32 kMostThreads = 12;
+
+// What is done to a slot that has no block for it, or that another thread is at work on, is left out: so any part of a
+// program is a program.
+enum class Action : u8 {
+  // For an empty slot: a block is put there.
+  malloc,
+  calloc,
+  aligned,  // aligned_alloc
+  // For a full one.
+  free,
+  free_sized,
+  realloc,
+  verify,
+  // Neither.
+  await,  // the slot is full, or nobody can fill it
+  start,  // of the thread `slot`, if it never ran
+  renew,  // the thread ends, and another one goes on with what it has to do
+  sleep,  // for ever, `size` steps from now
+  tick,   // time passes: `size` milliseconds
+  limit,  // coffer_set_limit(size)
+  trim,   // coffer_malloc_trim(size)
+  stats,
+  check,  // everything rests, and is looked at
+};
+inline constexpr u32 kActions = static_cast<u32>(Action::check) + 1;
+extern const char* const kActionNames[kActions];
+
+struct Operation {
+  Action action;
+  u8 thread;
+  u32 slot;
+  u64 size;
+  u32 alignment_log2 = 0;
+};
+
+struct Scene {
+  std::string options;  // COFFER_CONF
+  u64 page = 4096;
+  Kernel kernel;
+  Schedule schedule;
+  std::vector<Operation> operations;  // each thread does its own, in this order
+};
+
+std::string to_text(const Scene& scene);
+// false: it is none; `wrong` says what.
+bool from_text(const std::string& text, Scene& scene, std::string& wrong);
+
+}  // namespace coffer::trial

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Bugs put into the sources, one at a time, each of which a trial has to find (faults.toml).
+
+  seeded.py --check              every text is in the sources, once
+  seeded.py [--only NAME]...     builds a trial with each, and runs it until it fails
+  seeded.py --results FILE       ... and writes them down, for report.py
+
+Compiled and linked as the mutants are (test/mutants/run.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+FEWEST = 20
+WORLDS = 2000
+
+
+def load_mutants_module():
+    spec = importlib.util.spec_from_file_location("coffer_mutants", ROOT / "test/mutants/run.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+mutants = load_mutants_module()
+
+
+def load() -> list[dict]:
+    faults = tomllib.loads((HERE / "faults.toml").read_text(encoding="utf-8"))["fault"]
+    known = {one.name: one for one in mutants.load()}
+    for fault in faults:
+        if "mutant" in fault:
+            fault["edits"] = known[fault["mutant"]].edits
+        else:
+            fault["edits"] = [mutants.Edit(fault["file"], fault["before"], fault["after"])]
+    return faults
+
+
+def complaints(faults: list[dict]) -> list[str]:
+    wrong = [] if len(faults) >= FEWEST else [f"fewer than {FEWEST} faults"]
+    names = [fault["name"] for fault in faults]
+    wrong += [f"{name}: twice" for name in sorted(set(names)) if names.count(name) > 1]
+    for fault in faults:
+        for edit in fault["edits"]:
+            times = (ROOT / edit.file).read_text(encoding="utf-8").count(edit.before)
+            if times != 1:
+                wrong.append(f"{fault['name']}: its text is {times} times in {edit.file}")
+    return wrong
+
+
+def hunt(fault: dict, builder) -> dict:
+    start = time.monotonic()
+    worlds, how = 0, ""
+    with tempfile.TemporaryDirectory(prefix="coffer-trial-") as name:
+        try:
+            program = builder.make("trial", fault["edits"], Path(name))
+            most = fault.get("worlds", WORLDS)
+            done = subprocess.run([str(program), "--seed", "1", "--worlds", str(most), "--shrink-seconds", "0"],
+                                  capture_output=True, text=True, check=False)
+            found = re.search(r"^FAILED in the world of seed (\d+): (.*)$", done.stdout, re.MULTILINE)
+            if found:
+                worlds, how = int(found[1]), found[2]
+            else:
+                how = f"not found in {most} worlds"
+        except mutants.Broken as problem:
+            how = str(problem)
+    return {"name": fault["name"], "what": fault["what"], "file": fault["edits"][0].file, "worlds": worlds, "how": how,
+            "seconds": time.monotonic() - start}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--check", action="store_true", help="only whether the texts are there")
+    parser.add_argument("--only", action="append", help="only this one (may be repeated)")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--results", type=Path, help="a file of JSON for what was found")
+    arguments = parser.parse_args()
+    faults = load()
+    wrong = complaints(faults)
+    chosen = [] if arguments.check else [one for one in faults if not arguments.only or one["name"] in arguments.only]
+    if not arguments.check and not chosen:
+        wrong.append("no fault was chosen")
+    results = []
+    if not wrong:
+        builder = mutants.Builder(arguments.build.resolve())
+        with ThreadPoolExecutor(arguments.jobs) as pool:
+            for one in pool.map(lambda fault: hunt(fault, builder), chosen):
+                results.append(one)
+                print(f"{one['name']:24} {one['worlds'] or 'SURVIVES':>8} {one['how'][:100]}", flush=True)
+                if one["worlds"] == 0:
+                    wrong.append(f"{one['name']} survives: {one['how']}")
+    for line in wrong:
+        print(f"trial: {line}", file=sys.stderr)
+    print(f"trial: {len(faults)} faults listed, {len(chosen)} tried, {len(wrong)} complaints")
+    if arguments.results and not wrong:
+        arguments.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

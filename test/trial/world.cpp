@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+#include "trial/world.hpp"
+
+#include <coffer/coffer.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "exchange/registry.hpp"
+#include "os/fake/fake.hpp"
+#include "support/check.hpp"
+#include "support/pattern.hpp"
+#include "trial/blocks.hpp"
+
+namespace coffer::trial {
+
+namespace {
+
+constexpr u64 kLongestCall = 4'000'000;  // steps; the longest that was seen is a tenth of it
+
+class World {
+ public:
+  World(const Scene& scene, Result* result)
+      : scene_(scene), result_(*result), scheduler_(scene.schedule, scene.operations.size() * 60), blocks_(kSlots) {}
+
+  void run() {
+    limited_ = scene_.options.find(",limit:") != std::string::npos;
+    for (const Operation& one : scene_.operations) {
+      work_[one.thread].push_back(&one);
+      if (one.action == Action::start) waits_for_start_[one.slot % kMostThreads] = true;
+    }
+    scheduler_.run([this] { live_first(); });
+  }
+
+ private:
+  void live_first() {
+    began_[0] = true;
+    for (u32 thread = 1; thread < kMostThreads; ++thread) {
+      if (!waits_for_start_[thread] && !work_[thread].empty()) begin(thread);
+    }
+    live(0, 0);
+    scheduler_.wait(Wait::join);
+    note_choices();
+    finish();
+    result_.whole = true;
+  }
+
+  void begin(u32 thread) {
+    if (began_[thread]) return;
+    began_[thread] = scheduler_.start([this, thread] { live(thread, 0); }) != nullptr;
+  }
+
+  void live(u32 thread, usize from) {
+    for (usize i = from; i < work_[thread].size(); ++i) {
+      const Operation& one = *work_[thread][i];
+      scheduler_.boundary();
+      result_.operations += 1;
+      note_choices();
+      if (one.action != Action::renew) {
+        apply(one);
+      } else if (thread != 0 && scheduler_.start([this, thread, i] { live(thread, i + 1); }) != nullptr) {
+        return;
+      }
+    }
+  }
+
+  // Runs one call of the allocator, and sees what must be true of each.
+  template <class Call>
+  auto call(const Call& body) {
+    const u64 before = scheduler_.own_steps();
+    const u64 began = g_pulse.steps;
+    const auto got = body();
+    began_step_ = began;
+    const u64 took = scheduler_.own_steps() - before;
+    if (took > result_.longest_call) result_.longest_call = took;
+    REQUIRE(took < kLongestCall, "a call took %llu steps", static_cast<unsigned long long>(took));
+    REQUIRE(scheduler_.current().locks == 0, "a call ended and holds a lock");
+    scheduler_.note_progress();
+    return got;
+  }
+
+  // A NULL has to have a reason: a limit, or that the kernel refused memory since the call began, or when it was asked
+  // last (a search that was in vain is not made again until something came back: heap/failure.hpp).
+  void expect_reason(usize size) {
+    ++result_.nulls;
+    const bool refused = memory_is_refused() || (last_failure() >= began_step_ && failed_calls() != 0);
+    REQUIRE(refused || limited_ || last_limited_ >= began_step_, "NULL for %zu bytes, without a reason", size);
+  }
+
+  void allocate(Held& held, const Operation& one) {
+    held.busy = true;
+    const usize alignment = usize{1} << one.alignment_log2;
+    const bool aligned = one.action == Action::aligned;
+    void* const at = call([&]() -> void* {
+      if (one.action == Action::calloc) return coffer_calloc(1, one.size);
+      return aligned ? coffer_aligned_alloc(alignment, one.size) : coffer_malloc(one.size);
+    });
+    if (at == nullptr) {
+      held.busy = false;
+      return expect_reason(one.size);
+    }
+    if (one.action == Action::calloc) {
+      const usize found = test::find_nonzero(at, one.size);
+      REQUIRE(found == test::kPatternGood, "calloc: block %p of %zu bytes is not zero at offset %zu", at,
+              static_cast<usize>(one.size), found);
+    }
+    enter(held, at, one.size, aligned ? alignment : 0);
+  }
+
+  void enter(Held& held, void* at, usize size, usize alignment) {
+    const usize usable = call([&] { return coffer_malloc_usable_size(at); });
+    blocks_.enter(held, at, size, usable, alignment);
+    largest_ = std::max(largest_, size);
+    held.busy = false;
+  }
+
+  void release(Held& held, bool sized) {
+    Blocks::verify(held, held.size, "before free");
+    const Held old = held;
+    blocks_.leave(old);
+    held.busy = true;
+    call([&] {
+      if (!sized) {
+        coffer_free(old.at);
+      } else if (old.alignment == 0) {
+        coffer_free_sized(old.at, old.size);
+      } else {
+        coffer_free_aligned_sized(old.at, old.alignment, old.size);
+      }
+      return 0;
+    });
+    held = {};
+  }
+
+  void reallocate(Held& held, usize size) {
+    Blocks::verify(held, held.size, "before realloc");
+    const Held old = held;
+    blocks_.leave(old);
+    held.busy = true;
+    void* const at = call([&] { return coffer_realloc(old.at, size); });
+    Held moved = old;
+    if (at != nullptr) moved.at = static_cast<unsigned char*>(at);
+    Blocks::verify(moved, at != nullptr && size < old.size ? size : old.size, "after realloc");
+    if (at == nullptr) {
+      REQUIRE(size > old.usable, "realloc to %zu bytes, which the block has, failed", size);
+      expect_reason(size);
+    }
+    enter(held, moved.at, at != nullptr ? size : old.size, at != nullptr ? 0 : old.alignment);
+  }
+
+  void apply(const Operation& one) {
+    Held& held = blocks_[one.slot];
+    switch (one.action) {
+      case Action::malloc:
+      case Action::calloc:
+      case Action::aligned:
+        if (!held.busy && held.at == nullptr) return allocate(held, one);
+        break;
+      case Action::free:
+      case Action::free_sized:
+        if (!held.busy && held.at != nullptr) return release(held, one.action == Action::free_sized);
+        break;
+      case Action::realloc:
+        if (!held.busy && held.at != nullptr) return reallocate(held, one.size);
+        break;
+      case Action::verify:
+        if (!held.busy && held.at != nullptr) return Blocks::verify(held, held.size, "when looked at");
+        break;
+      case Action::await:
+        for (bool gone = false; !gone && (held.busy || held.at == nullptr);) {
+          scheduler_.wait(Wait::slot);
+          gone = scheduler_.current().given_up;
+        }
+        break;
+      case Action::start:
+        return begin(one.slot % kMostThreads);
+      case Action::renew:
+        break;  // see live
+      case Action::sleep:
+        scheduler_.current().sleep_at = scheduler_.own_steps() + one.size + 1;
+        break;
+      case Action::tick:
+        scheduler_.pass_time(one.size * 1'000'000);
+        break;
+      case Action::limit:
+        limited_ = true;
+        call([&] { return coffer_set_limit(one.size); });
+        limited_ = one.size != 0;
+        last_limited_ = g_pulse.steps;
+        break;
+      case Action::trim:
+        call([&] { return coffer_malloc_trim(one.size); });
+        break;
+      case Action::stats:
+        call([&] {
+          struct coffer_stats stats = {};
+          return coffer_stats(&stats, sizeof stats);
+        });
+        break;
+      case Action::check:
+        look(scheduler_.begin_rest(), one.size != 0);
+        scheduler_.end_rest();
+        break;
+    }
+    scheduler_.wake(Wait::slot);
+  }
+
+  // At rest. `outside`: no thread is in the middle of a call. trimmed: after everything that can be was given back.
+  void look(bool outside, bool trimmed) {
+    for (const Held& held : blocks_.all()) {
+      if (held.at != nullptr && !held.busy) Blocks::verify(held, held.size, "at rest");
+    }
+    if (!outside) return;
+    ++result_.rests;
+    expect_nothing_left_behind();
+    if (trimmed) {
+      coffer_malloc_trim(0);
+      coffer_malloc_trim(0);  // what the first one sent on its way
+    }
+    REQUIRE(coffer_check() == 0, "coffer_check finds violations");
+    struct coffer_stats stats = {};
+    coffer_stats(&stats, sizeof stats);
+    REQUIRE(trimmed ? stats.live == blocks_.live() : stats.live >= blocks_.live(),
+            "stats say that %zu bytes are live, the program holds %zu", stats.live, blocks_.live());
+    REQUIRE(stats.held >= stats.live, "held %zu is less than live %zu", stats.held, stats.live);
+  }
+
+  // What a thread leaves behind is nobody's secret: its mail and chains are seen to.
+  static void expect_nothing_left_behind() {
+    for (u32 i = 1; i < heaps_ever(); ++i) {
+      const Heap* const heap = heap_by_index(i);
+      if (heap->attached.load(relaxed) != 0) continue;
+      REQUIRE(heap->mailbox.load(relaxed) == 0, "mail waits at heap %u, which has no thread", i);
+      REQUIRE(heap->left_chains.load(relaxed) == 0, "heap %u has no thread and chains left", i);
+      for (const Chain& chain : heap->chains) {
+        REQUIRE(chain.span.get() == nullptr, "heap %u has no thread and an open chain", i);
+      }
+    }
+  }
+
+  // All threads but the first have ended: everything is freed, and can be had again though the kernel gives nothing.
+  void finish() {
+    scheduler_.begin_rest();
+    coffer_set_limit(0);
+    look(true, false);
+    look(true, true);
+    for (Held& held : blocks_.all()) {
+      if (held.at == nullptr) continue;
+      blocks_.leave(held);
+      coffer_free(held.at);
+      held = {};
+    }
+    look(true, true);
+    fill_what_is_free();
+    look(true, true);
+    note_choices();
+    scheduler_.end_rest();
+  }
+
+  void fill_what_is_free() {
+    struct coffer_stats stats = {};
+    coffer_stats(&stats, sizeof stats);
+    refuse_memory(true);
+    const usize sizes[] = {30'000, 4'000, 500};
+    const usize size = sizes[stats.committed < 8 * kMiB ? scene_.kernel.seed % 3 : 0];
+    std::vector<void*> got;
+    while (void* const at = coffer_malloc(size)) got.push_back(at);
+    const usize usable = live_now();
+    const bool largest_again = largest_ == 0 || is_had_again(got);
+    REQUIRE(largest_again, "a block of %zu bytes cannot be had again", largest_);
+    REQUIRE(usable >= stats.committed / 4 * 3, "of %zu bytes that are free %zu can be had, by blocks of %zu",
+            stats.committed, usable, size);
+    for (void* const at : got) coffer_free(at);
+    refuse_memory(false);
+  }
+
+  // The largest block that the program had.
+  bool is_had_again(std::vector<void*>& got) const {
+    for (void* const at : got) coffer_free(at);
+    coffer_malloc_trim(0);  // what is resident would be found first
+    got.assign(1, coffer_malloc(largest_));
+    return got[0] != nullptr;
+  }
+
+  static usize live_now() {
+    struct coffer_stats stats = {};
+    coffer_stats(&stats, sizeof stats);
+    return stats.live;
+  }
+
+  void note_choices() {
+    result_.steps = g_pulse.steps;
+    result_.hash = g_pulse.hash;
+    result_.kernel_calls = kernel_calls();
+    result_.failed_calls = failed_calls();
+    result_.threads = scheduler_.threads_ever();
+    result_.most_yields = scheduler_.longest_yields();
+    const auto& choices = scheduler_.choices();
+    result_.switches = choices.size();
+    for (; result_.choices_kept < choices.size() && result_.choices_kept < std::size(result_.choices);
+         ++result_.choices_kept) {
+      result_.choices[result_.choices_kept] = choices[result_.choices_kept];
+    }
+  }
+
+  static constexpr usize kMiB = usize{1} << 20;
+
+  const Scene& scene_;
+  Result& result_;
+  Scheduler scheduler_;
+  Blocks blocks_;
+  std::vector<const Operation*> work_[kMostThreads];
+  bool waits_for_start_[kMostThreads] = {};
+  bool began_[kMostThreads] = {};
+  usize largest_ = 0;
+  bool limited_ = false;  // there is a limit, or a call that changes it is under way
+  u64 last_limited_ = 0;  // the step at which the limit changed last
+  u64 began_step_ = 0;    // of the call that ended last: no other thread runs between its end and who asks
+};
+
+}  // namespace
+
+void run_scene(const Scene& scene, Result* result) {
+  if (!scene.options.empty()) setenv("COFFER_CONF", scene.options.c_str(), 1);
+  setenv("COFFER_FAKE_PAGE", std::to_string(scene.page).c_str(), 1);
+  start_kernel(scene.kernel);
+  os::fake::set_wiped_pages(scene.page == 4096);  // theirs are the machine's own
+  World world(scene, result);
+  world.run();
+}
+
+}  // namespace coffer::trial
