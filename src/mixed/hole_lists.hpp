@@ -3,14 +3,16 @@
 // a hole's, and which have slots.
 #pragma once
 
-#include "base/atomic.hpp"
-#include "mixed/unit_map.hpp"
+#include "arena/arena.hpp"
 
 namespace coffer {
+
+inline constexpr u32 kUnitsPerSlot = kSlotBytes / kQuantum;
 
 // One for each size below 32 units, then sixteen to a doubling, up to 16,384 units: so fine, the hole that is taken is
 // little larger than what is asked for.
 inline constexpr u32 kExactHoles = 32, kListsPerDoubling = kExactHoles / 2;
+inline constexpr u32 kExactLists = kExactHoles - 1;
 constexpr u32 hole_list(u32 hole) {
   if (hole < kExactHoles) return hole - 1;
   const u32 doubling = highest_bit(hole / kListsPerDoubling);
@@ -32,7 +34,7 @@ class FilledLists {
   // The first list from `list` on, or kHoleLists. relaxed, all: who looks without the lock finds out under it.
   u32 next(u32 list) const {
     u32 i = list / 64;
-    u64 found = words_[i].load(relaxed) >> (list % 64) << (list % 64);  // relaxed: as above
+    u64 found = words_[i].load(relaxed) & (~u64{0} << (list % 64));  // relaxed: as above
     while (found == 0) {
       if (++i == kWords) return kHoleLists;
       found = words_[i].load(relaxed);

@@ -130,7 +130,7 @@ bool MixedPool::add(Shard& shard, Span* span) {
     span[i].listed.set(0);
   }
   shard.held.set(shard.held.get() + span_bytes(span));
-  count_holes(shard, span, 0, span->slots.get() - 1u);
+  count_holes(shard, span, span, span + span->slots.get() - 1);
   return true;
 }
 
@@ -236,7 +236,7 @@ bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   map.add(from * kUnitsPerPage, count * kUnitsPerPage);
   span->live_units.set(span->live_units.get() + count * kUnitsPerPage);  // in use, and not live
   const u32 last = from + count < pages ? from + count : pages - 1;
-  count_holes(shard, span, slot_of(start), last / kPagesPerSlot);
+  count_holes(shard, span, span + slot_of(start), span + last / kPagesPerSlot);
   return true;
 }
 

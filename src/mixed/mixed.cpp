@@ -84,7 +84,7 @@ void MixedPool::unlist(Shard& shard, Span* slot) {
 
 // The largest hole that starts in the slot is this one.
 void MixedPool::list_hole(Shard& shard, Span* slot, UnitMap::Hole hole) {
-  set_hole(slot, hole.units, hole.at);
+  set_hole(slot, hole);
   const u32 list = hole.units == 0 ? 0 : hole_list(hole.units) + 1;
   if (slot->listed.get() == list) return;
   unlist(shard, slot);
@@ -100,21 +100,22 @@ void MixedPool::list_hole(Shard& shard, Span* slot, UnitMap::Hole hole) {
 }
 
 // Reads the table of the slots from `first` to `last`: something was cut there.
-void MixedPool::count_holes(Shard& shard, Span* span, u32 first, u32 last) {
+void MixedPool::count_holes(Shard& shard, Span* span, Span* first, Span* last) {
   const UnitMap map = map_of(span);
-  for (u32 slot = first; slot <= last; ++slot) list_hole(shard, span + slot, map.largest_hole(slot));
-  shard.scans.set(shard.scans.get() + last - first + 1);
+  shard.scans.set(shard.scans.get() + static_cast<u64>(last - first) + 1);
+  for (Span* slot = first; slot <= last; ++slot)
+    list_hole(shard, slot, map.largest_hole(static_cast<u32>(slot - span)));
 }
 
 // Of this hole a part was free before.
 void MixedPool::hole_grew(Shard& shard, Span* span, UnitMap::Hole hole) {
   Span* slot = span + slot_of(hole.at);
-  if (hole.units > hole_of(slot)) list_hole(shard, slot, hole);
+  if (hole.units > hole_of(slot).units) list_hole(shard, slot, hole);
   // One that started in a later slot starts here now.
   const u32 to = hole.at + hole.units;
-  for (u32 i = slot_of(hole.at) + 1; i <= slot_of(to - 1); ++i) {
-    const u32 at = hole_at(span + i);
-    if (hole_of(span + i) != 0 && at > hole.at && at < to) count_holes(shard, span, i, i);
+  for (Span* last = span + slot_of(to - 1); slot != last;) {
+    const UnitMap::Hole there = hole_of(++slot);
+    if (there.units != 0 && there.at < to) count_holes(shard, span, slot, slot);
   }
 }
 
@@ -130,48 +131,54 @@ void MixedPool::retire(Shard& shard, Span* span) {
 // --- Blocks. ---
 
 // Whether a block of the program's starts there: not pages that are on their way to the kernel.
-bool MixedPool::is_block(const Shard& shard, const Span* span, uptr address) const {
+COFFER_INLINE bool MixedPool::is_block(const Shard& shard, const Span* span, const UnitMap& map, uptr address) {
   if (!is_mixed(span) || address % kQuantum != 0) return false;
   const u32 unit = unit_of(span, address);
-  if (!map_of(span).is_start(unit)) return false;
-  return shard.purged.get() != span_number(span) || unit != shard.purged_from.get() * kUnitsPerPage;
+  if (!map.is_start(unit)) return false;
+  const SpanNumber purged = shard.purged.get();
+  return COFFER_LIKELY(purged == 0) || purged != span_number(span) || unit != shard.purged_from.get() * kUnitsPerPage;
+}
+
+MixedPool::Freed MixedPool::make_hole(Shard& shard, Span* span, u32 unit, u32 units) {
+  const UnitMap::Hole hole = map_of(span).remove(unit, units);
+  const u32 used = span->live_units.get() - units;
+  set_live(shard, span, used);
+  if (used == 0) {
+    retire(shard, span);
+    return Freed::last;
+  }
+  hole_grew(shard, span, hole);
+  const bool much =
+      hole.units >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
+  return much ? Freed::much : Freed::nothing_else;
 }
 
 usize MixedPool::release(Span* span, void* block, usize least, usize most) {
   usize bytes = 0;
-  bool last = false, much = false;
+  Freed freed = Freed::nothing_else;
   Shard& shard = shard_of(span);
   {
     LockGuard guard(shard.lock);
-    if (!is_block(shard, span, reinterpret_cast<uptr>(block))) return 0;
-    UnitMap map = map_of(span);
+    const UnitMap map = map_of(span);
+    if (!is_block(shard, span, map, reinterpret_cast<uptr>(block))) return 0;
     const u32 unit = unit_of(span, reinterpret_cast<uptr>(block));
     const u32 units = map.block_units(unit);
     bytes = usize{units} * kQuantum;
     if (COFFER_UNLIKELY(bytes < least || bytes > most)) return 0;
     mark_freed(block);
-    const UnitMap::Hole hole = map.remove(unit, units);
-    const u32 used = span->live_units.get() - units;
-    set_live(shard, span, used);
-    if (used != 0) {
-      hole_grew(shard, span, hole);
-      much =
-          hole.units >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
-    } else {
-      retire(shard, span);
-      last = true;
-    }
+    freed = make_hole(shard, span, unit, units);
   }
-  if (last) end(span);
-  if (much) want_reclaimer();
+  if (COFFER_UNLIKELY(freed == Freed::last)) end(span);
+  if (COFFER_UNLIKELY(freed == Freed::much)) want_reclaimer();
   return bytes;
 }
 
 usize MixedPool::size_of(Span* span, const void* block) {
   Shard& shard = shard_of(span);
   LockGuard guard(shard.lock);
-  if (!is_block(shard, span, reinterpret_cast<uptr>(block))) return 0;
-  return usize{map_of(span).block_units(unit_of(span, reinterpret_cast<uptr>(block)))} * kQuantum;
+  const UnitMap map = map_of(span);
+  if (!is_block(shard, span, map, reinterpret_cast<uptr>(block))) return 0;
+  return usize{map.block_units(unit_of(span, reinterpret_cast<uptr>(block)))} * kQuantum;
 }
 
 usize MixedPool::size_around(Span* span, uptr address) {
@@ -200,7 +207,7 @@ bool MixedPool::resize(Span* span, void* block, usize bytes) {
   set_live(shard, span, span->live_units.get() + (want - have));
   span->absent.set(span->absent.get() & ~pages_of(unit + have, unit + want));
   const u32 last = unit + want < map.units() ? unit + want : map.units() - 1;
-  count_holes(shard, span, slot_of(unit + have), slot_of(last));
+  count_holes(shard, span, span + slot_of(unit + have), span + slot_of(last));
   return true;
 }
 
@@ -236,8 +243,8 @@ MixedPool::Fault MixedPool::check(Span* span) {
   if (map.count_used() != span->live_units.get() || span->live_units.get() == 0) return Fault::count;
   for (u32 i = 0; i < span->slots.get(); ++i) {
     const UnitMap::Hole hole = map.largest_hole(i);
-    if (hole_of(span + i) != hole.units || (hole.units != 0 && !starts_hole(map, hole_at(span + i), hole.units)))
-      return Fault::hole;
+    const UnitMap::Hole noted = hole_of(span + i);
+    if (noted.units != hole.units || (hole.units != 0 && !starts_hole(map, noted.at, hole.units))) return Fault::hole;
     if (span[i].listed.get() != (hole.units == 0 ? 0 : hole_list(hole.units) + 1)) return Fault::list;
   }
   return Fault::none;

@@ -24,7 +24,7 @@
 #pragma once
 
 #include "arena/arena.hpp"
-#include "mixed/hole_lists.hpp"
+#include "mixed/unit_map.hpp"
 #include "span/span.hpp"
 
 namespace coffer {
@@ -113,17 +113,19 @@ class MixedPool {
   };
 
   Shard& shard_of(const Span* span) { return shards_[(span_number(span) / kMaxSpanSlots) % kShards]; }
-  bool is_block(const Shard& shard, const Span* span, uptr address) const;
+  static bool is_block(const Shard& shard, const Span* span, const UnitMap& map, uptr address);
   bool grow(usize bytes);
   void shrink(usize bytes);
   void set_live(Shard& shard, Span* span, u32 units);
+  enum class Freed : u8 { nothing_else, last, much };  // what is to be done without the lock
+  Freed make_hole(Shard& shard, Span* span, u32 unit, u32 units);
   bool begin_purge(Shard& shard, Span* span, usize bytes);
   bool end_purge(Shard& shard, bool purged);
   bool add(Shard& shard, Span* span);
   void retire(Shard& shard, Span* span);
   void list_hole(Shard& shard, Span* slot, UnitMap::Hole hole);
   void unlist(Shard& shard, Span* slot);
-  void count_holes(Shard& shard, Span* span, u32 first, u32 last);
+  void count_holes(Shard& shard, Span* span, Span* first, Span* last);
   void hole_grew(Shard& shard, Span* span, UnitMap::Hole hole);
   template <class Fits>
   static Span* find(Shard& shard, u32 units, u32 align, Fits&& fits);
@@ -145,9 +147,8 @@ extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));
 u32 indexed_start(const Span* span, u32 from, u32 units) __attribute__((visibility("hidden")));
 
 static_assert(kMaxSpanSlots * kUnitsPerSlot <= 0xffff);
-inline u32 hole_of(const Span* slot) { return slot->hole.get() & 0xffff; }
-inline u32 hole_at(const Span* slot) { return slot->hole.get() >> 16; }
-inline void set_hole(Span* slot, u32 units, u32 at) { slot->hole.set(at << 16 | units); }
+inline UnitMap::Hole hole_of(const Span* slot) { return {slot->hole.get() & 0xffff, slot->hole.get() >> 16}; }
+inline void set_hole(Span* slot, UnitMap::Hole hole) { slot->hole.set(hole.at << 16 | hole.units); }
 inline bool is_mixed(const Span* span) { return span->use.load(relaxed) == SlotUse::mixed; }  // relaxed: as is_large
 
 }  // namespace coffer

@@ -49,19 +49,23 @@ struct Cut {
   u64 pages = 0;
 
   bool complete() const { return count + piece.blocks > most; }
-  // Cuts what it can from the hole [from, to), beginning at its front; returns where what was cut ends.
-  u32 hole(const Span* span, UnitMap& map, u32 from, u32 to) {
+  // Cuts what it can from the hole, beginning at its front; returns what is left of it behind that.
+  UnitMap::Hole hole(const Span* span, UnitMap& map, UnitMap::Hole whole) {
+    UnitMap::Hole left = whole;
+    const u32 end = whole.at + whole.units;
     while (!complete()) {
-      const u32 at = start_in(span, from, to, piece.units, piece.align);
-      if (at + piece.all() > to) break;
-      for (u32 i = 0; i < piece.blocks; ++i) {
-        map.add(at + i * piece.units, piece.units);
-        found[count++] = at + i * piece.units;
+      u32 at = start_in(span, left.at, end, piece.units, piece.align);
+      if (at + piece.all() > end) break;
+      pages |= pages_of(at, at + piece.all());
+      if (at != left.at && left.at != whole.at) map.hole_grew({at - left.at, left.at});
+      for (u32 i = 0; i < piece.blocks; ++i, at += piece.units) {
+        map.put(at, piece.units, end);
+        found[count++] = at;
       }
-      from = at + piece.all();
-      pages |= pages_of(at, from);
+      left = {end - at, at};
     }
-    return from;
+    map.hole_changed(whole, left);
+    return left;
   }
 };
 
@@ -114,12 +118,12 @@ Block* MixedPool::take(u32 bytes, u32 most, Lines lines, u32 home) {
   uptr start = 0;
   u64 absent = 0;
   const auto fits = [&](Span* slot) {
-    const u32 from = hole_at(slot), to = from + hole_of(slot);
-    return start_in(first_record(slot), from, to, piece.units, piece.align) + piece.all() <= to;
+    const UnitMap::Hole hole = hole_of(slot);
+    return round_up(hole.at, piece.align) + piece.all() <= hole.at + hole.units;
   };
   for (u32 i = 0; i < kShards && cut.count == 0; ++i) {
     Shard& shard = shards_[(home + i) % kShards];
-    if (shard.filled.next(list) == kHoleLists) continue;
+    if (i != 0 && shard.filled.next(list) == kHoleLists) continue;
     LockGuard guard(shard.lock);
     shard.takes.set(shard.takes.get() + 1);
     Span* slot = find(shard, piece.all(), piece.align, fits);
@@ -129,11 +133,10 @@ Block* MixedPool::take(u32 bytes, u32 most, Lines lines, u32 home) {
     start = span_start(span);
     u32 looks = 0;
     do {
-      const u32 from = hole_at(slot), to = from + hole_of(slot);
-      const u32 end = cut.hole(span, map, from, to);
+      const UnitMap::Hole left = cut.hole(span, map, hole_of(slot));
       // What starts in this slot has to be looked for; where the cut ends in another, what is left of the hole is new.
-      count_holes(shard, span, slot_of(from), slot_of(from));
-      if (end < to && slot_of(end) != slot_of(from)) hole_grew(shard, span, {to - end, end});
+      count_holes(shard, span, slot, slot);
+      if (left.units != 0 && span + slot_of(left.at) != slot) hole_grew(shard, span, left);
     } while (!cut.complete() && ++looks < kLooks && fits(slot));
     set_live(shard, span, span->live_units.get() + cut.count * piece.units);
     absent = span->absent.get();
