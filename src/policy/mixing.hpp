@@ -34,8 +34,7 @@ inline constexpr usize kSmallProcess = usize{1} << 20;
 // its own when it asks for more, where frees are fast: without this, 3,900 instructions a pair in a working set of
 // 1,000 in place of 50 (docs/design/mixed-spans.md). What so many pairs cost in mixed spans is about what the page
 // faults of a span cost. Chosen by programs drawn at random (docs/design/drawn.md): with twice 1.199 in place of 1.224
-// and processor time 1 % more, z3 1.37 of the time; with twice as many as the class's span has blocks, if that is less,
-// 1.247.
+// and processor time 1 % more; with twice as many as the class's span has blocks, if that is less, 1.247.
 inline constexpr u32 kChurn = 64;
 
 // Times what was live in them that mixed spans may hold, beside kMixedFloor (docs/design/bound.md). Chosen by the ten
