@@ -10,12 +10,11 @@ allocators that both files have, of the same row and round: what changed with th
 from __future__ import annotations
 
 import fcntl
-import math
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy
@@ -38,6 +37,9 @@ from coffer_bench.workload import FAST, PAPERS, PATTERNS, PLAIN, Settings, Workl
 # and a difference is believed when both of its least counts were seen twice.
 EXACT_THRESHOLD = 0.01
 MOST_RECOUNTS = 8
+# Of fewer rounds all may lie on one side by chance: of four once in eight, of two every other time, and the interval
+# leaves out 1.
+FEWEST_ROUNDS = 4
 # Where nobody says which workloads: those that hear of every change of a hot path, none of which takes long.
 GROUPS = (FAST, PAPERS, PLAIN, PATTERNS)
 BUILD_SECONDS = 1800
@@ -65,16 +67,17 @@ class Change:
 
     @property
     def worse(self) -> bool:
-        return self.ratio.value > 1 + self.threshold and self.ratio.above
+        return not self.undecided and self.ratio.value > 1 + self.threshold and self.ratio.above
 
     @property
     def better(self) -> bool:
-        return self.ratio.value < 1 - self.threshold and self.ratio.below
+        return not self.undecided and self.ratio.value < 1 - self.threshold and self.ratio.below
 
     @property
     def undecided(self) -> bool:
-        """One round says nothing of chance."""
-        return math.isnan(self.ratio.low) and abs(self.ratio.value - 1) > self.threshold
+        if self.ratio.low == self.ratio.high:  # counts
+            return False
+        return self.ratio.count < FEWEST_ROUNDS and abs(self.ratio.value - 1) > self.threshold
 
     @property
     def same(self) -> bool:
@@ -116,8 +119,8 @@ def show(changes: Sequence[Change], console: Console) -> bool:
     for what in dict.fromkeys(change.what for change in changes):
         of_this = [change.ratio.value for change in changes if change.what == what]
         console.print(f"{what}: {len(of_this)} rows, new over old {stats.geometric_mean(of_this):.3f}")
-    if single := [change for change in changes if change.undecided]:
-        console.print(f"undecided, for one side has one round: {', '.join(change.row for change in single)}")
+    if few := [change for change in changes if change.undecided]:
+        console.print(f"undecided, for there are too few rounds: {', '.join(change.row for change in few)}")
     console.print(
         f"compare: {len(worse)} worse, {len(better)} better, {len(changes) - len(worse) - len(better)} as before"
     )
@@ -220,7 +223,9 @@ def of_builds(old: str, new: str, options: Options, console: Console) -> list[Ch
     require_programs(settings)
     # Both, before one is built, which takes minutes.
     found = [version(old), version(new)]
-    workloads, _ = catalogue.choose(settings, options.only, "" if options.only else ",".join(GROUPS))
+    chosen_rows, _ = catalogue.choose(settings, options.only, "" if options.only else ",".join(GROUPS))
+    # All rounds, also of rows that need few to be told from other allocators: else they get no second look.
+    workloads = [replace(one, most_rounds=2 * options.rounds) for one in chosen_rows]
     name = f"compare-{'-'.join(one.label for one in found)}.jsonl"
     path = options.results or options.build_dir / "bench" / "results" / name
     commits = settings.build_dir / "bench" / "commits"

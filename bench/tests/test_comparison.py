@@ -235,10 +235,12 @@ def test_rows_that_neither_file_has_are_an_error(tmp_path: Path) -> None:
         comparison.run(*pair, dataclasses.replace(OPTIONS, results=tmp_path / "x"), Console())
 
 
-def test_one_round_decides_nothing(tmp_path: Path) -> None:
-    old, new = (results_of({"a": {"coffer": [value], "glibc": [4.0]}}) for value in (1.0, 3.0))
+@pytest.mark.parametrize("rounds", range(1, comparison.FEWEST_ROUNDS))
+def test_a_few_rounds_decide_nothing(tmp_path: Path, rounds: int) -> None:
+    old, new = (results_of({"a": {"coffer": [value + 0.01 * i for i in range(rounds)], "glibc": [4.0] * rounds}})
+                for value in (1.0, 3.0))
     worse, text = compared(tmp_path, old, new)
-    assert not worse and "undecided, for one side has one round: a" in text
+    assert not worse and "undecided, for there are too few rounds: a" in text
 
 
 def measured(tmp_path: Path, figure) -> list[comparison.Change]:
