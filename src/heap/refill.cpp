@@ -94,9 +94,7 @@ Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize
     raise_claim(span);
     return {span, nullptr};
   }
-  if (g_partial_pool.seems_listed(size_class)) {
-    if (Span* span = adopt(heap, size_class)) return {span, nullptr};
-  }
+  if (Span* span = adopt(heap, size_class)) return {span, nullptr};
   if (Block* block = holes ? take_hole(heap, size_class, size, used_up) : nullptr) return {nullptr, block};
   // Counted only from here on, for all threads write the count; and looks once more (docs/design/bound.md, theorem 1).
   const Maker maker(size_class);

@@ -36,13 +36,6 @@ class PartialPool {
   // spans of a list that are looked at.
   template <class Claim>
   Span* adopt(ClassIndex size_class, u32 shard, Claim&& claim, u32 looks = ~0u);
-  // Whether one is listed, as it seems: whoever must know asks adopt.
-  bool seems_listed(ClassIndex size_class) const {
-    for (u32 i = 0; i < shard_count(); ++i) {
-      if (shards_[i].heads[size_class].load(relaxed) != 0) return true;  // relaxed: a guess
-    }
-    return false;
-  }
   usize listed_bytes() const;  // of all spans in the pool; a figure that may be late
 
   // The oldest span of the list that waits for a look and is as old as that (in ticks), for which claim(span) holds,
