@@ -744,11 +744,14 @@ init {
     slots_free = 0; described = 1; st = OWNED; owner = 1; ring[1] = 1; absent = 0; live = 1;
     local_list = K - 1; counted = K - 1; claim_at = 1;
 #endif
-#ifdef FULL /* starts as the full hot span of heap 1, claimed at AT */
+#ifdef FULL /* starts as the hot span of heap 1, claimed at AT; LOCAL blocks are free, on its list */
 #ifndef AT
 #define AT THRESHOLD
 #endif
-    slots_free = 0; described = 1; st = OWNED; owner = 1; hot[1] = 1; absent = 0; live = K; claim_at = AT;
+#ifndef LOCAL
+#define LOCAL 0
+#endif
+    slots_free = 0; described = 1; st = OWNED; owner = 1; hot[1] = 1; absent = 0; live = K - LOCAL; local_list = LOCAL; claim_at = AT;
 #endif
 #ifdef F1
     busy++; run Thread(0, F1);
