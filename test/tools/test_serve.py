@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -243,6 +244,8 @@ def test_errors_are_clear(stack: ExitStack) -> None:
         taken.listen()
         assert "Address already in use" in refused("--port", taken.getsockname()[1])
     assert "coffer: 192.0.2.1, port 0: " in refused("--address", "192.0.2.1")
+    assert "an empty one is none; 0.0.0.0 is all" in refused("--address", "")
+    assert "an empty one is none" in refused("--name", "")
 
 
 # --- Heap profiles. ---
@@ -289,6 +292,25 @@ def test_what_is_not_there(stack: ExitStack) -> None:
     assert "/metrics" in served.get("/nothing", status=404).decode()
     served.get("/", status=302)
     served.get("/metrics", status=501, method="POST")
+    with socket.create_connection(served.place, timeout=30) as raw:
+        raw.sendall(b"GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert raw.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def test_many_who_wait_share_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def look_anew(self: group.Group) -> group.Look:
+        looks.append(time.sleep(0.3))
+        return group.Look([], [])
+
+    monkeypatch.setattr(group.Group, "look_anew", look_anew)
+    asked = group.Group([])
+    with ThreadPoolExecutor(8) as pool:
+        assert len(list(pool.map(lambda _: asked.look(), range(8)))) == 8
+    assert (seen := len(looks)) <= 2
+    asked.look()
+    assert len(looks) == seen + 1, "who asks later has a new one"
 
 
 def test_no_other_name_leads_here(stack: ExitStack) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,10 +76,13 @@ class Group:
                  signal: int | None = None) -> None:
         if sum(map(bool, (pids, name, cgroup))) > 1:
             raise CofferError("numbers of processes, --name or --cgroup: one of them")
+        if name == "" or cgroup == "":
+            raise CofferError("--name and --cgroup: an empty one is none")
         self.name = name
         self.folder = control_group(cgroup) if cgroup else None
         self.signal = signal
         self.lock = threading.Lock()
+        self.began, self.last = 0.0, Look([], [])  # the last look, and when it began
         self.named = {number: began_at(number) for number in pids}
         for number in pids:
             self.open(number).close()
@@ -108,16 +112,26 @@ class Group:
         return of_control_group(self.folder) if self.folder is not None else None
 
     def look(self) -> Look:
+        """Who waited for another's look, and asked before that began, has its answer: of many who ask at once two look,
+        one after the other."""
+        asked = time.monotonic()
         with self.lock:
-            numbers = self.numbers()
-            silent: list[Silent] = []
-            pages = processes.shown_processes() if numbers is None else {}
-            for number in numbers or []:
-                try:
-                    pages[number] = self.open(number)
-                except CofferError as error:
-                    silent.append(Silent(number, program_of(number), str(error)))
-            found = dict(processes.read_all(pages))
+            if self.began < asked:
+                began = time.monotonic()
+                self.last = self.look_anew()
+                self.began = began
+            return self.last
+
+    def look_anew(self) -> Look:
+        numbers = self.numbers()
+        silent: list[Silent] = []
+        pages = processes.shown_processes() if numbers is None else {}
+        for number in numbers or []:
+            try:
+                pages[number] = self.open(number)
+            except CofferError as error:
+                silent.append(Silent(number, program_of(number), str(error)))
+        found = dict(processes.read_all(pages))
         silent += [Silent(number, program_of(number), f"process {number} shows no figures so far")
                    for number in pages.keys() - found.keys()]
         return Look([(number, reading.program, reading) for number, reading in found.items()],

@@ -41,6 +41,9 @@ class Server(ThreadingHTTPServer):
         self.dump_signal = dump_signal
         self.before: dict[int, page.Reading] = {}  # the last look's, for rates
         self.profiles = threading.Lock()  # one at a time: who asks takes the first new file for the answer
+        address = address.removeprefix("[").removesuffix("]")
+        if not address:  # which the system takes for all that the machine has
+            raise CofferError("--address: an empty one is none; 0.0.0.0 is all that the machine has")
         if ":" in address:
             self.address_family = socket.AF_INET6
         try:
@@ -75,9 +78,12 @@ class Handler(BaseHTTPRequestHandler):
     timeout = IDLE_SECONDS
 
     def do_GET(self) -> None:
-        parts = urlsplit(self.path)
         try:
             self.check_host()
+            try:
+                parts = urlsplit(self.path)
+            except ValueError as error:
+                raise Refused(400, f"{self.path}: {error}") from None
             if parts.path in PAGES:
                 content, kind = PAGES[parts.path](self, parse_qs(parts.query))
                 self.answer(200, content, kind)
