@@ -6,12 +6,22 @@
 
 namespace coffer {
 
-bool range_is_free(const Arena* arena, u32 index, u32 count) {
+namespace {
+
+// Of a group below the frontier: the chunks that are taken or, if only `committed` ones count, not writable.
+u64 not_free(const Arena* arena, u32 group, bool committed) {
+  const Group& record = arena->groups[group];
+  return record.taken.get() | (committed ? ~record.committed.get() : 0);
+}
+
+}  // namespace
+
+bool range_is_free(const Arena* arena, u32 index, u32 count, bool committed) {
   for (u32 chunk = index; chunk < index + count;) {
-    if (usize{chunk} * kChunkBytes >= arena->frontier.load(relaxed)) return true;  // relaxed: under the lock
+    if (usize{chunk} * kChunkBytes >= arena->frontier.load(relaxed)) return !committed;  // relaxed: under the lock
     const u32 bit = chunk % kChunksPerGroup;
     const u32 here = kChunksPerGroup - bit < index + count - chunk ? kChunksPerGroup - bit : index + count - chunk;
-    if (arena->groups[chunk / kChunksPerGroup].taken.get() & (low_mask(here) << bit)) return false;
+    if (not_free(arena, chunk / kChunksPerGroup, committed) & (low_mask(here) << bit)) return false;
     chunk += here;
   }
   return true;
@@ -24,36 +34,25 @@ namespace {
 u32 find_range(const Arena* arena, u32 count, u32 alignment_chunks, bool committed) {
   // relaxed: under the lock. Behind the frontier nothing is writable.
   const usize end = committed ? arena->frontier.load(relaxed) / kChunkBytes : arena->chunk_count;
-  const auto in_use = [=](u32 group) {
-    const Group& record = arena->groups[group];
-    return record.taken.get() | (committed ? ~record.committed.get() : 0);
-  };
-  const auto fits = [=](u32 first) {
-    bool free = range_is_free(arena, first, count);
-    for (u32 chunk = first; committed && free && chunk < first + count; ++chunk) {
-      free = (in_use(chunk / kChunksPerGroup) >> (chunk % kChunksPerGroup) & 1) == 0;
-    }
-    return free;
-  };
   const u32 base_chunk = static_cast<u32>(arena->base / kChunkBytes % alignment_chunks);
   const auto align = [&](u32 chunk) {
     return static_cast<u32>(round_up(u64{chunk} + base_chunk, alignment_chunks) - base_chunk);
   };
   u32 chunk = align(arena->lowest_free_group * kChunksPerGroup);
   while (u64{chunk} + count <= end) {
-    if (fits(chunk)) return chunk;
+    if (range_is_free(arena, chunk, count, committed)) return chunk;
     // Past the first taken chunk of the range that was tried.
     u32 next = chunk;
     for (;;) {
       const u32 group = next / kChunksPerGroup;
-      const u64 taken = in_use(group) >> (next % kChunksPerGroup);
+      const u64 taken = not_free(arena, group, committed) >> (next % kChunksPerGroup);
       if (taken == 0) {
         next = (group + 1) * kChunksPerGroup;
         continue;
       }
       next += lowest_bit(taken);
       // Shifted in from above are zeros: only a group that is full from its first chunk has no gap.
-      const u64 gap = ~(in_use(next / kChunksPerGroup) >> (next % kChunksPerGroup));
+      const u64 gap = ~(not_free(arena, next / kChunksPerGroup, committed) >> (next % kChunksPerGroup));
       next += gap != 0 ? lowest_bit(gap) : kChunksPerGroup;
       break;
     }
@@ -108,8 +107,7 @@ u32 find_chunk(const Arena* arena, u32 residue, u32 modulus, bool committed) {
   for (u32 group = arena->lowest_free_group; group * kChunksPerGroup < arena->chunk_count; ++group) {
     const u32 start = group * kChunksPerGroup;
     const bool known = usize{start} * kChunkBytes < arena->frontier.load(relaxed);  // relaxed: under the lock
-    u64 free = known ? ~arena->groups[group].taken.get() : ~u64{0};
-    if (committed) free &= known ? arena->groups[group].committed.get() : 0;
+    u64 free = known ? ~not_free(arena, group, committed) : committed ? 0 : ~u64{0};
     if (arena->chunk_count - start < kChunksPerGroup) free &= low_mask(arena->chunk_count - start);
     if (free != 0 && any == arena->chunk_count) any = start + lowest_bit(free);
     if ((free & wanted) != 0) return start + lowest_bit(free & wanted);

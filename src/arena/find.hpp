@@ -15,7 +15,7 @@ struct ChunkWish {
   bool committed = false;  // only chunks that are writable already
 };
 
-bool range_is_free(const Arena* arena, u32 index, u32 count);
+bool range_is_free(const Arena* arena, u32 index, u32 count, bool committed = false);
 
 // Where what is wanted is free; chunk_count: nowhere. With room, the room before the run comes first.
 u32 find_free(const Arena* arena, const ChunkWish& wish);

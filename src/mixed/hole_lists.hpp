@@ -12,7 +12,6 @@ inline constexpr u32 kUnitsPerSlot = kSlotBytes / kQuantum;
 // One for each size below 32 units, then sixteen to a doubling, up to 16,384 units: so fine, the hole that is taken is
 // little larger than what is asked for.
 inline constexpr u32 kExactHoles = 32, kListsPerDoubling = kExactHoles / 2;
-inline constexpr u32 kExactLists = kExactHoles - 1;
 constexpr u32 hole_list(u32 hole) {
   if (hole < kExactHoles) return hole - 1;
   const u32 doubling = highest_bit(hole / kListsPerDoubling);

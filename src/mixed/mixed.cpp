@@ -139,37 +139,33 @@ COFFER_INLINE bool MixedPool::is_block(const Shard& shard, const Span* span, con
   return COFFER_LIKELY(purged == 0) || purged != span_number(span) || unit != shard.purged_from.get() * kUnitsPerPage;
 }
 
-MixedPool::Freed MixedPool::make_hole(Shard& shard, Span* span, u32 unit, u32 units) {
-  const UnitMap::Hole hole = map_of(span).remove(unit, units);
-  const u32 used = span->live_units.get() - units;
-  set_live(shard, span, used);
-  if (used == 0) {
-    retire(shard, span);
-    return Freed::last;
-  }
-  hole_grew(shard, span, hole);
-  const bool much =
-      hole.units >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
-  return much ? Freed::much : Freed::nothing_else;
-}
-
 usize MixedPool::release(Span* span, void* block, usize least, usize most) {
   usize bytes = 0;
-  Freed freed = Freed::nothing_else;
+  bool last = false, much = false;
   Shard& shard = shard_of(span);
   {
     LockGuard guard(shard.lock);
-    const UnitMap map = map_of(span);
+    UnitMap map = map_of(span);
     if (!is_block(shard, span, map, reinterpret_cast<uptr>(block))) return 0;
     const u32 unit = unit_of(span, reinterpret_cast<uptr>(block));
     const u32 units = map.block_units(unit);
     bytes = usize{units} * kQuantum;
     if (COFFER_UNLIKELY(bytes < least || bytes > most)) return 0;
     mark_freed(block);
-    freed = make_hole(shard, span, unit, units);
+    const UnitMap::Hole hole = map.remove(unit, units);
+    const u32 used = span->live_units.get() - units;
+    set_live(shard, span, used);
+    if (used != 0) {
+      hole_grew(shard, span, hole);
+      much =
+          hole.units >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
+    } else {
+      retire(shard, span);
+      last = true;
+    }
   }
-  if (COFFER_UNLIKELY(freed == Freed::last)) end(span);
-  if (COFFER_UNLIKELY(freed == Freed::much)) want_reclaimer();
+  if (last) end(span);
+  if (much) want_reclaimer();
   return bytes;
 }
 

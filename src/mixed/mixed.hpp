@@ -117,8 +117,6 @@ class MixedPool {
   bool grow(usize bytes);
   void shrink(usize bytes);
   void set_live(Shard& shard, Span* span, u32 units);
-  enum class Freed : u8 { nothing_else, last, much };  // what is to be done without the lock
-  Freed make_hole(Shard& shard, Span* span, u32 unit, u32 units);
   bool begin_purge(Shard& shard, Span* span, usize bytes);
   bool end_purge(Shard& shard, bool purged);
   bool add(Shard& shard, Span* span);

@@ -22,9 +22,8 @@ namespace coffer {
 inline constexpr u32 kUnitsPerPage = kCarvePage / kQuantum;
 inline constexpr u32 kMapPairs = kUnitsPerSlot / 64;  // a slot
 inline constexpr u32 kMapWords = 2 * kMapPairs + 2;
-inline constexpr u32 kPairsPerPage = kUnitsPerPage / 64;
 static_assert(kUnitMapBytes == kMapWords * sizeof(u64) && kMapPairs <= 64);
-static_assert(kMapPairs / kPairsPerPage == sizeof(u64) && kHoleLists < 0xff, "a byte a page in one word");
+static_assert(kPagesPerSlot == sizeof(u64) && kHoleLists < 0xff, "a byte a page in one word");
 static_assert(kUnitMapBytes % 16 == 0 && 2 * kMapPairs * sizeof(u64) % kMostZeroedInline == 0);
 
 constexpr u32 units_for(usize bytes) { return bytes == 0 ? 1 : static_cast<u32>((bytes + kQuantum - 1) / kQuantum); }
@@ -131,7 +130,7 @@ class UnitMap {
     }
     Hole best;
     // On the first lists all holes are as large.
-    for (; pages != 0; pages = list > kExactLists ? pages & (pages - 1) : 0) {
+    for (; pages != 0; pages = list >= kExactHoles ? pages & (pages - 1) : 0) {
       const Hole hole = largest_in_page(first + lowest_bit(pages) / 8 * kUnitsPerPage);
       if (hole.units > best.units) best = hole;
     }
@@ -186,7 +185,6 @@ class UnitMap {
  private:
   enum Kind : u32 { kBlocks, kHoles };                                         // words of a pair
   static constexpr u32 kStarts = 2 * kMapPairs, kLargest = 2 * kMapPairs + 1;  // words of a slot
-  static constexpr u32 kPages = kUnitsPerSlot / kUnitsPerPage;
 
   static u32 pair_of(u32 unit) { return unit / 64 % kMapPairs; }
   u64* slot_of(u32 unit) const { return words_ + usize{unit / kUnitsPerSlot} * kMapWords; }
@@ -211,7 +209,7 @@ class UnitMap {
 
   static u32 list_of(u32 units) { return units == 0 ? 0 : hole_list(units) + 1; }
   // The byte of the page that the unit lies in: the lowest one is the first page's.
-  static u32 place_of(u32 unit) { return unit / kUnitsPerPage % kPages * 8; }
+  static u32 place_of(u32 unit) { return unit / kUnitsPerPage % kPagesPerSlot * 8; }
   u32 largest(u32 unit) const { return slot_of(unit)[kLargest] >> place_of(unit) & 0xff; }
   void set_largest(u32 unit, u32 list) {
     u64& lists = slot_of(unit)[kLargest];

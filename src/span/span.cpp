@@ -66,6 +66,14 @@ Cut next_cut(const Span* span, u32 page, u32 run, u32 most, bool more) {
   return {last + 1 - page, from, first_block_of(last + 1)};
 }
 
+// claim_at of a private span, of which `remote` blocks are on the remote list, and the others that are not on the
+// owner's side can be.
+u32 next_claim(const Span* span, u32 remote) {
+  const u32 capacity = span->capacity.get();
+  return claim_after(reuse_threshold(capacity), capacity - shared_base(span), remote);
+}
+u32 claim_of_used(const Span* span) { return claim_in_use(reuse_threshold(span->capacity.get()), span->cut.get()); }
+
 // Links the blocks from .. to - 1 in address order, from `first` on, and then those before it.
 Linked link_blocks(const Span* span, u32 from, u32 first, u32 to) {
   if constexpr (kHardening.shuffles) return link_shuffled(span, from, to);
@@ -244,7 +252,7 @@ Block* take_remote(Span* span, u32* count) {
   *count = 0;
   if (word.first() == 0) return nullptr;
   // relaxed: published by the CAS. Before it, for it may be less than before; a push that sees it early claims early.
-  span->claim_at.store(claim_in_use(reuse_threshold(span->capacity.get()), span->cut.get()), relaxed);
+  span->claim_at.store(claim_of_used(span), relaxed);
   do {
     word = RemoteWord(seen);
     // acquire: pairs with the release in push_remote. release: claim_at, for the same.
@@ -254,9 +262,6 @@ Block* take_remote(Span* span, u32* count) {
 }
 
 namespace {
-
-// Blocks of a private span that can be on its remote list: those that are not on the owner's side.
-u32 pushable(const Span* span) { return span->capacity.get() - shared_base(span); }
 
 // One try to make `at` the number at which a push claims the owned span in the word `seen`.
 bool set_claim(Span* span, u64& seen, u32 at) {
@@ -283,26 +288,24 @@ Retired mark_floating(Span* span) {
 }
 
 bool mark_reusable(Span* span) {
-  const u32 threshold = reuse_threshold(span->capacity.get()), most = pushable(span);
   u64 seen = span->remote.load(relaxed);  // relaxed: as in mark_floating
   do {
     if (RemoteWord(seen).state() != SpanState::owned) return false;
-  } while (!set_claim(span, seen, claim_after(threshold, most, RemoteWord(seen).count())));
+  } while (!set_claim(span, seen, next_claim(span, RemoteWord(seen).count())));
   return true;
 }
 
 void receive_claimed(Span* span) {
-  const u32 threshold = reuse_threshold(span->capacity.get()), most = pushable(span);
   u64 seen = span->remote.load(relaxed);  // relaxed: the CAS checks it
   do {
     // relaxed: published by the CAS; no push asks for it of a claimed span.
-    span->claim_at.store(claim_after(threshold, most, RemoteWord(seen).count()), relaxed);
+    span->claim_at.store(next_claim(span, RemoteWord(seen).count()), relaxed);
     // release: as in set_claim.
   } while (!span->remote.compare_exchange(seen, RemoteWord(seen).owned().bits(), release, relaxed));
 }
 
 void raise_claim(Span* span) {
-  const u32 wanted = claim_in_use(reuse_threshold(span->capacity.get()), span->cut.get());
+  const u32 wanted = claim_of_used(span);
   // relaxed, both: only who has the span writes it; a push that sees the old value claims a little early.
   if (wanted > span->claim_at.load(relaxed)) span->claim_at.store(wanted, relaxed);
 }
@@ -381,7 +384,7 @@ bool mark_adopted(Span* span, Heap* heap) {
     const u32 remote = word.count() - base;
     // relaxed, both: published by the CAS. Before it, for from then on a push may claim the span from its new owner.
     span->owner.store(heap, relaxed);
-    span->claim_at.store(claim_after(reuse_threshold(span->capacity.get()), pushable(span), remote), relaxed);
+    span->claim_at.store(next_claim(span, remote), relaxed);
     // acquire: pairs with the release in mark_shared (the owner's line) and in push_remote (the remote list). release:
     // owner and claim_at, for push_remote.
     if (span->remote.compare_exchange(seen, word.owned(remote).bits(), acq_rel, relaxed)) {
