@@ -22,6 +22,19 @@ foreach(folder IN LISTS coffer_folders)
 endforeach()
 file(GLOB coffer_api_sources CONFIGURE_DEPENDS ${coffer_source_dir}/api/*.cpp)
 
+# For builds with another kernel: of these sources those of os/linux, as linux_sources, and other_sources; and
+# fake_sources, those of os/fake.
+function(coffer_split_sources)
+  set(linux_sources ${ARGN})
+  set(other_sources ${ARGN})
+  list(FILTER linux_sources INCLUDE REGEX "/os/linux/")
+  list(FILTER other_sources EXCLUDE REGEX "/os/linux/")
+  file(GLOB fake_sources CONFIGURE_DEPENDS ${coffer_source_dir}/os/fake/*.cpp)
+  set(linux_sources ${linux_sources} PARENT_SCOPE)
+  set(other_sources ${other_sources} PARENT_SCOPE)
+  set(fake_sources ${fake_sources} PARENT_SCOPE)
+endfunction()
+
 # Objects of the layers below api/ (`sources`) or of api/ itself, with the library's flags. ALLOCATOR: the macros that
 # name the allocator and its options, if it is not Coffer.
 function(coffer_add_objects target)

@@ -10,6 +10,7 @@
 #include "base/atomic.hpp"
 #include "cpu/cpu.hpp"
 #include "cpu/spin_hint.hpp"
+#include "os/lock_guard.hpp"
 #include "os/os.hpp"
 
 namespace coffer {
@@ -104,15 +105,6 @@ class SpinLock {
   bool interrupted_ = false;  // held by what the first of them interrupted
 };
 
-class LockGuard {
- public:
-  explicit LockGuard(SpinLock& lock) : lock_(lock) { lock_.lock(); }
-  ~LockGuard() { lock_.unlock(); }
-  LockGuard(const LockGuard&) = delete;
-  LockGuard& operator=(const LockGuard&) = delete;
-
- private:
-  SpinLock& lock_;
-};
+using LockGuard = Guard<SpinLock>;
 
 }  // namespace coffer

@@ -87,21 +87,27 @@ def load() -> list[Mutant]:
     return mutants
 
 
+def text_complaints(edits_of: list[tuple[str, list[Edit]]]) -> list[str]:
+    """Of edits by name: each name is there once, and so is each text, which is changed."""
+    names = [name for name, _ in edits_of]
+    wrong = [f"{name}: twice" for name in sorted(set(names)) if names.count(name) > 1]
+    for name, edits in edits_of:
+        for edit in edits:
+            path = ROOT / edit.file
+            times = path.read_text(encoding="utf-8").count(edit.before) if path.is_file() else 0
+            if times != 1:
+                wrong.append(f"{name}: its text is {times} times in {edit.file}")
+            if edit.before == edit.after:
+                wrong.append(f"{name}: changes nothing")
+    return wrong
+
+
 def complaints(mutants: list[Mutant]) -> list[str]:
-    wrong = []
-    names = [mutant.name for mutant in mutants]
-    wrong += [f"{name}: twice" for name in sorted(set(names)) if names.count(name) > 1]
+    wrong = text_complaints([(mutant.name, mutant.edits) for mutant in mutants])
     if len(mutants) < FEWEST:
         wrong.append(f"fewer than {FEWEST} mutants")
     for mutant in mutants:
         wrong += [f"{mutant.name}: no test {test}" for test in mutant.tests if test not in PROGRAMS]
-        for edit in mutant.edits:
-            path = ROOT / edit.file
-            times = path.read_text(encoding="utf-8").count(edit.before) if path.is_file() else 0
-            if times != 1:
-                wrong.append(f"{mutant.name}: its text is {times} times in {edit.file}")
-            if edit.before == edit.after:
-                wrong.append(f"{mutant.name}: changes nothing")
     return wrong
 
 

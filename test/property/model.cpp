@@ -67,21 +67,8 @@ std::size_t Model::counted(const Block& block) {
 }
 
 void Model::enter(Block& block, void* at, std::size_t size, std::size_t alignment) {
-  const auto start = reinterpret_cast<std::uintptr_t>(at);
-  const std::size_t expected = alignment > kQuantum ? alignment : kQuantum;
-  REQUIRE(start % expected == 0, "block %p of %zu bytes is not aligned to %zu", at, size, expected);
   const std::size_t usable = coffer_malloc_usable_size(at);
-  REQUIRE(usable >= size, "block %p has %zu usable bytes of %zu", at, usable, size);
-  const std::uintptr_t end = start + (usable > 0 ? usable : 1);
-  const auto after = ranges_.upper_bound(start);
-  REQUIRE(after == ranges_.end() || end <= after->first, "block %p + %zu overlaps block at %#zx", at, usable,
-          after->first);
-  if (after != ranges_.begin()) {
-    const auto before = std::prev(after);
-    REQUIRE(before->second <= start, "block %p + %zu overlaps block %#zx .. %#zx", at, usable, before->first,
-            before->second);
-  }
-  ranges_.emplace_hint(after, start, end);
+  ranges_.enter(at, size, usable, alignment);
   block = {static_cast<unsigned char*>(at),    size,        size, usable, alignment,
            next_seed_++ * 0x9e3779b97f4a7c15u, is_large(at)};
   fill_pattern(at, size, block.seed);
@@ -90,7 +77,7 @@ void Model::enter(Block& block, void* at, std::size_t size, std::size_t alignmen
 }
 
 void Model::leave(const Block& block) {
-  ranges_.erase(reinterpret_cast<std::uintptr_t>(block.at));
+  ranges_.leave(block.at);
   usable_ -= counted(block);
   if (block.large) usable_large_ -= counted(block);
 }

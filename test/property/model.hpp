@@ -5,10 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "property/operation.hpp"
+#include "support/live_ranges.hpp"
 
 namespace coffer::test {
 
@@ -49,9 +49,9 @@ class Model {
   void check_stats() const;
 
   std::vector<Block> blocks_;
-  std::map<std::uintptr_t, std::uintptr_t> ranges_;  // start -> end of every block's usable bytes
-  std::size_t usable_ = 0;                           // of all blocks
-  std::size_t usable_large_ = 0;                     // of the large ones
+  LiveRanges ranges_;
+  std::size_t usable_ = 0;        // of all blocks
+  std::size_t usable_large_ = 0;  // of the large ones
   std::uint64_t next_seed_ = 1;
 };
 

@@ -101,7 +101,7 @@ def test_no_content_breaks_the_reader(tmp_path: Path, real_page: bytes) -> None:
         try:
             reading = read_file(path)
             figures.line(reading, figures.rates_between(reading, reading))
-            metrics.text([(1, reading.program, reading)])
+            metrics.text([(1, reading)])
             json.dumps(figures.as_json(reading, figures.Rates()))
             outcomes["read"] += 1
         except CofferError:

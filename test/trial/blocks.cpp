@@ -23,19 +23,7 @@ void Blocks::enter(Held& held, void* at, usize size, usize usable, usize alignme
   const bool was_on = g_pulse.on;
   g_pulse.on = false;
   const uptr start = reinterpret_cast<uptr>(at);
-  const usize aligned = alignment > kQuantum ? alignment : kQuantum;
-  REQUIRE(start % aligned == 0, "block %p of %zu bytes is not aligned to %zu", at, size, aligned);
-  REQUIRE(usable >= size, "block %p has %zu usable bytes of %zu", at, usable, size);
-  const uptr end = start + (usable > 0 ? usable : 1);
-  const auto after = ranges_.upper_bound(start);
-  REQUIRE(after == ranges_.end() || end <= after->first, "block %p + %zu overlaps the block at %#zx", at, usable,
-          after->first);
-  if (after != ranges_.begin()) {
-    const auto before = std::prev(after);
-    REQUIRE(before->second <= start, "block %p + %zu overlaps the block %#zx .. %#zx", at, usable, before->first,
-            before->second);
-  }
-  ranges_.emplace_hint(after, start, end);
+  ranges_.enter(at, size, usable, alignment);
   held.at = static_cast<unsigned char*>(at);
   held.size = size;
   held.usable = usable;
@@ -49,7 +37,7 @@ void Blocks::enter(Held& held, void* at, usize size, usize usable, usize alignme
 }
 
 void Blocks::leave(const Held& held) {
-  ranges_.erase(reinterpret_cast<uptr>(held.at));
+  ranges_.leave(held.at);
   live_ -= held.counted;
 }
 

@@ -2,10 +2,10 @@
 // The model of a world: which blocks its program holds, where they lie, and what is in them.
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "base/base.hpp"
+#include "support/live_ranges.hpp"
 
 namespace coffer::trial {
 
@@ -35,7 +35,7 @@ class Blocks {
 
  private:
   std::vector<Held> held_;
-  std::map<uptr, uptr> ranges_;
+  test::LiveRanges ranges_;
   usize live_ = 0;
   u64 next_seed_ = 1;
 };

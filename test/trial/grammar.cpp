@@ -79,10 +79,6 @@ class Author {
     switch (random_.below(8)) {
       case 0:
         return serve();
-      case 6:
-        return relay();
-      case 7:
-        return keep_house();
       case 1:
         return phases();
       case 2:
@@ -91,6 +87,10 @@ class Author {
         return ring();
       case 4:
         return crowd();
+      case 6:
+        return relay();
+      case 7:
+        return keep_house();
       default:
         return chains();
     }

@@ -53,14 +53,7 @@ def load() -> list[dict]:
 
 def complaints(faults: list[dict]) -> list[str]:
     wrong = [] if len(faults) >= FEWEST else [f"fewer than {FEWEST} faults"]
-    names = [fault["name"] for fault in faults]
-    wrong += [f"{name}: twice" for name in sorted(set(names)) if names.count(name) > 1]
-    for fault in faults:
-        for edit in fault["edits"]:
-            times = (ROOT / edit.file).read_text(encoding="utf-8").count(edit.before)
-            if times != 1:
-                wrong.append(f"{fault['name']}: its text is {times} times in {edit.file}")
-    return wrong
+    return wrong + mutants.text_complaints([(fault["name"], fault["edits"]) for fault in faults])
 
 
 def hunt(fault: dict, builder) -> dict:

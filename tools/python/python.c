@@ -52,7 +52,7 @@ static uint32_t g_text_used;
 static uintptr_t g_before[kMostFrames];
 
 // Offsets in bytes.
-static struct {
+struct offsets {
   size_t frame_of_thread;  // of the frame, or of what has it
   int has_cframe;          // at frame_of_cframe then
   size_t frame_of_cframe;
@@ -61,7 +61,24 @@ static struct {
   int entry_is_owner;
   size_t filename, qualname, first_line, lines, bytecode;  // of a code object
   size_t ascii, text;                                      // of a string: its characters, if all are ASCII, and else
-} g_at;
+};
+static struct offsets g_at;
+
+static const struct offsets k311 = {.frame_of_thread = 56,
+                                    .has_cframe = 1,
+                                    .frame_of_cframe = 8,
+                                    .code = 32,
+                                    .previous = 48,
+                                    .instruction = 56,
+                                    .entry = 68};
+static const struct offsets k312 = {.frame_of_thread = 56,
+                                    .has_cframe = 1,
+                                    .frame_of_cframe = 0,
+                                    .code = 0,
+                                    .previous = 8,
+                                    .instruction = 56,
+                                    .entry = 70,
+                                    .entry_is_owner = 1};
 
 enum { kOwnedByC = 3 };
 
@@ -339,22 +356,9 @@ static int read_offsets(const char* runtime) {
 static int find_offsets(const char* version, const char* runtime) {
   enum { kBasicSize = 32, kMostEntry = 72 };
   if (strncmp(version, "3.11.", 5) == 0) {
-    g_at.frame_of_thread = 56;
-    g_at.has_cframe = 1;
-    g_at.frame_of_cframe = 8;
-    g_at.code = 32;
-    g_at.previous = 48;
-    g_at.instruction = 56;
-    g_at.entry = 68;
+    g_at = k311;
   } else if (strncmp(version, "3.12.", 5) == 0) {
-    g_at.frame_of_thread = 56;
-    g_at.has_cframe = 1;
-    g_at.frame_of_cframe = 0;
-    g_at.code = 0;
-    g_at.previous = 8;
-    g_at.instruction = 56;
-    g_at.entry = 70;
-    g_at.entry_is_owner = 1;
+    g_at = k312;
   } else if (strncmp(version, "3.13.", 5) != 0 || !read_offsets(runtime)) {
     return 0;
   }

@@ -5,6 +5,7 @@
 
 #include "base/atomic.hpp"
 #include "cpu/cpu.hpp"
+#include "os/lock_guard.hpp"
 #include "os/os.hpp"
 
 namespace coffer {
@@ -33,15 +34,6 @@ class SpinLock {
   u32 holder_ = 0;
 };
 
-class LockGuard {
- public:
-  explicit LockGuard(SpinLock& lock) : lock_(lock) { lock_.lock(); }
-  ~LockGuard() { lock_.unlock(); }
-  LockGuard(const LockGuard&) = delete;
-  LockGuard& operator=(const LockGuard&) = delete;
-
- private:
-  SpinLock& lock_;
-};
+using LockGuard = Guard<SpinLock>;
 
 }  // namespace coffer

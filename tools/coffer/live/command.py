@@ -64,10 +64,10 @@ class Out:
                 self.stream.close()
 
 
-def metrics_text(looks: list[tuple[int, str, page.Reading]]) -> str:
+def metrics_text(number: int, reading: page.Reading) -> str:
     from coffer.live import metrics  # here, for most forms do without
 
-    return metrics.text(looks)
+    return metrics.text([(number, reading)])
 
 
 def print_now(text: str) -> None:
@@ -89,7 +89,7 @@ class Show:
         if self.form is Form.json:
             text = json.dumps({**figures.as_json(reading, rates), "pid": self.pid}) + "\n"
         elif self.form is Form.prometheus:
-            text = metrics_text([(self.pid, reading.program, reading)])
+            text = metrics_text(self.pid, reading)
         else:
             text = (figures.HEADING + "\n" if self.shown % 20 == 0 else "") + figures.line(reading, rates) + "\n"
         self.write(text)

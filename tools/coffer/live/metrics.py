@@ -13,9 +13,8 @@ from prometheus_client.registry import Collector
 
 from coffer.live.page import Reading
 
-# With the number of the process and the name of its program.
-Look = tuple[int, str, Reading]
 LABELS = ["pid", "program"]
+Readings = list[tuple[int, Reading]]  # by the number of the process
 
 # Name, of figures, what it is. The names of counters get _total.
 GAUGES = [
@@ -65,20 +64,20 @@ def by_class(reading: Reading, field: str) -> dict[int, int]:
     return dict(sorted(sums.items()))
 
 
-def families(looks: list[Look], silent: Iterable[tuple[int, str]] = ()) -> list[Metric]:
-    """`silent`: processes that were meant, too, and show nothing."""
+def families(readings: Readings, silent: Iterable[tuple[int, str]] = ()) -> list[Metric]:
+    """`silent`: number and program of processes that were meant, too, and show nothing."""
     found: list[Metric] = []
 
     def gauge(name: str, text: str, more: list[str], values: Callable[[Reading], dict[tuple[str, ...], float]]) -> None:
         family = GaugeMetricFamily(f"coffer_{name}", text, labels=[*LABELS, *more])
-        for number, program, reading in looks:
+        for number, reading in readings:
             for labels, value in values(reading).items():
-                family.add_metric([str(number), program, *labels], value)
+                family.add_metric([str(number), reading.program, *labels], value)
         found.append(family)
 
     up = GaugeMetricFamily("coffer_up", "Whether the process shows its figures.", labels=LABELS)
-    for number, program, _ in looks:
-        up.add_metric([str(number), program], 1)
+    for number, reading in readings:
+        up.add_metric([str(number), reading.program], 1)
     for number, program in silent:
         up.add_metric([str(number), program], 0)
     found.append(up)
@@ -86,8 +85,8 @@ def families(looks: list[Look], silent: Iterable[tuple[int, str]] = ()) -> list[
         gauge(name, text, [], lambda reading: {(): reading.figures[field]})
     for name, field, text in COUNTERS:
         counter = CounterMetricFamily(f"coffer_{name}", text, labels=LABELS)
-        for number, program, reading in looks:
-            counter.add_metric([str(number), program], reading.figures[field])
+        for number, reading in readings:
+            counter.add_metric([str(number), reading.program], reading.figures[field])
         found.append(counter)
     gauge("rss_bytes", "Bytes of the whole process that the kernel counts as resident.", [],
           lambda reading: {} if reading.rss is None else {(): reading.rss})
@@ -119,5 +118,5 @@ def encode(found: list[Metric], accept: str = "") -> tuple[bytes, str]:
     return encoder(registry), kind
 
 
-def text(looks: list[Look]) -> str:
-    return encode(families(looks))[0].decode()
+def text(readings: Readings) -> str:
+    return encode(families(readings))[0].decode()

@@ -29,7 +29,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Look:
-    readings: list[tuple[int, str, Reading]] = field(default_factory=list)
+    readings: list[tuple[int, Reading]] = field(default_factory=list)
     silent: list[Silent] = field(default_factory=list)
 
 
@@ -82,7 +82,7 @@ class Group:
         self.folder = control_group(cgroup) if cgroup else None
         self.signal = signal
         self.lock = threading.Lock()
-        self.began, self.last = 0.0, Look([], [])  # the last look, and when it began
+        self.began, self.last = 0.0, Look()  # the last look, and when it began
         self.named = {number: began_at(number) for number in pids}
         for number in pids:
             self.open(number).close()
@@ -134,7 +134,7 @@ class Group:
         found = dict(processes.read_all(pages))
         silent += [Silent(number, program_of(number), f"process {number} shows no figures so far")
                    for number in pages.keys() - found.keys()]
-        return Look([(number, reading.program, reading) for number, reading in found.items()],
+        return Look(list(found.items()),
                     [one for one in silent if processes.is_running(one.number)])
 
 

@@ -132,9 +132,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def stats(self, _: dict[str, list[str]]) -> tuple[bytes, str]:
         look = self.server.group.look()
-        before, self.server.before = self.server.before, {number: one for number, _, one in look.readings}
+        before, self.server.before = self.server.before, dict(look.readings)
         shown = [{**figures.as_json(one, figures.rates_between(before.get(number), one)), "pid": number}
-                 for number, _, one in look.readings]
+                 for number, one in look.readings]
         silent = [{"pid": one.number, "program": one.program, "reason": one.reason} for one in look.silent]
         return json.dumps({"processes": shown, "silent": silent}).encode() + b"\n", JSON
 
@@ -143,9 +143,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def index(self, _: dict[str, list[str]]) -> tuple[bytes, str]:
         look = self.server.group.look()
-        rows = [f'<tr><td>{number}<td>{html.escape(program)}<td>{figures.size(one.figures["live"])}'
+        rows = [f'<tr><td>{number}<td>{html.escape(one.program)}<td>{figures.size(one.figures["live"])}'
                 f'<td>{figures.size(one.figures["resident"])}'
-                f'<td><a href="/debug/pprof/heap?pid={number}">heap</a>' for number, program, one in look.readings]
+                f'<td><a href="/debug/pprof/heap?pid={number}">heap</a>' for number, one in look.readings]
         rows += [f"<tr><td>{one.number}<td>{html.escape(one.program)}<td colspan=3>{html.escape(one.reason)}"
                  for one in look.silent]
         return INDEX.format(rows="\n".join(rows)).encode(), HTML
@@ -158,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
         return gzip.compress(content), "application/octet-stream"
 
     def asked_process(self, query: dict[str, list[str]], look: Look) -> int:
-        numbers = sorted([number for number, _, _ in look.readings] + [one.number for one in look.silent])
+        numbers = sorted([number for number, _ in look.readings] + [one.number for one in look.silent])
         words = query.get("pid", [])
         if not words and len(numbers) == 1:
             return numbers[0]
