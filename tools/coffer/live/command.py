@@ -64,10 +64,10 @@ class Out:
                 self.stream.close()
 
 
-def metrics_text(number: int, reading: page.Reading) -> str:
+def metrics_text(readings: list[tuple[int, page.Reading]]) -> str:
     from coffer.live import metrics  # here, for most forms do without
 
-    return metrics.text([(number, reading)])
+    return metrics.text(readings)
 
 
 def print_now(text: str) -> None:
@@ -89,7 +89,7 @@ class Show:
         if self.form is Form.json:
             text = json.dumps({**figures.as_json(reading, rates), "pid": self.pid}) + "\n"
         elif self.form is Form.prometheus:
-            text = metrics_text(self.pid, reading)
+            text = metrics_text([(self.pid, reading)])
         else:
             text = (figures.HEADING + "\n" if self.shown % 20 == 0 else "") + figures.line(reading, rates) + "\n"
         self.write(text)
@@ -120,7 +120,7 @@ def list_processes(form: Form) -> None:
         raise CofferError("no process shows a page: start one with COFFER_CONF=share:true")
     readings = processes.read_all(pages)
     if form is Form.prometheus:  # one text: each metric stands once in it
-        return print_now(metrics_text([(pid, reading.program, reading) for pid, reading in readings]))
+        return print_now(metrics_text(readings))
     if form is Form.lines:
         print("    pid" + figures.HEADING + "  program")
     for pid, reading in readings:
