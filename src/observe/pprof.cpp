@@ -108,7 +108,8 @@ enum : u32 {
   duration_nanos,
   period_type,
   period,
-  default_sample_type = 14
+  comment,
+  default_sample_type
 };
 }
 namespace sample {
@@ -127,9 +128,29 @@ namespace mapping {
 enum : u32 { id = 1, memory_start, memory_limit, file_offset, filename, build_id };
 }
 
-constexpr const char* kStrings[] = {"",      "alloc_objects", "count",         "alloc_space",
-                                    "bytes", "space",         "inuse_objects", "inuse_space"};
-enum : u32 { kNone, kAllocObjects, kCount, kAllocSpace, kBytesUnit, kSpace, kInuseObjects, kInuseSpace, kStringCount };
+constexpr const char* kStrings[] = {"",
+                                    "count",
+                                    "bytes",
+                                    "space",
+                                    "alloc_objects",
+                                    "alloc_space",
+                                    "inuse_objects",
+                                    "inuse_space",
+                                    "peak_objects",
+                                    "peak_space"};
+enum : u32 {
+  kNone,
+  kCount,
+  kBytesUnit,
+  kSpace,
+  kAllocObjects,
+  kAllocSpace,
+  kInuseObjects,
+  kInuseSpace,
+  kPeakObjects,
+  kPeakSpace,
+  kStringCount
+};
 static_assert(sizeof kStrings / sizeof kStrings[0] == kStringCount);
 
 constexpr u32 kMostMappings = 512;
@@ -142,9 +163,9 @@ class Writer {
 
   bool write(const ProfileTimes& times) {
     for (const char* text : kStrings) put_string(text, strlen(text));
-    for (const auto& [type, unit] :
-         {Pair{kAllocObjects, kCount}, {kAllocSpace, kBytesUnit}, {kInuseObjects, kCount}, {kInuseSpace, kBytesUnit}}) {
-      put_type(profile::sample_type, type, unit);
+    for (const u32 type : {kAllocObjects, kInuseObjects, kPeakObjects}) {
+      put_type(profile::sample_type, type, kCount);
+      put_type(profile::sample_type, type + 1, kBytesUnit);  // each one's space is behind its objects
     }
     os::for_each_code_mapping(&Writer::visit_mapping, this);
     for (u32 i = 0; i < samples_.addresses(); ++i) put_location(i);
@@ -154,6 +175,7 @@ class Writer {
     rest.number(profile::time_nanos, times.time_ns);
     rest.number(profile::duration_nanos, times.duration_ns);
     rest.number(profile::period, times.period);
+    rest.number(profile::comment, put_peak_time(times.peak_ns));
     rest.number(profile::default_sample_type, kInuseSpace);
     file_.put(rest.data(), rest.length());
     return file_.finish();
@@ -183,6 +205,13 @@ class Writer {
     file_.put(head.data(), head.length());
     file_.put(text, length);
     return strings_++;
+  }
+
+  // "the highest moment: 1234 ns after sampling began". pprof shows it.
+  u32 put_peak_time(u64 ns) {
+    TextBuffer<96> text;
+    text.add("the highest moment: ").number(ns).add(" ns after sampling began");
+    return put_string(text.data(), text.length());
   }
 
   void put_type(u32 field, u32 type, u32 unit) {
@@ -250,12 +279,15 @@ class Writer {
     if (blocks == 0) return;
     Message<kMostFrames * 5> frames;
     samples_.for_each_frame(stack, [&](u32 index) { frames.varint(index + 1); });
-    Message<48> values;
+    const LiveSums peak = samples_.at_peak(stack);
+    Message<64> values;
     values.varint(blocks);
     values.varint(rounded(sums.allocated_bytes));
     values.varint(rounded(sums.allocated_blocks - sums.freed_blocks));
     values.varint(rounded(sums.allocated_bytes - sums.freed_bytes));
-    Message<kMostFrames * 5 + 64> message;
+    values.varint(rounded(peak.blocks));
+    values.varint(rounded(peak.bytes));
+    Message<kMostFrames * 5 + 80> message;
     message.message(sample::location_id, frames);
     message.message(sample::value, values);
     put(profile::sample, message);

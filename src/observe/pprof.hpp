@@ -11,6 +11,7 @@ struct ProfileTimes {
   u64 period;       // mean bytes between samples
   u64 time_ns;      // since 1970
   u64 duration_ns;  // since it began
+  u64 peak_ns;      // the highest moment, as duration_ns
 };
 
 // To an open file. false: it could not be written whole. The caller has the lock of the samples.

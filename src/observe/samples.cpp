@@ -99,15 +99,30 @@ bool Samples::grow_live() {
   return true;
 }
 
+void Samples::save_peak(Stack& stack) {
+  if (stack.saved_at == peaks_) return;
+  stack.saved = stack.live();
+  stack.saved_at = peaks_;
+}
+
 bool Samples::add(const void* block, usize bytes, double weight, const CallStack& stack) {
   if (!make_table() || !grow_live()) {
     ++dropped_;
     return false;
   }
   const u32 index = find_stack(stack);
+  const double weighed = weight * static_cast<double>(bytes);
+  live_bytes_ += weighed;
+  if (live_bytes_ > peak_bytes_) {
+    peak_bytes_ = live_bytes_;
+    peak_ns_ = os::monotonic_ns();
+    ++peaks_;
+  } else {
+    save_peak(table_->stacks[index]);
+  }
   StackSums& sums = table_->stacks[index].sums;
   sums.allocated_blocks += weight;
-  sums.allocated_bytes += weight * static_cast<double>(bytes);
+  sums.allocated_bytes += weighed;
   put_live({reinterpret_cast<uptr>(block), index, 0, bytes, weight});
   ++live_;
   return true;
@@ -120,9 +135,12 @@ bool Samples::remove(const void* block, double* weight) {
   for (; lives_[at].block != reinterpret_cast<uptr>(block); at = (at + 1) & mask) {
     if (lives_[at].block == 0) return false;
   }
-  StackSums& sums = table_->stacks[lives_[at].stack].sums;
-  sums.freed_blocks += lives_[at].weight;
-  sums.freed_bytes += lives_[at].weight * static_cast<double>(lives_[at].bytes);
+  Stack& stack = table_->stacks[lives_[at].stack];
+  save_peak(stack);
+  const double weighed = lives_[at].weight * static_cast<double>(lives_[at].bytes);
+  live_bytes_ -= weighed;
+  stack.sums.freed_blocks += lives_[at].weight;
+  stack.sums.freed_bytes += weighed;
   if (weight != nullptr) *weight = lives_[at].weight;
   --live_;
   // What comes behind moves up, unless it is at home there, so that no search ends early.
@@ -140,9 +158,15 @@ void Samples::forget() {
   stacks_ = addresses_ = frames_ = 0;
   lives_ = nullptr;
   capacity_ = live_ = 0;
+  live_bytes_ = peak_bytes_ = 0;
 }
 
 const StackSums& Samples::sums(u32 stack) const { return table_->stacks[stack].sums; }
+
+LiveSums Samples::at_peak(u32 stack) const {
+  const Stack& one = table_->stacks[stack];
+  return one.saved_at == peaks_ ? one.saved : one.live();
+}
 
 uptr Samples::address(u32 index) const { return table_->addresses[index]; }
 

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the heap profile knows: call stacks with what was allocated from them, and the sampled blocks that are live.
+// What the heap profile knows: call stacks with what was allocated from them and what of that was live at the highest
+// moment, and the sampled blocks that are live.
+//
+// The highest moment is exact, for all samples are seen, and costs a comparison a sample. A new one comes with most
+// samples while a program grows, so no stack is copied then: a stack's part of the highest moment is what it has live
+// now, unless it changed since. The first change after a highest moment saves what was live.
 //
 // All of it lies in mappings of its own, which do not count for the limit: 8 MiB of tables, of which what is used is
 // touched, and 32 bytes for each live sample. Everything is under one lock, which whoever must not wait tries.
@@ -23,6 +28,11 @@ struct StackSums {
   double freed_blocks, freed_bytes;
 };
 
+// Of a stack, or of all.
+struct LiveSums {
+  double blocks, bytes;
+};
+
 class Samples {
  public:
   SpinLock lock;  // around all that follows
@@ -41,6 +51,8 @@ class Samples {
   u32 stacks() const { return stacks_; }
   u32 addresses() const { return addresses_; }
   const StackSums& sums(u32 stack) const;
+  LiveSums at_peak(u32 stack) const;        // at the moment when the samples stood for the most live bytes
+  u64 peak_ns() const { return peak_ns_; }  // of the monotonic clock; 0: nothing was sampled
   // Calls visit(index of an address).
   template <class Visit>
   void for_each_frame(u32 stack, Visit&& visit) const {
@@ -55,6 +67,11 @@ class Samples {
     u64 hash;
     u32 first, count;  // in frames
     StackSums sums;
+    LiveSums saved;  // at the highest moment of the number
+    u64 saved_at;
+    LiveSums live() const {
+      return {sums.allocated_blocks - sums.freed_blocks, sums.allocated_bytes - sums.freed_bytes};
+    }
   };
   // Hash tables hold 1 + the index; 0: nothing.
   struct Table {
@@ -78,6 +95,7 @@ class Samples {
   bool grow_live();
   u64 home(uptr block) const;
   void put_live(const Live& one);
+  void save_peak(Stack& stack);
 
   Table* table_ = nullptr;
   u32 stacks_ = 0, addresses_ = 0, frames_ = 0;
@@ -85,6 +103,8 @@ class Samples {
   u32 capacity_ = 0;  // a power of two
   u32 live_ = 0;
   u64 dropped_ = 0;
+  double live_bytes_ = 0, peak_bytes_ = 0;
+  u64 peaks_ = 0, peak_ns_ = 0;  // how many highest moments there were; when the last one was
 };
 
 }  // namespace coffer

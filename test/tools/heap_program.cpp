@@ -82,6 +82,20 @@ APART int peak() {
   return 0;
 }
 
+// --- A peak that is over at once, beside much that lives. ---
+
+APART int spike() {
+  std::vector<std::string> kept;
+  fill(kept, 2'000);
+  pause_ms(30);
+  for (int i = 0; i < 400; ++i) delete[] new char[100'000];
+  std::vector<char*> high;
+  for (int i = 0; i < 200; ++i) high.push_back(new char[100'000]);
+  for (char* one : high) delete[] one;
+  pause_ms(30);
+  return 0;
+}
+
 // --- Waits to be asked, and holds more from time to time. ---
 
 // As servers do that show their state in the list of processes.
@@ -145,6 +159,7 @@ int main(int argc, char** argv) {
   if (what == "leak") return seeded::leak();
   if (what == "clean") return seeded::clean();
   if (what == "peak") return seeded::peak();
+  if (what == "spike") return seeded::spike();
   if (what == "fragment") return seeded::fragment(argc > 2 ? std::atol(argv[2]) : 60'000);
   if (what == "rounded") return seeded::rounded();
   if (what == "serve") return seeded::serve(argc > 2);

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from coffer import lines, patience, places
-from coffer.heap import owners, sites, stacks, taken
+from coffer.heap import owners, show, sites, stacks, taken
 from coffer.profile import proto, symbols
 from in_process import run
 
@@ -133,6 +134,14 @@ def test_peak_growth_and_end() -> None:
     assert temporary["bytes"] == pytest.approx(200 * 100_001, rel=0.01)
 
 
+def test_a_peak_of_a_moment_is_seen() -> None:
+    """40 MB that are freed at once, while 20,000 stacks and blocks make each profile long to write."""
+    verdict = run("heap", "--", PROGRAM, "spike").stdout.splitlines()[0]
+    size, _ = re.match(r"([\d.]+) MiB \(±(\d+)%\)", verdict).groups()
+    assert float(size) == pytest.approx(40e6 / 2**20, rel=0.25)
+    assert "held at the highest moment, " in verdict and "% from seeded::spike, heap_program.cpp:" in verdict
+
+
 def test_a_killed_program_shows_its_last_moment() -> None:
     done = run("heap", "--rate", 1, "--", PROGRAM, "killed", status=137).stdout
     assert "1,561 blocks" in done.splitlines()[0] and "its last moment that was seen" in done
@@ -218,6 +227,23 @@ def test_a_process_that_cannot_be_asked() -> None:
 # --- What is wrong. ---
 
 
+def without_peak(profile: proto.Profile) -> bytes:
+    """As versions before 0.3 wrote it."""
+    types, result = 0, b""
+    for kind, value in proto.fields(profile.content):
+        if kind == proto.SAMPLE_TYPE:
+            types += 1
+            if types > 4:
+                continue
+        if kind == proto.SAMPLE:
+            have = proto.plain(value)
+            values = b"".join(map(proto.varint, proto.packed(have[2])[:4]))
+            value = proto.chunk(1, have.get(1, b"")) + proto.chunk(2, values)
+        if kind != 13:
+            result += proto.chunk(kind, value) if isinstance(value, bytes) else proto.number(kind, value)
+    return result
+
+
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "no.pb.gz").write_bytes(b"nothing")
     (tmp_path / "cut.pb.gz").write_bytes(gzip.compress(b"\x0a\xff"))
@@ -230,7 +256,10 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     assert "--rate" in run("leaks", "--rate", "fast", "--", "true", status=1).stderr
     assert "no such directory" in run("leaks", "-o", "/nonexistent/x", "--", "true", status=1).stderr
     run("leaks", "-o", tmp_path / "one.pb.gz", "--", PROGRAM, "leak")
-    assert "--view peak" in run("heap", "--view", "peak", tmp_path / "one.pb.gz", status=1).stderr
+    proto.write(tmp_path / "old.pb.gz", without_peak(proto.read(tmp_path / "one.pb.gz")))
+    assert "older version" in run("heap", "--view", "peak", tmp_path / "old.pb.gz", status=1).stderr
+    assert "held at" not in run("heap", tmp_path / "old.pb.gz").stdout
+    assert "held at the highest moment" in run("heap", tmp_path / "one.pb.gz").stdout
     assert "three moments" in run("heap", "--view", "growing", tmp_path / "one.pb.gz", status=1).stderr
 
 
@@ -318,6 +347,31 @@ def test_whose_a_block_is(places_of: list, expected: tuple[str, int]) -> None:
     assert owners.owner(found, "prog") == expected
 
 
+@pytest.mark.parametrize("functions, expected", [
+    (["_PyObject_Malloc", "bytes_repeat", "_PyEval_EvalFrameDefault", "main"], 1),
+    (["_PyMem_RawRealloc", "PyMem_Realloc", "list_resize", "app1"], 2),
+    (["_PyObject_GC_Alloc", "PyType_GenericAlloc", "type_call"], 2),
+    (["_PyObject_Malloc", "new_keys_object", "Py_InitializeFromConfig"], None),
+    (["_PyObject_Malloc", "bytes_repeat", "import_find_and_load"], None),
+])
+def test_what_an_unnamed_python_allocates_for(functions: list[str], expected: int | None) -> None:
+    assert owners.unnamed_python([place(one, "python3.10") for one in functions]) == expected
+
+
+def test_an_interpreter_without_named_functions_is_the_program() -> None:
+    """Of a program that has an interpreter in it, it stays the interpreter's."""
+    for program, group in (("python3.10", owners.PROGRAM), ("gdb", owners.INTERPRETER)):
+        profile = proto.Profile(types=["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"],
+                                samples=[([1, 2], [3, 300, 2, 200])], period=1,
+                                mappings={1: proto.Mapping(0, 10, 0, f"/opt/{program}", ""),
+                                          2: proto.Mapping(10, 20, 0, "/opt/libpython3.10.so", "")},
+                                locations={1: (2, 11), 2: (2, 12)})
+        heap = stacks.named([profile])[0]
+        assert [(one.group, one.live.bytes) for one in heap.stacks] == [(group, 200)]
+        assert heap.is_unnamed_python == (group == owners.PROGRAM)
+        assert any("No Python functions" in note for note in show.notes_on(heap, [])) == heap.is_unnamed_python
+
+
 @pytest.mark.parametrize("name, expected", [
     ("alloc::vec::Vec<T,A>::push::h0123456789abcdef", "alloc::vec::Vec<T,A>::push"),
     ("<alloc[fdfd2bd8633a6659]::raw_vec::RawVecInner>::grow", "<alloc::raw_vec::RawVecInner>::grow"),
@@ -352,6 +406,20 @@ def test_what_grows(values: tuple[int, ...], grows: bool) -> None:
     assert bool(found) == grows
     if grows:
         assert found[0].bytes == 400 * 1024 and found[0].per_second == pytest.approx(400 * 1024 / (len(values) - 1))
+
+
+@pytest.mark.parametrize("values, last", [
+    ((0, 100, 200, 300, 10), 3),  # the last moment fell into its end
+    ((0, 100, 200, 300, 400), 4),
+    ((0, 100, 200, 300, 400, 500, 300, 0), 5),
+    ((0, 400, 300, 200, 100), 0),  # it fell for most of its life
+    ((0, 100, 0, 100, 0), 0),
+])
+def test_the_end_of_a_program_does_not_hide_its_growth(values: tuple[int, ...], last: int) -> None:
+    found = sites.growing(moments(*(value * 1024 for value in values)), is_end=True)
+    assert [one.last for one in found] == ([last] if last else [])
+    if last and last + 1 < len(values):
+        assert not sites.growing(moments(*(value * 1024 for value in values))), "a process that goes on has freed it"
 
 
 def test_what_may_be_chance_does_not_grow() -> None:

@@ -21,7 +21,7 @@ from coffer.profile import proto, symbols
 COMMAND = places.build_dir() / "bin" / "coffer"
 PROGRAM = Path(os.environ["COFFER_PROFILE_PROGRAM"])
 KEPT, PASSED, ZEROED = 20_000 * 1000, 20_000 * 3000, 10_000 * 2000
-TYPES = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]
+TYPES = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "peak_objects", "peak_space"]
 
 
 def run_known(tmp_path: Path, conf: str, *arguments: object, status: int = 0) -> subprocess.CompletedProcess:
@@ -43,7 +43,7 @@ def sums(profile: proto.Profile) -> dict[str, list[int]]:
     for locations, values in profile.samples:
         match = next((found for one in locations if (found := re.match(r"known::(\w+)", names[one]))), None)
         key = match[1] if match else "other"
-        result[key] = [a + b for a, b in zip(result.get(key, [0] * 4), values)]
+        result[key] = [a + b for a, b in zip(result.get(key, [0] * len(TYPES)), values)]
     return result
 
 
@@ -52,9 +52,10 @@ def test_every_block_at_a_mean_of_one_byte(tmp_path: Path) -> None:
     profile = proto.read(only(tmp_path))
     assert profile.types == TYPES and profile.period == 1
     found = sums(profile)
-    assert found["keep"] == pytest.approx([20_000, KEPT, 20_000, KEPT], rel=0.001)
-    assert found["pass"] == pytest.approx([20_000, PASSED, 0, 0], rel=0.001)
-    assert found["zeroed"] == pytest.approx([10_000, ZEROED, 0, 0], rel=0.001)
+    assert found["keep"] == pytest.approx([20_000, KEPT] * 3, rel=0.001)
+    assert found["pass"] == pytest.approx([20_000, PASSED, 0, 0, *found["pass"][4:]], rel=0.001) and found["pass"][4] <= 1
+    assert found["zeroed"] == pytest.approx([10_000, ZEROED, 0, 0, *found["zeroed"][4:]], rel=0.001)
+    assert found["zeroed"][4] <= 1
 
 
 def test_a_sample_stands_for_what_was_allocated(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def message_class():
         "Function": "id:1u name:2i system_name:3i filename:4i",
         "Profile": "sample_type:1=ValueType* sample:2=Sample* mapping:3=Mapping* location:4=Location*"
                    " function:5=Function* string_table:6s* time_nanos:9i duration_nanos:10i period_type:11=ValueType"
-                   " period:12i default_sample_type:14i",
+                   " period:12i comment:13i* default_sample_type:14i",
     }
     for name, fields in shapes.items():
         message = file.message_type.add(name=name)
@@ -111,8 +112,11 @@ def test_the_file_is_what_profile_proto_says(tmp_path: Path, named: bool) -> Non
     parsed = message_class().FromString(gzip.decompress(path.read_bytes()))
     text = parsed.string_table
     assert text[0] == "" and [text[one.type] for one in parsed.sample_type] == TYPES
-    assert [text[one.unit] for one in parsed.sample_type] == ["count", "bytes", "count", "bytes"]
+    assert [text[one.unit] for one in parsed.sample_type] == ["count", "bytes"] * 3
     assert text[parsed.default_sample_type] == "inuse_space"
+    (comment,) = parsed.comment
+    when = int(re.fullmatch(r"the highest moment: (\d+) ns after sampling began", text[comment])[1])
+    assert 0 < when <= parsed.duration_nanos
     assert (text[parsed.period_type.type], text[parsed.period_type.unit]) == ("space", "bytes")
     assert parsed.period == 16 * 1024 and parsed.time_nanos > 1.6e18 and parsed.duration_nanos > 0
     mappings = {one.id: one for one in parsed.mapping}
@@ -125,7 +129,7 @@ def test_the_file_is_what_profile_proto_says(tmp_path: Path, named: bool) -> Non
     own = [one for one in parsed.mapping if text[one.filename] == str(PROGRAM)]
     assert own and text[own[0].build_id] == symbols.Symbols(PROGRAM).build_id != ""
     for sample in parsed.sample:
-        assert len(sample.value) == 4 and all(one in locations for one in sample.location_id)
+        assert len(sample.value) == len(TYPES) and all(one in locations for one in sample.location_id)
         assert 0 <= sample.value[2] <= sample.value[0] and 0 <= sample.value[3] <= sample.value[1]
     if named:
         functions = {one.id: text[one.name] for one in parsed.function}

@@ -261,7 +261,7 @@ def test_heap_profiles(stack: ExitStack, tmp_path: Path) -> None:
     watched.do("aaa")
     served = serve(stack, watched.pid)
     found = profile_of(served.get("/debug/pprof/heap"), tmp_path)
-    assert found.types == ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]
+    assert found.types == [f"{kind}_{unit}" for kind in ("alloc", "inuse", "peak") for unit in ("objects", "space")]
     assert sum(values[3] for _, values in found.samples) >= 3 * 1048 * 1000
     assert len(found.names) == len(found.locations) and "main" in found.names.values()
     watched.do("f")

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Preloaded behind Coffer by `coffer heap`: a thread that looks at the live bytes, and has the heap profile written at
-// their highest, and at times that lie further apart the longer the program runs. A thread and no signal: a signal
-// would end the program's sleep() and poll() early.
+// Preloaded behind Coffer by `coffer heap`: a thread that has the heap profile written at times that lie further apart
+// the longer the program runs. A thread and no signal: a signal would end the program's sleep() and poll() early.
 //
-// COFFER_MOMENTS=PREFIX; files are PREFIX.PROCESS.peak.pb.gz and PREFIX.PROCESS.moment.NUMBER.pb.gz. Each gets its name
-// when it is whole, for the program may end at any time.
+// COFFER_MOMENTS=PREFIX; files are PREFIX.PROCESS.moment.NUMBER.pb.gz. Each gets its name when it is whole, for the
+// program may end at any time.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -16,21 +15,17 @@
 #include "coffer/coffer.h"
 
 // Without Coffer in the process they are missing, and nothing happens.
-#pragma weak coffer_stats
 #pragma weak coffer_profile_dump
 
 enum {
   kPath = 4096,
-  kStepNs = 10 * 1000 * 1000,     // from look to look, at least
+  kFirstNs = 10 * 1000 * 1000,    // until the first moment: all that is known of a program that is killed early
   kMomentNs = 100 * 1000 * 1000,  // from moment to moment, at first
   kMomentsPerStep = 16,           // then twice as much
-  kCostFactor = 50,               // so at most 2 % of a processor is spent on looking
-  kSlack = 64 * 1024,             // a new peak is higher by so much, and by 1/32
+  kCostFactor = 50,               // so at most 2 % of a processor is spent on it
 };
 
-static pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 static char g_prefix[kPath - 64];
-static size_t g_peak;
 
 static unsigned long long now_ns(clockid_t clock) {
   struct timespec now;
@@ -38,55 +33,38 @@ static unsigned long long now_ns(clockid_t clock) {
   return (unsigned long long)now.tv_sec * 1000000000ULL + (unsigned long long)now.tv_nsec;
 }
 
-static void dump_as(const char* name) {
+static void dump_moment(int number) {
   char part[kPath], path[kPath];
   snprintf(part, sizeof part, "%s.%d.part", g_prefix, (int)getpid());
-  snprintf(path, sizeof path, "%s.%d.%s.pb.gz", g_prefix, (int)getpid(), name);
+  snprintf(path, sizeof path, "%s.%d.moment.%d.pb.gz", g_prefix, (int)getpid(), number);
   if (coffer_profile_dump(part) != 0 || rename(part, path) != 0) unlink(part);
 }
 
-static void look(void) {
-  struct coffer_stats figures;
-  if (coffer_stats(&figures, sizeof figures) != 0) return;
-  if (figures.live < g_peak + g_peak / 32 + kSlack) return;
-  g_peak = figures.live;
-  dump_as("peak");
+static void sleep_ns(unsigned long long ns) {
+  const struct timespec step = {(time_t)(ns / 1000000000ULL), (long)(ns % 1000000000ULL)};
+  nanosleep(&step, NULL);
 }
 
 static void* run(void* unused) {
   (void)unused;
-  unsigned long long next_moment = now_ns(CLOCK_MONOTONIC) + kMomentNs, between = kMomentNs;
-  for (int number = 1;;) {
-    const unsigned long long began = now_ns(CLOCK_MONOTONIC);
+  unsigned long long between = kMomentNs;
+  sleep_ns(kFirstNs);
+  for (int number = 1;; ++number) {
     // What it costs is its own time, and not that of others who have the processor meanwhile.
     const unsigned long long spent = now_ns(CLOCK_THREAD_CPUTIME_ID);
-    pthread_mutex_lock(&g_lock);
-    look();
-    if (began >= next_moment) {
-      char name[32];
-      snprintf(name, sizeof name, "moment.%d", number);
-      dump_as(name);
-      if (number % kMomentsPerStep == 0) between *= 2;
-      ++number;
-      next_moment = began + between;
-    }
-    pthread_mutex_unlock(&g_lock);
+    dump_moment(number);
     const unsigned long long took = (now_ns(CLOCK_THREAD_CPUTIME_ID) - spent) * kCostFactor;
-    const unsigned long long pause = took > kStepNs ? took : kStepNs;
-    const struct timespec step = {(time_t)(pause / 1000000000ULL), (long)(pause % 1000000000ULL)};
-    nanosleep(&step, NULL);
+    if (number % kMomentsPerStep == 0) between *= 2;
+    sleep_ns(took > between ? took : between);
   }
   return NULL;
 }
 
 __attribute__((constructor)) static void begin(void) {
   const char* prefix = getenv("COFFER_MOMENTS");
-  if (prefix == NULL || coffer_stats == NULL || coffer_profile_dump == NULL) return;
+  if (prefix == NULL || coffer_profile_dump == NULL) return;
   const int length = snprintf(g_prefix, sizeof g_prefix, "%s", prefix);
-  if (length <= 0 || (size_t)length >= sizeof g_prefix) {
-    g_prefix[0] = 0;
-    return;
-  }
+  if (length <= 0 || (size_t)length >= sizeof g_prefix) return;
   // The program's signals go to its own threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -94,11 +72,4 @@ __attribute__((constructor)) static void begin(void) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, run, NULL) == 0) pthread_detach(thread);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-// A program that lived shorter than a step, and freed nothing.
-__attribute__((destructor)) static void end(void) {
-  if (g_prefix[0] == 0 || pthread_mutex_trylock(&g_lock) != 0) return;
-  look();
-  pthread_mutex_unlock(&g_lock);
 }

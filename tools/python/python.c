@@ -229,6 +229,8 @@ static uintptr_t place_of(uintptr_t object, uintptr_t instruction) {
   char function[kMostFunction], file[kMostFile];
   const unsigned function_length = copy_text(word_in(code, g_at.qualname), function, sizeof function);
   const unsigned file_length = copy_text(word_in(code, g_at.filename), file, sizeof file);
+  // A frame that the interpreter puts around a call of a class, from 3.13 on, has its name for a file.
+  if (strcmp(function, file) == 0) return 0;
   // Before a function's first instruction it is none of its own.
   const uintptr_t begin = object + g_at.bytecode;
   const unsigned line = line_of(code, instruction < begin ? 0 : (instruction - begin) / 2);

@@ -63,6 +63,61 @@ FRESH_TEST(Samples, ManyComeAndGoInAnyOrder) {
   EXPECT_EQ(samples.live(), 0u);
 }
 
+// The highest moment beside a model that copies all stacks at each one.
+FRESH_TEST(Samples, TheHighestMomentIsExact) {
+  static Samples samples;
+  constexpr u32 kStacks = 40;
+  struct One {
+    u32 stack;
+    usize bytes;
+    double weight;
+  };
+  std::map<uptr, One> model;
+  double live[kStacks] = {}, blocks[kStacks] = {}, total = 0, peak = 0;
+  std::vector<double> at_peak(kStacks), blocks_at_peak(kStacks);
+  test::Random random(5);
+  u64 last_ns = 0;
+  for (u32 round = 0; round < 50'000; ++round) {
+    // It rises and falls, ever higher.
+    const bool rises = round / 700 % 3 != 2;
+    const uptr number = random.below(rises ? 1'000'000 : 1 + round % 64);
+    const auto found = rises ? model.find(number) : model.lower_bound(number);
+    if (found != model.end()) {
+      const One one = found->second;
+      ASSERT_TRUE(samples.remove(block(found->first)));
+      model.erase(found);
+      live[one.stack] -= one.weight * static_cast<double>(one.bytes);
+      blocks[one.stack] -= one.weight;
+      total -= one.weight * static_cast<double>(one.bytes);
+    } else {
+      const One one = {static_cast<u32>(random.below(kStacks)), 16 * (1 + random.below(100)), 1.0 + random.below(4)};
+      ASSERT_TRUE(samples.add(block(number), one.bytes, one.weight, stack_of({one.stack + 1})));
+      model[number] = one;
+      live[one.stack] += one.weight * static_cast<double>(one.bytes);
+      blocks[one.stack] += one.weight;
+      total += one.weight * static_cast<double>(one.bytes);
+      if (total > peak) {
+        peak = total;
+        at_peak.assign(live, live + kStacks);
+        blocks_at_peak.assign(blocks, blocks + kStacks);
+        EXPECT_GE(samples.peak_ns(), last_ns);
+        last_ns = samples.peak_ns();
+      }
+    }
+    EXPECT_EQ(samples.peak_ns(), last_ns);
+    if (round % 100 != 0) continue;
+    double sum = 0;
+    for (u32 i = 1; i < samples.stacks(); ++i) {
+      uptr frame = 0;
+      samples.for_each_frame(i, [&](u32 index) { frame = samples.address(index); });
+      ASSERT_EQ(samples.at_peak(i).bytes, at_peak[frame - 1]) << round;
+      ASSERT_EQ(samples.at_peak(i).blocks, blocks_at_peak[frame - 1]) << round;
+      sum += samples.at_peak(i).bytes;
+    }
+    ASSERT_EQ(sum, peak);
+  }
+}
+
 FRESH_TEST(Samples, MoreStacksThanThereIsRoomForAreCountedTogether) {
   static Samples samples;
   constexpr u32 kMany = 40'000;

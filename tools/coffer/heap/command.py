@@ -26,7 +26,7 @@ from coffer.trace.tables import duration
 TARGET = "A program and its arguments, after --; or profiles, in order of time."
 METAVAR = "PROGRAM [ARGUMENT]... | PROFILE..."
 View = Literal["live", "peak", "temporary", "growing", "allocated"]
-MEASURES = {"live": sites.LIVE, "peak": sites.LIVE, "temporary": sites.TEMPORARY, "allocated": sites.ALLOCATED,
+MEASURES = {"live": sites.LIVE, "peak": sites.PEAK, "temporary": sites.TEMPORARY, "allocated": sites.ALLOCATED,
             "growing": sites.LIVE}
 
 Target = Annotated[Optional[list[str]], typer.Argument(metavar=METAVAR, show_default=False, help=TARGET)]
@@ -65,16 +65,16 @@ class Seen:
     """What was taken, with names."""
 
     last: stacks.Heap
-    peak: stacks.Heap | None
     moments: list[stacks.Heap]
     is_end: bool  # the last one is from the program's end
 
+    def growing(self) -> list[sites.Growth]:
+        return sites.growing(self.moments, self.is_end)
+
 
 def with_names(found: taken.Taken) -> Seen:
-    profiles = [found.last, *filter(None, [found.peak]), *found.moments]
-    heaps = stacks.named(profiles)
-    moments = heaps[len(heaps) - len(found.moments):]
-    return Seen(heaps[0], heaps[1] if found.peak else None, moments, found.end is not None and found.is_program)
+    last, *moments = stacks.named([found.last, *found.moments])
+    return Seen(last, moments, found.end is not None and found.is_program)
 
 
 @contextlib.contextmanager
@@ -156,35 +156,44 @@ def leaks(
     raise typer.Exit(status)
 
 
-def verdicts_of(seen: Seen) -> list[str]:
+def verdicts_of(seen: Seen, is_peak_first: bool) -> list[str]:
     """What there is to say, in the order of what people ask."""
-    result = []
-    growing = sites.growing(seen.moments)
-    if seen.peak is not None:
-        after = f", {duration(seen.peak.duration_ns)} after the start" if seen.is_end else ""
-        result.append(show.sentence(sites.sites(seen.peak, sites.LIVE), f"held at the highest moment{after}",
-                                    "Nothing was held at the moments that were looked at."))
-    if growing:
-        result.append(show.growth_sentence(growing))
+    growing = seen.growing()
     what, nothing = (("left at the end", "Nothing is left at the end.") if seen.is_end else
                      ("live", "Nothing that the program allocated is live."))
-    result.append(show.sentence(sites.sites(seen.last, sites.LIVE), what, nothing))
+    live = show.sentence(sites.sites(seen.last, sites.LIVE), what, nothing)
+    result = [show.growth_sentence(growing)] if growing else []
+    if seen.last.peak_ns is None:
+        result.append(live)
+    else:
+        after = f"{duration(seen.last.peak_ns)} after {'the start' if seen.is_end else 'sampling began'}"
+        peak = show.sentence(sites.sites(seen.last, sites.PEAK), f"held at the highest moment, {after}",
+                             "Nothing was ever held.")
+        # Of a process that runs the first question is what it holds now.
+        result = [peak, *result, live] if is_peak_first else [live, *result, peak]
     return result + show.apart(seen.last, sites.LIVE, "kept")
+
+
+def grown_of(seen: Seen) -> tuple[stacks.Heap, list[sites.Growth]]:
+    """What there is more at the last moment than at the first; and what of it grew all the time."""
+    growing = seen.growing()
+    last = max((one.last for one in growing), default=len(seen.moments) - 1)
+    return sites.changes(seen.moments[0], seen.moments[last], sites.LIVE)[0], growing
 
 
 def view_of(seen: Seen, view: View) -> tuple[stacks.Heap, list[sites.Site], str]:
     """The heap and the sites that a view shows, with its title."""
     if view == "peak":
-        if seen.peak is None:
-            raise CofferError("--view peak: one profile of a file has no peak; run the program, or give several")
-        return seen.peak, sites.sites(seen.peak, sites.LIVE), "at the highest moment, by who allocated it"
+        if seen.last.peak_ns is None:
+            raise CofferError("--view peak: the profile does not know its highest moment; an older version wrote it")
+        return seen.last, sites.sites(seen.last, sites.PEAK), "at the highest moment, by who allocated it"
     if view == "growing":
         if len(seen.moments) < 3:
             raise CofferError("--view growing: three moments are needed: a program that runs longer, --count 3 with"
                               " --pid, or three profiles")
-        keys = {(one.site.place.function, one.site.place.file) for one in sites.growing(seen.moments)}
-        grown = sites.changes(seen.moments[0], seen.moments[-1], sites.LIVE)[0]
-        found = [one for one in sites.sites(grown, sites.LIVE) if (one.place.function, one.place.file) in keys]
+        grown, growing = grown_of(seen)
+        keys = {one.site.key for one in growing}
+        found = [one for one in sites.sites(grown, sites.LIVE) if one.key in keys]
         return grown, found, "grown all the time, by who allocated it"
     titles = {"live": "left at the end" if seen.is_end else "live", "temporary": "allocated and freed again",
               "allocated": "allocated in all"}
@@ -195,10 +204,10 @@ def views_of(seen: Seen, first: View) -> Views:
     """All that there are, the one that is shown first."""
     found: Views = [("live", seen.last, sites.LIVE), ("temporary", seen.last, sites.TEMPORARY),
                     ("allocated", seen.last, sites.ALLOCATED)]
-    if seen.peak is not None:
-        found.insert(0, ("peak", seen.peak, sites.LIVE))
+    if seen.last.peak_ns is not None:
+        found.insert(0, ("peak", seen.last, sites.PEAK))
     if len(seen.moments) >= 3:
-        found.append(("growing", sites.changes(seen.moments[0], seen.moments[-1], sites.LIVE)[0], sites.LIVE))
+        found.append(("growing", grown_of(seen)[0], sites.LIVE))
     return sorted(found, key=lambda view: view[0] != first)
 
 
@@ -244,9 +253,9 @@ def heap(
         return show_difference(target, files, top, depth, as_json)
     with source(Asked("heap", target, pid, signal, rate, every, count, with_moments=True), files) as found:
         seen = with_names(found)
-        chosen: View = view or ("live" if seen.peak is None or pid is not None else "peak")
+        chosen: View = view or ("live" if pid is not None or seen.last.peak_ns is None else "peak")
         shown_heap, sites_shown, title = view_of(seen, chosen)
-        verdicts = verdicts_of(seen)
+        verdicts = verdicts_of(seen, is_peak_first=pid is None)
         measure = MEASURES[chosen]
         if as_json:
             print_json(chosen, verdicts, shown_heap, sites_shown, sites.groups(shown_heap, measure), top, depth)

@@ -10,13 +10,16 @@ from typing import Protocol, TypeVar
 
 from coffer.trace.symbols import is_wrapper
 
-TYPES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
 PROGRAM, RUNTIME, INTERPRETER = "the program", "the C library", "Python itself"
 
 C_RUNTIME = re.compile(r"^(libc|ld|ld-linux[\w-]*|ld-musl[\w-]*|libpthread|libdl|libm|librt|libgcc_s|libcoffer\w*)"
                        r"(-[\d.]+)?\.so")
 CPP_RUNTIME = re.compile(r"^(libstdc\+\+|libc\+\+|libc\+\+abi)\.so")
 PYTHON = re.compile(r"^(python[\d.]*|libpython[\w.]*|libffi\.so[\d.]*|_ctypes\..*)$")
+# Of an interpreter whose Python functions nobody names: what allocates for others, and where it begins or loads modules.
+PYTHON_ALLOCATES = re.compile(r"^_?Py(Mem|Object)_\w*[Aa]lloc|^_?PyObject_(New|Init)|^_PyBytes_FromSize$"
+                              r"|^gc_alloc|^PyType_GenericAlloc")
+PYTHON_BEGINS = re.compile(r"^(Py_Initialize|Py_Finalize|PyInterpreterState_|import_find_and_load)")
 # In place of the module: of a Python function, and of one that a program compiles at run time.
 INTERPRETED, COMPILED = "Python code", "compiled at run time"
 # What compiles such functions. Where they are named it is taken for what Python's interpreter is to its functions.
@@ -101,6 +104,15 @@ def readable(places: list[Any]) -> tuple[Any, ...]:
             kept.append(place)
         is_inside = is_inside and (is_engine(place) or bool(C_RUNTIME.match(place.module)))
     return tuple(kept)
+
+
+def unnamed_python(places: Sequence[Named]) -> int | None:
+    """Of a stack that is the interpreter's because no Python function is named in it: which place allocates for what
+    it runs. None: it begins, or loads a module."""
+    if any(PYTHON_BEGINS.match(place.function) for place in places):
+        return None
+    return next((at for at, place in enumerate(places)
+                 if PYTHON.match(place.module) and not PYTHON_ALLOCATES.match(place.function)), None)
 
 
 def owner(places: Sequence[Named], program: str) -> tuple[str, int]:

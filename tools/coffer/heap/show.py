@@ -16,7 +16,7 @@ from coffer.trace.symbols import middle
 from coffer.trace.tables import size
 
 NAME = 70  # characters of a function
-ALL = 0.995  # of the bytes: nothing else is worth a word
+ALL = 0.99  # of the bytes: nothing else is worth a word
 MOST_SAID = 0.8  # of the bytes: the sites that a verdict names have so much, if three do
 LEAST_CALLER = 0.02  # of a site's bytes: callers with less are left out
 
@@ -163,6 +163,9 @@ def as_json(found: list[Site], depth: int) -> list[dict]:
 def notes_on(heap: Heap, found: list[Site]) -> list[str]:
     """Why names or lines are missing, and what can be done."""
     notes = []
+    if heap.is_unnamed_python:
+        notes.append("No Python functions are in the profile, only what the interpreter does for them: their names are"
+                     " known of CPython 3.11 to 3.13.")
     if heap.others:
         notes.append(f"Built anew since it ran, so without lines: {', '.join(heap.others[:3])}.")
     bare = sorted({site.place.module for site in found[:3] if not site.place.file} - {*heap.others, owners.COMPILED})

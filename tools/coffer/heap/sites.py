@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from coffer.heap.stacks import Heap, Place, Stack, Sum, error_of, total
 
 Measure = Callable[[Stack], Sum]
 LIVE: Measure = lambda stack: stack.live
+PEAK: Measure = lambda stack: stack.peak
 TEMPORARY: Measure = lambda stack: stack.temporary
 ALLOCATED: Measure = lambda stack: stack.allocated
 NO_STACK = Place("(no call stack)", "", 0, "")
@@ -48,6 +50,11 @@ class Site(Node):
         shown = sorted(self.lines, key=lambda line: -self.lines[line])
         return f"{self.place.source.rpartition(':')[0]}:" + ",".join(map(str, sorted(shown[:3]))) + (
             ",…" if len(shown) > 3 else "")
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Of all moments and profiles."""
+        return self.place.function, self.place.file
 
     @property
     def title(self) -> str:
@@ -97,34 +104,43 @@ class Growth:
     site: Site
     bytes: float  # from the first moment to the last
     per_second: float
+    last: int  # index of that moment
 
 
 FALLS_BACK = 0.25  # of what it grew by in all: then it breathes
 GOES_ON = 0.2  # of what it grew by came in the second half: else it has only been filled
 LEAST_GROWTH = 16 * 1024
 SURE = 3  # deviations
+ENDING = 0.25  # of the moments, one at least: how many a program may spend on giving back what it has, at its end
 
 
-def growing(moments: list[Heap]) -> list[Growth]:
-    """Sites whose live bytes go up and up. Less than three moments show no growth."""
+def last_before_the_end(values: list[float]) -> int:
+    """The index of the highest, if few come after it: there a program that ended gave back what it had."""
+    last = len(values) - 1
+    highest = max(range(len(values)), key=values.__getitem__)
+    return highest if last - highest <= max(1, ENDING * len(values)) else last
+
+
+def growing(moments: list[Heap], is_end: bool = False) -> list[Growth]:
+    """Sites whose live bytes go up and up. Less than three moments show no growth. `is_end`: the program ended."""
     if len(moments) < 3:
         return []
     series: dict[tuple[str, str], list[float]] = {}
-    last: dict[tuple[str, str], Site] = {}
     for index, moment in enumerate(moments):
-        for site in sites(moment, LIVE, with_callers=index + 1 == len(moments)):
-            key = (site.place.function, site.place.file)
-            series.setdefault(key, [0.0] * len(moments))[index] += site.sum.bytes
-            last[key] = site
-    seconds = max(1e-9, (moments[-1].time_ns - moments[0].time_ns) / 1e9)
+        for site in sites(moment, LIVE, with_callers=False):
+            series.setdefault(site.key, [0.0] * len(moments))[index] += site.sum.bytes
+    times = [moment.time_ns for moment in moments]
     found = []
     for key, values in series.items():
-        net = values[-1] - values[0]
-        back = sum(max(0.0, before - after) for before, after in zip(values, values[1:]))
-        middle = values[(len(values) - 1) // 2]
-        by_chance = SURE * error_of(last[key].sum) * last[key].sum.bytes
-        if net >= max(LEAST_GROWTH, by_chance) and back <= FALLS_BACK * net and values[-1] - middle >= GOES_ON * net:
-            found.append(Growth(last[key], net, net / seconds))
+        last = last_before_the_end(values) if is_end else len(values) - 1
+        net = values[last] - values[0]
+        back = sum(max(0.0, before - after) for before, after in zip(values, values[1:last + 1]))
+        half = bisect.bisect_right(times, (times[0] + times[last]) / 2) - 1
+        if net < LEAST_GROWTH or back > FALLS_BACK * net or values[last] - values[half] < GOES_ON * net:
+            continue
+        (site,) = (one for one in sites(moments[last], LIVE) if one.key == key)
+        if net >= SURE * error_of(site.sum) * site.sum.bytes:
+            found.append(Growth(site, net, net / max(1e-9, (times[last] - times[0]) / 1e9), last))
     return sorted(found, key=lambda one: -one.bytes)
 
 

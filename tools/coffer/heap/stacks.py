@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coffer import lines, patience
@@ -63,6 +63,7 @@ class Stack:
     site: int  # which of the places allocates for the program
     live: Sum
     allocated: Sum
+    peak: Sum = Sum()  # live at the highest moment; nothing of a profile that does not know it
 
     @property
     def temporary(self) -> Sum:
@@ -82,6 +83,8 @@ class Heap:
     duration_ns: int
     stacks: list[Stack] = field(default_factory=list)
     others: tuple[str, ...] = ()  # files that are not those that ran any more
+    peak_ns: int | None = None  # after sampling began; None: the profile does not know the highest moment
+    is_unnamed_python: bool = False  # of an interpreter whose Python functions the profile does not know
 
     @property
     def live(self) -> Sum:
@@ -202,8 +205,8 @@ def named(profiles: list[proto.Profile]) -> list[Heap]:
 
 def heap_of(profile: proto.Profile, names: Names) -> Heap:
     program = next((mapping.path for _, mapping in sorted(profile.mappings.items())), "")
-    heap = Heap(Path(program).name, profile.period, profile.time_ns, profile.duration_ns)
-    at = {name: profile.types.index(name) for name in owners.TYPES if name in profile.types}
+    heap = Heap(Path(program).name, profile.period, profile.time_ns, profile.duration_ns, peak_ns=profile.peak_ns)
+    at = {name: index for index, name in enumerate(profile.types)}
     places = {location: names.at(profile, location) for location in profile.locations}
     heap.others = tuple(sorted({Path(mapping.path).name for mapping in profile.mappings.values()
                                 if mapping.path.startswith("/") and symbols.is_another(mapping)}))
@@ -211,10 +214,20 @@ def heap_of(profile: proto.Profile, names: Names) -> Heap:
         if not any(values):
             continue
         stack = owners.readable([place for location in locations for place in places.get(location, ())])
-        live, allocated = (
+        live, allocated, *peak = (
             Sum(blocks, size, samples_behind(blocks, size, profile.period))
             for blocks, size in ((values[at[f"{kind}_objects"]], values[at[f"{kind}_space"]])
-                                 for kind in ("inuse", "alloc")))
+                                 for kind in ("inuse", "alloc", "peak") if f"{kind}_space" in at))
         group, site = owners.owner(stack, heap.program)
-        heap.stacks.append(Stack(stack, group, site, live, allocated))
+        heap.stacks.append(Stack(stack, group, site, live, allocated, *peak))
+    if owners.PYTHON.match(heap.program) and not any(owners.has_language(stack.places) for stack in heap.stacks):
+        heap.is_unnamed_python = True
+        heap.stacks = [as_program(stack) for stack in heap.stacks]
     return heap
+
+
+def as_program(stack: Stack) -> Stack:
+    """What an interpreter allocates is the program's, if nothing is known of the functions that it runs."""
+    if stack.group != owners.INTERPRETER or (site := owners.unnamed_python(stack.places)) is None:
+        return stack
+    return replace(stack, group=owners.PROGRAM, site=site)

@@ -28,7 +28,6 @@ class Taken:
     """Profiles of one process. Those of a program that was run lie in a folder that goes with the command."""
 
     end: proto.Profile | None = None  # the last one; of a program, when it had ended
-    peak: proto.Profile | None = None
     moments: list[proto.Profile] = field(default_factory=list)
     is_program: bool = False  # that was run to its end
     since_start: bool = False  # samples were taken since the process began, as far as its options say
@@ -39,17 +38,15 @@ class Taken:
 
     @property
     def last(self) -> proto.Profile:
-        found = self.end or (self.moments[-1] if self.moments else self.peak)
-        assert found is not None
-        return found
+        return self.end or self.moments[-1]
 
 
-def live_bytes(profile: proto.Profile) -> int:
-    at = profile.types.index("inuse_space")
+def peak_bytes(profile: proto.Profile) -> int:
+    at = profile.types.index("peak_space")
     return sum(values[at] for _, values in profile.samples)
 
 
-NAME = re.compile(r"coffer\.(\d+)\.(?:(\d+)|(peak)|moment\.(\d+))\.pb\.gz")
+NAME = re.compile(r"coffer\.(\d+)\.(?:(\d+)|moment\.(\d+))\.pb\.gz")
 
 
 def thinned(paths: list[Path]) -> list[Path]:
@@ -73,11 +70,8 @@ def read_folder(folder: Path) -> dict[int, Taken]:
     for path in folder.iterdir():
         if not (match := NAME.fullmatch(path.name)):
             continue
-        taken = found.setdefault(int(match[1]), Taken(process=int(match[1]), is_program=True))
-        if match[3]:
-            taken.peak = proto.read(path)
-        else:
-            (moments if match[4] else ends).setdefault(int(match[1]), []).append((int(match[4] or match[2]), path))
+        found.setdefault(int(match[1]), Taken(process=int(match[1]), is_program=True))
+        (moments if match[3] else ends).setdefault(int(match[1]), []).append((int(match[3] or match[2]), path))
     with patience.bar("profiles", sum(map(len, moments.values())) + len(ends)) as step:
         for process, taken in found.items():
             for path in thinned([path for _, path in sorted(moments.get(process, []))]) if process in moments else []:
@@ -85,19 +79,20 @@ def read_folder(folder: Path) -> dict[int, Taken]:
                 step("")
             if process in ends:
                 taken.end = proto.read(max(ends[process])[1])
+                proto.find_unloaded(taken.end, taken.moments)
                 step("")
     return found
 
 
 def choose(found: dict[int, Taken], main: int) -> Taken:
     """The program itself, unless one that it started holds more."""
-    chosen = max(found.values(), key=lambda one: (live_bytes(one.peak or one.last), one.process == main))
+    chosen = max(found.values(), key=lambda one: (peak_bytes(one.last), one.process == main))
     chosen.others = len(found) - 1
     return chosen
 
 
 def with_moments(environment: dict[str, str], folder: Path) -> dict[str, str]:
-    """The thread that has moments and the peak written."""
+    """The thread that has moments written."""
     library = places.shared_library("libcoffer_moments.so")
     return {**environment, "COFFER_MOMENTS": f"{folder}/coffer",
             "LD_PRELOAD": places.preload(*environment["LD_PRELOAD"].split(":"), str(library))}
@@ -138,7 +133,6 @@ def of_files(paths: list[Path]) -> Taken:
     taken = Taken(end=profiles[-1][0])
     if len(profiles) > 1:
         taken.moments = [profile for profile, _ in profiles]
-        taken.peak = max(taken.moments, key=live_bytes)
     return taken
 
 
@@ -242,6 +236,4 @@ def of_process(number: int, dump_signal: int | None, seconds: float, count: int)
     if not taken.moments[-1].duration_ns:
         raise CofferError(f"process {number} ({asked.process.name}) takes no samples: start it with"
                           " COFFER_CONF=profile:true, or name a profile_signal, too")
-    if count > 1:
-        taken.peak = max(taken.moments, key=live_bytes)
     return taken

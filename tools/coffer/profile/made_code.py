@@ -13,7 +13,7 @@ from pathlib import Path
 
 MOST_BYTES = 256 << 20
 # Of a profile that the library or `coffer heap` named.
-OF_PROCESS = re.compile(r"\.(\d+)\.(?:\d+|peak|moment\.\d+)\.pb\.gz$")
+OF_PROCESS = re.compile(r"\.(\d+)\.(?:\d+|moment\.\d+)\.pb\.gz$")
 LINE = re.compile(r"^(?:0x)?([0-9a-fA-F]+) (?:0x)?([0-9a-fA-F]+) (.+)$")
 # V8's: how it was compiled, name, file, line, column.
 SCRIPT = re.compile(r"^(?:JS|LazyCompile|Function|Script|Eval|InterpretedFunction):[~^*+!]?(.*?) (\S.*?):(\d+):\d+$")

@@ -5,6 +5,7 @@ profile has of protocol buffers is known here: varints and bytes."""
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from coffer.files import whole
 from coffer.profile import made_code
 
 MOST_BYTES = 1 << 30
+PEAK_TIME = re.compile(r"the highest moment: (\d+) ns after sampling began")  # a comment that the library writes
 SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = range(1, 7)
 
 
@@ -96,6 +98,7 @@ class Profile:
     period: int = 0
     time_ns: int = 0  # when it was written, since 1970
     duration_ns: int = 0  # since sampling began
+    peak_ns: int | None = None  # likewise, the highest moment
     content: bytes = b""
     strings: list[str] = field(default_factory=list)
 
@@ -139,6 +142,7 @@ def name_made_code(profile: Profile, path: Path) -> None:
 def parse(content: bytes) -> Profile:
     profile = Profile(content=content)
     raw: dict[int, list[bytes]] = {kind: [] for kind in range(1, 7)}
+    comments: list[int] = []
     for kind, value in fields(content):
         if kind in raw and isinstance(value, bytes):
             raw[kind].append(value)
@@ -148,8 +152,13 @@ def parse(content: bytes) -> Profile:
             profile.time_ns = int(value)
         elif kind == 10:
             profile.duration_ns = int(value)
+        elif kind == 13:
+            comments.append(int(value))
     strings = profile.strings = [text.decode("utf-8", "replace") for text in raw[STRING]]
     profile.types = [strings[plain(one).get(1, 0)] for one in raw[SAMPLE_TYPE]]
+    for index in comments:
+        if match := PEAK_TIME.fullmatch(strings[index]):
+            profile.peak_ns = int(match[1])
     for one in raw[MAPPING]:
         have = plain(one)
         profile.mappings[have[1]] = Mapping(have.get(2, 0), have.get(3, 0), have.get(4, 0),
@@ -174,6 +183,20 @@ def parse(content: bytes) -> Profile:
         if len(profile.samples[-1][1]) != len(profile.types):
             raise CofferError("the profile is damaged")
     return profile
+
+
+def find_unloaded(profile: Profile, earlier: list[Profile]) -> None:
+    """Code that was unmapped before the profile was written: profiles of the process from before know its mappings.
+    The latest that knows an address is right, for that one saw it last."""
+    for location, (identity, address) in profile.locations.items():
+        if identity in profile.mappings or location in profile.names:
+            continue
+        found = next((one for other in reversed(earlier) for one in other.mappings.values()
+                      if one.begin <= address < one.end), None)
+        if found is not None:
+            identity = max(profile.mappings, default=0) + 1
+            profile.mappings[identity] = found
+            profile.locations[location] = identity, address
 
 
 def with_functions(profile: Profile, names: dict[int, str]) -> bytes:
