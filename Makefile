@@ -83,7 +83,7 @@ test-tools:  ## the tests of the coffer command and its programs alone; part of 
 
 models:  ## explores every model of models/ whole, and finds the faults seeded in them
 	@tools/setup.sh models
-	@python3 models/run.py --jobs $(JOBS)
+	@python3 models/run.py --deep --jobs $(JOBS)
 
 mutants:  ## makes every mutant of test/mutants, sees that a test finds it, and writes the table
 	@tools/setup.sh build test
