@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -284,6 +285,36 @@ def test_whose_profile(stack: ExitStack, tmp_path: Path) -> None:
     assert served.kind.startswith("text/html")
 
 
+def test_a_process_that_does_not_answer_keeps_others_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+
+    def of_process(number: int, *_: object) -> None:
+        if number == 1:
+            goes_on.wait(30)
+        raise CofferError(f"{number} was asked")
+
+    asked = group.Group([])
+    monkeypatch.setattr(asked, "look", lambda: group.Look([], [group.Silent(one, "x", "") for one in (1, 2)]))
+    monkeypatch.setattr(server.taken, "of_process", of_process)
+    monkeypatch.setattr(server.Server, "service_actions", lambda self: None)
+    with server.Server("127.0.0.1", 0, asked, None) as served, ThreadPoolExecutor(2) as pool:
+        pool.submit(served.serve_forever)
+
+        def answer(number: int) -> bytes:
+            connection = http.client.HTTPConnection(*served.server_address[:2], timeout=20)
+            connection.request("GET", f"/debug/pprof/heap?pid={number}")
+            return connection.getresponse().read()
+
+        try:
+            first = pool.submit(answer, 1)
+            assert answer(2) == b"2 was asked\n" and not first.done()
+            goes_on.set()
+            assert first.result() == b"1 was asked\n"
+        finally:
+            goes_on.set()
+            served.shutdown()
+
+
 # --- The server. ---
 
 
@@ -291,7 +322,7 @@ def test_what_is_not_there(stack: ExitStack) -> None:
     served = serve(stack)
     assert "/metrics" in served.get("/nothing", status=404).decode()
     served.get("/", status=302)
-    served.get("/metrics", status=501, method="POST")
+    assert served.get("/metrics", status=501, method="POST") == b"Unsupported method ('POST')\n"
     with socket.create_connection(served.place, timeout=30) as raw:
         raw.sendall(b"GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 400 ")
@@ -318,7 +349,7 @@ def test_no_other_name_leads_here(stack: ExitStack) -> None:
     served = serve(stack)
     for host in ("shop.example", "shop.example:80", "[", ""):
         served.get("/metrics", status=403, Host=host)
-    for host in ("localhost", "127.0.0.1:1", "[::1]:9779"):
+    for host in ("localhost", "localhost.", "localhost.:80", "127.0.0.1:1", "[::1]:9779"):
         served.get("/metrics", Host=host)
 
 

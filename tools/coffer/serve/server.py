@@ -11,6 +11,7 @@ import json
 import socket
 import sys
 import threading
+from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -40,7 +41,8 @@ class Server(ThreadingHTTPServer):
         self.group = group
         self.dump_signal = dump_signal
         self.before: dict[int, page.Reading] = {}  # the last look's, for rates
-        self.profiles = threading.Lock()  # one at a time: who asks takes the first new file for the answer
+        # One of a process at a time: who asks takes its first new file for the answer.
+        self.profiles: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         address = address.removeprefix("[").removesuffix("]")
         if not address:  # which the system takes for all that the machine has
             raise CofferError("--address: an empty one is none; 0.0.0.0 is all that the machine has")
@@ -75,6 +77,8 @@ class Handler(BaseHTTPRequestHandler):
     server_version = "coffer"
     sys_version = ""
     protocol_version = "HTTP/1.1"
+    error_message_format = "%(message)s\n"
+    error_content_type = TEXT
     timeout = IDLE_SECONDS
 
     def do_GET(self) -> None:
@@ -105,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
         if not ipaddress.ip_address(own).is_loopback:
             return
         try:
-            name = urlsplit(f"//{said}").hostname or ""
+            name = (urlsplit(f"//{said}").hostname or "").removesuffix(".")
             if name != "localhost":
                 ipaddress.ip_address(name)
         except ValueError:
@@ -152,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def heap(self, query: dict[str, list[str]]) -> tuple[bytes, str]:
         number = self.asked_process(query, self.server.group.look())
-        with self.server.profiles:
+        with self.server.profiles[number]:
             found = taken.of_process(number, self.server.dump_signal, 1.0, 1).last
         content = proto.with_functions(found, symbols.names_of(found))
         return gzip.compress(content), "application/octet-stream"
