@@ -130,6 +130,13 @@ def test_blocks_come_in_random_order(size: int) -> None:
     assert int(run("order", size, DEFAULT).fact("ascending")) > 90
 
 
+@pytest.mark.parametrize("size", [16, 100, 1000])
+def test_free_blocks_are_taken_by_lot(size: int) -> None:
+    """Not in the order in which they were freed, nor in the reverse."""
+    assert int(run("reuse", size).fact("beside")) < 20
+    assert int(run("reuse", size, DEFAULT).fact("beside")) > 50
+
+
 @pytest.mark.parametrize("case", ["overflow", "write_after_free"])
 def test_the_default_build_does_not_look(case: str) -> None:
     """So it is the hardened build that the other tests see."""
