@@ -155,7 +155,8 @@ COFFER_NOINLINE void release_not_own(void* block, usize given, Span* span, Rest*
   if (!is_quick(have) || span->owner.is(t_heap)) return release_long(rest, block, given, &sized);
   const u64 mac = mac_of(block, rest->key);
   usize size;
-  if (COFFER_UNLIKELY(!is_live(block, have, mac, &size))) return refuse_block(block, have);
+  const bool live = have <= kMostShort ? is_live_short(block, have, mac, &size) : is_live(block, have, mac, &size);
+  if (COFFER_UNLIKELY(!live)) return refuse_block(block, have);
   if (COFFER_UNLIKELY(given != size) && given != kNoSize) return refuse_given(block, given, size);
   write_freed(block, have, mac);
   rest_foreign(rest, block, have);

@@ -88,28 +88,9 @@ COFFER_INLINE bool is_live_block(const void* block, usize have, u64 mac, usize* 
   const u64 guard = load_word(static_cast<const char*>(block) + *size) ^ mac;
   return COFFER_LIKELY((guard & kGuardBits[kShort || between < kCanaryBytes ? between : kCanaryBytes]) == 0);
 }
-inline bool is_live(const void* block, usize have, u64 mac, usize* size) {
-  return is_live_block<false>(block, have, mac, size);
-}
 // have <= kMostShort.
 COFFER_INLINE bool is_live_short(const void* block, usize have, u64 mac, usize* size) {
   return is_live_block<true>(block, have, mac, size);
-}
-
-// live: `size` is what was asked for. freed: or never handed out, or overrun with zeros.
-enum class Found : u8 { live, freed, busy, broken };
-struct Canary {
-  Found found;
-  usize size;
-};
-inline Canary read_canary(const void* block, usize have) {
-  const u64 mac = mac_of(block);
-  const u64 trailer = trailer_of(block, have);
-  if (trailer == 0) return {Found::freed, 0};
-  if (trailer == mac) return {Found::busy, 0};
-  usize size = 0;
-  const bool live = is_live(block, have, mac, &size);
-  return {live ? Found::live : Found::broken, size};
 }
 
 // In lanes. Any size takes one branch that may be foretold wrongly: a jump into a row of stores, or of loads; longer
@@ -164,6 +145,44 @@ COFFER_INLINE bool are_zero(const Lane* at, usize lanes) {
 }
 #undef COFFER_LANES
 #undef COFFER_LANES_4
+
+// Whether what lies between the guard and the trailer is still zero.
+inline bool is_slack_zero(const void* block, usize have, usize size) {
+  const char* const from = static_cast<const char*>(block) + size + kCanaryBytes;
+  const char* const to = static_cast<const char*>(block) + have - kCanaryBytes;
+  if (to <= from) return true;  // the trailer covers a part of the guard
+  const usize bytes = static_cast<usize>(to - from);
+  if (bytes < sizeof(u64)) return load_word(to - sizeof(u64)) >> (64 - 8 * bytes) == 0;
+  u64 bits = load_word(from) | load_word(to - sizeof(u64));
+  if (bytes <= 2 * sizeof(u64)) return bits == 0;
+  // Two words reach the first whole lane, and one the trailer from the last.
+  bits |= load_word(from + sizeof(u64));
+  const usize first = round_up(size + kCanaryBytes, sizeof(Lane)), last = round_down(have - 1, sizeof(Lane));
+  if (bits != 0 || first >= last) return bits == 0;
+  return are_zero(reinterpret_cast<const Lane*>(static_cast<const char*>(block) + first),
+                  (last - first) / sizeof(Lane));
+}
+
+// As is_live_short, of any block, and what lies behind the guard is looked at, too.
+inline bool is_live(const void* block, usize have, u64 mac, usize* size) {
+  return is_live_block<false>(block, have, mac, size) && is_slack_zero(block, have, *size);
+}
+
+// live: `size` is what was asked for. freed: or never handed out, or overrun with zeros.
+enum class Found : u8 { live, freed, busy, broken };
+struct Canary {
+  Found found;
+  usize size;
+};
+inline Canary read_canary(const void* block, usize have) {
+  const u64 mac = mac_of(block);
+  const u64 trailer = trailer_of(block, have);
+  if (trailer == 0) return {Found::freed, 0};
+  if (trailer == mac) return {Found::busy, 0};
+  usize size = 0;
+  const bool live = is_live(block, have, mac, &size);
+  return {live ? Found::live : Found::broken, size};
+}
 
 // From here on the C library's memset, which asks the processor for more, is quicker.
 inline constexpr usize kMostZeroedHere = 1152 + kCacheLine;

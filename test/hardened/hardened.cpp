@@ -70,6 +70,14 @@ void overflow(std::size_t size) {
   free(block);
 }
 
+// Into what the class has more than was asked for, past the guard.
+void overflow_far(std::size_t size) {
+  char* block = take(size);
+  crime(block);
+  block[size + 20] ^= 1;
+  free(block);
+}
+
 void overflow_by_zeros(std::size_t size) {
   char* block = take(size);
   memset(block, 1, size);
@@ -404,6 +412,7 @@ struct Case {
 };
 constexpr Case kCases[] = {
     {"overflow", overflow},
+    {"overflow_far", overflow_far},
     {"overflow_by_zeros", overflow_by_zeros},
     {"underflow", underflow},
     {"checked_overflow", checked_overflow},

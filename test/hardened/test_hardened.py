@@ -66,6 +66,12 @@ def test_small_crimes_are_reported(case: str, what: str, size: int) -> None:
     reported(run(case, size), what)
 
 
+@pytest.mark.parametrize("size", [600, 1000, 4096, 20_000])
+def test_overflow_past_the_guard(size: int) -> None:
+    """Of sizes whose class has more."""
+    reported(run("overflow_far", size), OVERRUN)
+
+
 @pytest.mark.parametrize("size", [24, 56, 248])
 def test_underflow_meets_the_block_in_front(size: int) -> None:
     """Blocks that fill their class."""
