@@ -216,6 +216,7 @@ COFFER_NOINLINE bool fill_stack(Rest* rest, u32 size_class) {
     place.set(block);
   }
   stack->count.set(count);
+  rest->ended_at.set(0);
   return count != 0;
 }
 
@@ -303,6 +304,9 @@ bool end_all_rests() {
   if (t_heap == &g_null_heap) return false;
   Rest* const rest = t_heap->rest.get();
   if (rest == nullptr) return false;
+  // A program at its limit comes by with each malloc.
+  const u64 now = rest->row_first.get() + 1;
+  if (rest->ended_at.get() == now && rest->queue.is_empty() && rest->large.is_empty()) return false;
   bool any = false;
   for (Rest::Entry& entry : rest->row) {
     void* const block = entry.block.get();
@@ -319,6 +323,7 @@ bool end_all_rests() {
     end_stacked(&stack, stack.count.get());
     any = true;
   }
+  rest->ended_at.set(now);
   for (; !rest->queue.is_empty(); any = true) end_some_rest(rest);
   for (u32 i = 0; i < kLargeQueue && !rest->large.is_empty(); ++i, any = true) end_large_rest(rest);
   return any;

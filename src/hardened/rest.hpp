@@ -142,7 +142,7 @@ class Sized {
  private:
   Atomic<u32> block_bytes_, stack_;
 };
-struct SizedTables {
+struct alignas(kCacheLine) SizedTables {
   Sized classes[kClasses];
   // By what was asked for, in steps of 16 bytes: with the canary, and the least block.
   Sized requests[(kMostQuick + kQuantum - 1) / kQuantum + 1];
@@ -160,11 +160,12 @@ struct Rest {
   static_assert(sizeof(Entry) == 16);
   Entry row[kQueue];
   Owned<u64> row_first;  // the oldest, in bytes; counted on for ever
+  Owned<u64> ended_at;   // row_first + 1 when all that was here went to the heaps; 0: more came from them
 
   // malloc's fast path serves requests of 1 to so many bytes. 0: somebody is told of what malloc takes from lists; or a
   // list of blocks may have some that are longer or shorter than those of their class.
   usize fast_sizes;
-  u64 key, factor;                                 // of mac_of
+  u64 key;                                         // canary_key
   u64 random;                                      // odd
   Owned<usize> bytes, large_bytes, foreign_bytes;  // in the queues, and in the row; about, after a fork
   Queue<kQueue> queue;
