@@ -54,7 +54,7 @@ bool is_fenced(const Held& held) {
 
 // The canary is not there.
 [[noreturn]] COFFER_COLD void report_not_live(const char* call, void* block, usize have) {
-  if (read_canary(block, have).found != Found::broken) report_freed(call, block, have);
+  if (read_canary(block, have).found == Found::busy) report_freed(call, block, have);
   report_broken(call, block, have);
 }
 // What was asked for, by the canary.
@@ -125,18 +125,46 @@ COFFER_NOINLINE void release_elsewhere(void* block, usize given) {
   rest_anyhow(block, of_class ? held.span->size_class.get() : Resting::kNoClass, held.have);
 }
 
-// Of a class whose blocks memset clears.
-COFFER_NOINLINE void release_long(Rest* rest, void* block, u32 size_class, u64 mac) {
-  const usize have = rest->block_bytes[size_class];
+COFFER_COLD void refuse_pointer(void* block) { report_bad_pointer("free", block); }
+COFFER_COLD void refuse_block(void* block, usize have) { report_not_live("free", block, have); }
+COFFER_COLD void refuse_given(void* block, usize given, usize size) { harden::bad_size(block, given, size); }
+
+// Of a class whose blocks are not cleared by a row of stores.
+COFFER_NOINLINE void release_long(Rest* rest, void* block, usize given, const Sized* sized) {
+  const usize have = sized->block_bytes();
+  const u64 mac = mac_of(block, rest->key);
+  usize size;
+  if (COFFER_UNLIKELY(!is_live(block, have, mac, &size))) return refuse_block(block, have);
+  if (COFFER_UNLIKELY(given != size) && given != kNoSize) return refuse_given(block, given, size);
   write_freed(block, have, mac);
-  rest_block(rest, block, size_class, have);
+  if (COFFER_LIKELY(is_quick(have))) return rest_quick<false>(rest, block, sized->stack());
+  rest_block(rest, block, static_cast<u32>(sized - g_sized.classes), have);
 }
 
-COFFER_COLD void refuse_given(void* block, usize given, usize size) { harden::bad_size(block, given, size); }
+// The slot's record names another heap than the thread's, or none. Of a span of a class: as deallocate_as.
+COFFER_NOINLINE void release_not_own(void* block, usize given, Span* span, Rest* rest) {
+  SlotUse use = span->use.load(relaxed);  // relaxed, both: as first_record
+  if (use == SlotUse::span_rest) {
+    span -= span->first_distance.get();
+    use = span->use.load(relaxed);
+  }
+  if (COFFER_UNLIKELY(use != SlotUse::span) || COFFER_UNLIKELY(rest == nullptr)) return release_elsewhere(block, given);
+  if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_pointer(block);
+  const Sized& sized = g_sized.classes[span->size_class.get()];
+  const usize have = sized.block_bytes();
+  if (!is_quick(have) || span->owner.is(t_heap)) return release_long(rest, block, given, &sized);
+  const u64 mac = mac_of(block, rest->key);
+  usize size;
+  const bool live = have <= kMostShort ? is_live_short(block, have, mac, &size) : is_live(block, have, mac, &size);
+  if (COFFER_UNLIKELY(!live)) return refuse_block(block, have);
+  if (COFFER_UNLIKELY(given != size) && given != kNoSize) return refuse_given(block, given, size);
+  write_freed(block, have, mac);
+  rest_foreign(rest, block, have);
+}
 
 void move_content(void* moved, void* block, usize have, usize size) {
   memcpy(moved, block, have < size ? have : size);
-  hardened::deallocate(block, kNoSize);
+  hardened::deallocate(block);
 }
 
 void* move_block(void* block, usize have, usize size, bool pointers = false) {
@@ -173,6 +201,12 @@ void* allocate(usize size) {
   }
   const usize wanted = bytes_for(size);
   if (COFFER_UNLIKELY(wanted > kLargestSmall)) return allocate_fenced_or_plain(size, kQuantum);
+  if (Rest* const rest = t_heap->rest.get(); rest != nullptr && size < kMostQuick) {
+    look_at_watches(rest);
+    if (size - 1 < rest->fast_sizes && fill_stack(rest, quick_class(size))) {
+      return hardened::allocate_fast(size);
+    }
+  }
   void* block = coffer::allocate_fast(wanted);
   if (block == nullptr) block = PlainAllocator::allocate(wanted);
   if (COFFER_UNLIKELY(block == nullptr)) {
@@ -185,6 +219,9 @@ void* allocate_pointers(usize size) {
   const usize wanted = bytes_for(size);
   if (size == 0 || wanted > kLargestSmall) return allocate(size);
   const ClassIndex size_class = pointer_class(class_of(wanted));
+  if (Rest* const rest = t_heap->rest.get(); rest != nullptr && size - 1 < rest->fast_sizes) {
+    if (void* const block = allocate_quick(rest, g_sized.classes[size_class], size)) return block;
+  }
   const auto take = [=]() -> Block* {
     bool zero = false;
     Block* const block = allocate_of_class(size_class, &zero, false);
@@ -205,31 +242,40 @@ void* allocate_aligned(usize size, usize alignment) {
   return block != nullptr ? begin(block, size) : nullptr;
 }
 
+namespace {
+
 // Without a stack frame: what needs one ends the call somewhere else.
-void deallocate(void* block, usize given) {
+template <bool kSized>
+COFFER_INLINE void deallocate_as(void* block, usize given) {
   Arena& arena = g_arenas.arenas[0];
   const usize offset = reinterpret_cast<uptr>(block) - arena.base;
   // relaxed: see arena_of.
-  if (COFFER_UNLIKELY(offset >= arena.frontier.load(relaxed))) return release_elsewhere(block, given);
-  Span* span = arena.spans + offset / kSlotBytes;
-  SlotUse use = span->use.load(relaxed);  // relaxed, both: as first_record
-  if (use == SlotUse::span_rest) {
-    span -= span->first_distance.get();
-    use = span->use.load(relaxed);
-  }
-  Rest* const rest = t_heap->rest.get();
-  if (COFFER_UNLIKELY(use != SlotUse::span) || COFFER_UNLIKELY(rest == nullptr)) return release_elsewhere(block, given);
-  if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) report_bad_pointer("free", block);
-  const ClassIndex size_class = span->size_class.get();
-  const usize have = rest->block_bytes[size_class];
-  const u64 mac = mac_of(block);
+  if (COFFER_UNLIKELY(!arena.fast_frontier.is_above(offset))) return release_elsewhere(block, given);
+  Span* const span = arena.spans + offset / kSlotBytes;
+  Heap* const heap = t_heap;
+  Rest* const rest = heap->rest.get();
+  // relaxed: equal only if this thread wrote it, or who had the heap before it. Only spans of a class have an owner;
+  // the null heap owns none.
+  if (COFFER_UNLIKELY(!span->owner.is(heap))) return release_not_own(block, given, span, rest);
+  if (COFFER_UNLIKELY(rest == nullptr)) return release_elsewhere(block, given);
+  if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_pointer(block);
+  const Sized& sized = g_sized.classes[span->size_class.get()];
+  const usize have = sized.block_bytes();
+  if (COFFER_UNLIKELY(have > kMostInRow * sizeof(Lane))) return release_long(rest, block, given, &sized);
+  const u64 mac = mac_of(block, rest->key);
   usize size;
-  if (COFFER_UNLIKELY(!is_live(block, have, mac, &size))) report_not_live("free", block, have);
-  if (COFFER_UNLIKELY(given != size) && given != kNoSize) return refuse_given(block, given, size);
-  if (COFFER_UNLIKELY(have > kMostZeroedHere)) return release_long(rest, block, size_class, mac);
-  write_freed(block, have, mac);
-  rest_block(rest, block, size_class, have);
+  if (COFFER_UNLIKELY(!is_live_short(block, have, mac, &size))) return refuse_block(block, have);
+  if constexpr (kSized) {
+    if (COFFER_UNLIKELY(given != size)) return refuse_given(block, given, size);
+  }
+  write_freed_short(block, have, mac);
+  rest_quick<false>(rest, block, sized.stack());
 }
+
+}  // namespace
+
+void deallocate(void* block) { deallocate_as<false>(block, kNoSize); }
+void deallocate_sized(void* block, usize given) { deallocate_as<true>(block, given); }
 
 void* reallocate(void* block, usize size) {
   Arena* const arena = arena_of(reinterpret_cast<uptr>(block));

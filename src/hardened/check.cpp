@@ -31,11 +31,12 @@ class Checker {
     for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) {
       const Rest* const rest = rest_of(heap_by_index(i));
       if (rest == nullptr) continue;
-      const auto check = [&](Resting resting) {
-        const usize have = bytes_of(rest, resting);
-        expect(is_untouched(resting.block(), have, 0), "written to after it was freed", resting.block(), have);
+      const auto check = [&](const void* block, usize have) {
+        expect(is_untouched(block, have, 0), "written to after it was freed", block, have);
       };
-      rest->queue.for_each(check);
+      rest->for_each_quick(check);
+      rest->for_each_foreign([&](void* block) { check(block, length_of(block)); });
+      rest->queue.for_each([&](Resting resting) { check(resting.block(), bytes_of(resting)); });
     }
   }
 

@@ -5,19 +5,20 @@
 #include "exchange/freed.hpp"
 #include "harden/report.hpp"
 #include "hardened/canary.hpp"
+#include "hardened/rest.hpp"
 #include "span/span.hpp"
 
 namespace coffer::hardened {
 
 namespace {
 
-// Free to the heap, which has written over the trailer of no block that this layer freed: one that was never handed
-// out, or whose page the kernel gave back.
+// Not live: whether it was freed, or never handed out. Otherwise its canary was written over.
 bool is_free(const void* block, usize have) {
   if (have % kQuantum != 0) return false;  // a live sample
-  if (trailer_of(block, have) == 0 && is_untouched(block, have, sizeof(Block))) {
-    return is_signed(static_cast<const Block*>(block)) || is_untouched(block, have, 0);
-  }
+  if (trailer_of(block, have) != 0) return false;
+  if (is_untouched(block, have, sizeof(Block)) && is_signed(static_cast<const Block*>(block))) return true;
+  // Zero, or written to since: it rests, in all likelihood in the quarantine of this thread.
+  if (is_untouched(block, have, 0) || rests_here(block)) return true;
   Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
   const Span* const span = arena != nullptr ? first_record(slot_record(arena, reinterpret_cast<uptr>(block))) : nullptr;
   // relaxed: last words.

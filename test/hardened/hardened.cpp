@@ -70,6 +70,14 @@ void overflow(std::size_t size) {
   free(block);
 }
 
+// Into what the class has more than was asked for, past the guard.
+void overflow_far(std::size_t size) {
+  char* block = take(size);
+  crime(block);
+  block[size + 20] ^= 1;
+  free(block);
+}
+
 void overflow_by_zeros(std::size_t size) {
   char* block = take(size);
   memset(block, 1, size);
@@ -326,6 +334,24 @@ void order(std::size_t size) {
   printf("ascending %zu\n", ascending * 100 / blocks.size());
 }
 
+// Of blocks that were freed in the order of their addresses, how many come back beside the one that came before: as in
+// that order, or in the reverse.
+void reuse(std::size_t size) {
+  std::vector<char*> blocks(2000);
+  for (char*& block : blocks) block = take(size);
+  std::sort(blocks.begin(), blocks.end());
+  for (char* block : blocks) free(block);
+  std::size_t beside = 0;
+  std::ptrdiff_t before = -10;
+  for (std::size_t i = 0; i < blocks.size() / 2; ++i) {
+    char* const block = take(size);
+    const std::ptrdiff_t at = std::lower_bound(blocks.begin(), blocks.end(), block) - blocks.begin();
+    beside += at - before == 1 || before - at == 1;
+    before = at;
+  }
+  printf("beside %zu\n", beside * 200 / blocks.size());
+}
+
 void children(std::size_t size) {
   std::vector<char*> blocks(500);
   for (char*& block : blocks) block = take(size);
@@ -386,6 +412,7 @@ struct Case {
 };
 constexpr Case kCases[] = {
     {"overflow", overflow},
+    {"overflow_far", overflow_far},
     {"overflow_by_zeros", overflow_by_zeros},
     {"underflow", underflow},
     {"checked_overflow", checked_overflow},
@@ -413,6 +440,7 @@ constexpr Case kCases[] = {
     {"quarantine", quarantine},
     {"large_quarantine", large_quarantine},
     {"order", order},
+    {"reuse", reuse},
     {"children", children},
     {"partitions", partitions},
 };

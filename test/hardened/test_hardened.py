@@ -66,6 +66,12 @@ def test_small_crimes_are_reported(case: str, what: str, size: int) -> None:
     reported(run(case, size), what)
 
 
+@pytest.mark.parametrize("size", [600, 1000, 4096, 20_000])
+def test_overflow_past_the_guard(size: int) -> None:
+    """Of sizes whose class has more."""
+    reported(run("overflow_far", size), OVERRUN)
+
+
 @pytest.mark.parametrize("size", [24, 56, 248])
 def test_underflow_meets_the_block_in_front(size: int) -> None:
     """Blocks that fill their class."""
@@ -128,6 +134,13 @@ def test_large_blocks_rest() -> None:
 def test_blocks_come_in_random_order(size: int) -> None:
     assert 35 <= int(run("order", size).fact("ascending")) <= 70
     assert int(run("order", size, DEFAULT).fact("ascending")) > 90
+
+
+@pytest.mark.parametrize("size", [16, 100, 1000])
+def test_free_blocks_are_taken_by_lot(size: int) -> None:
+    """Not in the order in which they were freed, nor in the reverse."""
+    assert int(run("reuse", size).fact("beside")) < 20
+    assert int(run("reuse", size, DEFAULT).fact("beside")) > 50
 
 
 @pytest.mark.parametrize("case", ["overflow", "write_after_free"])
