@@ -78,6 +78,15 @@ static int order_of_node(const rt_word* f, unsigned level) {
   return -1;
 }
 
+// Whether a node's cells that are inside a block follow a live one of the node, and the cells beyond the end are one
+// block, which begins there: a free of the last block must not give out what lies behind the heap.
+static bool is_inside_good(const struct coffer_rt* heap, unsigned level, size_t node, const rt_word* f) {
+  const size_t cells = heap->u.tree.level[level].cells - (node << RT_RADIX_LOG2);
+  const rt_word beyond = cells < RT_RADIX ? RT_FULL & ~(((rt_word)1 << cells) - 1U) : 0U;
+  const rt_word live = RT_FULL & ~(level == 0U ? f[0] : f[-2]);
+  return (f[-1] & ~(live << 1U)) == 0U && (f[-1] & beyond) == (beyond & (beyond - 1U));
+}
+
 static bool is_cell_good(const struct coffer_rt* heap, unsigned level, size_t cell, const rt_word* f, unsigned at) {
   const rt_word bit = (rt_word)1 << at;
   const bool is_free = (f[0] & bit) != 0U;
@@ -109,7 +118,7 @@ static bool is_cell_good(const struct coffer_rt* heap, unsigned level, size_t ce
 
 static bool is_node_good(const struct coffer_rt* heap, unsigned level, size_t node) {
   const rt_word* f = rt_node(heap, level, node);
-  bool is_good = level == 0U || f[(level * RT_RADIX_LOG2) + 1U] == RT_FULL;
+  bool is_good = is_inside_good(heap, level, node, f) && (level == 0U || f[(level * RT_RADIX_LOG2) + 1U] == RT_FULL);
   for (unsigned at = 0; at < RT_RADIX; ++at) {
     is_good = is_good && is_cell_good(heap, level, (node << RT_RADIX_LOG2) + at, f, at);
   }

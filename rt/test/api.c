@@ -389,6 +389,7 @@ int main(void) {
     test_stranded(policies[i]);
   }
   test_damaged_tree();
+  test_damaged_insides();
   test_damaged_pairs();
   test_contents(COFFER_RT_TREE, 1);
   test_contents(COFFER_RT_LISTS, 1);

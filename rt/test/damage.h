@@ -33,6 +33,29 @@ static void test_damaged_tree(void) {
   CHECK(missed < 6U * RT_WORD_BITS && count > 8U);
 }
 
+// A cell that is inside a block without a beginning, or behind the heap's end as part of its last block, is found: a
+// free of that block would give out what lies behind the heap.
+static void test_damaged_insides(void) {
+  void* blocks[6];
+  struct coffer_rt* heap = make_holes(COFFER_RT_TREE, blocks);
+  for (unsigned level = 0; level <= heap->u.tree.top; ++level) {
+    const size_t cells = heap->u.tree.level[level].cells;
+    const size_t last = heap->u.tree.level[level].nodes - 1U;
+    rt_word* node = rt_node(heap, level, last);
+    CHECK(cells % RT_RADIX != 0U);
+    for (size_t cell = cells - (last << RT_RADIX_LOG2); cell < RT_RADIX; ++cell) {
+      node[-1] ^= (rt_word)1 << cell;
+      CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+      node[-1] ^= (rt_word)1 << cell;
+    }
+    rt_word* first = rt_node(heap, level, 0);
+    first[-1] ^= 1U;  // a block begins in its own node
+    CHECK(coffer_rt_check(heap) == COFFER_RT_CORRUPT);
+    first[-1] ^= 1U;
+  }
+  CHECK(coffer_rt_check(heap) == COFFER_RT_OK);
+}
+
 // How often coffer_rt_check finds nothing when a bit of some words of a heap with lists is turned over; which words, is
 // told as their distance from the lowest level.
 static size_t count_missed(size_t first, size_t words) {
