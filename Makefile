@@ -28,7 +28,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants trial test-arch
+.PHONY: build tools run test test-long test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants trial test-arch
 .NOTPARALLEL:
 
 help:  ## this list
@@ -48,14 +48,18 @@ run:  ## a real program under Coffer and under glibc: time and memory
 	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries
 	@python3 tools/demo.py --library $(build_dir)/lib/libcoffer.so
 
-test:  ## every test, then those marked tsan under ThreadSanitizer
-	@tools/setup.sh build test models hw
+test:  ## every test, then those marked tsan under ThreadSanitizer, then the fuzzing targets for some seconds
+	@tools/setup.sh build test models hw clang
 	@tools/run_tests.sh $(JOBS)
 
 .PHONY: check
 check:  ## for a change in progress: units, promises, misuse, faults, text; under five minutes once it is built
 	@tools/setup.sh build test
 	@tools/run_tests.sh --check $(JOBS)
+
+test-long:  ## what only explores longer: fuzzing for a minute each, all mutants, all seeded bugs, trials for HOURS (0.5)
+	@tools/setup.sh build tools test clang
+	@HOURS=$(HOURS) tools/run_long.sh $(JOBS)
 
 test-arch:  ## the tests on ARCH=aarch64, riscv64 or x86_64, with glibc and musl, by qemu-user: a quarter of an hour each
 	@tools/setup.sh build test arch

@@ -34,7 +34,7 @@ find_package(Threads REQUIRED)
 enable_testing()
 
 # Folders whose tests link libcoffer_core; a sanitizer build has these only.
-set(coffer_test_folders test/unit test/property test/stress test/fault)
+set(coffer_test_folders test/unit test/property test/stress test/fault test/fuzz)
 if(CMAKE_CROSSCOMPILING)
   list(APPEND coffer_test_folders test/misuse test/conformance)
 elseif(NOT COFFER_SANITIZE)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # tools/run_tests.sh [--check] [JOBS]: builds and runs every test in the release build, then the tests labelled tsan in
-# a build with ThreadSanitizer. Both parts run even if the first fails. The last line sums up.
+# a build with ThreadSanitizer, then the fuzzing targets for some seconds. All parts run even if one fails. The last
+# line sums up.
 # --check: for a change in progress, the libraries and the quick ones of the tests that link or preload them, in the
 # release build only (CONTRIBUTING.md says what that leaves out).
 set -euo pipefail
@@ -41,6 +42,9 @@ else
   run release build
   tools/build.sh --tests tsan "$jobs" all
   run tsan build-tsan ${fixed_layout[@]+"${fixed_layout[@]}"}
+  tools/build.sh --tests fuzz "$jobs" fuzz_programs
+  ctest --preset fuzz --parallel "$jobs" 2>&1 | tee build-fuzz/ctest.log || status=1
+  summary+="; fuzz: $(grep 'tests passed,' build-fuzz/ctest.log || echo 'ctest did not finish')"
 fi
 echo "$summary"
 exit "$status"

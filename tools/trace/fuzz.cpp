@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 // libFuzzer's entry: the reader with whatever bytes; nothing but Error may come of it (10,041,913 executions with
 // AddressSanitizer and UndefinedBehaviorSanitizer of the reader of format 1, and 226,144 of this one, found nothing).
-// Built without checksums, which would stop nearly all inputs at the door:
-//   clang++-19 -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -Itools
-//   tools/trace/{fuzz,frames,reader,reader_events}.cpp
-//     -lzstd (the target trace_fuzz, where the compiler is clang)
+// Built without checksums, which would stop nearly all inputs at the door: test/fuzz.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
