@@ -110,8 +110,9 @@ void begin_child() {
     const bool others = g_attached_heaps.load(relaxed) > here || registry.made.load(relaxed) > 2;
     if (others || g_heapless_at_work.load(relaxed) != 0) pending |= kVanished;
     os::forget_locking();
-  } else if (registry.start.load(relaxed) != this_thread()) {
-    // Whoever was starting is not here. What it had made whole is used, the rest is made anew.
+  } else if (!forked || registry.start.load(relaxed) != this_thread()) {
+    // Whoever was starting is not here; a new thread may lie in its place. What it had made whole is used, the rest is
+    // made anew.
     registry.start.store(kNotStarted, relaxed);
     config::forget_reading();
   }

@@ -88,6 +88,21 @@ FRESH_TEST(ForkPage, AThreadOfTheChildComesFirst) {
   });
 }
 
+// The C library gives a new thread the place of one that vanished: that one was in the middle of the start.
+FRESH_TEST(ForkPage, AThreadInPlaceOfTheOneThatWasStarting) {
+  start_heaps();
+  give(take());
+  run_fresh([] {
+    alarm(60);  // or it waits for ever
+    std::thread([] {
+      g_registry.start.store(this_thread(), relaxed);
+      give_many(take_many(100));
+    }).join();
+    EXPECT_EQ(g_registry.start.load(relaxed), kStarted);
+    EXPECT_EQ(check_everything(), 0u);
+  });
+}
+
 // The child's first thread has no heap: the only one was that of a thread that vanished.
 FRESH_TEST(ForkPage, TheOnlyHeapIsAnothers) {
   start_process();
