@@ -17,6 +17,7 @@ struct Held {
   u64 seed = 0;
   usize counted = 0;  // bytes that the statistics count for it
   bool busy = false;  // a call is at work on it
+  u32 by = 0;         // the thread whose call that is
 };
 
 class Blocks {

@@ -207,17 +207,20 @@ class Author {
     }
   }
 
-  // Blocks that grow step by step and shrink.
+  // Blocks that grow step by step and shrink: from nothing, or as large ones that stay so.
   void chains() {
     const u64 count = random_.between(1, 12);
     const u32 thread = any_thread();
-    std::vector<u64> now(count, 16);
     const u64 largest = random_.one_in(4) ? 4 * kMiB : random_.by_magnitude(kKiB, 300 * kKiB);
+    const u64 least = random_.one_in(2) ? 16 : 1 + largest / 16;
+    std::vector<u64> now(count, least);
     for (u64 i = 0; i < count; ++i) put(thread, Action::malloc, slot(i), now[i]);
     while (left_ > 0) {
       const u64 i = random_.below(count);
-      now[i] = random_.one_in(6) ? 1 + now[i] / random_.between(2, 9) : now[i] + random_.by_magnitude(1, 1 + now[i]);
-      if (now[i] > largest) now[i] = 16;
+      const u64 less = random_.one_in(2) ? now[i] / random_.between(2, 9) : now[i] - random_.below(1 + now[i] / 2);
+      const u64 more = random_.one_in(2) ? random_.below(1 + now[i]) : random_.by_magnitude(1, 1 + now[i]);
+      now[i] = random_.one_in(4) ? 1 + less : now[i] + more;
+      if (now[i] > largest || now[i] < least) now[i] = least;
       put(random_.one_in(10) ? any_thread() : thread, Action::realloc, slot(i), now[i]);
       if (random_.one_in(10)) fill(thread, slot(count + random_.below(50)));
       if (random_.one_in(12)) put(thread, Action::free, slot(random_.below(count + 50)));
@@ -260,6 +263,7 @@ class Author {
     some(4, 3, Action::trim, [&] { return random_.below(2) * kMiB; });
     some(6, 3, Action::stats, [&] { return u64{0}; });
     some(2, 4, Action::check, [&] { return random_.below(2); });
+    some(6, 2, Action::fork, [&] { return random_.one_in(3) ? 0 : random_.by_magnitude(1, 400); });
   }
 
   std::vector<Operation> join() {

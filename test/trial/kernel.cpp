@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "trial/kernel.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "bench/simulation/ground.hpp"
 #include "os/fake/fake.hpp"
 #include "trial/scheduler.hpp"
@@ -63,7 +66,21 @@ bool start(void (*body)()) {
   return thread != nullptr;
 }
 
-constexpr os::fake::World kWorld = {&fails, &returns, &place, &clock, &processor, &random_seed, &yield, &pause, &start};
+void (*g_prepare)();
+void (*g_in_parent)();
+void (*g_in_child)();
+
+bool on_fork(void (*prepare)(), void (*in_parent)(), void (*in_child)()) {
+  g_prepare = prepare;
+  g_in_parent = in_parent;
+  g_in_child = in_child;
+  return true;
+}
+
+bool is_first_thread() { return g_scheduler->current().number == g_scheduler->first(); }
+
+constexpr os::fake::World kWorld = {&fails, &returns, &place, &clock,   &processor,      &random_seed,
+                                    &yield, &pause,   &start, &on_fork, &is_first_thread};
 
 }  // namespace
 
@@ -76,6 +93,22 @@ void start_kernel(const Kernel& kernel) {
   os::fake::Faults faults;
   faults.damage = kernel.torn ? os::fake::Damage::torn : os::fake::Damage::none;
   os::fake::set_faults(faults);
+}
+
+long fork_process() {
+  // The child of a process that has handlers already, or not yet.
+  void (*const prepare)() = g_prepare;
+  void (*const in_parent)() = g_in_parent;
+  void (*const in_child)() = g_in_child;
+  if (prepare != nullptr) prepare();
+  const long child = syscall(SYS_fork);  // not the C library's, which knows nothing of these threads
+  if (child == 0) {
+    g_scheduler->become_only_thread();
+    if (in_child != nullptr) in_child();
+  } else if (in_parent != nullptr) {
+    in_parent();
+  }
+  return child;
 }
 
 void refuse_memory(bool refuses) { g_refuses = refuses; }

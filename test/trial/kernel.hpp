@@ -30,6 +30,8 @@ struct Kernel {
 // Before the first call of the allocator, for this process.
 void start_kernel(const Kernel& kernel);
 
+// fork, with the handlers that the allocator has registered. In the child only the calling thread is there.
+long fork_process();
 // From now on every call for memory fails; or nothing does for this.
 void refuse_memory(bool refuses);
 // Calls that could have failed, and that did; the world's step at which one failed last; whether the last one of

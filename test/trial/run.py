@@ -33,6 +33,7 @@ def page(sums: dict, faults: list[dict]) -> str:
         ("of which failed", f"{sums['failed_calls']:,}"),
         ("NULLs, each with a reason", f"{sums['nulls']:,}"),
         ("looks at everything at rest", f"{sums['rests']:,}"),
+        ("child processes", f"{sums['children']:,}"),
         ("longest call, in steps of its own thread", f"{sums['longest_call']:,}"),
         ("violations", "0"),
         ("time", f"{sums['seconds'] / 60:.1f} minutes"),

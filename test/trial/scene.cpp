@@ -9,7 +9,7 @@ namespace coffer::trial {
 
 const char* const kActionNames[kActions] = {"malloc", "calloc", "aligned", "free",  "free_sized", "realloc",
                                             "verify", "await",  "start",   "renew", "sleep",      "tick",
-                                            "limit",  "trim",   "stats",   "check"};
+                                            "limit",  "trim",   "stats",   "check", "fork"};
 
 namespace {
 

@@ -36,8 +36,9 @@ enum class Action : u8 {
   trim,   // coffer_malloc_trim(size)
   stats,
   check,  // everything rests, and is looked at
+  fork,   // now, or by the handler of a signal `size` steps from now
 };
-inline constexpr u32 kActions = static_cast<u32>(Action::check) + 1;
+inline constexpr u32 kActions = static_cast<u32>(Action::fork) + 1;
 extern const char* const kActionNames[kActions];
 
 struct Operation {

@@ -178,6 +178,15 @@ void Scheduler::go_to(u32 number) {
   simulation::Fiber::change(*from.fiber, *to.fiber);
 }
 
+// What a call goes on with in the child of a handler that interrupted it, others may not have left half changed
+// (docs/design/fork.md, known gaps).
+bool Scheduler::is_alone_in_calls() const {
+  return std::none_of(threads_.begin(), threads_.end(), [&](const auto& one) {
+    const bool works = one->is_reclaimer ? one->wait != Wait::pause : one->in_call;
+    return one.get() != current_ && one->wait != Wait::ended && works;
+  });
+}
+
 // How far the one that goes on may go.
 void Scheduler::next_turn() {
   u64 left = kLongest;
@@ -187,7 +196,7 @@ void Scheduler::next_turn() {
   }
   left = std::min(left, kLongest);
   due_ = g_pulse.steps + left;
-  g_pulse.left = schedule_.order == Order::given || current_->sleep_at != 0 ? 1 : left;
+  g_pulse.left = schedule_.order == Order::given || (current_->sleep_at | current_->fork_at) != 0 ? 1 : left;
 }
 
 void Scheduler::turn(u32 place) {
@@ -203,6 +212,10 @@ void Scheduler::turn(u32 place) {
   if (self.sleep_at != 0 && own_steps() >= self.sleep_at && self.locks == 0) {
     self.sleep_at = 0;
     return wait(Wait::sleep);
+  }
+  if (self.fork_at != 0 && own_steps() >= self.fork_at && is_alone_in_calls()) {
+    self.fork_at = 0;
+    fork_wherever_it_is();
   }
   if (schedule_.order == Order::walk && !is_due) {
     g_pulse.left = 1;
@@ -320,6 +333,21 @@ void lock(u32* holder) { g_scheduler->lock(holder); }
 bool try_lock(u32* holder) { return g_scheduler->try_lock(holder); }
 void unlock(u32* holder) { g_scheduler->unlock(holder); }
 bool holds(const u32* holder) { return *holder == g_scheduler->current().number + 1; }
+bool forget_others(u32* holder) {
+  if (*holder == 0 || holds(holder)) return false;
+  *holder = 0;
+  return true;
+}
+
+void Scheduler::become_only_thread() {
+  for (const auto& thread : threads_) {
+    if (thread.get() == current_ || thread->wait == Wait::ended) continue;
+    thread->wait = Wait::ended;
+    g_idle.push_back(thread->fiber);
+  }
+  first_ = current_->number;
+  rest_wanted_ = false;
+}
 
 // --- Rest. ---
 

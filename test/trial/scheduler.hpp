@@ -42,10 +42,13 @@ struct Thread {
   u64 until = 0;              // waits for it: a step (kernel) or a time (pause)
   bool given_up = false;      // what it waited for does not come
   bool is_reclaimer = false;
+  bool in_call = false;
+  u32 part = 0;      // of the program, which it does
   u32 locks = 0;     // held
   u64 own = 0;       // steps, but those since `resumed`
   u64 resumed = 0;   // the world's step when it went on last
   u64 sleep_at = 0;  // of its own steps; 0: it does not
+  u64 fork_at = 0;   // the same: a signal comes, whose handler forks
   u64 priority = 0;
   std::function<void()> body;
   std::map<simulation::u32, void*> specific;  // pthread_setspecific
@@ -80,6 +83,9 @@ class Scheduler {
   void end_rest();
   // Between two operations.
   void boundary();
+  // In the child of a fork: the others are not here.
+  void become_only_thread();
+  u32 first() const { return first_; }  // the process's first thread
 
   u64 now() const { return 1'000'000'000 + g_pulse.steps * kStepNs + passed_; }
   void pass_time(u64 nanoseconds) { passed_ += nanoseconds; }
@@ -97,6 +103,7 @@ class Scheduler {
   static constexpr u64 kStepNs = 20;
   static void run_body();
   bool ready(const Thread& thread) const;
+  bool is_alone_in_calls() const;
   void collect_ready();
   bool free_somebody();
   u32 pick(bool may_stay);
@@ -122,9 +129,12 @@ class Scheduler {
   u64 yields_ = 0, most_yields_ = 0;  // in a row, while no call ended
   u64 yields_at_ = 0;
   bool rest_wanted_ = false;
+  u32 first_ = 0;
 };
 
 // The one of this process.
 extern Scheduler* g_scheduler;
+// What the handler of a signal does, in the thread that was interrupted: the world's.
+void fork_wherever_it_is();
 
 }  // namespace coffer::trial

@@ -25,7 +25,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-FEWEST = 20
+FEWEST = 60
 WORLDS = 2000
 
 

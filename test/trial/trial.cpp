@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Sums {
   u64 worlds = 0, operations = 0, steps = 0, calls = 0, failed_calls = 0, nulls = 0, threads = 0, switches = 0,
-      rests = 0, longest_call = 0, most_yields = 0;
+      rests = 0, children = 0, longest_call = 0, most_yields = 0;
   void add(const Result& one) {
     ++worlds;
     operations += one.operations;
@@ -44,14 +44,16 @@ struct Sums {
     threads += one.threads;
     switches += one.switches;
     rests += one.rests;
+    children += one.children;
     longest_call = std::max(longest_call, one.longest_call);
     most_yields = std::max(most_yields, one.most_yields);
   }
   void print(double seconds) const {
     std::printf("%" PRIu64 " worlds, %" PRIu64 " operations, %" PRIu64 " steps, %" PRIu64 " threads, %" PRIu64
                 " switches, %" PRIu64 " system calls of which %" PRIu64 " failed, %" PRIu64 " NULLs, %" PRIu64
-                " looks at rest; longest call %" PRIu64 " steps, most yields %" PRIu64 "; %.1f s\n",
-                worlds, operations, steps, threads, switches, calls, failed_calls, nulls, rests, longest_call,
+                " looks at rest, %" PRIu64 " child processes; longest call %" PRIu64 " steps, most yields %" PRIu64
+                "; %.1f s\n",
+                worlds, operations, steps, threads, switches, calls, failed_calls, nulls, rests, children, longest_call,
                 most_yields, seconds);
   }
 };
@@ -128,7 +130,8 @@ int run_seeds(const test::Arguments& arguments) {
          << ", \"operations\": " << sums.operations << ", \"steps\": " << sums.steps
          << ", \"threads\": " << sums.threads << ", \"switches\": " << sums.switches << ", \"calls\": " << sums.calls
          << ", \"failed_calls\": " << sums.failed_calls << ", \"nulls\": " << sums.nulls
-         << ", \"rests\": " << sums.rests << ", \"longest_call\": " << sums.longest_call << "}\n";
+         << ", \"rests\": " << sums.rests << ", \"children\": " << sums.children
+         << ", \"longest_call\": " << sums.longest_call << "}\n";
   }
   return 0;
 }

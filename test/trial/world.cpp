@@ -2,10 +2,14 @@
 #include "trial/world.hpp"
 
 #include <coffer/coffer.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "exchange/registry.hpp"
 #include "os/fake/fake.hpp"
@@ -52,6 +56,7 @@ class World {
   }
 
   void live(u32 thread, usize from) {
+    scheduler_.current().part = thread;
     for (usize i = from; i < work_[thread].size(); ++i) {
       const Operation& one = *work_[thread][i];
       scheduler_.boundary();
@@ -60,9 +65,54 @@ class World {
       if (one.action != Action::renew) {
         apply(one);
       } else if (thread != 0 && scheduler_.start([this, thread, i] { live(thread, i + 1); }) != nullptr) {
+        scheduler_.current().fork_at = 0;
         return;
       }
     }
+    scheduler_.current().fork_at = 0;
+    if (is_child_ && thread == part_of_child_) end_child();
+  }
+
+ public:
+  // A process more, in which this thread alone goes on, with the call that it is in and what it has still to do; then
+  // it is looked at as any world. The parent waits for that.
+  void fork() {
+    note_choices();
+    char before[offsetof(Result, choices)];
+    std::memcpy(before, &result_, sizeof before);
+    const Thread& self = scheduler_.current();
+    const long child = fork_process();
+    if (child == 0) {
+      is_child_ = true;
+      part_of_child_ = self.part;
+      alarm(kSecondsOfChild);
+      // What is in the hands of threads that are not here is nobody's.
+      for (Held& held : blocks_.all()) {
+        if (held.busy && held.by != self.number) held = {};
+      }
+      return;
+    }
+    int status = 0;
+    REQUIRE(child > 0 && waitpid(static_cast<pid_t>(child), &status, 0) == child, "fork failed");
+    if (status != 0 && result_.failure[0] != 0) _exit(1);  // it has said why
+    REQUIRE(status == 0 && result_.whole, "a child ended with status %#x", static_cast<unsigned>(status));
+    g_pulse.hash = (g_pulse.hash ^ result_.hash) * 0x9e3779b97f4a7c15u;
+    std::memcpy(static_cast<void*>(&result_), before, sizeof before);
+    ++result_.children;
+  }
+
+ private:
+  [[noreturn]] void end_child() {
+    scheduler_.wait(Wait::join);  // for those that it started
+    note_choices();
+    finish();
+    result_.whole = true;
+    _exit(0);
+  }
+
+  void work_on(Held& held) {
+    held.busy = true;
+    held.by = scheduler_.current().number;
   }
 
   // Runs one call of the allocator, and sees what must be true of each.
@@ -70,7 +120,9 @@ class World {
   auto call(const Call& body) {
     const u64 before = scheduler_.own_steps();
     const u64 began = g_pulse.steps;
+    scheduler_.current().in_call = true;
     const auto got = body();
+    scheduler_.current().in_call = false;
     began_step_ = began;
     const u64 took = scheduler_.own_steps() - before;
     if (took > result_.longest_call) result_.longest_call = took;
@@ -89,7 +141,7 @@ class World {
   }
 
   void allocate(Held& held, const Operation& one) {
-    held.busy = true;
+    work_on(held);
     const usize alignment = usize{1} << one.alignment_log2;
     const bool aligned = one.action == Action::aligned;
     void* const at = call([&]() -> void* {
@@ -119,7 +171,7 @@ class World {
     Blocks::verify(held, held.size, "before free");
     const Held old = held;
     blocks_.leave(old);
-    held.busy = true;
+    work_on(held);
     call([&] {
       if (!sized) {
         coffer_free(old.at);
@@ -137,7 +189,7 @@ class World {
     Blocks::verify(held, held.size, "before realloc");
     const Held old = held;
     blocks_.leave(old);
-    held.busy = true;
+    work_on(held);
     void* const at = call([&] { return coffer_realloc(old.at, size); });
     Held moved = old;
     if (at != nullptr) moved.at = static_cast<unsigned char*>(at);
@@ -202,6 +254,13 @@ class World {
         look(scheduler_.begin_rest(), one.size != 0);
         scheduler_.end_rest();
         break;
+      case Action::fork:
+        if (one.size == 0) {
+          fork();
+        } else {
+          scheduler_.current().fork_at = scheduler_.own_steps() + one.size;
+        }
+        break;
     }
     scheduler_.wake(Wait::slot);
   }
@@ -213,6 +272,7 @@ class World {
     }
     if (!outside) return;
     ++result_.rests;
+    if (is_child_) coffer_malloc_trim(0);  // a slow call, which settles what threads left that are not here
     expect_nothing_left_behind();
     if (trimmed) {
       coffer_malloc_trim(0);
@@ -221,7 +281,8 @@ class World {
     REQUIRE(coffer_check() == 0, "coffer_check finds violations");
     struct coffer_stats stats = {};
     coffer_stats(&stats, sizeof stats);
-    REQUIRE(trimmed ? stats.live == blocks_.live() : stats.live >= blocks_.live(),
+    // In a child some blocks are lost, which threads had in hand that are not here.
+    REQUIRE(trimmed && !is_child_ ? stats.live == blocks_.live() : stats.live >= blocks_.live(),
             "stats say that %zu bytes are live, the program holds %zu", stats.live, blocks_.live());
     REQUIRE(stats.held >= stats.live, "held %zu is less than live %zu", stats.held, stats.live);
   }
@@ -267,10 +328,12 @@ class World {
     std::vector<void*> got;
     while (void* const at = coffer_malloc(size)) got.push_back(at);
     const usize usable = live_now();
-    const bool largest_again = largest_ == 0 || is_had_again(got);
+    const bool largest_again = largest_ == 0 || is_child_ || is_had_again(got);
     REQUIRE(largest_again, "a block of %zu bytes cannot be had again", largest_);
-    REQUIRE(usable >= stats.committed / 4 * 3, "of %zu bytes that are free %zu can be had, by blocks of %zu",
-            stats.committed, usable, size);
+    // Blocks that are lost in a child keep their spans.
+    const usize free = stats.committed - (is_child_ ? stats.held : 0);
+    REQUIRE(usable - stats.live >= free / 4 * 3, "of %zu bytes that are free %zu can be had, by blocks of %zu", free,
+            usable - stats.live, size);
     for (void* const at : got) coffer_free(at);
     refuse_memory(false);
   }
@@ -305,6 +368,7 @@ class World {
   }
 
   static constexpr usize kMiB = usize{1} << 20;
+  static constexpr unsigned kSecondsOfChild = 60;  // as the driver has for a world
 
   const Scene& scene_;
   Result& result_;
@@ -314,12 +378,18 @@ class World {
   bool waits_for_start_[kMostThreads] = {};
   bool began_[kMostThreads] = {};
   usize largest_ = 0;
-  bool limited_ = false;  // there is a limit, or a call that changes it is under way
-  u64 last_limited_ = 0;  // the step at which the limit changed last
-  u64 began_step_ = 0;    // of the call that ended last: no other thread runs between its end and who asks
+  bool is_child_ = false;
+  u32 part_of_child_ = 0;  // of the program
+  bool limited_ = false;   // there is a limit, or a call that changes it is under way
+  u64 last_limited_ = 0;   // the step at which the limit changed last
+  u64 began_step_ = 0;     // of the call that ended last: no other thread runs between its end and who asks
 };
 
+World* g_world;
+
 }  // namespace
+
+void fork_wherever_it_is() { g_world->fork(); }
 
 void run_scene(const Scene& scene, Result* result) {
   if (!scene.options.empty()) setenv("COFFER_CONF", scene.options.c_str(), 1);
@@ -327,6 +397,7 @@ void run_scene(const Scene& scene, Result* result) {
   start_kernel(scene.kernel);
   os::fake::set_wiped_pages(scene.page == 4096);  // theirs are the machine's own
   World world(scene, result);
+  g_world = &world;
   world.run();
 }
 

@@ -146,13 +146,15 @@ bool purge(void* address, usize length) {
   return false;
 }
 
-bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) { return os_linux::on_fork(prepare, parent, child); }
+bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) {
+  return (g_world != nullptr ? g_world->on_fork : os_linux::on_fork)(prepare, parent, child);
+}
 bool on_fork_while_forking() { return os_linux::on_fork_while_forking(); }
 void* map_wiped_in_children(usize length) {
   must_be_pages("map_wiped_in_children", nullptr, length);
   return g_no_wiped_pages.get() == 0 ? os_linux::map_wiped_in_children(length) : nullptr;
 }
-bool is_first_thread() { return os_linux::is_first_thread(); }
+bool is_first_thread() { return (g_world != nullptr ? g_world->is_first_thread : os_linux::is_first_thread)(); }
 
 bool limit_allows(usize more, usize unused_reservation) { return os_linux::limit_allows(more, unused_reservation); }
 

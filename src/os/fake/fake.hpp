@@ -101,6 +101,8 @@ struct World {
   void (*yield)();
   void (*pause)(u64 nanoseconds);
   bool (*start)(void (*body)());  // start_transient
+  bool (*on_fork)(void (*prepare)(), void (*parent)(), void (*child)());
+  bool (*is_first_thread)();
 };
 // Before the first call, and for ever; it outlives the process.
 void set_world(const World* world);

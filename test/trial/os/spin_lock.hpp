@@ -18,6 +18,7 @@ void lock(u32* holder);
 bool try_lock(u32* holder);
 void unlock(u32* holder);
 bool holds(const u32* holder);
+bool forget_others(u32* holder);
 }  // namespace trial
 
 class SpinLock {
@@ -27,7 +28,7 @@ class SpinLock {
   void unlock() { trial::unlock(&holder_); }
   void lock_for_fork() { lock(); }
   void unlock_after_fork() { unlock(); }
-  bool forget_others() { return false; }
+  bool forget_others() { return trial::forget_others(&holder_); }
   bool is_mine() const { return trial::holds(&holder_); }
 
  private:
