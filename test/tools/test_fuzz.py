@@ -17,7 +17,7 @@ from coffer.errors import CofferError
 from coffer.live import page
 from coffer.profile import proto
 
-RUNS = 3000
+RUNS = 1000
 INTERESTING = [0, 1, 2, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 63) - 1, (1 << 64) - 1]
 
 
