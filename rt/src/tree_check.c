@@ -118,11 +118,11 @@ static bool is_cell_good(const struct coffer_rt* heap, unsigned level, size_t ce
 
 static bool is_node_good(const struct coffer_rt* heap, unsigned level, size_t node) {
   const rt_word* f = rt_node(heap, level, node);
-  bool is_good = is_inside_good(heap, level, node, f) && (level == 0U || f[(level * RT_RADIX_LOG2) + 1U] == RT_FULL);
+  bool is_good = level == 0U || f[(level * RT_RADIX_LOG2) + 1U] == RT_FULL;
   for (unsigned at = 0; at < RT_RADIX; ++at) {
     is_good = is_good && is_cell_good(heap, level, (node << RT_RADIX_LOG2) + at, f, at);
   }
-  return is_good;
+  return is_good && is_inside_good(heap, level, node, f);
 }
 
 enum coffer_rt_error coffer_rt_tree_check(const struct coffer_rt* heap) {
