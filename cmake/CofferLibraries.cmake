@@ -70,10 +70,11 @@ function(coffer_link_order result)
   set(${result} ${often} ${seldom} PARENT_SCOPE)
 endfunction()
 
-# musl's loader knows no initfirst, and not all linkers for it know these three.
+# musl's loader knows no initfirst, and not all linkers for it know these four.
 include(CheckLinkerFlag)
 check_linker_flag(C LINKER:-z,initfirst COFFER_LINKER_HAS_INITFIRST)
 check_linker_flag(C LINKER:--exclude-libs,ALL COFFER_LINKER_HAS_EXCLUDE_LIBS)
+check_linker_flag(C LINKER:--no-as-needed COFFER_LINKER_HAS_NO_AS_NEEDED)
 check_linker_flag(C LINKER:--undefined=malloc COFFER_LINKER_HAS_UNDEFINED)
 include(CofferLayout)
 
@@ -202,7 +203,9 @@ add_library(Coffer::hardened_static ALIAS coffer_hardened_static)
 
 # A program that calls no malloc itself, though its libraries do, would otherwise be linked without Coffer.
 foreach(name coffer coffer_hardened)
-  target_link_options(${name}_shared INTERFACE LINKER:--no-as-needed)
+  if(COFFER_LINKER_HAS_NO_AS_NEEDED)
+    target_link_options(${name}_shared INTERFACE LINKER:--no-as-needed)
+  endif()
   if(COFFER_LINKER_HAS_UNDEFINED)
     target_link_options(${name}_static INTERFACE LINKER:--undefined=malloc)
   endif()

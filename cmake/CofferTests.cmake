@@ -36,7 +36,7 @@ enable_testing()
 # Folders whose tests link libcoffer_core; a sanitizer build has these only.
 set(coffer_test_folders test/unit test/property test/stress test/fault test/fuzz)
 if(CMAKE_CROSSCOMPILING)
-  list(APPEND coffer_test_folders test/misuse test/conformance)
+  list(APPEND coffer_test_folders test/misuse test/conformance test/platforms)
 elseif(NOT COFFER_SANITIZE)
   list(APPEND coffer_test_folders test/misuse test/conformance test/attack test/hardened test/apps test/platforms
     test/tidy test/install test/tools test/relacy test/mutants test/trial bench models rt/test hw)

@@ -37,8 +37,11 @@ packages_test=(
 if grep -qs '^ID=debian$' /etc/os-release; then
   packages_test+=(chromium)
 fi
-# Other processors and C libraries (tools/test_arch.py): 390 MB. The wheel that has musl comes by pip.
-packages_arch=(g++-aarch64-linux-gnu g++-riscv64-linux-gnu qemu-user musl-dev musl libgtest-dev python3 python3-pip)
+# Other processors and C libraries (tools/test_arch.py): 390 MB. The wheel that compiles for musl comes by pip, musl
+# and a kernel with larger pages by apt, unpacked in build-arch.
+packages_arch=(
+  g++-aarch64-linux-gnu g++-riscv64-linux-gnu qemu-user qemu-system-arm libgtest-dev python3 python3-pip python3-pytest
+)
 # zstd compresses traces.
 packages_tools=(python3 python3-venv libzstd-dev)
 # What Debian packages are made and tried with, and what the tests of other ways build with.

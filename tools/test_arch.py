@@ -23,14 +23,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import arch_debian
+import arch_kernel
+
 TOP = Path(__file__).resolve().parents[1]
 BUILDS = TOP / "build-arch"
 DOCUMENT = TOP / "docs" / "reference" / "platforms.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 PAIR_BEGIN, PAIR_END = "<!-- pair: begin -->", "<!-- pair: end -->"
-ZIG = "ziglang==0.13.0"
+ZIG = "ziglang==0.15.2"  # the first that links dynamic programs of musl
 KINDS = ("unit", "property", "stress", "fault", "conformance", "misuse")
-PAGES = {"": 4, ".pages_16k": 16, ".pages_64k": 64}
+# Coffer is told of larger pages (src/os/fake), or the kernel has them.
+PAGES = {"": "4 KiB", ".pages_16k": "16 KiB, told", ".pages_64k": "64 KiB, told"}
+KERNEL_PAGES = "16 KiB"
 
 # What an emulated process is not or cannot do, by test: it is left out there.
 NOT_EMULATED = {
@@ -53,6 +58,24 @@ NOT_EMULATED_CASES = {
     "MixedPages.TheReclaimerGivesThemBack": "asks what is resident",
     "LimitedHeap.TooSmallForAnythingIsNullAndCanBeRaised": "reserves 16 TiB, of which QEMU 7 keeps a record a page",
     "Check.HasNothingToSayBeforeTheFirstAllocation": "as above",
+}
+# What a system of nothing but the tests is not, or takes minutes for: its processors are emulated one instruction after
+# the other, with the kernel.
+NOT_IN_A_SYSTEM = (r"unit\.api\.(no_runtime|conf_string|not_started|wrong_size|fork_order)|misuse"
+                   r"|unit\.(interleavings|exchange|config|os)$|stress\.(ring|thread_exit|fork|.*armv8)"
+                   r"|conformance\.(limits|fork|threads|signals|dlopen|seccomp)\.")
+# What another C library does not have, or its toolchain.
+NOT_MUSL = {
+    r"unit\.api\.(operators|replaced|catch_only)\.shared|unit\.api\.late_runtime|misuse\.wrong_size_of_object":
+        "the C++ runtime is inside the program, where no library reaches it",
+    r"conformance\.contract\.operator_new_refuses_bad_alignments": "as above",
+    r"unit\.api\.conf_string\.\w+_prints_at_exit": "musl writes the first line at once",
+    r"conformance\.contract\.malloc_stats_writes_to_a_replaced": "musl's stderr is a constant",
+    r"conformance\.contract\.figures_on_the_smallest_stack": "musl's is 2 KiB, too small for its own printf",
+    r"conformance\.lifetime\.malloc_before_main": "musl has no .preinit_array",
+    r"conformance\.sandbox\.": "the filter lets pass what glibc calls",
+    r"conformance\.dlopen\.coffer_": "musl has no room for thread-local variables at a fixed place",
+    r"conformance\.reclaimer\.": "musl 1.2.5 lets nobody clone, so there is none",
 }
 
 
@@ -77,15 +100,19 @@ class Platform:
 
 
 ALL = tuple(f"test/{kind}/all" for kind in KINDS)
-QUICK = ("stress", "conformance_contract", "conformance_threads", "conformance_lifetime", "misuse", "pair_static",
-         "c_program_static", "c_program_plain", "not_started_plain", "not_started_static", "other_machine")
-# Programs of musl are fully static, with Coffer inside; where musl's loader is there, one is dynamic, too.
-MUSL = ("stress", *(f"{name}_static" for name in ("c_program", "operators", "replaced", "catch_only", "no_runtime",
-                                                   "conf_string", "not_started", "pair")), "musl_dynamic")
+C_PROGRAM = tuple(f"c_program_{kind}" for kind in ("plain", "shared", "archive", "static"))
+UNSUPPORTED = ("not_started_plain", "not_started_static", "other_machine")
+# For `make test`: what compiles and runs within two minutes on a free machine.
+QUICK = (*C_PROGRAM, *UNSUPPORTED, "conformance_contract", "conformance_lifetime")
+MUSL_QUICK = (*C_PROGRAM, *UNSUPPORTED, "fork_order", "conformance_lifetime")
+# Unit, property and stress tests of musl are fully static, the others dynamic. Not here: what musl's headers lack.
+MUSL = ("test/unit/all", "property_single_thread", "property_many_threads", "stress", "misuse", "conformance_plugin",
+        *(f"conformance_{name}" for name in ("contract", "fork", "lifetime", "threads", "signals", "limits", "seccomp",
+                                             "dlopen")))
 PLATFORMS = (
     Platform("aarch64", "glibc", ALL, QUICK),
     Platform("riscv64", "glibc", ALL, QUICK),
-    *(Platform(arch, "musl", (*MUSL, "test/unit/all", "property_single_thread", "property_many_threads"), MUSL)
+    *(Platform(arch, "musl", (*MUSL, *(("platforms_init",) if arch == "aarch64" else ())), MUSL_QUICK)
       for arch in ("x86_64", "aarch64", "riscv64")),
 )
 
@@ -100,12 +127,19 @@ def fail(text: str) -> None:
 def zig() -> Path:
     """The program of the wheel, fetched once. What it compiles of its libraries stays beside it."""
     os.environ["ZIG_GLOBAL_CACHE_DIR"] = os.environ["ZIG_LOCAL_CACHE_DIR"] = str(BUILDS / "zig-cache")
-    folder = BUILDS / "zig"
+    folder = BUILDS / ZIG.replace("==", "-")
     program = folder / "ziglang" / "zig"
     if not program.is_file():
         print(f"test_arch: fetching {ZIG}", flush=True)
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder, ZIG], check=True)
     return program
+
+
+def musl_loader(arch: str) -> Path | None:
+    """musl's loader, which is its C library, too. As it comes from Debian; else as this machine has it."""
+    root = arch_debian.unpacked(arch, "^musl$", BUILDS / "debian" / f"musl-{arch}") or Path("/")
+    name = f"lib/ld-musl-{arch}.so.1"
+    return next((loader.resolve() for loader in (root / name, root / "usr" / name) if loader.exists()), None)
 
 
 def configuration(platform: Platform) -> list[str]:
@@ -114,13 +148,13 @@ def configuration(platform: Platform) -> list[str]:
                "-DCMAKE_CXX_FLAGS_RELEASE=-O2", "-DCMAKE_C_FLAGS_RELEASE=-O2"]
     if platform.libc == "glibc":
         return [*options, f"-DCMAKE_TOOLCHAIN_FILE={toolchains}/{platform.arch}-linux-gnu.cmake"]
-    libc = Path(f"/usr/lib/{platform.arch}-linux-musl/libc.so")
     return [*options, f"-DCMAKE_TOOLCHAIN_FILE={toolchains}/musl.cmake", f"-DCOFFER_ARCH={platform.arch}",
-            f"-DCOFFER_ZIG={zig()}", f"-DCOFFER_MUSL_LIBC={libc if libc.is_file() else ''}"]
+            f"-DCOFFER_ZIG={zig()}", f"-DCOFFER_MUSL_LIBC={musl_loader(platform.arch) or ''}"]
 
 
 def left_out(platform: Platform) -> str:
-    return "|".join(NOT_EMULATED) if platform.emulated else "^$"
+    patterns = [*(NOT_EMULATED if platform.emulated else ()), *(NOT_MUSL if platform.libc == "musl" else ())]
+    return "|".join(patterns) or "^$"
 
 
 def environment(platform: Platform) -> dict[str, str]:
@@ -138,18 +172,18 @@ def count(junit: Path) -> dict[str, dict[str, Counter[str]]]:
         suffix = next((suffix for suffix in PAGES if suffix and name.endswith(suffix)), "")
         kind = name.split(".")[0]
         result = {"run": "passed", "fail": "failed"}.get(status, "skipped")
-        found.setdefault(str(PAGES[suffix]), {}).setdefault(kind, Counter())[result] += 1
+        found.setdefault(PAGES[suffix], {}).setdefault(kind, Counter())[result] += 1
     return found
 
 
-def run_tests(platform: Platform, jobs: int) -> dict[str, dict[str, Counter[str]]]:
+def run_tests(platform: Platform, jobs: int, only: tuple[str, ...] = ()) -> dict[str, dict[str, Counter[str]]]:
     junit = platform.build / "junit.xml"
     junit.unlink(missing_ok=True)
     command = ["ctest", "--test-dir", platform.build, "--parallel", str(jobs), "--timeout", "600",
                "--output-on-failure", "--output-junit", junit, "-E", left_out(platform), "-L",
                "^(" + "|".join(KINDS) + ")$"]
     # Of what was not built nothing can run.
-    names = [name for name in built_tests(platform) if not re.search(left_out(platform), name)]
+    names = [name for name in built_tests(platform, only) if not re.search(left_out(platform), name)]
     if not names:
         fail(f"{platform.name}: no test was built")
     listed = platform.build / "tests.txt"
@@ -161,8 +195,8 @@ def run_tests(platform: Platform, jobs: int) -> dict[str, dict[str, Counter[str]
     return count(junit)
 
 
-def built_tests(platform: Platform) -> list[str]:
-    """Names of the tests all of whose files are there."""
+def built_tests(platform: Platform, only: tuple[str, ...] = ()) -> list[str]:
+    """Names of the tests all of whose files are there; `only`: of those with one of these programs."""
     shown = subprocess.run(["ctest", "--test-dir", platform.build, "--show-only=json-v1"], capture_output=True,
                            text=True, check=True)
     names = []
@@ -170,8 +204,35 @@ def built_tests(platform: Platform) -> list[str]:
         command = test.get("command", [])
         words = [word for part in command for word in part.split(":") if word.startswith(f"{platform.build}/")]
         if command and words and all(Path(word.split("=")[-1]).exists() for word in words):
-            names.append(test["name"])
+            if not only or any(Path(word).name in only for word in words):
+                names.append(test["name"])
     return names
+
+
+def large_pages(platform: Platform) -> dict[str, Counter[str]]:
+    """The tests once more on a kernel with pages of 16 KiB; nothing where there is none."""
+    kernel = arch_debian.unpacked("aarch64", r"^linux-image-[0-9.]+\+deb[0-9]+-arm64-16k-unsigned$",
+                                  BUILDS / "debian" / "kernel-16k", "boot/vmlinuz")
+    image = next(kernel.glob("boot/vmlinuz*"), None) if kernel is not None else None
+    if image is None or shutil.which("qemu-system-aarch64") is None:
+        print("test_arch: no kernel with pages of 16 KiB", flush=True)
+        return {}
+    names = [name for name in built_tests(platform, only) if not re.search("|".join(NOT_MUSL), name)
+             and not re.search(NOT_IN_A_SYSTEM, name)]
+    tests = arch_kernel.listed(platform.build, names)
+    archive = platform.build / "system.cpio"
+    archive.write_bytes(arch_kernel.system(tests, platform.build / "test/platforms/platforms_init",
+                                           f"{platform.arch}-linux-gnu-strip", platform.build))
+    print(f"test_arch: {platform.name}: {len(tests)} tests on {image.name}", flush=True)
+    said = arch_kernel.run(image, archive, platform.build / "system.log", 2400)
+    status = arch_kernel.results(said, 16384)
+    found: dict[str, Counter[str]] = {}
+    for test in tests:
+        result = {0: "passed", 77: "skipped"}.get(status.get(test.name, 1), "failed")
+        if result == "failed":
+            print(f"test_arch: failed with pages of 16 KiB: {test.name} (system.log)", flush=True)
+        found.setdefault(test.name.split(".")[0], Counter())[result] += 1
+    return found
 
 
 def instructions(platform: Platform) -> float | None:
@@ -202,11 +263,12 @@ def run(platform: Platform, jobs: int, quick: bool) -> bool:
     print(f"test_arch: {platform.name}", flush=True)
     subprocess.run(["cmake", "-S", TOP, "-B", platform.build, *configuration(platform)], check=True,
                    stdout=subprocess.DEVNULL)
-    targets = platform.quick if quick else platform.tests
-    subprocess.run(["cmake", "--build", platform.build, "--parallel", str(jobs), "--target", "coffer_libraries",
-                    *targets], check=True)
-    results = run_tests(platform, jobs)
-    pair = instructions(platform)
+    targets = ("coffer_shared", *platform.quick) if quick else ("coffer_libraries", "pair_static", *platform.tests)
+    subprocess.run(["cmake", "--build", platform.build, "--parallel", str(jobs), "--target", *targets], check=True)
+    results = run_tests(platform, jobs, platform.quick if quick else ())
+    if not quick and platform.name == "aarch64-musl":
+        results[KERNEL_PAGES] = large_pages(platform)
+    pair = None if quick else instructions(platform)
     (platform.build / "results.json").write_text(json.dumps({"quick": quick, "pages": results, "pair": pair}, indent=1))
     total: Counter[str] = Counter()
     for kinds in results.values():
@@ -224,15 +286,20 @@ def row(name: str, page: str, kinds: dict[str, dict[str, int]]) -> str:
         run_count = counts.get("passed", 0) + counts.get("failed", 0)
         cells.append(f"{counts.get('passed', 0)} of {run_count}" if run_count else "")
     arch, libc = name.split("-")
-    return f"| {arch} | {libc} | {page} KiB | " + " | ".join(cells) + " |"
+    return f"| {arch} | {libc} | {page} | " + " | ".join(cells) + " |"
 
 
-def table(folders: Iterable[Path]) -> str:
-    lines = ["| processor | C library | pages | " + " | ".join(KINDS) + " |", "|" + "---|" * (3 + len(KINDS))]
+def table(folders: Iterable[Path], before: str) -> str:
+    """Rows of what was run, by its results; those of other platforms stay as they are."""
+    rows = {tuple(line.split("|")[1:4]): line for line in before.splitlines()[2:] if line.startswith("|")}
     for folder in folders:
         pages = json.loads((folder / "results.json").read_text())["pages"]
-        lines += [row(folder.name, page, pages[page]) for page in sorted(pages, key=int)]
-    return "\n".join(lines)
+        for page, kinds in pages.items():
+            if kinds:
+                line = row(folder.name, page, kinds)
+                rows[tuple(line.split("|")[1:4])] = line
+    lines = ["| processor | C library | pages | " + " | ".join(KINDS) + " |", "|" + "---|" * (3 + len(KINDS))]
+    return "\n".join([*lines, *(rows[key] for key in sorted(rows))])
 
 
 def pairs(folders: Iterable[Path]) -> str:
@@ -254,12 +321,31 @@ def replaced(text: str, begin: str, end: str, inside: str) -> str:
     return f"{before}{begin}\n{inside}\n{end}{rest.split(end)[1]}"
 
 
+def lacks(platform: Platform) -> str | None:
+    """What of this machine's is missing to build and run it."""
+    programs = [f"{platform.arch}-linux-gnu-g++"] if platform.libc == "glibc" else [f"{platform.arch}-linux-gnu-ld"]
+    if platform.emulated:
+        programs.append(f"qemu-{platform.arch}")
+    absent = [name for name in programs if shutil.which(name) is None]
+    if absent:
+        return f"{' and '.join(absent)}: missing"
+    if platform.libc == "musl":
+        try:
+            zig()
+        except subprocess.CalledProcessError:
+            return f"{ZIG}: not to be had"
+    return None
+
+
 def write_table() -> None:
     folders = sorted(path.parent for path in BUILDS.glob("*/results.json"))
     if not folders:
         fail("nothing was run")
-    text = replaced(DOCUMENT.read_text(), BEGIN, END, table(folders))
-    DOCUMENT.write_text(replaced(text, PAIR_BEGIN, PAIR_END, pairs(folders)))
+    text = DOCUMENT.read_text()
+    text = replaced(text, BEGIN, END, table(folders, text.split(BEGIN)[1].split(END)[0].strip()))
+    if any(json.loads((folder / "results.json").read_text())["pair"] for folder in folders):
+        text = replaced(text, PAIR_BEGIN, PAIR_END, pairs(folders))
+    DOCUMENT.write_text(text)
 
 
 def main() -> int:
@@ -275,8 +361,11 @@ def main() -> int:
     chosen = [platform for platform in PLATFORMS if {platform.arch, platform.name} & set(options.arch)]
     if not chosen:
         fail(f"no platform {' '.join(options.arch)}; there are {', '.join(each.name for each in PLATFORMS)}")
-    if any(platform.emulated and shutil.which(f"qemu-{platform.arch}") is None for platform in chosen):
-        fail("qemu-user is missing (tools/setup.sh arch)")
+    if missing := next(filter(None, map(lacks, chosen)), None):
+        if options.quick:
+            print(f"test_arch: skipped: {missing} (tools/setup.sh arch)")
+            return 77
+        fail(f"{missing} (tools/setup.sh arch)")
     good = [run(platform, options.jobs, options.quick) for platform in chosen]
     return 0 if all(good) else 1
 

@@ -3,7 +3,7 @@
 # compiler (tools/setup.sh). COFFER_ARCH says which; COFFER_ZIG is the wheel's program.
 set(COFFER_ARCH x86_64 CACHE STRING "x86_64, aarch64 or riscv64")
 set(COFFER_ZIG zig CACHE FILEPATH "The program zig")
-set(COFFER_MUSL_LIBC "" CACHE FILEPATH "musl's libc.so for that architecture; none: libcoffer.so is linked without it")
+set(COFFER_MUSL_LIBC "" CACHE FILEPATH "musl's libc.so for that architecture, which is its loader, too")
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES COFFER_ARCH COFFER_ZIG COFFER_MUSL_LIBC)
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR ${COFFER_ARCH})
@@ -17,9 +17,18 @@ find_program(CMAKE_LINKER ${COFFER_ARCH}-linux-gnu-ld REQUIRED)
 if(NOT COFFER_ARCH STREQUAL "x86_64")
   set(CMAKE_CROSSCOMPILING_EMULATOR prlimit --as=17179869184 qemu-${COFFER_ARCH})
 endif()
+# Programs are fully static, unless they are compiled and linked with these. Not at a fixed place, where the linker
+# would take the address of what only a preloaded library has for none.
+set(COFFER_DYNAMIC_COMPILE -fPIE)
+set(COFFER_DYNAMIC_LINK -dynamic -pie)
+if(COFFER_MUSL_LIBC)
+  list(APPEND COFFER_DYNAMIC_LINK -Wl,-dynamic-linker,${COFFER_MUSL_LIBC})
+endif()
 # zig's linker knows neither version scripts nor initfirst. What links here takes nothing of its own C library.
 if(COFFER_MUSL_LIBC)
-  set(libraries ${COFFER_MUSL_LIBC})
+  # By its name, which musl's loader knows in every place: Debian's has none inside.
+  get_filename_component(folder ${COFFER_MUSL_LIBC} DIRECTORY)
+  set(libraries "-L${folder} -l:libc.so")
 else()
   set(libraries -Wl,--unresolved-symbols=ignore-all)
 endif()

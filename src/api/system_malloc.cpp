@@ -18,7 +18,7 @@ struct System {
   harden::Foreign foreign;
   void* (*allocate)(usize size);
   void* (*allocate_zeroed)(usize count, usize size);
-  int (*allocate_aligned)(void** result, usize alignment, usize size);
+  void* (*allocate_aligned)(usize alignment, usize size);
 };
 System g_system;
 
@@ -33,9 +33,10 @@ bool find(Function*& function, const char* name) {
   return function != nullptr;
 }
 
+// musl's posix_memalign calls aligned_alloc, which is Coffer's here, and would come back without end.
 bool find_all() {
   return find(g_system.allocate, "malloc") && find(g_system.allocate_zeroed, "calloc") &&
-         find(g_system.allocate_aligned, "posix_memalign") && find(g_system.foreign.release, "free") &&
+         find(g_system.allocate_aligned, "aligned_alloc") && find(g_system.foreign.release, "free") &&
          find(g_system.foreign.resize, "realloc") && find(g_system.foreign.usable, "malloc_usable_size");
 }
 
@@ -79,8 +80,7 @@ bool system_serves() { return os::support() != os::Support::yes && search() == S
 void* allocate_from_system(usize size, usize alignment) {
   if (!system_serves()) return nullptr;
   if (alignment <= sizeof(void*)) return g_system.allocate(size);
-  void* block = nullptr;
-  return g_system.allocate_aligned(&block, alignment, size) == 0 ? block : nullptr;
+  return g_system.allocate_aligned(alignment, size);
 }
 
 void* allocate_zeroed_from_system(usize size) { return system_serves() ? g_system.allocate_zeroed(1, size) : nullptr; }

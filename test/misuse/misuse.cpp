@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One crime a process. Each case says on stdout which address it is about to misuse, commits the crime, and says
 // "survived" if it is still there; run_misuse.py looks at how the process ended and at what it wrote to stderr.
-#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -17,6 +16,7 @@
 
 #include "hard/hammer.hpp"
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 

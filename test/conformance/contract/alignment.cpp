@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Alignment of everything that can be aligned, and the page-aligned relics.
-#include <malloc.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +8,7 @@
 #include <cstring>
 
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 

@@ -2,7 +2,6 @@
 // What any thread may call: one with a stack of 16 KiB (PTHREAD_STACK_MIN), of which 12 are left to it, and one that
 // was cancelled.
 #include <limits.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <cstring>
 
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 
@@ -78,16 +78,16 @@ CASE(figures_on_the_smallest_stack) {
   FILE* const saved = stderr;
   static void* blocks[10'000];
   for (void*& block : blocks) block = malloc(100);
-  stderr = g_nowhere;
+  replace_stderr(g_nowhere);
   // At first the stream has no buffer yet: it is allocated meanwhile. Then it has none at all.
   for (int round = 0; round < 2; ++round) {
     for (auto* body : kCalls) on_smallest_stack(body);
     if (is_coffer()) on_smallest_stack([] { CHECK(malloc_info(0, g_nowhere) == 0); });  // glibc's has 9 KiB in fprintf
     g_nowhere = fopen("/dev/null", "w");
     CHECK(g_nowhere != nullptr && setvbuf(g_nowhere, nullptr, _IONBF, 0) == 0);
-    stderr = g_nowhere;
+    replace_stderr(g_nowhere);
   }
-  stderr = saved;
+  replace_stderr(saved);
   for (void* block : blocks) free(block);
 }
 
@@ -117,7 +117,7 @@ CASE(no_points_of_cancellation) {
   FILE* const saved = stderr;
   g_nowhere = fopen("/dev/null", "w");
   CHECK(g_nowhere != nullptr && setvbuf(g_nowhere, nullptr, _IONBF, 0) == 0);
-  stderr = g_nowhere;
+  replace_stderr(g_nowhere);
   const auto body = [](void*) -> void* {
     pthread_cancel(pthread_self());
     for (auto* call : kCalls) {
@@ -131,6 +131,6 @@ CASE(no_points_of_cancellation) {
   CHECK(pthread_create(&thread, nullptr, body, nullptr) == 0);
   void* result = nullptr;
   CHECK(pthread_join(thread, &result) == 0);
-  stderr = saved;
+  replace_stderr(saved);
   CHECK(done == sizeof kCalls / sizeof kCalls[0] && result == PTHREAD_CANCELED, "after %zu calls", done);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Sizes and content: what a block holds, how much of it may be written, what calloc and realloc promise.
-#include <malloc.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // What the C, POSIX and glibc documents promise when memory cannot be had or an argument is bad.
-#include <malloc.h>
 
 #include <cerrno>
 #include <climits>
@@ -9,6 +8,7 @@
 #include <cstring>
 
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What glibc adds to the standards, and its own functions that return blocks for the program to free.
 #include <dirent.h>
-#include <malloc.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 
@@ -143,9 +143,9 @@ CASE(malloc_stats_writes_to_a_replaced_stderr) {
   FILE* const own = open_memstream(&text, &length);
   CHECK(own != nullptr);
   FILE* const saved = stderr;
-  stderr = own;
+  replace_stderr(own);
   malloc_stats();
-  stderr = saved;
+  replace_stderr(saved);
   CHECK(fclose(own) == 0);
   CHECK(length > 10 && strncmp(text, "Arena 0:", 8) == 0, "%zu bytes", length);
   free(text);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // fork, vfork and posix_spawn while other threads are inside malloc and free.
-#include <malloc.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
@@ -14,6 +13,7 @@
 
 #include "hard/hammer.hpp"
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 

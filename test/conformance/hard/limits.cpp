@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Memory that runs out: by ulimit -v, by the arena's size, by the number of mappings, by the kernel's own accounting.
 // Whatever the limit, malloc gives NULL and ENOMEM, and works again once blocks were freed.
-#include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -15,6 +14,7 @@
 
 #include "hard/hammer.hpp"
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 

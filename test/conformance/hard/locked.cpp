@@ -2,7 +2,6 @@
 // mlockall: what malloc returns afterwards is locked and resident without a touch, and a limit on locked memory is not
 // used up by address space that nobody asked for.
 #include <linux/capability.h>
-#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -15,6 +14,7 @@
 
 #include "hard/hammer.hpp"
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 

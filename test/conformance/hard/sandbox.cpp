@@ -4,9 +4,7 @@
 // top.
 #include <linux/audit.h>
 #include <linux/filter.h>
-#include <linux/prctl.h>
 #include <linux/seccomp.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -21,6 +19,7 @@
 
 #include "hard/hammer.hpp"
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41

@@ -15,6 +15,12 @@
 
 using namespace conformance;
 
+#ifdef __GLIBC__
+#define THREAD_OF(event) (event)._sigev_un._tid
+#else
+#define THREAD_OF(event) (event).sigev_notify_thread_id
+#endif
+
 namespace {
 
 std::atomic<unsigned long> interruptions{0};
@@ -36,7 +42,7 @@ void start_timer(int signal, long period_ns, bool this_thread) {
   struct sigevent event = {};
   event.sigev_notify = this_thread ? SIGEV_THREAD_ID : SIGEV_SIGNAL;
   event.sigev_signo = signal;
-  event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+  THREAD_OF(event) = static_cast<pid_t>(syscall(SYS_gettid));
   timer_t timer;
   CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
   const struct itimerspec period = {{0, period_ns}, {0, period_ns}};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A short program with threads for runs under valgrind, where large reservations fail and one thread runs at a time.
-#include <malloc.h>
 
 #include <cstdlib>
 #include <cstring>
 
 #include "hard/hammer.hpp"
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 

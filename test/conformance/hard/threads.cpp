@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Threads that come and go: their heaps and their blocks must not stay behind.
-#include <malloc.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "hard/hammer.hpp"
 #include "harness.hpp"
+#include "support/glibc_malloc.hpp"
 
 using namespace conformance;
 

@@ -16,10 +16,15 @@
 extern void __gxx_personality_v0(void) __attribute__((weak));
 extern const char* coffer_version(void) __attribute__((weak));
 extern void* coffer_malloc(size_t) __attribute__((weak));
-extern void* __libc_malloc(size_t);
-/* Not in musl's headers, nor in its library. */
-extern void* pvalloc(size_t);
-extern int malloc_trim(size_t);
+/* Not in musl's headers, nor in its library: where Coffer comes by LD_PRELOAD the linker does not see them. */
+#ifdef PRELOADED
+#define FOUND_LATE __attribute__((weak))
+#else
+#define FOUND_LATE
+#endif
+extern void* __libc_malloc(size_t) FOUND_LATE;
+extern void* pvalloc(size_t) FOUND_LATE;
+extern int malloc_trim(size_t) FOUND_LATE;
 
 static void* work(void* argument) {
   uintptr_t seed = (uintptr_t)argument;
