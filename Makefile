@@ -58,7 +58,7 @@ check:  ## for a change in progress: units, promises, misuse, faults, text; unde
 	@tools/run_tests.sh --check $(JOBS)
 
 test-long:  ## what only explores longer: fuzzing for a minute each, all mutants, all seeded bugs, trials for HOURS (0.5)
-	@tools/setup.sh build tools test clang
+	@tools/setup.sh build tools test models clang arch
 	@HOURS=$(HOURS) tools/run_long.sh $(JOBS)
 
 test-arch:  ## the tests on ARCH=aarch64, riscv64 or x86_64, with glibc and musl, by qemu-user: a quarter of an hour each

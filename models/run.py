@@ -3,8 +3,9 @@
 """Checks the models: run.py [--model NAME]... [--deep] [--jobs N].
 
 Every model is explored whole, in each of its configurations, and must have no error; then every fault that is seeded in
-it (-D FAULT_...) must be found. The deep configurations take a minute and more each, and are left out without --deep. A search that did not see every state, a fault that is not found, a fault in a model's
-text that no run seeds: each fails. models/README.md says what the models are about.
+it (-D FAULT_...) must be found. The deep configurations take a minute and more each, and are left out without --deep. A
+search that did not see every state, a fault that is not found, a fault in a model's text that no run seeds: each fails.
+models/README.md says what the models are about.
 """
 
 from __future__ import annotations

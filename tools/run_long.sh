@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # tools/run_long.sh [JOBS]: what only explores longer than `make test` does. Each fuzzing target and each reader for
-# FUZZ_SECONDS (60), other inputs each time; every mutant; trials for HOURS (0.5), new worlds each time, and every
-# seeded bug. All parts run even if one fails. The last lines sum up.
+# FUZZ_SECONDS (60), other inputs each time; trials for HOURS (0.5), new worlds each time, and every seeded bug; every
+# mutant; the models in their deep configurations; the tests labelled long. All parts run even if one fails. The last
+# lines sum up.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=${1:-$(nproc)}
@@ -18,13 +19,15 @@ part() { # NAME COMMAND...
   summary+="$name: $result"$'\n'
 }
 
-tools/build.sh --tests release "$jobs" trial mutant_programs
+tools/build.sh --tests release "$jobs" trial mutant_programs coffer_libraries
 tools/build.sh --tests fuzz "$jobs" fuzz_programs
 for name in api options trace stream rt; do
   part "fuzz.$name" python3 -B test/fuzz/run.py "build-fuzz/test/fuzz/fuzz_$name" --seconds "$FUZZ_SECONDS"
 done
 part tools.fuzz env PYTHONPATH=tools python3 -B -m pytest -q -p no:cacheprovider test/tools/test_fuzz.py
 part trial python3 -B test/trial/run.py --jobs "$jobs" --hours "${HOURS:-0.5}"
+part 'tests labelled long' ctest --test-dir build -L '^long$' --output-on-failure
+part models python3 -B models/run.py --deep --jobs "$jobs"
 part 'seeded bugs' python3 -B test/trial/seeded.py --jobs "$jobs"
 part mutants python3 -B test/mutants/run.py --jobs "$jobs"
 printf '%s' "$summary"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # tools/run_tests.sh [--check] [JOBS]: builds and runs every test in the release build, then the tests labelled tsan in
-# a build with ThreadSanitizer, then the fuzzing targets for some seconds. All parts run even if one fails. The last
-# line sums up.
+# a build with ThreadSanitizer, then the fuzzing targets for some seconds. Those labelled long are left out
+# (tools/run_long.sh). All parts run even if one fails. The last line sums up.
 # --check: for a change in progress, the libraries and the quick ones of the tests that link or preload them, in the
 # release build only (CONTRIBUTING.md says what that leaves out).
 set -euo pipefail
@@ -37,6 +37,7 @@ if [ "$check" = true ]; then
   tools/build.sh --tests release "$jobs" coffer_libraries test/{unit,conformance,misuse,fault}/all
   run release build
 else
+  options=(-LE '^long$')
   python3 -B tools/test_times.py plan "$jobs"
   tools/build.sh --tests release "$jobs" all
   run release build

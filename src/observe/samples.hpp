@@ -7,7 +7,7 @@
 // now, unless it changed since. The first change after a highest moment saves what was live.
 //
 // All of it lies in mappings of its own, which do not count for the limit: 8 MiB of tables, of which what is used is
-// touched, and 32 bytes for each live sample. Everything is under one lock, which whoever must not wait tries.
+// touched, and 32 bytes for each live sample. Everything is under one lock, which a caller that must not wait tries.
 #pragma once
 
 #include "os/os.hpp"

@@ -16,7 +16,7 @@ C_RUNTIME = re.compile(r"^(libc|ld|ld-linux[\w-]*|ld-musl[\w-]*|libpthread|libdl
                        r"(-[\d.]+)?\.so")
 CPP_RUNTIME = re.compile(r"^(libstdc\+\+|libc\+\+|libc\+\+abi)\.so")
 PYTHON = re.compile(r"^(python[\d.]*|libpython[\w.]*|libffi\.so[\d.]*|_ctypes\..*)$")
-# Of an interpreter whose Python functions nobody names: what allocates for others, and where it begins or loads modules.
+# Of an interpreter whose Python functions nobody names: what allocates for others; where it begins or loads modules.
 PYTHON_ALLOCATES = re.compile(r"^_?Py(Mem|Object)_\w*[Aa]lloc|^_?PyObject_(New|Init)|^_PyBytes_FromSize$"
                               r"|^gc_alloc|^PyType_GenericAlloc")
 PYTHON_BEGINS = re.compile(r"^(Py_Initialize|Py_Finalize|PyInterpreterState_|import_find_and_load)")
