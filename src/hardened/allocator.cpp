@@ -286,7 +286,7 @@ void* reallocate(void* block, usize size) {
     if (resized != nullptr) return resized;
     const usize have = fenced_bytes(held.span);
     // What grows once mostly grows again, and each move copies it.
-    const usize room = size > have && bytes_for(size) > kLargestSmall ? size / 2 : 0;
+    const usize room = size > have && bytes_for(size) > kLargestSmall ? round_up(size / 2, kQuantum) : 0;
     void* const moved = room != 0 ? allocate_fenced_or_plain(size, kQuantum, room) : hardened::allocate(size);
     if (moved != nullptr) move_content(moved, block, have, size);
     return moved == nullptr && size <= have ? block : moved;  // a block that shrinks can always stay as it is

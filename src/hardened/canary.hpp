@@ -155,9 +155,9 @@ inline bool is_slack_zero(const void* block, usize have, usize size) {
   if (bytes < sizeof(u64)) return load_word(to - sizeof(u64)) >> (64 - 8 * bytes) == 0;
   u64 bits = load_word(from) | load_word(to - sizeof(u64));
   if (bytes <= 2 * sizeof(u64)) return bits == 0;
-  // Two words reach the first whole lane, and one the trailer from the last.
-  bits |= load_word(from + sizeof(u64));
-  const usize first = round_up(size + kCanaryBytes, sizeof(Lane)), last = round_down(have - 1, sizeof(Lane));
+  // Two words reach the first whole lane, and two the trailer from the last.
+  bits |= load_word(from + sizeof(u64)) | load_word(to - 2 * sizeof(u64));
+  const usize first = round_up(size + kCanaryBytes, sizeof(Lane)), last = round_down(have - kCanaryBytes, sizeof(Lane));
   if (bits != 0 || first >= last) return bits == 0;
   return are_zero(reinterpret_cast<const Lane*>(static_cast<const char*>(block) + first),
                   (last - first) / sizeof(Lane));

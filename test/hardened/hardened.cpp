@@ -336,6 +336,18 @@ void order(std::size_t size) {
 
 // Of blocks that were freed in the order of their addresses, how many come back beside the one that came before: as in
 // that order, or in the reverse.
+// Of blocks that grow, some are samples with guards (COFFER_CONF), of any number of bytes.
+void growth(std::size_t) {
+  for (std::size_t more = 0; more < 64; ++more) {
+    char* block = take(70'000 + more);
+    for (std::size_t size = 150'001 + more; size < 900'000; size = size * 3 / 2) {
+      block = static_cast<char*>(realloc(block, size));
+      memset(block, 'x', size);
+    }
+    free(block);
+  }
+}
+
 void reuse(std::size_t size) {
   std::vector<char*> blocks(2000);
   for (char*& block : blocks) block = take(size);
@@ -441,6 +453,7 @@ constexpr Case kCases[] = {
     {"large_quarantine", large_quarantine},
     {"order", order},
     {"reuse", reuse},
+    {"growth", growth},
     {"children", children},
     {"partitions", partitions},
 };

@@ -39,9 +39,10 @@ class Run(NamedTuple):
         return self.status == 0 and self.out.endswith("end\n") and self.err == ""
 
 
-def run(case: str, size: int, library: str = HARDENED, program: str = PROGRAM) -> Run:
+def run(case: str, size: int, library: str = HARDENED, program: str = PROGRAM, conf: str = "") -> Run:
     preload = {"LD_PRELOAD": library} if program == PROGRAM else {}
-    done = subprocess.run([program, case, str(size)], env=preload, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program, case, str(size)], env={**preload, "COFFER_CONF": conf}, capture_output=True,
+                          text=True, timeout=60)
     return Run(done.returncode, done.stdout, done.stderr)
 
 
@@ -115,6 +116,12 @@ def test_coffer_check(case: str, what: str, size: int) -> None:
                                   "partitions"])
 def test_promises(case: str) -> None:
     done = run(case, 100)
+    assert done.ended, done
+
+
+@pytest.mark.parametrize("conf", ["", "guard_sample:64K", "guard_sample:1M"])
+def test_blocks_that_grow(conf: str) -> None:
+    done = run("growth", 0, conf=conf)
     assert done.ended, done
 
 

@@ -134,6 +134,18 @@ def test_peak_growth_and_end() -> None:
     assert temporary["bytes"] == pytest.approx(200 * 100_001, rel=0.01)
 
 
+def test_the_process_is_shown_that_has_most_of_what_is_asked_for() -> None:
+    """A child with a higher peak, which freed all, hides no leak of the program."""
+    types = [f"{kind}_{unit}" for kind in ("alloc", "inuse", "peak") for unit in ("objects", "space")]
+    leaker, eater = (taken.Taken(end=proto.Profile(types=types, samples=[([], values)]), process=number)
+                     for number, values in ((1, [9, 900, 1, 500, 1, 500]), (2, [5, 2000, 0, 0, 2, 1500])))
+    both = {1: leaker, 2: eater}
+    assert taken.choose(both, 2, "inuse_space") is leaker
+    assert taken.choose(both, 1, "peak_space") is eater and taken.choose(both, 1, "alloc_space") is eater
+    done = run("leaks", "--exit-code", 7, "--", "sh", "-c", f"'{PROGRAM}' spike; '{PROGRAM}' leak", status=7)
+    assert "seeded::leak_session" in done.stdout
+
+
 def test_a_peak_of_a_moment_is_seen() -> None:
     """40 MB that are freed at once, while 20,000 stacks and blocks make each profile long to write."""
     verdict = run("heap", "--", PROGRAM, "spike").stdout.splitlines()[0]
@@ -329,6 +341,9 @@ def place(function: str, module: str = "prog") -> stacks.Place:
     ([("libc.so.6+0x1234", "libc.so.6"), "make"], (owners.PROGRAM, 1)),
     ([("init", "libstdc++.so.6"), ("call_init", "ld-linux-x86-64.so.2"), ("_start", "prog")], (owners.RUNTIME, 0)),
     (["compare", ("qsort", "libc.so.6"), "main"], (owners.PROGRAM, 0)),
+    ([("allocate_stack", "libc.so.6"), ("pthread_create", "libc.so.6"),
+      ("std::thread::_M_start_thread", "libstdc++.so.6"), "main"], (owners.RUNTIME, 3)),
+    ([("fopen64", "libc.so.6"), ("std::basic_file_stdio::open", "libstdc++.so.6"), "load"], (owners.PROGRAM, 2)),
     ([("list_resize", "python3.11"), ("grow", "ext.so"), ("_PyEval", "python3.11")], (owners.PROGRAM, 1)),
     ([("list_resize", "python3.11"), ("_PyEval", "python3.11"), ("main", "python3.11")], (owners.INTERPRETER, 0)),
     (["alloc::raw_vec::RawVec<T,A>::grow", "<T as alloc::slice::ConvertVec>::to_vec", "store"], (owners.PROGRAM, 2)),

@@ -54,7 +54,7 @@ def test_every_block_at_a_mean_of_one_byte(tmp_path: Path) -> None:
     found = sums(profile)
     assert found["keep"] == pytest.approx([20_000, KEPT] * 3, rel=0.001)
     assert found["pass"][:4] == pytest.approx([20_000, PASSED, 0, 0], rel=0.001) and found["pass"][4] <= 1
-    assert found["zeroed"][:4] == pytest.approx([10_000, ZEROED, 0, 0], rel=0.001) and found["zeroed"][4] <= 1
+    assert found["zeroed"][:4] == pytest.approx([10_000, ZEROED, 0, 0], rel=0.001) and found["zeroed"][4] <= 2
 
 
 def test_a_sample_stands_for_what_was_allocated(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from coffer.trace.tables import duration
 TARGET = "A program and its arguments, after --; or profiles, in order of time."
 METAVAR = "PROGRAM [ARGUMENT]... | PROFILE..."
 View = Literal["live", "peak", "temporary", "growing", "allocated"]
+KINDS = {"live": "inuse_space", "peak": "peak_space", "temporary": "alloc_space", "allocated": "alloc_space",
+         "growing": "inuse_space"}
 MEASURES = {"live": sites.LIVE, "peak": sites.PEAK, "temporary": sites.TEMPORARY, "allocated": sites.ALLOCATED,
             "growing": sites.LIVE}
 
@@ -58,6 +60,7 @@ class Asked:
     every: float = 1.0
     count: int = 1
     with_moments: bool = False
+    kind: str = "inuse_space"  # which of the profile's figures: the process that has most of it is shown
 
 
 @dataclass
@@ -94,7 +97,7 @@ def source(asked: Asked, files: Files) -> Iterator[taken.Taken]:
         if len(target) == 1 and target[0].isdecimal() and shutil.which(target[0]) is None:
             raise CofferError(f"{target[0]}: a program or a profile is wanted; a process that runs is named by --pid")
         files.check(programs_files(target))
-        with taken.of_program(asked.command, target, asked.rate, asked.with_moments) as found:
+        with taken.of_program(asked.command, target, asked.rate, asked.with_moments, asked.kind) as found:
             yield found
 
 
@@ -112,8 +115,12 @@ def sampling_note(heap: stacks.Heap, measure: sites.Measure) -> list[str]:
     figure = stacks.total(measure(stack) for stack in heap.stacks)
     if not figure.blocks or stacks.is_exact(figure):
         return []
-    return [f"A sample each {short_size(heap.period)}: {figure.samples:,.0f} samples stand behind this; of n samples a"
-            " figure is off by about 1/sqrt(n)."]
+    note = (f"A sample each {short_size(heap.period)}: {figure.samples:,.0f} samples stand behind this; of n samples a"
+            " figure is off by about 1/sqrt(n).")
+    if measure is sites.PEAK:
+        note += (" The highest of many sums is too high for a program that holds much the same all the time, by some"
+                 " times that; --rate 1 is exact.")
+    return [note]
 
 
 def leaks(
@@ -251,7 +258,8 @@ def heap(
     files = Files(output, html, speedscope, collapsed)
     if diff:
         return show_difference(target, files, top, depth, as_json)
-    with source(Asked("heap", target, pid, signal, rate, every, count, with_moments=True), files) as found:
+    kind = KINDS[view or "peak"]
+    with source(Asked("heap", target, pid, signal, rate, every, count, with_moments=True, kind=kind), files) as found:
         seen = with_names(found)
         chosen: View = view or ("live" if pid is not None or seen.last.peak_ns is None else "peak")
         shown_heap, sites_shown, title = view_of(seen, chosen)

@@ -134,7 +134,8 @@ def owner(places: Sequence[Named], program: str) -> tuple[str, int]:
         elif PYTHON.match(place.module):
             is_python = True
         elif CPP_RUNTIME.match(place.module):
-            entry = ""
+            if plain(entry) in HANDS_OUT:  # what it hands on is for the caller; the rest, such as a thread's, is not
+                entry = ""
         elif passes_on(places, at):
             continue
         elif is_python and place.module == program:

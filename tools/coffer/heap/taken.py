@@ -41,8 +41,8 @@ class Taken:
         return self.end or self.moments[-1]
 
 
-def peak_bytes(profile: proto.Profile) -> int:
-    at = profile.types.index("peak_space")
+def bytes_of(profile: proto.Profile, kind: str) -> int:
+    at = profile.types.index(kind)
     return sum(values[at] for _, values in profile.samples)
 
 
@@ -84,9 +84,9 @@ def read_folder(folder: Path) -> dict[int, Taken]:
     return found
 
 
-def choose(found: dict[int, Taken], main: int) -> Taken:
-    """The program itself, unless one that it started holds more."""
-    chosen = max(found.values(), key=lambda one: (peak_bytes(one.last), one.process == main))
+def choose(found: dict[int, Taken], main: int, kind: str) -> Taken:
+    """The program itself, unless one that it started has more: `kind` names the profile's figure that is asked for."""
+    chosen = max(found.values(), key=lambda one: (bytes_of(one.last, kind), one.process == main))
     chosen.others = len(found) - 1
     return chosen
 
@@ -99,7 +99,7 @@ def with_moments(environment: dict[str, str], folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def of_program(command: str, program: list[str], rate: str, looks: bool) -> Iterator[Taken]:
+def of_program(command: str, program: list[str], rate: str, looks: bool, kind: str) -> Iterator[Taken]:
     loading.tell(command, program[0])
     folder = Path(tempfile.mkdtemp(prefix="coffer-heap-"))
     try:
@@ -115,7 +115,7 @@ def of_program(command: str, program: list[str], rate: str, looks: bool) -> Iter
                                 " preloaded library")
             error.status = status or 1
             raise error
-        taken = choose(found, process.pid)
+        taken = choose(found, process.pid, kind)
         taken.status = status
         if taken.end is None:
             taken.notes.append("The program was killed or ended by _exit: this is its last moment that was seen.")
