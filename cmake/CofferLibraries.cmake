@@ -218,6 +218,7 @@ if(coffer_is_top)
   coffer_add_shared(coffer_nocheck OUTPUT_NAME coffer_nocheck OBJECTS coffer_nocheck_objects coffer_nocheck_api
     ${coffer_latency_objects})
   set_target_properties(coffer_nocheck PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/variants)
+
   add_custom_target(coffer_variants DEPENDS coffer_nocheck)
 endif()
 add_custom_target(coffer_libraries DEPENDS coffer_shared coffer_static coffer_core coffer_hardened_shared

@@ -261,7 +261,7 @@ COFFER_INLINE void deallocate_as(void* block, usize given) {
   if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_pointer(block);
   const Sized& sized = g_sized.classes[span->size_class.get()];
   const usize have = sized.block_bytes();
-  if (COFFER_UNLIKELY(have > kMostInRow * sizeof(Lane))) return release_long(rest, block, given, &sized);
+  if (COFFER_UNLIKELY(have > kMostShort)) return release_long(rest, block, given, &sized);
   const u64 mac = mac_of(block, rest->key);
   usize size;
   if (COFFER_UNLIKELY(!is_live_short(block, have, mac, &size))) return refuse_block(block, have);

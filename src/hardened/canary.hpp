@@ -194,7 +194,7 @@ COFFER_INLINE void write_freed_short(void* block, usize have, u64 mac) {
   zero_lanes_in_row(reinterpret_cast<Lane*>(static_cast<char*>(block) + have), have / sizeof(Lane));
 }
 inline void write_freed(void* block, usize have, u64 mac) {
-  if (have <= kMostInRow * sizeof(Lane)) return write_freed_short(block, have, mac);
+  if (have <= kMostShort) return write_freed_short(block, have, mac);
   begin_change(block, have, mac);
   Lane* const lanes = static_cast<Lane*>(block);
   const usize last = have / sizeof(Lane) - 1;  // where the trailer is

@@ -113,7 +113,7 @@ def nearest(folder: Path, number: int, time_ns: int) -> proto.Profile | None:
     found = taken.read_folder(folder).get(number)
     if found is None:
         return None
-    profiles = [*found.moments, *filter(None, (found.end,))]
+    profiles = [*found.moments, *([found.end] if found.end else [])]
     return min(profiles, key=lambda one: abs(one.time_ns - time_ns), default=None)
 
 
