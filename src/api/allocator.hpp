@@ -49,10 +49,8 @@ concept AllocatorConcept = requires(void* block, usize n, u32 index, Figures& fi
   { A::heap_statistics(index, heap_statistics) } -> std::same_as<bool>;
   // Verifies every invariant; number of violations. Other threads must be outside.
   { A::check() } -> std::same_as<usize>;
-  // fork: prepare takes every lock, in the allocator's order; parent and child release them.
-  { A::fork_prepare() } -> std::same_as<void>;
-  { A::fork_parent() } -> std::same_as<void>;
-  { A::fork_child() } -> std::same_as<void>;
+  // Registers its fork handlers, once. May allocate.
+  { A::handle_forks() } -> std::same_as<void>;
 };
 
 // What an allocator may have beside that: to be watched. Others are not.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What happens when the library is loaded and when the process ends. (fork: exchange/registry.cpp, at the first
-// allocation.)
+// What happens when the library is loaded and when the process ends. (fork: exchange/forking.cpp.)
 #include "api/lifetime.hpp"
 
 #include "api/report.hpp"
 #include "api/shim.hpp"
 #include "config/config.hpp"
+#include "os/os.hpp"
 
 #if !defined(COFFER_PREFIX_ONLY) && !defined(COFFER_STATIC_LIBRARY)
 // libcoffer.so is linked without the compiler's start files: what they do at load and at exit is for others, and would
@@ -33,8 +33,10 @@ void ending() {
 }
 
 // Options that ask for a message get it even if the program never allocates. This is all of Coffer that such a program
-// runs where no option is set, and libcoffer.ld gives it a page of its own.
+// runs where no option is set, and libcoffer.ld gives it a page of its own. Where fork handlers cannot be registered
+// while others run it is done here: the first allocation may be one of theirs.
 __attribute__((constructor(kFirst), section(".coffer_load"))) void start() {
+  if (COFFER_UNLIKELY(!os::on_fork_while_forking())) Allocator::handle_forks();
   if (!config::is_said()) return;
   config::load();
   loaded<Allocator>();

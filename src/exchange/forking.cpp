@@ -27,7 +27,7 @@ constinit Atomic<Atomic<uptr>*> g_begun{&g_always_begun};
 // whatever the C library knows of it: the first slow call begins it. And handlers, as soon as two threads have heaps:
 // in a child of such a process it must begin in the thread that forked, for nothing else says which heap is still used;
 // and what an earlier fork left must be whole before the next. Handlers cost a small process 160 KiB of the C library,
-// so one with one heap has none.
+// so one with one heap has none, but where they have to be registered at load (api/lifetime.cpp).
 
 bool watch_for_forks() {
   Atomic<uptr>* unwatched = &g_always_begun;

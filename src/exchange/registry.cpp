@@ -276,7 +276,7 @@ bool start_process() {
   // relaxed: the thread's own variables. Many may come here at once, so each cell is looked at before it is written.
   if (t_heap == nullptr || (g_pending.load(relaxed) & kFastPathClosed) != 0) open_fast_path();
   // Before the start, so that a child that is forked in the middle of it learns that it has to start by itself.
-  if (!watch_for_forks() || !os::on_fork_while_forking()) handle_forks();
+  if (!watch_for_forks()) handle_forks();
   for (;;) {
     // acquire, all: as above.
     uptr seen = registry.start.load(acquire);

@@ -202,8 +202,6 @@ void PlainAllocator::set_limit(usize bytes) {
   coffer::set_limit(bytes);
 }
 usize PlainAllocator::limit() { return get_limit(); }
-void PlainAllocator::fork_prepare() { coffer::fork_prepare(); }
-void PlainAllocator::fork_parent() { coffer::fork_parent(); }
-void PlainAllocator::fork_child() { coffer::fork_child(); }
+COFFER_COLD void PlainAllocator::handle_forks() { coffer::handle_forks(); }
 
 }  // namespace coffer

@@ -25,9 +25,7 @@ struct PlainAllocator {
   static bool trim(usize keep);
   static void set_limit(usize bytes);
   static usize limit();
-  static void fork_prepare();
-  static void fork_parent();
-  static void fork_child();
+  static void handle_forks();
 
   // Inspection (inspect/allocator.cpp).
   static void statistics(Statistics& statistics);

@@ -75,7 +75,8 @@ bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) {
   return pthread_atfork(prepare, parent, child) == 0;
 }
 
-bool on_fork_while_forking() { return &_dl_find_object != nullptr; }
+// With what runs at load (libcoffer.ld).
+__attribute__((section(".coffer_load"))) bool on_fork_while_forking() { return &_dl_find_object != nullptr; }
 
 bool is_first_thread() {
   const KeepErrno keep;

@@ -90,10 +90,7 @@ struct Adapter {
 
   static usize check() { return is_started() ? P::check() : 0; }
 
-  // The fork handlers are registered at the start (process.cpp); these are for whoever calls them by hand.
-  static void fork_prepare() { P::fork_prepare(); }
-  static void fork_parent() { P::fork_parent(); }
-  static void fork_child() { P::fork_child(); }
+  static void handle_forks() { papers::handle_forks(); }
 
  private:
   static bool is_started() { return g_started.load(acquire) != 0; }  // acquire: as in start_process

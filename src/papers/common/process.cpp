@@ -91,6 +91,8 @@ void child() {
   if (end_fork()) g_process.hooks->fork_child();
 }
 
+}  // namespace
+
 // At the first allocation, before the start: the C library may allocate here, and then that allocation makes the
 // start, and passes this function over. Handlers registered before these run while these hold the locks; SpinLock lets
 // the thread that forks in again.
@@ -101,8 +103,6 @@ void handle_forks() {
   constexpr char kFailed[] = "coffer: fork handlers could not be registered; do not fork while threads allocate\n";
   os::write_error(kFailed, sizeof kFailed - 1);
 }
-
-}  // namespace
 
 void set_local(void* local) {
   // In place first: pthread_setspecific may allocate. If it fails, thread_ended is not called for this thread.

@@ -46,6 +46,9 @@ COFFER_INLINE bool is_forking() {
   return COFFER_UNLIKELY(forking != 0) && forking == reinterpret_cast<uptr>(&t_lock_identity);
 }
 
+// Registers the fork handlers, once. May allocate.
+void handle_forks();
+
 extern Atomic<u32> g_started __attribute__((visibility("hidden")));  // 1: started
 bool start_process_slow(const Hooks& hooks);
 // Everything that must be ready before the first allocation. false: no memory.
