@@ -81,7 +81,7 @@ inline constexpr uptr kInSlowPath = 2;  // anything
 // Notes, bits that no span's address has.
 inline constexpr uptr kNoteOfGrowth = 4;    // seen by who makes the process grow
 inline constexpr uptr kNoteOfSweep = 8;     // seen by the reclaimer
-inline constexpr uptr kNothingFound = 16;   // robbed, and nothing was found
+inline constexpr uptr kNothingFound = 16;   // robbed, or looked at, and nothing was found
 inline constexpr uptr kNoteOfFailure = 32;  // seen by who looks for memory in vain
 inline constexpr uptr kNotes = kNoteOfGrowth | kNoteOfSweep | kNothingFound | kNoteOfFailure;
 static_assert(kNotes < alignof(Span));

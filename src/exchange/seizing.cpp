@@ -63,11 +63,11 @@ uptr at_work_on(const Heap* heap, std::memory_order order) { return heap->inside
 // Leaves a note, and returns whether it was there: whether the heap's thread made no call since. That costs the thread
 // no instruction. A CAS, so that what the thread says stays as it is.
 bool leave_note(Heap* heap, uptr note) {
-  // relaxed, all: a guess. What the thread released there is seen by who acquires the note: a CAS goes on with a
-  // release sequence.
+  // relaxed: a guess. What the thread released there is seen by who acquires the note: a CAS goes on with a release
+  // sequence. acquire: as in seize, for what the thread did before it.
   uptr inside = heap->inside.load(relaxed);
   while ((inside & note) == 0) {
-    if (heap->inside.compare_exchange(inside, inside | note, relaxed, relaxed)) return false;
+    if (heap->inside.compare_exchange(inside, inside | note, acquire, relaxed)) return false;
   }
   return true;
 }
@@ -127,12 +127,9 @@ u32 first_heap() {
   return fallback_heap_used() && heap_by_index(0)->attached.load(relaxed) != 0 ? 0 : 1;
 }
 
-// Whether robbing would find anything. A thread that sleeps for long has lost all it had, or keeps what is fuller than
-// half, and a barrier takes 10 us and more.
-bool has_something(const Heap* heap) {
+// Whether it has anything but mail.
+bool holds_anything(const Heap* heap) {
   // relaxed, all: only whether to rob it.
-  if (heap->mailbox.load(relaxed) != 0) return true;
-  if ((heap->inside.load(relaxed) & kNothingFound) != 0) return false;
   if (heap->held.load(relaxed) != 0 || heap->kept_slots.get() != 0) return true;
   for (const Chain& chain : heap->chains) {
     if (chain.span.get() != nullptr) return true;
@@ -141,6 +138,21 @@ bool has_something(const Heap* heap) {
     if (list.get() != nullptr) return true;
   }
   return false;
+}
+
+// Whether robbing would find anything. A thread that sleeps for long has lost all it had, or keeps what is fuller than
+// half, and a barrier takes 10 us and more.
+bool has_something(Heap* heap) {
+  if (heap->mailbox.load(relaxed) != 0) return true;  // relaxed, both: only whether to rob it
+  if ((heap->inside.load(relaxed) & kNothingFound) != 0) return false;
+  if (holds_anything(heap)) return true;
+  if (heap->index.get() == 0) return false;  // see rob
+  // The next look is at the note alone. What its thread got before the note is seen below, and a later call wipes the
+  // note out.
+  leave_note(heap, kNothingFound);
+  if (!holds_anything(heap)) return false;
+  heap->inside.fetch_and(~kNothingFound, relaxed);  // relaxed: only whether to rob it
+  return true;
 }
 
 // More than the option waits for the heap's thread.

@@ -204,6 +204,7 @@ FRESH_TEST(RobIdle, LeavesAHeapAloneThatHasNothing) {
   const u64 barriers = fake::calls_of(fake::kBarrier);
   EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots));
   EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
+  EXPECT_NE(sleeper.heap->inside.load(relaxed) & kNothingFound, 0u) << "the next look is at the note alone";
   // A chain is all that it has.
   const Blocks mine = take_many(1);
   sleeper.thread.run([&] { give(mine[0]); });

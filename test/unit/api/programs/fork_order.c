@@ -10,7 +10,7 @@
 #include "check.h"
 
 extern int handler_calls; /* of the library */
-static atomic_int go; /* none of the threads allocates before */
+static atomic_int go;     /* none of the threads allocates before */
 static atomic_int stop;
 enum { kForks = 30 };
 
