@@ -22,6 +22,7 @@ from coffer.profile.command import profile
 from coffer.heap.command import heap, leaks
 from coffer.explain.command import explain
 from coffer.serve.command import serve
+from coffer.tune.command import tune
 from coffer_bench.cli import app as bench
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 100})
@@ -47,6 +48,7 @@ app.command(context_settings=starts_program)(record)
 app.command(context_settings=starts_program)(run)
 app.command()(replay)
 app.command()(report)
+app.command()(tune)
 app.add_typer(trace, name="trace")
 app.command()(stat)
 app.command()(top)

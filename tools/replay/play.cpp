@@ -84,8 +84,9 @@ void report(const Player& player) {
   suite::Text out(size_t{1} << 20);
   out.put("{\"library\":\"");
   put_text(out, bench::Measurement::library());
-  out.put("\",\"threads\":%zu,\"wall_ns\":%zu,\"faults\":%zu,", static_cast<size_t>(head.threads),
-          static_cast<size_t>(player.wall_ns()), static_cast<size_t>(player.faults()));
+  out.put("\",\"threads\":%zu,\"wall_ns\":%zu,\"processor_ns\":%zu,\"faults\":%zu,", static_cast<size_t>(head.threads),
+          static_cast<size_t>(player.wall_ns()), static_cast<size_t>(player.processor_ns()),
+          static_cast<size_t>(player.faults()));
   put_operations(out, player);
   out.put(",");
   put_latencies(out, player);

@@ -356,11 +356,13 @@ void Player::play() {
   start_kib_ = gauge_.now();
   const u64 faults = bench::fault_count();
   Ticks::start();
+  const u64 processor_ns = bench::clock_ns(CLOCK_PROCESS_CPUTIME_ID);
   start_ns_ = bench::clock_ns(CLOCK_MONOTONIC);
   // Relaxed: we are alone.
   workers_[0].progress.store(workers_[0].thread->first_sequence, std::memory_order_relaxed);
   run(workers_[0]);
   wall_ns_ = bench::clock_ns(CLOCK_MONOTONIC) - start_ns_;
+  processor_ns_ = bench::clock_ns(CLOCK_PROCESS_CPUTIME_ID) - processor_ns;
   Ticks::stop();
   faults_ = bench::fault_count() - faults;
   finish();

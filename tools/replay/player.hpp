@@ -56,6 +56,8 @@ class Player {
   size_t final_kib() const { return added_kib(final_kib_); }
   size_t peak_kib() const { return peak_kib_; }
   u64 wall_ns() const { return wall_ns_; }
+  // Of all threads, those of the allocator too, with the page faults.
+  u64 processor_ns() const { return processor_ns_; }
   u64 faults() const { return faults_; }
   bool is_exact() const { return gauge_.is_exact(); }
 
@@ -93,7 +95,7 @@ class Player {
   MemoryGauge gauge_;
   size_t start_kib_ = 0, start_resident_ = 0, final_kib_ = 0, peak_kib_ = 0;
   std::atomic<size_t> most_tables_{0};
-  u64 start_ns_ = 0, wall_ns_ = 0, faults_ = 0;
+  u64 start_ns_ = 0, wall_ns_ = 0, processor_ns_ = 0, faults_ = 0;
 };
 
 // Says where it was when the allocator crashed.
