@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -218,7 +219,10 @@ def read(path: Path) -> str:
 
 def machine_facts(allocators: list[Allocator]) -> dict[str, object]:
     """What another person needs to judge the figures."""
-    commit = subprocess.run(["git", "-C", str(TOP), "describe", "--always", "--dirty"], capture_output=True, text=True)
+    commit = ""
+    if shutil.which("git"):
+        asked = ["git", "-C", str(TOP), "describe", "--always", "--dirty"]
+        commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "processor": first_match(r"^model name\s*:(.*)$", read(Path("/proc/cpuinfo"))),
@@ -229,7 +233,7 @@ def machine_facts(allocators: list[Allocator]) -> dict[str, object]:
         "system": first_match(r'^PRETTY_NAME="(.*)"$', read(Path("/etc/os-release"))),
         "huge_pages": huge_pages(),
         "load": os.getloadavg()[0],
-        "commit": commit.stdout.strip() or "none",
+        "commit": commit or "none",
         "coffer_conf": os.environ.get("COFFER_CONF", ""),
         "libraries": {
             allocator.name: {"file": allocator.library.resolve().name, "sha256": sha256(allocator.library)}

@@ -55,6 +55,7 @@ def test_the_same_operations_under_each_allocator(traces: dict[str, Path]) -> No
         calls = one["calls"]
         assert calls["all"]["count"] == COUNT == sum(calls[name]["count"] for name in ("malloc", "realloc", "free"))
         assert 0 < calls["all"]["p50"] <= calls["all"]["p99"] <= calls["all"]["p99.9"] <= calls["all"]["max"]
+        assert one["processor_ns"] > calls["all"]["count"]  # no call takes less than a nanosecond
         memory = one["memory"]
         assert memory["peak_kib"] >= memory["final_kib"] > 0
         assert one["fragmentation"] == pytest.approx(memory["peak_kib"] * 1024 / whole["peak_live"])

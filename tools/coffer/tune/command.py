@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from coffer import consoles, patience
+from coffer import consoles, patience, places
 from coffer.errors import CofferError
 from coffer.files import check_inputs, whole
 from coffer.replay import play
@@ -71,11 +72,11 @@ def machine(player: Replayer) -> str:
     from coffer_bench import allocators  # here, since it is for a page alone
 
     facts = allocators.machine_facts([player.coffer])
-    return f"Commit {facts['commit']}. {allocators.describe(facts)}."
+    return f"Coffer {places.version()}, commit {facts['commit']}. {allocators.describe(facts)}."
 
 
 def run(trace: Path, check: Path | None, parts: Split, player: Play, budget: Budget, seed: int, jobs: int = 1,
-        step=lambda text: None) -> Outcome:
+        step: Callable[[str], None] = lambda text: None) -> Outcome:
     trial = Trial(player, random.Random(seed), jobs, step)
     finalists = search.search(trial, parts.choose, parts.facts["threads"], budget)
     found, noise = search.judge(trial, finalists, parts.choose, parts.judge, parts.confirm, budget)

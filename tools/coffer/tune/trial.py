@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from statistics import median
@@ -49,9 +49,18 @@ class Trial:
         for part in parts:
             order = [DEFAULT, *(one for one in chosen if one not in self.failed)]
             self.chance.shuffle(order)
-            with ThreadPoolExecutor(self.jobs) as pool:
-                for one, found in zip(order, pool.map(lambda one: self._try(part, one), order)):
-                    self._keep(part, one, found)
+            for one, found in zip(order, self._plays(part, order)):
+                self._keep(part, one, found)
+
+    def _plays(self, part: str, order: Sequence[Configuration]) -> Iterator[Figures | str]:
+        if self.jobs == 1:
+            yield from (self._try(part, one) for one in order)  # a signal ends it at once
+            return
+        with ThreadPoolExecutor(self.jobs) as pool:
+            try:
+                yield from pool.map(lambda one: self._try(part, one), order)
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     def _try(self, part: str, one: Configuration) -> Figures | str:
         try:
