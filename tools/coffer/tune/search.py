@@ -21,9 +21,9 @@ ALONE, TOGETHER, RUNGS = 0.2, 0.35, ((0.5, 16), (0.6, 8))
 RUNG_ROUNDS = 6  # at most
 FINALISTS = 6
 DRAWN = 12  # combinations by chance
-JUDGE_SHARE = 0.9  # the rest confirms
-JUDGE_ROUNDS, MOST_JUDGE_ROUNDS = 5, 15
-CONFIRM_ROUNDS = 7
+JUDGE_SHARE = 0.85  # the rest confirms
+# At least and at most. The time of a replay varies by a tenth to a fifth, so that the median of 15 is known to 7 %.
+JUDGE_ROUNDS, MOST_JUDGE_ROUNDS = 5, 60
 LEAST_GAIN = 0.01  # that each option must bring
 
 
@@ -112,11 +112,16 @@ def is_loss(found: Estimate) -> bool:
     return found.low > 1 and found.value >= 1 + LEAST_GAIN
 
 
+def is_confirmed(found: Estimate) -> bool:
+    """The judgement is made; this must agree with it."""
+    return found.high < 1 and found.value <= 1 - LEAST_GAIN
+
+
 def estimates(trial: Trial, parts: Sequence[str], one: Configuration) -> dict[str, Estimate]:
     return {measure: trial.estimate(parts, one, measure) for measure in MEASURES}
 
 
-def decide(one: Judged, noise: dict[str, Estimate], confirming_noise: dict[str, Estimate]) -> None:
+def decide(one: Judged, noise: dict[str, Estimate]) -> None:
     """What is better, what is worse, and whether the one is worth the other. Peak memory and time are aims; mean memory
     and processor time, where the cost of page faults shows, may only count against."""
     one.losses = [measure for measure in MEASURES if is_loss(one.judged[measure])]
@@ -128,10 +133,10 @@ def decide(one: Judged, noise: dict[str, Estimate], confirming_noise: dict[str, 
                        else "no gain where it was judged")
         return
     if one.confirmed:
-        kept = [measure for measure in one.gains if is_gain(one.confirmed[measure], confirming_noise[measure])]
         worse = [measure for measure in MEASURES if is_loss(one.confirmed[measure])]
         one.losses += [measure for measure in worse if measure not in one.losses]
-        one.gains = [measure for measure in kept if measure not in worse and against[measure] not in worse]
+        one.gains = [measure for measure in one.gains if is_confirmed(one.confirmed[measure])
+                     and against[measure] not in worse]
         if not one.gains:
             one.why_not = "no gain over the whole trace"
 
@@ -146,36 +151,38 @@ def judge(trial: Trial, finalists: Sequence[Configuration], choose: Sequence[str
     found = [Judged(one, estimates(trial, choose, one), estimates(trial, parts, one))
              for one in finalists if one not in trial.failed]
     for one in found:
-        decide(one, noise, noise)
+        decide(one, noise)
     held = [one for one in found if not one.why_not]
     if confirm and held:
-        for _ in range(CONFIRM_ROUNDS):
-            trial.take_round(confirm, [*(one.configuration for one in held), AGAIN])
-        confirming_noise = estimates(trial, confirm, AGAIN)
+        for number in range(MOST_JUDGE_ROUNDS):
+            if number < JUDGE_ROUNDS or budget.is_left(1):
+                trial.take_round(confirm, [one.configuration for one in held])
         for one in held:
             if one.configuration in trial.failed:
                 one.why_not = "the replay failed"
                 continue
             one.confirmed = estimates(trial, confirm, one.configuration)
-            decide(one, noise, confirming_noise)
+            decide(one, noise)
     return sorted(found, key=lambda one: one.judged["peak"].value), noise
 
 
 def front(found: Sequence[Judged], noise: dict[str, Estimate]) -> list[Judged]:
-    """Of those that hold, the ones that no other beats in both memory and time. With fewer options it is enough to be
-    the same within the noise, with more the difference must be above it."""
-    held = [one for one in found if not one.why_not]
+    """Of those that hold, the ones that no other beats in memory and time. Fewest options first: one with more, or a
+    worse one with as many, must be better than each before it, in one of the two, by more than the noise."""
     near = {measure: max(LEAST_GAIN, noise[measure].high - 1, 1 - noise[measure].low) for measure in ("peak", "time")}
 
-    def place(one: Judged) -> tuple[float, ...]:
-        return tuple(one.judged[measure].value for measure in near)
+    def values(one: Judged) -> list[float]:
+        return [one.judged[measure].value for measure in near]
+
+    def is_new(one: Judged, other: Judged) -> bool:
+        return any(mine < its * (1 - width) for mine, its, width in zip(values(one), values(other), near.values()))
 
     def beats(other: Judged, one: Judged) -> bool:
-        fewer = len(one.configuration.values) - len(other.configuration.values)
-        if fewer == 0 and place(other) == place(one):
-            return held.index(other) < held.index(one)
-        sign = (fewer > 0) - (fewer < 0)
-        return all(mine <= its * (1 + sign * width)
-                   for mine, its, width in zip(place(other), place(one), near.values()))
+        return all(mine <= its for mine, its in zip(values(other), values(one))) and is_new(other, one)
 
-    return [one for one in held if not any(beats(other, one) for other in held if other is not one)]
+    kept: list[Judged] = []
+    for one in sorted((one for one in found if not one.why_not),
+                      key=lambda one: (len(one.configuration.values), math.prod(values(one)))):
+        if all(is_new(one, other) for other in kept):
+            kept.append(one)
+    return [one for one in found if one in kept and not any(beats(other, one) for other in kept)]
