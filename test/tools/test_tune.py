@@ -21,7 +21,8 @@ from coffer.tune import command, outcome, search, space
 from coffer.tune.parts import CHECK, QUARTERS, WHOLE, Split
 from coffer.tune.search import Budget
 from coffer.tune.space import AGAIN, DEFAULT, Configuration
-from coffer.tune.trial import Figures, Trial
+from coffer.tune.trial import Figures
+from coffer_bench.stats import Estimate
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "trace"))
 import make_trace  # noqa: E402
@@ -125,6 +126,29 @@ def test_an_option_that_brings_nothing_is_not_recommended() -> None:
         assert [one.configuration.conf for one in front] == ["slack:0"]
     front = tuned(made_up(lambda part, options: {"peak": 0.8} if "slack" in options else {}, 0)).front
     assert len(front) == 1 and front[0].configuration.values[0][0] == "slack"
+
+
+def test_a_gain_is_beyond_chance_and_noise_and_worth_it() -> None:
+    quiet, busy = Estimate(1, 0.999, 1.001), Estimate(1.01, 0.92, 1.1)
+    assert search.is_gain(Estimate(0.95, 0.93, 0.97), quiet)
+    assert not search.is_gain(Estimate(0.95, 0.93, 0.97), busy)  # the defaults differ by as much from themselves
+    assert not search.is_gain(Estimate(0.95, 0.85, 1.01), quiet)  # it may be none
+    assert not search.is_gain(Estimate(0.995, 0.994, 0.996), quiet)  # too little
+    assert search.is_loss(Estimate(1.05, 1.01, 1.2)) and not search.is_loss(Estimate(1.05, 0.99, 1.2))
+    assert search.is_confirmed(Estimate(0.95, 0.9, 0.99)) and not search.is_confirmed(Estimate(0.995, 0.99, 0.999))
+
+
+def test_more_options_that_bring_more_take_the_place_of_one() -> None:
+    def judged(conf: str, peak: float, spent: float) -> search.Judged:
+        values = tuple(tuple(item.split(":")) for item in conf.split(","))
+        return search.Judged(Configuration(values), {}, {"peak": Estimate(peak), "time": Estimate(spent)})
+
+    noise = {"peak": Estimate(1, 0.99, 1.01), "time": Estimate(1, 0.95, 1.05)}
+    one, same, two = judged("slack:0", 0.9, 0.98), judged("slack:0,span:64K", 0.898, 0.95), judged("a:1,b:2", 0.8, 0.9)
+    assert search.front([one], noise) == [one] and search.front([one, same], noise) == [one]
+    assert search.front([one, same, two], noise) == [two]
+    fast = judged("huge:never,align:all", 1.1, 0.7)
+    assert search.front([one, fast], noise) == [one, fast]
 
 
 def test_a_configuration_that_fails_is_left_out() -> None:
@@ -250,6 +274,7 @@ def test_what_cannot_be_tuned(trace: Path, tmp_path: Path) -> None:
             ((short,), "short.trace: 1050 operations are too few to judge by; a trace needs 4000"),
             ((trace, "--check", short), "short.trace: 1050 operations are too few"),
             ((trace, trace, "--check", trace), "--check: of one trace"),
+            ((trace, "-o", tmp_path / "none" / "page.md"), "none: no such directory"),
             ((trace, "-o", trace), "the output must be another file"),
             ((trace, "--json", trace), "the output must be another file")):
         assert message in coffer("tune", *arguments, "--minutes", 0, status=1)

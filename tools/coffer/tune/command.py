@@ -25,7 +25,7 @@ from coffer.tune.trial import Play, Trial
 
 def tune(
     traces: Annotated[list[Path], typer.Argument(
-        metavar="TRACE...", help="Files that coffer record wrote; each is tuned for itself.")],
+        metavar="TRACE", help="Files that coffer record wrote; each is tuned for itself.")],
     check: Annotated[Optional[Path], typer.Option(
         metavar="TRACE", help="Judges by this trace of the same program, and chooses by the whole first one.",
         show_default="by the trace's 2nd and 4th quarter")] = None,
@@ -48,6 +48,8 @@ def tune(
     inputs = [*traces, *filter(None, [check])]
     for target in filter(None, [output, json_file]):
         check_inputs(target, inputs)
+        if not target.parent.is_dir():  # before minutes are spent
+            raise CofferError(f"{target.parent}: no such directory")
     outcomes = []
     for trace in traces:
         with split(trace, check, "gaps" if gaps else "") as parts:
