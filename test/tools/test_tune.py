@@ -106,6 +106,14 @@ def test_what_a_gain_costs_is_told() -> None:
     assert said.startswith("Nothing is better at no cost.") and "% more" in said and "time in calls" in said
 
 
+def test_a_cost_over_the_whole_trace_is_told() -> None:
+    """Where the parts that judge have none, too."""
+    found = tuned(made_up(lambda part, options: {"peak": 0.8, "time": 1.5 if part == WHOLE else 1}
+                          if options.get("mixed") == "always" else {}))
+    assert found.front[0].losses == ["time"]
+    assert re.search(r"peak memory, for (49|50)\.\d % more \(.*\) time in calls\.$", outcome.verdict(found))
+
+
 @pytest.mark.parametrize("aim, against", (("time", "processor"), ("peak", "mean")))
 def test_a_cost_that_was_only_moved_is_no_gain(aim: str, against: str) -> None:
     found = tuned(made_up(lambda part, options: {aim: 0.7, against: 1.2} if options.get("slack") == "1M" else {}))
@@ -253,7 +261,8 @@ def test_a_trace_of_which_the_answer_is_known(trace: Path, tmp_path: Path) -> No
     assert found["judged_by"] == ["2nd quarter", "4th quarter"] and found["chosen_by"] == ["1st quarter", "3rd quarter"]
     assert not found["failed"] and found["verdict"] in " ".join(said.split())
     written = page.read_text()
-    assert found["verdict"] in written and "Written by `coffer tune`" in written and f"| {best['conf']} |" in written
+    assert found["verdict"] in written and f"| {best['conf']} |" in written
+    assert "Written by `coffer tune holes.trace --minutes 0`" in written
 
 
 def test_a_second_trace_judges(trace: Path, tmp_path: Path) -> None:

@@ -66,7 +66,9 @@ def tune(
         write_json(json_file, figures[0] if len(figures) == 1 else {"traces": figures})
     if output:
         with whole(output, *inputs) as unfinished:
-            unfinished.write_text(outcome.as_markdown(outcomes, "coffer tune", machine(player)))
+            asked = ["coffer tune", *(trace.name for trace in traces), *(["--check", check.name] if check else []),
+                     f"--minutes {minutes:g}", *(["--gaps"] if gaps else [])]
+            unfinished.write_text(outcome.as_markdown(outcomes, " ".join(asked), machine(player)))
 
 
 def machine(player: Replayer) -> str:

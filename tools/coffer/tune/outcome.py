@@ -52,13 +52,16 @@ def percent(found: Estimate) -> str:
     return f"{abs(change):.1f} % {'less' if change < 0 else 'more'}{within}"
 
 
-def phrase(one: Judged, measures: Sequence[str]) -> str:
-    return ", ".join(f"{percent(one.judged[measure])} {NAMES[measure]}" for measure in measures)
+def cost(one: Judged, measure: str) -> Estimate:
+    """Where it was judged or over the whole trace, whichever is more."""
+    return max((found[measure] for found in (one.judged, one.confirmed) if found), key=lambda found: found.value)
 
 
 def sentence(one: Judged) -> str:
-    text = f"COFFER_CONF={one.configuration.conf} takes {phrase(one, one.gains)}"
-    return f"{text}, for {phrase(one, one.losses)}" if one.losses else f"{text}, and nothing else is measurably worse"
+    gains = ", ".join(f"{percent(one.judged[measure])} {NAMES[measure]}" for measure in one.gains)
+    losses = ", ".join(f"{percent(cost(one, measure))} {NAMES[measure]}" for measure in one.losses)
+    text = f"COFFER_CONF={one.configuration.conf} takes {gains}"
+    return f"{text}, for {losses}" if losses else f"{text}, and nothing else is measurably worse"
 
 
 def verdict(outcome: Outcome) -> str:
