@@ -106,6 +106,13 @@ def test_what_a_gain_costs_is_told() -> None:
     assert said.startswith("Nothing is better at no cost.") and "% more" in said and "time in calls" in said
 
 
+def test_more_at_a_cost_is_told_beside_what_is_free() -> None:
+    effects = {"0": {"peak": 0.9}, "1M": {"peak": 0.7, "time": 2, "processor": 1.5}}
+    said = outcome.verdict(tuned(made_up(lambda part, options: effects.get(options.get("slack", ""), {}))))
+    assert re.match(r"COFFER_CONF=slack:0 takes (9|10)\.\d % less .*measurably worse\. COFFER_CONF=slack:1M takes "
+                    r"(29|30)\.\d % less .* peak memory, for (9\d|10\d)\.\d % more .* time in calls", said)
+
+
 def test_a_cost_over_the_whole_trace_is_told() -> None:
     """Where the parts that judge have none, too."""
     found = tuned(made_up(lambda part, options: {"peak": 0.8, "time": 1.5 if part == WHOLE else 1}

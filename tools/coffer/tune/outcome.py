@@ -65,20 +65,21 @@ def sentence(one: Judged) -> str:
 
 
 def verdict(outcome: Outcome) -> str:
-    """In at most two sentences."""
+    """The best at no cost, and what gains more at a cost."""
     held = outcome.front
     tried = sum(1 for one in outcome.trial.tried() if one.values)
     if not held:
         return (f"The defaults are as good as anything found: of {tried} configurations none was better, beyond noise, "
                 f"on what was kept for judging.")
-    free = [one for one in held if one.is_free]
-    if free:
-        return sentence(min(free, key=lambda one: one.judged["peak"].value * one.judged["time"].value)) + "."
-    told = dict.fromkeys(min((one for one in held if measure in one.gains), key=lambda one, key=measure:
-                             one.judged[key].value).configuration
-                         for measure in ("peak", "time") if any(measure in one.gains for one in held))
-    by_configuration = {one.configuration: one for one in held}
-    return ("Nothing is better at no cost. " + ". ".join(sentence(by_configuration[one]) for one in told) + ".")
+    free = min((one for one in held if one.is_free), default=None,
+               key=lambda one: one.judged["peak"].value * one.judged["time"].value)
+    told = [f"{sentence(free)}." if free else "Nothing is better at no cost."]
+    for measure in ("peak", "time"):
+        best = min((one for one in held if measure in one.gains), default=None,
+                   key=lambda one, measure=measure: one.judged[measure].value)  # type: ignore[misc]
+        if best and best.losses and f"{sentence(best)}." not in told:
+            told.append(f"{sentence(best)}.")
+    return " ".join(told)
 
 
 def pair(found: dict[str, Estimate]) -> str:
