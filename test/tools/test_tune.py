@@ -17,7 +17,7 @@ import pytest
 from coffer import places
 from coffer.errors import CofferError
 from coffer.replay.play import ReplayFailed
-from coffer.tune import command, outcome, search, space
+from coffer.tune import outcome, search, space
 from coffer.tune.parts import CHECK, QUARTERS, WHOLE, Split
 from coffer.tune.search import Budget
 from coffer.tune.space import AGAIN, DEFAULT, Configuration
@@ -48,7 +48,7 @@ def made_up(effect: Effect = lambda part, options: {}, noise: float = 0.02, seed
 
 def tuned(play, seconds: float = 1e9, split: Split = SPLIT, seed: int = 1, jobs: int = 1) -> outcome.Outcome:
     """On a clock that stands still: all rounds are taken, or without time only those that must be."""
-    return command.run(Path("made.trace"), None, split, play, Budget(seconds, clock=lambda: 0.0), seed, jobs)
+    return outcome.find(Path("made.trace"), None, split, play, Budget(seconds, clock=lambda: 0.0), seed, jobs)
 
 
 def named(found: outcome.Outcome, conf: str) -> search.Judged:
@@ -277,6 +277,12 @@ def test_a_second_trace_judges(trace: Path, tmp_path: Path) -> None:
     found = json.loads(coffer("tune", trace, "--check", other, "--minutes", 0, "--jobs", 2, "--json", "-"))
     assert found["chosen_by"] == [WHOLE] and found["judged_by"] == [CHECK] and found["confirmed_by"] == []
     assert any(one["on_front"] and "mixed:always" in one["conf"] for one in found["configurations"])
+
+
+def test_other_commands_do_not_wait_for_numpy() -> None:
+    loaded = "import sys, coffer.cli; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_what_cannot_be_tuned(trace: Path, tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import random
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -16,11 +14,8 @@ from coffer.errors import CofferError
 from coffer.files import check_inputs, whole
 from coffer.replay import play
 from coffer.replay.command import warnings, write_json
-from coffer.tune import outcome, search
-from coffer.tune.outcome import Outcome
-from coffer.tune.parts import Replayer, Split, split
-from coffer.tune.search import Budget
-from coffer.tune.trial import Play, Trial
+from coffer_bench import allocators
+from coffer_bench.allocators import Allocator
 
 
 def tune(
@@ -43,6 +38,11 @@ def tune(
         "Writes every figure; - is the standard output, without the text."))] = None,
 ) -> None:
     """Searches Coffer's options for a recorded program: less memory, less time, and whether that holds."""
+    # Here, since numpy takes a tenth of a second that no other command shall wait.
+    from coffer.tune import outcome
+    from coffer.tune.parts import Replayer, split
+    from coffer.tune.search import Budget
+
     if check and len(traces) > 1:
         raise CofferError("--check: of one trace")
     inputs = [*traces, *filter(None, [check])]
@@ -55,7 +55,7 @@ def tune(
         with split(trace, check, "gaps" if gaps else "") as parts:
             player = Replayer(parts.plans, play.Options(gaps="gaps" if gaps else "", timeout=timeout))
             with patience.bar(f"tuning {trace.name}", None) as step:
-                found = run(trace, check, parts, player, Budget(60 * minutes), seed, jobs, step)
+                found = outcome.find(trace, check, parts, player, Budget(60 * minutes), seed, jobs, step)
             for text in warnings(parts.facts, "all"):
                 print(f"coffer: {trace}: {text}", file=sys.stderr)
         outcomes.append(found)
@@ -68,20 +68,10 @@ def tune(
         with whole(output, *inputs) as unfinished:
             asked = ["coffer tune", *(trace.name for trace in traces), *(["--check", check.name] if check else []),
                      f"--minutes {minutes:g}", *(["--gaps"] if gaps else [])]
-            unfinished.write_text(outcome.as_markdown(outcomes, " ".join(asked), machine(player)))
+            unfinished.write_text(outcome.as_markdown(outcomes, " ".join(asked), machine(player.coffer)))
 
 
-def machine(player: Replayer) -> str:
+def machine(coffer: Allocator) -> str:
     """What another person needs to judge the figures."""
-    from coffer_bench import allocators  # here, since it is for a page alone
-
-    facts = allocators.machine_facts([player.coffer])
+    facts = allocators.machine_facts([coffer])
     return f"Coffer {places.version()}, commit {facts['commit']}. {allocators.describe(facts)}."
-
-
-def run(trace: Path, check: Path | None, parts: Split, player: Play, budget: Budget, seed: int, jobs: int = 1,
-        step: Callable[[str], None] = lambda text: None) -> Outcome:
-    trial = Trial(player, random.Random(seed), jobs, step)
-    finalists = search.search(trial, parts.choose, parts.facts["threads"], budget)
-    found, noise = search.judge(trial, finalists, parts.choose, parts.judge, parts.confirm, budget)
-    return Outcome(trace, check, parts, trial, found, noise, seed)

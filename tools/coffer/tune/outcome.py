@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from rich.text import Text
 from coffer.index.report import make_table
 from coffer.tune import search
 from coffer.tune.parts import Split
-from coffer.tune.search import Judged
-from coffer.tune.trial import MEASURES, Trial
+from coffer.tune.search import Budget, Judged
+from coffer.tune.trial import MEASURES, Play, Trial
 from coffer_bench import tables
 from coffer_bench.stats import Estimate
 
@@ -42,6 +43,14 @@ class Outcome:
     @property
     def front(self) -> list[Judged]:
         return search.front(self.found, self.noise)
+
+
+def find(trace: Path, check: Path | None, parts: Split, play: Play, budget: Budget, seed: int, jobs: int = 1,
+         step: Callable[[str], None] = lambda text: None) -> Outcome:
+    trial = Trial(play, random.Random(seed), jobs, step)
+    finalists = search.search(trial, parts.choose, parts.facts["threads"], budget)
+    found, noise = search.judge(trial, finalists, parts.choose, parts.judge, parts.confirm, budget)
+    return Outcome(trace, check, parts, trial, found, noise, seed)
 
 
 def percent(found: Estimate) -> str:
