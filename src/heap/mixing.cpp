@@ -9,6 +9,7 @@
 #include "exchange/registry.hpp"
 #include "exchange/ring.hpp"
 #include "exchange/watch.hpp"
+#include "mixed/idle.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "policy/kept.hpp"
@@ -25,6 +26,9 @@ using config::MixedPolicy;
 
 // Where the search for spans to convert goes on, by class.
 Atomic<u32> g_cursor;
+
+// What was free in mixed spans when the last round of looks for their idle pages ended.
+Atomic<usize> g_looked_at;
 
 bool always() { return config::options().mixed == MixedPolicy::always; }
 bool never() {
@@ -237,6 +241,18 @@ Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   Block* block = give(heap, size_class, g_mixed_pool.make(exact_bytes(size), slots), 1, &count);
   if (block != nullptr) count_handed(heap, size, portion, count);
   return block;
+}
+
+void give_back_holes() {
+  if (never() || !would_grow()) return;
+  // A round of looks for what is worth it: a sixteenth of what is held. relaxed, all: thresholds; what is live may be
+  // more by now.
+  const usize mixed = counters().mixed.load(relaxed), live = g_mixed_pool.counted_live();
+  const usize free = mixed > live ? mixed - live : 0;
+  const usize looked_at = g_looked_at.load(relaxed);
+  if (free < looked_at) g_looked_at.store(free, relaxed);
+  if (free <= looked_at + kNegligible + counters().held.load(relaxed) / (2 * kSmallPart)) return;
+  if (purge_mixed_pages(kNegligible)) g_looked_at.store(free, relaxed);
 }
 
 }  // namespace coffer

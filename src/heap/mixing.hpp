@@ -17,6 +17,10 @@ Block* take_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up);
 // Where there was none: from a span that is converted now, or a new mixed span.
 Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up);
 
+// Before a new span: where the process would grow by it, idle pages of mixed spans go back. Classes that came to spans
+// of their own left them there, and the reclaimer waits for a tick.
+void give_back_holes();
+
 // Before malloc fails: a block of the class from any hole that there is.
 Block* take_last_hole(Heap* heap, ClassIndex size_class, usize size);
 

@@ -105,7 +105,9 @@ Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize
     if (Span* span = adopt(heap, size_class)) return {span, nullptr};
   }
   if (Block* block = holes ? make_hole(heap, size_class, size, used_up) : nullptr) return {nullptr, block};
-  return {reach != Reach::what_there_is ? new_span(heap, size_class) : nullptr, nullptr};
+  if (reach == Reach::what_there_is) return {};
+  give_back_holes();
+  return {new_span(heap, size_class), nullptr};
 }
 
 // The classes that serve a request at the limit of memory: the one that it is for, and larger ones.

@@ -30,6 +30,9 @@ u32 walk_mixed(u32 at, u32 looks, Visit&& visit) {
       });
 }
 
+// Of purge_mixed_pages, where the next look goes on.
+Atomic<u32> g_next_pages;
+
 // For calls; plain: one at a time is at the chores. Where the next step goes on: at the chunk of the span (its start)
 // behind which the last one stopped, or below what it looked at.
 u32 g_next;
@@ -44,6 +47,18 @@ usize purge_mixed_spans() {
     return false;
   });
   return bytes;
+}
+
+bool purge_mixed_pages(usize bytes) {
+  usize done = 0;
+  // relaxed, both: each place is as good as another's.
+  const u32 at = walk_mixed(g_next_pages.load(relaxed), kLooks, [&](Span* span) {
+    if (done < bytes) done += g_mixed_pool.purge(span, bytes - done);
+    return done >= bytes;
+  });
+  const u32 next = done >= bytes ? at + 1 : at;  // the rest of that chunk is next
+  g_next_pages.store(next, relaxed);
+  return next == 0;
 }
 
 bool purge_mixed_that_wait() {

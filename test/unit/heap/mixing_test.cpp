@@ -224,6 +224,29 @@ FRESH_TEST(MixedPages, TheReclaimersChoreGivesThemBackOnceNothingHappens) {
   survivors.expect_whole();
 }
 
+// Before a new span where the process grows, so much at a time as is worth work.
+FRESH_TEST(MixedPages, AThreadThatGrowsGivesThemBack) {
+  Survivors survivors;
+  usize size = 256;
+  const auto make_span = [&](usize peak) {
+    counters().peak.store(peak, relaxed);
+    size += 256;
+    t_heap->churn[class_of(size)].set(kChurn);
+    survivors.live.push_back(take(size));
+    ASSERT_FALSE(is_mixed(span_of(survivors.live.back())));
+  };
+  const usize before = survivors.resident();
+  make_span(usize{1} << 40);
+  EXPECT_EQ(survivors.resident(), before) << "the process does not grow";
+  make_span(0);
+  EXPECT_LT(survivors.resident(), before);
+  EXPECT_LE((before - survivors.resident()) * kPage, kNegligible);
+  for (u32 i = 0; i < 2; ++i) make_span(0);
+  EXPECT_TRUE(survivors.are_alone());
+  for (u32 i = 0; i < 4; ++i, survivors.live.pop_back()) give(survivors.live.back());
+  survivors.expect_whole();
+}
+
 // The same by the reclaimer itself, which a free calls.
 FRESH_TEST(MixedPages, TheReclaimerGivesThemBack) {
   if (kSanitizer) GTEST_SKIP();  // it starts no thread then
