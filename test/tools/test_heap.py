@@ -131,6 +131,7 @@ def test_peak_growth_and_end() -> None:
     temporary = json.loads(run("heap", "--rate", 1, "--view", "temporary", "--json", "--", PROGRAM, "clean").stdout
                            .splitlines()[1])
     assert temporary["sites"][0]["function"] == "seeded::temporary" and temporary["blocks"] >= 200
+    assert 0 < temporary["peak_ns"] < 600e9
     assert temporary["bytes"] == pytest.approx(200 * 100_001, rel=0.01)
 
 
@@ -177,6 +178,34 @@ def test_what_grew_between_two_profiles(tmp_path: Path) -> None:
     same = json.loads(run("heap", "--diff", "--json", after, after).stdout)
     assert same["bytes"] == 0 and same["sites"] == [] and same["verdicts"] == ["Nothing grew.", "Nothing shrank."]
     assert "two profiles" in run("heap", "--diff", after, status=1).stderr
+
+
+def test_what_grew_of_a_view(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.pb.gz", tmp_path / "after.pb.gz"
+    run("leaks", "-o", before, "--", PROGRAM, "clean")
+    run("leaks", "-o", after, "--", PROGRAM, "peak")
+    assert run("heap", "--diff", before, after).stdout.startswith("Nothing grew.")
+    peak = json.loads(run("heap", "--diff", "--view", "peak", "--json", before, after).stdout)
+    assert "more at the highest moment" in peak["verdicts"][0] and peak["sites"][0]["function"] == "seeded::fill"
+    freed = json.loads(run("heap", "--diff", "--view", "temporary", "--json", after, before).stdout)
+    assert freed["sites"][0]["function"] == "seeded::temporary"
+    assert "three profiles" in run("heap", "--diff", "--view", "growing", before, after, status=1).stderr
+    proto.write(before, without_peak(proto.read(before)))
+    assert "older version" in run("heap", "--diff", "--view", "peak", before, after, status=1).stderr
+
+
+def test_files_are_written_before_anything_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads the text may stop: coffer heap ... | head -1."""
+    def stopped(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(show, "show", stopped)
+    for number, command in enumerate((["leaks"], ["heap"], ["heap", "--diff"])):
+        files = [tmp_path / f"{number}.{end}" for end in ("pb.gz", "html", "json", "txt")]
+        options = [one for pair in zip(("-o", "--html", "--speedscope", "--collapsed"), files) for one in pair]
+        profiles = [tmp_path / "0.pb.gz"] * 2 if "--diff" in command else ["--", PROGRAM, "leak"]
+        run(*command, *options, *profiles)
+        assert all(one.stat().st_size for one in files[:3]), command
 
 
 # --- A process that runs. ---
@@ -443,6 +472,12 @@ def test_what_may_be_chance_does_not_grow() -> None:
         figure = stacks.Sum(1000, 400 * 1024, samples)
         found[-1].stacks = [stacks.Stack((place("f"),), owners.PROGRAM, 0, figure, figure)]
         assert bool(sites.growing(found)) == grows
+
+
+def test_blocks_without_a_stack_have_no_name_to_look_for() -> None:
+    stack = stacks.Stack((sites.NO_STACK,), "", 0, stacks.Sum(1, 100, 1), stacks.Sum(1, 100, 1))
+    heap = stacks.Heap("prog", 1, 0, 0, [stack])
+    assert show.notes_on(heap, sites.sites(heap, sites.LIVE)) == []
 
 
 def test_the_error_is_that_of_so_many_samples() -> None:

@@ -30,6 +30,7 @@ KINDS = {"live": "inuse_space", "peak": "peak_space", "temporary": "alloc_space"
          "growing": "inuse_space"}
 MEASURES = {"live": sites.LIVE, "peak": sites.PEAK, "temporary": sites.TEMPORARY, "allocated": sites.ALLOCATED,
             "growing": sites.LIVE}
+NO_PEAK = "--view peak: the profile does not know its highest moment; an older version wrote it"
 
 Target = Annotated[Optional[list[str]], typer.Argument(metavar=METAVAR, show_default=False, help=TARGET)]
 Pid = Annotated[Optional[int], typer.Option(
@@ -148,6 +149,9 @@ def leaks(
         else:
             what, nothing = "live now", "Nothing that the program allocated is live."
         verdicts = [show.sentence(leaked, what, nothing), *show.apart(heap, sites.LIVE, "kept")]
+        # Before anything is printed: whoever reads that may stop.
+        files.write(found.last, verdicts, [(what, heap, sites.LIVE), ("freed again", heap, sites.TEMPORARY),
+                                           ("allocated", heap, sites.ALLOCATED)], [])
         if as_json:
             print_json(what, verdicts, heap, leaked, sites.groups(heap, sites.LIVE), top, depth)
         else:
@@ -155,8 +159,6 @@ def leaks(
                      *sampling_note(heap, sites.LIVE)]
             tree = show.tree_of(leaked, f"{what}, by who allocated it", top, depth) if leaked else None
             show.show(consoles.console(), verdicts, notes, tree)
-        files.write(found.last, verdicts, [(what, heap, sites.LIVE), ("freed again", heap, sites.TEMPORARY),
-                                           ("allocated", heap, sites.ALLOCATED)], [])
         status = found.status
     if fail is not None and leaked:
         status = fail
@@ -192,7 +194,7 @@ def view_of(seen: Seen, view: View) -> tuple[stacks.Heap, list[sites.Site], str]
     """The heap and the sites that a view shows, with its title."""
     if view == "peak":
         if seen.last.peak_ns is None:
-            raise CofferError("--view peak: the profile does not know its highest moment; an older version wrote it")
+            raise CofferError(NO_PEAK)
         return seen.last, sites.sites(seen.last, sites.PEAK), "at the highest moment, by who allocated it"
     if view == "growing":
         if len(seen.moments) < 3:
@@ -218,22 +220,28 @@ def views_of(seen: Seen, first: View) -> Views:
     return sorted(found, key=lambda view: view[0] != first)
 
 
-def show_difference(target: list[str] | None, files: Files, top: int, depth: int, as_json: bool) -> None:
+def show_difference(target: list[str] | None, view: View, files: Files, top: int, depth: int, as_json: bool) -> None:
     if target is None or len(target) != 2:
         raise CofferError("--diff: two profiles are needed, the earlier one first")
+    if view == "growing":
+        raise CofferError("--diff: two moments do not tell what grows all the time; give three profiles without it")
+    measure = MEASURES[view]
     files.check([Path(one) for one in target])
     profiles = [proto.read(Path(one)) for one in target]
     before, after = stacks.named(profiles)
-    grown, shrunk = sites.changes(before, after, sites.LIVE)
+    if view == "peak" and None in (before.peak_ns, after.peak_ns):
+        raise CofferError(NO_PEAK)
+    grown, shrunk = sites.changes(before, after, measure)
     more, less = sites.sites(grown, sites.LIVE), sites.sites(shrunk, sites.LIVE)
-    verdicts = [show.sentence(more, "more", "Nothing grew."), show.sentence(less, "less", "Nothing shrank."),
-                *show.apart(grown, sites.LIVE, "more kept")]
+    of = {"live": "", "peak": " at the highest moment", "temporary": " freed again", "allocated": " allocated"}[view]
+    verdicts = [show.sentence(more, f"more{of}", "Nothing grew."),
+                show.sentence(less, f"less{of}", "Nothing shrank."), *show.apart(grown, sites.LIVE, "more kept")]
+    files.write(profiles[1], verdicts, [("grew", grown, sites.LIVE), ("shrank", shrunk, sites.LIVE)], [])
     if as_json:
         print_json("diff", verdicts, grown, more, sites.groups(grown, sites.LIVE), top, depth)
     else:
         tree = show.tree_of(more, "what grew, by who allocated it", top, depth) if more else None
-        show.show(consoles.console(), verdicts, show.notes_on(after, more) + sampling_note(after, sites.LIVE), tree)
-    files.write(profiles[1], verdicts, [("grew", grown, sites.LIVE), ("shrank", shrunk, sites.LIVE)], [])
+        show.show(consoles.console(), verdicts, show.notes_on(after, more) + sampling_note(after, measure), tree)
 
 
 def heap(
@@ -257,7 +265,7 @@ def heap(
     """Who holds memory: at the peak, at the end, what grows, what is freed again."""
     files = Files(output, html, speedscope, collapsed)
     if diff:
-        return show_difference(target, files, top, depth, as_json)
+        return show_difference(target, view or "live", files, top, depth, as_json)
     kind = KINDS[view or "peak"]
     with source(Asked("heap", target, pid, signal, rate, every, count, with_moments=True, kind=kind), files) as found:
         seen = with_names(found)
@@ -265,6 +273,7 @@ def heap(
         shown_heap, sites_shown, title = view_of(seen, chosen)
         verdicts = verdicts_of(seen, is_peak_first=pid is None)
         measure = MEASURES[chosen]
+        files.write(found.last, verdicts, views_of(seen, chosen), seen.moments)
         if as_json:
             print_json(chosen, verdicts, shown_heap, sites_shown, sites.groups(shown_heap, measure), top, depth)
         else:
@@ -272,6 +281,5 @@ def heap(
             notes = [*found.notes, *python_note(found, seen.last), *show.notes_on(seen.last, sites_shown),
                      *sampling_note(shown_heap, measure)]
             show.show(consoles.console(), verdicts, notes, tree)
-        files.write(found.last, verdicts, views_of(seen, chosen), seen.moments)
         status = found.status
     raise typer.Exit(status)

@@ -52,7 +52,7 @@ def print_json(view: str, verdicts: list[str], heap: stacks.Heap, found: list[si
                top: int, depth: int) -> None:
     total = sites.whole(found)
     print(json.dumps({"program": heap.program, "view": view, "verdicts": verdicts, "period": heap.period,
-                      "bytes": round(total.bytes), "blocks": round(total.blocks),
+                      "peak_ns": heap.peak_ns, "bytes": round(total.bytes), "blocks": round(total.blocks),
                       "error": round(stacks.error_of(total), 4),
                       "apart": {group: {"bytes": round(one.bytes), "blocks": round(one.blocks)}
                                 for group, one in apart.items()},

@@ -59,16 +59,19 @@ def tune(
             for text in warnings(parts.facts, "all"):
                 print(f"coffer: {trace}: {text}", file=sys.stderr)
         outcomes.append(found)
-        if json_file is None or str(json_file) != "-":
-            outcome.show(consoles.console(), found)
-    if json_file:
-        figures = [outcome.as_json(one) for one in outcomes]
-        write_json(json_file, figures[0] if len(figures) == 1 else {"traces": figures})
     if output:
         with whole(output, *inputs) as unfinished:
             asked = ["coffer tune", *(trace.name for trace in traces), *(["--check", check.name] if check else []),
                      f"--minutes {minutes:g}", *(["--gaps"] if gaps else [])]
             unfinished.write_text(outcome.as_markdown(outcomes, " ".join(asked), machine(player.coffer)))
+    if json_file:
+        figures = [outcome.as_json(one) for one in outcomes]
+        write_json(json_file, figures[0] if len(figures) == 1 else {"traces": figures})
+
+    # Last: whoever reads it may stop.
+    if json_file is None or str(json_file) != "-":
+        for found in outcomes:
+            outcome.show(consoles.console(), found)
 
 
 def machine(coffer: Allocator) -> str:
