@@ -168,7 +168,8 @@ def notes_on(heap: Heap, found: list[Site]) -> list[str]:
                      " known of CPython 3.11 to 3.13.")
     if heap.others:
         notes.append(f"Built anew since it ran, so without lines: {', '.join(heap.others[:3])}.")
-    bare = sorted({site.place.module for site in found[:3] if not site.place.file} - {"", *heap.others, owners.COMPILED})
+    explained = {"", *heap.others, owners.COMPILED}
+    bare = sorted({site.place.module for site in found[:3] if not site.place.file} - explained)
     if bare:
         notes.append(f"No lines of {', '.join(bare)}: it has no debug information here. Compile with -g, install its"
                      " package of debug symbols, or set DEBUGINFOD_URLS.")
