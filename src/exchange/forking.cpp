@@ -201,8 +201,8 @@ void reclaim_vanished_records() {
 }
 
 bool has_vanished(const Heap* heap) {
-  // relaxed, all: see reclaim_vanished_records.
-  if (heap->self.load(relaxed) == &g_null_heap) return true;
+  // relaxed, all: see reclaim_vanished_records. Not its own: seized, or in the making, with lists of zero bytes.
+  if (heap->self.load(relaxed) != heap) return true;
   return heap->attached.load(relaxed) != 0 && heap->generation.get() != g_registry.generation.load(relaxed);
 }
 

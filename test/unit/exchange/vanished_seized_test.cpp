@@ -49,6 +49,23 @@ FRESH_TEST(Fork, TheOwnHeapWasSeized) {
   });
 }
 
+// Another thread had counted a record, and not yet begun with it: its lists lead nowhere.
+FRESH_TEST(Fork, ARecordWasInTheMaking) {
+  Two two;
+  const u32 index = g_registry.made.fetch_add(1, relaxed);
+  ASSERT_EQ(record(index)->self.load(relaxed), nullptr);
+  in_fork_child([&] {
+    Sleeper threads[3];
+    bool got = false;
+    for (Sleeper& sleeper : threads) {
+      sleeper.thread.run([] { give(take()); });
+      sleeper.thread.run([&] { got |= t_heap == record(index); });
+    }
+    EXPECT_TRUE(got);
+    EXPECT_EQ(check_everything(), 0u);
+  });
+}
+
 // The first call of the child is a free, which finds the null heap.
 FRESH_TEST(Fork, TheOwnHeapWasSeizedAndTheChildFrees) {
   Two two;
