@@ -195,6 +195,7 @@ COFFER_NOINLINE void end_row(Rest* rest, void* block, Stack* stack) {
   end_stacked(stack, kAtOnce);
   const u64 count = stack->count.get();
   stack->blocks[count].set(block);
+  compiler_fence();  // as in rest_quick
   stack->count.set(count + 1);
 }
 
@@ -215,6 +216,7 @@ COFFER_NOINLINE bool fill_stack(Rest* rest, u32 size_class) {
     stack->blocks[count].set(place.get());
     place.set(block);
   }
+  compiler_fence();  // as in rest_quick
   stack->count.set(count);
   rest->ended_at.set(0);
   return count != 0;

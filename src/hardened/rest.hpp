@@ -155,6 +155,9 @@ struct Rest {
   struct Entry {
     Owned<void*> block;
     Owned<u64> stack;
+    // A fork child may find it after any of the three steps: then either block has the full stack, and goes to the
+    // heaps; none has that of another class.
+    COFFER_INLINE void set(void* new_block, u64 of_stack);
   };
   static constexpr u32 kRowBytes = kQueue * sizeof(Entry);
   static_assert(sizeof(Entry) == 16);
@@ -184,6 +187,14 @@ struct Rest {
   void for_each_foreign(Visit&& visit) const;
 };
 inline constexpr u32 kStacksAt = offsetof(Rest, stacks), kFullAt = offsetof(Rest, full);
+
+COFFER_INLINE void Rest::Entry::set(void* new_block, u64 of_stack) {
+  stack.set(kFullAt);
+  compiler_fence();
+  block.set(new_block);
+  compiler_fence();
+  stack.set(of_stack);
+}
 static_assert(kFullAt < kStacksAt && kStacksAt <= 4096);
 
 template <class Visit>
@@ -256,14 +267,13 @@ COFFER_INLINE void rest_quick(Rest* rest, void* block, u64 of_stack) {
   Stack* const stack = stack_at(rest, other.stack.get());
   void* const moved = old.block.get();
   const u64 moved_stack = old.stack.get();
-  old.stack.set(of_stack);
-  old.block.set(block);
+  old.set(block, of_stack);
   compiler_fence();  // so none is there twice
-  other.stack.set(moved_stack);
-  other.block.set(moved);
+  other.set(moved, moved_stack);
   const u64 count = stack->count.get();
   if (COFFER_UNLIKELY(count == Stack::kMost)) return end_row(rest, gone, stack);
   stack->blocks[count].set(gone);
+  compiler_fence();  // a fork child must not see the count before the block
   stack->count.set(count + 1);
 }
 
