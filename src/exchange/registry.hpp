@@ -80,7 +80,7 @@ void rests_end();
 
 // For vanished.cpp, under registry_lock.
 SpinLock& registry_lock();
-bool has_vanished(const Heap* heap);  // its thread was not taken along by fork, or who had seized it
+bool has_vanished(const Heap* heap);  // its thread was not taken along by fork, or who had seized or made it
 void empty_mailboxes();               // of the heaps that live on
 void reclaim_vanished_records();      // makes such heaps empty, and what waits ready for new threads
 

@@ -193,10 +193,7 @@ COFFER_NOINLINE void end_row(Rest* rest, void* block, Stack* stack) {
     return end_rest(block, have, true);
   }
   end_stacked(stack, kAtOnce);
-  const u64 count = stack->count.get();
-  stack->blocks[count].set(block);
-  compiler_fence();  // as in rest_quick
-  stack->count.set(count + 1);
+  stack->push(stack->count.get(), block);
 }
 
 COFFER_NOINLINE bool fill_stack(Rest* rest, u32 size_class) {
@@ -216,7 +213,7 @@ COFFER_NOINLINE bool fill_stack(Rest* rest, u32 size_class) {
     stack->blocks[count].set(place.get());
     place.set(block);
   }
-  compiler_fence();  // as in rest_quick
+  compiler_fence();  // as in push
   stack->count.set(count);
   rest->ended_at.set(0);
   return count != 0;

@@ -109,6 +109,12 @@ struct alignas(2 * kCacheLine) Stack {
   static constexpr u32 kMost = 15;
   Owned<u64> count;
   Owned<void*> blocks[kMost];
+  // On top of the `have` that there are, fewer than kMost.
+  COFFER_INLINE void push(u64 have, void* block) {
+    blocks[have].set(block);
+    compiler_fence();  // a fork child must not see the count before the block
+    count.set(have + 1);
+  }
 };
 static_assert(sizeof(Stack) == 2 * kCacheLine);
 
@@ -187,6 +193,7 @@ struct Rest {
   void for_each_foreign(Visit&& visit) const;
 };
 inline constexpr u32 kStacksAt = offsetof(Rest, stacks), kFullAt = offsetof(Rest, full);
+static_assert(kFullAt < kStacksAt && kStacksAt <= 4096);
 
 COFFER_INLINE void Rest::Entry::set(void* new_block, u64 of_stack) {
   stack.set(kFullAt);
@@ -195,7 +202,6 @@ COFFER_INLINE void Rest::Entry::set(void* new_block, u64 of_stack) {
   compiler_fence();
   stack.set(of_stack);
 }
-static_assert(kFullAt < kStacksAt && kStacksAt <= 4096);
 
 template <class Visit>
 void Rest::for_each_quick(Visit&& visit) const {
@@ -272,9 +278,7 @@ COFFER_INLINE void rest_quick(Rest* rest, void* block, u64 of_stack) {
   other.set(moved, moved_stack);
   const u64 count = stack->count.get();
   if (COFFER_UNLIKELY(count == Stack::kMost)) return end_row(rest, gone, stack);
-  stack->blocks[count].set(gone);
-  compiler_fence();  // a fork child must not see the count before the block
-  stack->count.set(count + 1);
+  stack->push(count, gone);
 }
 
 // The same of a block in a span of another heap.

@@ -59,11 +59,13 @@ bool is_fragmented(const Heap* heap) {
   return would_grow() && waste(heap) > kNegligible && g_mixed_pool.may_grow(kMaxSpanSlots * kSlotBytes);
 }
 
+// So much free in mixed spans is much: a sixteenth of what is held. relaxed: as above.
+usize much_free() { return counters().held.load(relaxed) / (2 * kSmallPart); }
+
 // Whether much of what mixed spans hold was free when another one was wanted: then blocks lie closer in these.
 bool is_full_of_holes() {
   // relaxed, all: as above.
-  return counters().mixed.load(relaxed) >= 2 * kSmallProcess &&
-         counters().holes.load(relaxed) > counters().held.load(relaxed) / (2 * kSmallPart);
+  return counters().mixed.load(relaxed) >= 2 * kSmallProcess && counters().holes.load(relaxed) > much_free();
 }
 
 // Converts an owned span of the heap, unless a push claims it first.
@@ -245,13 +247,12 @@ Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
 
 void give_back_holes() {
   if (never() || !would_grow()) return;
-  // A round of looks for what is worth it: a sixteenth of what is held. relaxed, all: thresholds; what is live may be
-  // more by now.
+  // relaxed, all: thresholds; what is live may be more by now.
   const usize mixed = counters().mixed.load(relaxed), live = g_mixed_pool.counted_live();
   const usize free = mixed > live ? mixed - live : 0;
   const usize looked_at = g_looked_at.load(relaxed);
   if (free < looked_at) g_looked_at.store(free, relaxed);
-  if (free <= looked_at + kNegligible + counters().held.load(relaxed) / (2 * kSmallPart)) return;
+  if (free <= looked_at + kNegligible + much_free()) return;
   if (purge_mixed_pages(kNegligible)) g_looked_at.store(free, relaxed);
 }
 

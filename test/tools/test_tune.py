@@ -201,7 +201,7 @@ def test_the_same_seed_makes_the_same_search() -> None:
 def test_each_value_is_one_that_coffer_takes() -> None:
     """And none is the default, which needs no trying."""
     def start(conf: str) -> str:
-        done = subprocess.run(["/bin/true"], env={"LD_PRELOAD": str(places.library()), "COFFER_CONF": conf},
+        done = subprocess.run(["true"], env={"LD_PRELOAD": str(places.library()), "COFFER_CONF": conf},
                               capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stderr
