@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "arena/each.hpp"
 #include "exchange/registry.hpp"
 #include "os/fake/fake.hpp"
 #include "support/check.hpp"
@@ -330,12 +331,23 @@ class World {
     const usize usable = live_now();
     const bool largest_again = largest_ == 0 || is_child_ || is_had_again(got);
     REQUIRE(largest_again, "a block of %zu bytes cannot be had again", largest_);
-    // Blocks that are lost in a child keep their spans.
-    const usize free = stats.committed - (is_child_ ? stats.held : 0);
+    // Blocks that are lost in a child keep their spans, and large ones what is left of their last chunk.
+    const usize free = stats.committed - (is_child_ ? stats.held + large_tails() : 0);
     REQUIRE(usable - stats.live >= free / 4 * 3, "of %zu bytes that are free %zu can be had, by blocks of %zu", free,
             usable - stats.live, size);
     for (void* const at : got) coffer_free(at);
     refuse_memory(false);
+  }
+
+  // Bytes behind the large blocks that there are, up to the end of their last chunks: no other block gets them.
+  static usize large_tails() {
+    usize bytes = 0;
+    for_each_chunk([&](const Arena* arena, u32 index, ChunkUse use) {
+      if (use != ChunkUse::large) return;
+      const usize whole = usize{arena->chunks[index].large_chunks.get()} * kChunkBytes;
+      bytes += whole - large_bytes(arena->spans + usize{index} * kSlotsPerChunk);
+    });
+    return bytes;
   }
 
   // The largest block that the program had.
