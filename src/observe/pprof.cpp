@@ -154,6 +154,7 @@ enum : u32 {
 static_assert(sizeof kStrings / sizeof kStrings[0] == kStringCount);
 
 constexpr u32 kMostMappings = 512;
+constexpr char kOff[] = "sampling is off";  // coffer heap --pid turns it on, then
 
 u64 rounded(double sum) { return sum > 0 ? static_cast<u64>(sum + 0.5) : 0; }
 
@@ -176,6 +177,7 @@ class Writer {
     rest.number(profile::duration_nanos, times.duration_ns);
     rest.number(profile::period, times.period);
     rest.number(profile::comment, put_peak_time(times.peak_ns));
+    if (!times.is_on) rest.number(profile::comment, put_string(kOff, strlen(kOff)));
     rest.number(profile::default_sample_type, kInuseSpace);
     file_.put(rest.data(), rest.length());
     return file_.finish();

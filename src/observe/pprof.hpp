@@ -12,6 +12,7 @@ struct ProfileTimes {
   u64 time_ns;      // since 1970
   u64 duration_ns;  // since it began
   u64 peak_ns;      // the highest moment, as duration_ns
+  bool is_on;       // sampling is
 };
 
 // To an open file. false: it could not be written whole. The caller has the lock of the samples.

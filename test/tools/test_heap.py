@@ -212,17 +212,23 @@ def test_files_are_written_before_anything_is_printed(tmp_path: Path, monkeypatc
 
 
 def test_a_process_is_asked_by_its_signal(tmp_path: Path) -> None:
-    conf = f"profile:true,profile_rate:1,dump_signal:{DUMP},profile_to:{tmp_path}/x"
+    conf = f"profile:true,profile_rate:1,dump_signal:{DUMP},profile_signal:{DUMP + 1},profile_to:{tmp_path}/x"
     started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
                                env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
     try:
         assert started.stdout.readline() == "ready\n"
         found = run("leaks", "--pid", started.pid).stdout.splitlines()[0]
         assert "live now" in found and "seeded::remember" in found
+        assert "Sampling is off" not in run("leaks", "--pid", started.pid).stdout
         grown = run("heap", "--pid", started.pid, "--count", 5, "--every", 0.15, "--view", "growing").stdout
         assert "Growing all the time: seeded::remember" in grown
         assert [path.name for path in tmp_path.glob("*.gz")] == [], "what was asked for is removed"
-        assert "no handler for signal" in run("leaks", "--pid", started.pid, "--signal", DUMP + 1, status=1).stderr
+        assert "no handler for signal" in run("leaks", "--pid", started.pid, "--signal", DUMP + 2, status=1).stderr
+        os.kill(started.pid, DUMP + 1)
+        # The process may take the dump's signal first.
+        stopped = next(one for one in (run("leaks", "--pid", started.pid).stdout for _ in range(20))
+                       if "Sampling is off" in one)
+        assert "seeded::remember" in stopped
     finally:
         started.kill()
         started.communicate()
@@ -237,6 +243,13 @@ def test_sampling_is_turned_on_for_the_question(tmp_path: Path) -> None:
         assert started.stdout.readline() == "ready\n"
         done = run("heap", "--pid", started.pid, "--every", 0.3).stdout
         assert "seeded::remember" in done.splitlines()[0] and "Sampling began with this command" in done
+        # It ended with the command, and goes on with the next one.
+        def asked_again() -> int:
+            return json.loads(run("heap", "--pid", started.pid, "--every", 0.3, "--json").stdout)["blocks"]
+
+        before = asked_again()
+        assert any(asked_again() > before for _ in range(20))
+        assert "Sampling went on with this command" in run("heap", "--pid", started.pid, "--every", 0.3).stdout
     finally:
         started.kill()
         started.communicate()

@@ -69,6 +69,12 @@ class File {
   std::filesystem::path path_;
 };
 
+bool says_off() {
+  const File file("coffer-off-");
+  EXPECT_TRUE(profile_dump(file.path()));
+  return file.content().find("sampling is off") != std::string::npos;
+}
+
 FRESH_TEST(Profile, NothingIsSampledUntilItIsAskedFor) {
   start_heaps();
   give_many(take_many(10'000));
@@ -243,10 +249,12 @@ FRESH_TEST(Profile, StoppedItSamplesNothingAndForgetsNothing) {
   EXPECT_FALSE(samples_lists());
   give_many(take_many(100));
   EXPECT_EQ(profile_samples().live(), 1u);
+  EXPECT_TRUE(says_off());
   give(first);
   EXPECT_EQ(profile_samples().live(), 0u);
   empty_own_heap();  // what malloc has at hand comes unseen
   profile_start(1);
+  EXPECT_FALSE(says_off());
   give(take());
   EXPECT_NEAR(totals().allocated_blocks, 2, 0.01);
 }

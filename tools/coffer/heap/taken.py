@@ -207,6 +207,10 @@ def ask(asked: Asked) -> tuple[proto.Profile, Path]:
                       " allocator, or its directory cannot be written to")
 
 
+def is_off(profile: proto.Profile) -> bool:
+    return profile.is_off or not profile.duration_ns  # as versions before 0.3 said it
+
+
 def of_process(number: int, dump_signal: int | None, seconds: float, count: int) -> Taken:
     """Several times, so many seconds apart. A file that was asked for here is removed once it is read."""
     asked = find(number, dump_signal)
@@ -220,10 +224,12 @@ def of_process(number: int, dump_signal: int | None, seconds: float, count: int)
                 profile, path = ask(asked)
                 with contextlib.suppress(OSError):
                     path.unlink()
-                if not profile.duration_ns and asked.profile_signal and not toggled:
+                if is_off(profile) and asked.profile_signal and not toggled:
                     processes.ask(asked.process, asked.profile_signal)
                     toggled = True
-                    taken.notes.append("Sampling began with this command: blocks from before it are not known.")
+                    taken.notes.append("Sampling went on with this command: of blocks from before it only those are"
+                                       " known that came while it was on." if profile.duration_ns else
+                                       "Sampling began with this command: blocks from before it are not known.")
                     time.sleep(seconds)
                     profile, path = ask(asked)
                     path.unlink(missing_ok=True)
@@ -236,4 +242,6 @@ def of_process(number: int, dump_signal: int | None, seconds: float, count: int)
     if not taken.moments[-1].duration_ns:
         raise CofferError(f"process {number} ({asked.process.name}) takes no samples: start it with"
                           " COFFER_CONF=profile:true, or name a profile_signal, too")
+    if is_off(taken.last):
+        taken.notes.append("Sampling is off: blocks from after its end are not known.")
     return taken

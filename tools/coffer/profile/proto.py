@@ -16,7 +16,9 @@ from coffer.files import whole
 from coffer.profile import made_code
 
 MOST_BYTES = 1 << 30
-PEAK_TIME = re.compile(r"the highest moment: (\d+) ns after sampling began")  # a comment that the library writes
+# Comments that the library writes.
+PEAK_TIME = re.compile(r"the highest moment: (\d+) ns after sampling began")
+OFF = "sampling is off"
 SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = range(1, 7)
 
 
@@ -99,6 +101,7 @@ class Profile:
     time_ns: int = 0  # when it was written, since 1970
     duration_ns: int = 0  # since sampling began
     peak_ns: int | None = None  # likewise, the highest moment
+    is_off: bool = False  # no samples were taken any more when it was written
     content: bytes = b""
     strings: list[str] = field(default_factory=list)
 
@@ -159,6 +162,7 @@ def parse(content: bytes) -> Profile:
     for index in comments:
         if match := PEAK_TIME.fullmatch(strings[index]):
             profile.peak_ns = int(match[1])
+        profile.is_off |= strings[index] == OFF
     for one in raw[MAPPING]:
         have = plain(one)
         profile.mappings[have[1]] = Mapping(have.get(2, 0), have.get(3, 0), have.get(4, 0),
