@@ -158,7 +158,9 @@ void Samples::forget() {
   stacks_ = addresses_ = frames_ = 0;
   lives_ = nullptr;
   capacity_ = live_ = 0;
+  dropped_ = 0;
   live_bytes_ = peak_bytes_ = 0;
+  peaks_ = peak_ns_ = 0;
 }
 
 const StackSums& Samples::sums(u32 stack) const { return table_->stacks[stack].sums; }

@@ -136,5 +136,23 @@ FRESH_TEST(Samples, AnEmptyStackHasItsPlace) {
   EXPECT_EQ(samples.sums(0).allocated_bytes, 30.0);
 }
 
+// As in a fork child that finds another thread at work in the samples: what it knows then is its own.
+FRESH_TEST(Samples, ForgottenTheyBeginAnew) {
+  static Samples samples;
+  ASSERT_TRUE(samples.add(block(1), 1000, 2, stack_of({10})));
+  ASSERT_TRUE(samples.remove(block(1)));
+  EXPECT_NE(samples.peak_ns(), 0u);
+  samples.forget();
+  EXPECT_EQ(samples.peak_ns(), 0u);
+  EXPECT_EQ(samples.stacks(), 0u);
+  EXPECT_EQ(samples.live(), 0u);
+  EXPECT_FALSE(samples.remove(block(1)));
+  ASSERT_TRUE(samples.add(block(2), 10, 1, stack_of({20})));
+  EXPECT_NE(samples.peak_ns(), 0u);
+  EXPECT_EQ(samples.at_peak(samples.stacks() - 1).bytes, 10.0);
+  EXPECT_TRUE(samples.remove(block(2)));
+  EXPECT_EQ(samples.at_peak(samples.stacks() - 1).bytes, 10.0);
+}
+
 }  // namespace
 }  // namespace coffer
