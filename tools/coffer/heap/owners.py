@@ -22,6 +22,8 @@ PYTHON_ALLOCATES = re.compile(r"^_?Py(Mem|Object)_\w*[Aa]lloc|^_?PyObject_(New|I
 PYTHON_BEGINS = re.compile(r"^(Py_Initialize|Py_Finalize|PyInterpreterState_|import_find_and_load)")
 # In place of the module: of a Python function, and of one that a program compiles at run time.
 INTERPRETED, COMPILED = "Python code", "compiled at run time"
+# Likewise of code that is in no mapping any more, and of code in one without a file.
+UNMAPPED, ANONYMOUS = "unmapped code", "code made at run time"
 # What compiles such functions. Where they are named it is taken for what Python's interpreter is to its functions.
 ENGINE = re.compile(r"^(node|nodejs|libnode\.so[\d.]*|libjvm\.so)$")
 # Of Java's machine and library; they have no file.

@@ -168,8 +168,14 @@ def notes_on(heap: Heap, found: list[Site]) -> list[str]:
                      " known of CPython 3.11 to 3.13.")
     if heap.others:
         notes.append(f"Built anew since it ran, so without lines: {', '.join(heap.others[:3])}.")
-    explained = {"", *heap.others, owners.COMPILED}
-    bare = sorted({site.place.module for site in found[:3] if not site.place.file} - explained)
+    explained = {"", *heap.others, owners.COMPILED, owners.UNMAPPED, owners.ANONYMOUS}
+    modules = {site.place.module for site in found[:3] if not site.place.file}
+    if owners.UNMAPPED in modules:
+        notes.append("Code that is not mapped any more has no name, such as that of a library that was unloaded: coffer"
+                     " heap has its name if it sees it loaded.")
+    if owners.ANONYMOUS in modules:
+        notes.append("Code made at run time has names where its maker writes /tmp/perf-PID.map.")
+    bare = sorted(modules - explained)
     if bare:
         notes.append(f"No lines of {', '.join(bare)}: it has no debug information here. Compile with -g, install its"
                      " package of debug symbols, or set DEBUGINFOD_URLS.")

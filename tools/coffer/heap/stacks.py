@@ -128,20 +128,22 @@ class Names:
     """Places of the addresses of many profiles: what they have in common is looked up once."""
 
     def __init__(self, profiles: list[proto.Profile]) -> None:
-        self.found: dict[tuple[str, int], tuple[tuple[str, str], ...]] = {}
-        self.plain: dict[tuple[str, int], str] = {}
+        self.found: dict[tuple[str, str, int], tuple[tuple[str, str], ...]] = {}
+        self.plain: dict[tuple[str, str, int], str] = {}
         wanted: dict[tuple[str, str], set[int]] = {}
-        mangled: dict[tuple[str, int], str] = {}
-        self.addresses: dict[tuple[str, int], int] = {}
+        mangled: dict[tuple[str, str, int], str] = {}
+        self.addresses: dict[tuple[str, str, int], int] = {}
         for profile in profiles:
             used = {one for locations, values in profile.samples if any(values) for one in locations}
             for location in used & profile.locations.keys():
                 mapping, offset = where(profile, location)
                 is_known = location in profile.lines or location in profile.made
-                if mapping is None or is_known or (mapping.path, offset) in mangled:
+                if mapping is None or is_known:
+                    continue
+                key = (mapping.path, mapping.build_id, offset)
+                if key in mangled:
                     continue
                 table = symbols.read_symbols(mapping)
-                key = (mapping.path, offset)
                 name = table.name_at(offset) if table else None
                 mangled[key] = name or profile.names.get(location) or f"{Path(mapping.path).name}+{offset:#x}"
                 address = table.address_at(offset) if table else None
@@ -174,8 +176,10 @@ class Names:
             return (Place(*profile.made[location], owners.COMPILED),)
         mapping, offset = where(profile, location)
         if mapping is None:
-            return (Place(f"{offset:#x}", "", 0, "code made at run time"),)
-        key, module = (mapping.path, offset), Path(mapping.path).name or "[anonymous]"
+            return (Place(f"{offset:#x}", "", 0, owners.UNMAPPED),)
+        if not mapping.path:
+            return (Place(f"{profile.locations[location][1]:#x}", "", 0, owners.ANONYMOUS),)
+        key, module = (mapping.path, mapping.build_id, offset), Path(mapping.path).name
         places = self.found.get(key)
         if not places:
             return (Place(clean(self.plain.get(key) or f"{module}+{offset:#x}"), "", 0, module),)

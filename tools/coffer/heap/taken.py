@@ -79,8 +79,8 @@ def read_folder(folder: Path) -> dict[int, Taken]:
                 step("")
             if process in ends:
                 taken.end = proto.read(max(ends[process])[1])
-                proto.find_unloaded(taken.end, taken.moments)
                 step("")
+            proto.settle_mappings([*taken.moments, *([taken.end] if taken.end else [])])
     return found
 
 
@@ -133,6 +133,9 @@ def of_files(paths: list[Path]) -> Taken:
     taken = Taken(end=profiles[-1][0])
     if len(profiles) > 1:
         taken.moments = [profile for profile, _ in profiles]
+        # Those of one process have the program at one place.
+        if len({one.mappings.get(1) for one in taken.moments}) == 1:
+            proto.settle_mappings(taken.moments)
     return taken
 
 
@@ -242,6 +245,7 @@ def of_process(number: int, dump_signal: int | None, seconds: float, count: int)
     if not taken.moments[-1].duration_ns:
         raise CofferError(f"process {number} ({asked.process.name}) takes no samples: start it with"
                           " COFFER_CONF=profile:true, or name a profile_signal, too")
+    proto.settle_mappings(taken.moments)
     if is_off(taken.last):
         taken.notes.append("Sampling is off: blocks from after its end are not known.")
     return taken

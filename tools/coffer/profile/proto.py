@@ -189,35 +189,75 @@ def parse(content: bytes) -> Profile:
     return profile
 
 
-def find_unloaded(profile: Profile, earlier: list[Profile]) -> None:
-    """Code that was unmapped before the profile was written: profiles of the process from before know its mappings.
-    The latest that knows an address is right, for that one saw it last."""
-    for location, (identity, address) in profile.locations.items():
-        if identity in profile.mappings or location in profile.names:
-            continue
-        found = next((one for other in reversed(earlier) for one in other.mappings.values()
-                      if one.begin <= address < one.end), None)
-        if found is not None:
-            identity = max(profile.mappings, default=0) + 1
-            profile.mappings[identity] = found
+def file_of(profile: Profile, location: int) -> Mapping | None:
+    mapping = profile.mappings.get(profile.locations[location][0])
+    return mapping if mapping is not None and mapping.path else None
+
+
+def settle_mappings(profiles: list[Profile]) -> None:
+    """Of one process, in order of their times. An address lies in the file that was there when it was first seen; a
+    later profile may have another one at its place, or none. Of one that comes up when its code is unmapped already, an
+    earlier profile may know the file: the latest that does is right, for that one saw it last."""
+    first: dict[tuple[int, int], Mapping | None] = {}
+    known: dict[Mapping, None] = {}  # the latest last
+    for profile in profiles:
+        added: dict[Mapping, int] = {}
+        for location, (_, address) in profile.locations.items():
+            if location in profile.names:
+                continue
+            own = file_of(profile, location)
+            if (location, address) not in first:
+                first[location, address] = own if own or location in profile.made else next(
+                    (one for one in reversed(known) if one.begin <= address < one.end), None)
+            found = first[location, address]
+            if found == own:
+                continue
+            profile.made.pop(location, None)
+            identity = added.setdefault(found, max(profile.mappings, default=0) + 1) if found else 0
+            if found:
+                profile.mappings[identity] = found
             profile.locations[location] = identity, address
+        for one in profile.mappings.values():
+            if one.path:
+                known.pop(one, None)
+                known[one] = None
 
 
 def with_functions(profile: Profile, names: dict[int, str]) -> bytes:
-    """The profile's content with a function for each location that has a name here, and none so far."""
+    """The profile's content with a function for each location that has a name here, and none so far; and with the
+    mappings that were found since it was read."""
     result = bytearray()
+    strings = len(profile.strings)
     functions: dict[str, int] = {}
+    mappings = dict(profile.mappings)
+
+    def string(text: str) -> int:
+        nonlocal strings
+        result.extend(chunk(STRING, text.encode()))
+        strings += 1
+        return strings - 1
+
     for kind, value in fields(profile.content):
+        if kind == MAPPING and isinstance(value, bytes):
+            mappings.pop(plain(value)[1], None)
         if kind == LOCATION and isinstance(value, bytes):
             have = plain(value)
+            identity = profile.locations[have[1]][0]
+            if identity != have.get(2, 0):
+                value = b"".join(chunk(key, one) if isinstance(one, bytes) else number(key, one)
+                                 for key, one in fields(value) if key != 2) + number(2, identity)
             name = names.get(have[1])
             if name is not None and 4 not in have:
                 identity = functions.setdefault(name, profile.last_function + len(functions) + 1)
                 value += chunk(4, number(1, identity))
         result += chunk(kind, value) if isinstance(value, bytes) else number(kind, value)
-    for index, (name, identity) in enumerate(functions.items(), len(profile.strings)):
-        result += chunk(STRING, name.encode())
-        result += chunk(FUNCTION, number(1, identity) + number(2, index) + number(3, index))
+    for name, identity in functions.items():
+        at = string(name)
+        result += chunk(FUNCTION, number(1, identity) + number(2, at) + number(3, at))
+    for identity, one in mappings.items():
+        path, build_id = string(one.path), string(one.build_id)
+        result += chunk(MAPPING, number(1, identity) + number(2, one.begin) + number(3, one.end)
+                        + number(4, one.offset) + number(5, path) + number(6, build_id))
     return bytes(result)
 
 
