@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Who called: the return addresses on the stack of the calling thread, by the tables that compilers make for exceptions
 // (.eh_frame, in DWARF's form), found by the C library without a lock and without memory. Where there is none for an
-// address, such as code that a program made at run time, by frame pointers.
+// address, such as code that a program made at run time, by frame pointers; and where an object's table leaves a
+// function out, as node's does with what it brings compiled, if the frame pointer leads to another one.
 //
 // Nothing here may crash, whatever a table or the stack holds: each page of the stack is probed before it is read, each
 // step must lead up the stack, and a rule that is not known ends the walk. The tables themselves are the loader's.
@@ -27,18 +28,6 @@ namespace COFFER_OS_NAMESPACE {
 namespace {
 
 #if defined(__x86_64__)
-
-bool step_by_frame_pointer(Registers& registers, Stack& stack) {
-  const uptr frame = registers.value[kRbp];
-  const uptr before = registers.value[kRsp];
-  if (frame < before || frame - before > kLongestFrame) return false;
-  uptr caller = 0, next = 0;
-  if (!stack.read(frame, &next) || !stack.read(frame + sizeof(uptr), &caller)) return false;
-  registers.value[kReturn] = caller;
-  registers.value[kRsp] = frame + 2 * sizeof(uptr);
-  registers.value[kRbp] = next;
-  return true;
-}
 
 // The object that the walk is in: mostly the next function is of the same one.
 struct Object {

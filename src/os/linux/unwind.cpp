@@ -19,12 +19,13 @@ struct Description {
   const u8* program;  // ... and how they change
   const u8* end;
   uptr begin;
+  usize bytes;
   u64 code_factor;
   i64 data_factor;
 };
 
 // Reads the entry of a function and the one that it shares with others.
-bool describe(const u8* entry, uptr pc, Description* to) {
+bool describe(const u8* entry, Description* to) {
   constexpr usize kAnything = usize{1} << 30;
   Bytes head(entry, entry + kAnything);
   const u32 length = head.fixed<u32>();
@@ -62,8 +63,8 @@ bool describe(const u8* entry, uptr pc, Description* to) {
     }
   }
   to->begin = own.pointer(encoding);
-  const uptr bytes = own.pointer(encoding & 0x0f);
-  if (own.bad() || shared.bad() || data.bad() || pc < to->begin || pc - to->begin >= bytes) return false;
+  to->bytes = own.pointer(encoding & 0x0f);
+  if (own.bad() || shared.bad() || data.bad()) return false;
   own.skip(own.uleb());
   to->start_program = shared.at();
   to->start_end = shared_head.at() + shared_length;
@@ -217,19 +218,22 @@ u32 entry_count(const u8* table) {
   return count;
 }
 
-bool find_row(const u8* table, uptr pc, Row* row) {
+Entry find_row(const u8* table, uptr pc, Row* row) {
+  if (entry_count(table) == 0) return Entry::unknown;
   const u8* entry = find_entry(table, pc);
+  if (entry == nullptr) return Entry::none;
   Description description;
-  if (entry == nullptr || !describe(entry, pc, &description)) return false;
+  if (!describe(entry, &description)) return Entry::unknown;
+  if (pc < description.begin || pc - description.begin >= description.bytes) return Entry::none;
   Machine machine;
   memset(static_cast<void*>(&machine.row), 0, sizeof machine.row);
   machine.start = machine.row;
   machine.depth = 0;
-  if (!run(description.start_program, description.start_end, description, ~uptr{0}, machine)) return false;
+  if (!run(description.start_program, description.start_end, description, ~uptr{0}, machine)) return Entry::unknown;
   machine.start = machine.row;
-  if (!run(description.program, description.end, description, pc, machine)) return false;
+  if (!run(description.program, description.end, description, pc, machine)) return Entry::unknown;
   *row = machine.row;
-  return true;
+  return Entry::found;
 }
 
 }  // namespace COFFER_OS_NAMESPACE

@@ -66,8 +66,9 @@ struct Row {
 // row of one, its address and where its entry is, as two distances of 4 bytes from the table.
 u32 entry_count(const u8* table);
 inline const u8* entry_row(const u8* table, u32 index) { return table + 12 + usize{index} * 8; }
-// false: there is no entry for pc, or something in it is not understood.
-bool find_row(const u8* table, uptr pc, Row* row);
+// none: the table leaves pc's function out. unknown: something in the table is not understood.
+enum class Entry : u8 { none, unknown, found };
+Entry find_row(const u8* table, uptr pc, Row* row);
 // The same in a word, where it is of a common form; 0: it is not.
 u64 rule_of(const Row& row);
 
@@ -75,6 +76,7 @@ u64 rule_of(const Row& row);
 // registers are anything then.
 bool step_by_row(const Row& row, Registers& registers, Stack& stack);
 bool step_by_rule(u64 rule, Registers& registers, Stack& stack);
+bool step_by_frame_pointer(Registers& registers, Stack& stack);
 // `table`: that of the object that pc lies in, and `mark` is what mark_of said of it. Remembers what it found.
 bool step_by_table(const u8* table, u64 mark, uptr pc, Registers& registers, Stack& stack);
 // Tells an object from what was at its place before.

@@ -42,6 +42,12 @@ bool is_frame(uptr cfa, const Registers& registers) {
   return cfa > before && cfa - before <= kLongestFrame;
 }
 
+// Or what looks so: a function that keeps none has anything there.
+bool has_frame_pointer(const Registers& registers) {
+  const uptr frame = registers.value[kRbp], before = registers.value[kRsp];
+  return frame >= before && frame - before <= kLongestFrame;
+}
+
 // --- Rules in a word. ---
 //
 // Nearly all rows say: the frame is at the stack or the frame pointer plus an offset, the return address right below
@@ -51,7 +57,8 @@ bool is_frame(uptr cfa, const Registers& registers) {
 constexpr u32 kKept[] = {3, kRbp, 12, 13, 14, 15};
 constexpr u32 kFrameBits = 17, kKeptBits = 7, kFirstKept = 1 + kFrameBits;
 constexpr u64 kIsRule = u64{1} << 63;
-constexpr u64 kNoCaller = kIsRule;  // a frame of no size: the walk ends
+constexpr u64 kNoCaller = kIsRule;     // a frame of no size: the walk ends
+constexpr u64 kNoEntry = kIsRule | 1;  // likewise: the table leaves the function out
 constexpr i64 kWord = sizeof(uptr);
 static_assert(kFirstKept + kKeptBits * (sizeof kKept / sizeof kKept[0]) < 63);
 
@@ -158,6 +165,17 @@ bool step_by_row(const Row& row, Registers& registers, Stack& stack) {
   return true;
 }
 
+bool step_by_frame_pointer(Registers& registers, Stack& stack) {
+  if (!has_frame_pointer(registers)) return false;
+  const uptr frame = registers.value[kRbp];
+  uptr caller = 0, next = 0;
+  if (!stack.read(frame, &next) || !stack.read(frame + sizeof(uptr), &caller)) return false;
+  registers.value[kReturn] = caller;
+  registers.value[kRsp] = frame + 2 * sizeof(uptr);
+  registers.value[kRbp] = next;
+  return true;
+}
+
 u64 mark_of(const u8* table) {
   const u32 count = entry_count(table);
   if (count == 0) return reinterpret_cast<uptr>(table);
@@ -172,10 +190,13 @@ bool step_by_table(const u8* table, u64 mark, uptr pc, Registers& registers, Sta
   u64 rule = known_rule(key);
   if (rule == 0) {
     Row row;
-    rule = find_row(table, pc, &row) ? rule_of(row) : kNoCaller;
+    const Entry entry = find_row(table, pc, &row);
+    rule = entry == Entry::found ? rule_of(row) : entry == Entry::none ? kNoEntry : kNoCaller;
     if (rule == 0) return step_by_row(row, registers, stack);
     remember(key, rule);
   }
+  // A function that keeps no frame pointer has anything there. What leads to another frame is one.
+  if (rule == kNoEntry) return step_by_frame_pointer(registers, stack) && has_frame_pointer(registers);
   return step_by_rule(rule, registers, stack);
 }
 

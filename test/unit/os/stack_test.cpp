@@ -143,6 +143,37 @@ TEST(CallStack, CodeWithoutTablesEndsTheWalk) {
   munmap(memory, 4096);
 }
 
+// As the compiled functions that node brings: in an object with tables, which leave them out. The second one keeps what
+// it is told in the frame pointer.
+using Call = void (*)(Walk* walk, void (*body)(Walk&), uptr frame);
+extern "C" void framed_without_entry(Walk* walk, void (*body)(Walk&), uptr frame);
+extern "C" void frameless_without_entry(Walk* walk, void (*body)(Walk&), uptr frame);
+__asm__(
+    ".text\n"
+    "framed_without_entry:\n\tpush %rbp\n\tmov %rsp, %rbp\n\tcall *%rsi\n\tpop %rbp\n\tret\n"
+    "frameless_without_entry:\n\tpush %rbp\n\tmov %rdx, %rbp\n\tcall *%rsi\n\tpop %rbp\n\tret\n");
+
+__attribute__((noinline, optimize("no-omit-frame-pointer"))) void calls(Call call, Walk& walk, uptr frame) {
+  call(&walk, &plain, frame);
+  __asm__ volatile("" ::: "memory");
+}
+
+TEST(CallStack, PassesFunctionsThatTheTableLeavesOut) {
+  Walk walk;
+  calls(&framed_without_entry, walk, 0);
+  ASSERT_GE(walk.count, 5u);
+  EXPECT_TRUE(lies_in(walk.frames[1], reinterpret_cast<const void*>(&framed_without_entry), 40));
+  EXPECT_TRUE(lies_in(walk.frames[2], reinterpret_cast<const void*>(&calls)));
+  // Words on the stack that lead nowhere, or down.
+  uptr words[8];
+  for (uptr& word : words) word = address_of(words);
+  for (const uptr frame : {uptr{0}, uptr{8}, ~uptr{0}, address_of(words), address_of(words) + 3}) {
+    calls(&frameless_without_entry, walk, frame);
+    ASSERT_EQ(walk.count, 2u) << frame;
+    EXPECT_TRUE(lies_in(walk.frames[1], reinterpret_cast<const void*>(&frameless_without_entry), 40));
+  }
+}
+
 #endif
 
 TEST(CodeMappings, NameTheProgramWithItsBuildId) {

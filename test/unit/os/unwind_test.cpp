@@ -76,7 +76,7 @@ TEST(Unwind, ARuleDoesWhatItsRowDoes) {
       const uptr function = function_of(table, i);
       for (const uptr offset : {0, 1, 5, 20}) {
         os::Row row;
-        if (!os::find_row(table, function + offset, &row)) continue;
+        if (os::find_row(table, function + offset, &row) != os::Entry::found) continue;
         ++rows;
         if (os::rule_of(row) == 0) continue;
         ++rules;
@@ -94,6 +94,20 @@ TEST(Unwind, ARuleDoesWhatItsRowDoes) {
   EXPECT_GT(rows, 1000u);
   EXPECT_GT(rules, rows * 9 / 10) << "of common forms";
   EXPECT_LT(ends, rules / 10);
+}
+
+TEST(Unwind, ATableWithoutAnEntryIsToldFromOneThatIsNotUnderstood) {
+  u32 left_out = 0;
+  for (const u8* table : tables()) {
+    if (os::entry_count(table) == 0) continue;
+    os::Row row;
+    EXPECT_EQ(os::find_row(table, function_of(table, 0) - 1, &row), os::Entry::none);
+    ++left_out;
+  }
+  EXPECT_GT(left_out, 0u);
+  const u8 other[12] = {1, 0xff, 0xff, 0xff};  // no sorted table
+  os::Row row;
+  EXPECT_EQ(os::find_row(other, reinterpret_cast<uptr>(other), &row), os::Entry::unknown);
 }
 
 os::Row simple_row() {
