@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -23,7 +22,6 @@ from in_process import run
 
 PROGRAM = Path(os.environ["COFFER_HEAP_PROGRAM"])
 SOURCE = Path(__file__).with_name("heap_program.cpp")
-DUMP = int(signal.SIGRTMIN) + 8
 
 
 @pytest.fixture(autouse=True)
@@ -208,76 +206,6 @@ def test_files_are_written_before_anything_is_printed(tmp_path: Path, monkeypatc
         assert all(one.stat().st_size for one in files[:3]), command
 
 
-# --- A process that runs. ---
-
-
-def test_a_process_is_asked_by_its_signal(tmp_path: Path) -> None:
-    conf = f"profile:true,profile_rate:1,dump_signal:{DUMP},profile_signal:{DUMP + 1},profile_to:{tmp_path}/x"
-    started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
-                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
-    try:
-        assert started.stdout.readline() == "ready\n"
-        found = run("leaks", "--pid", started.pid).stdout.splitlines()[0]
-        assert "live now" in found and "seeded::remember" in found
-        assert "Sampling is off" not in run("leaks", "--pid", started.pid).stdout
-        grown = run("heap", "--pid", started.pid, "--count", 5, "--every", 0.15, "--view", "growing").stdout
-        assert "Growing all the time: seeded::remember" in grown
-        assert [path.name for path in tmp_path.glob("*.gz")] == [], "what was asked for is removed"
-        assert "no handler for signal" in run("leaks", "--pid", started.pid, "--signal", DUMP + 2, status=1).stderr
-        os.kill(started.pid, DUMP + 1)
-        # The process may take the dump's signal first.
-        stopped = next(one for one in (run("leaks", "--pid", started.pid).stdout for _ in range(20))
-                       if "Sampling is off" in one)
-        assert "seeded::remember" in stopped
-    finally:
-        started.kill()
-        started.communicate()
-    assert "no process" in run("leaks", "--pid", started.pid, status=1).stderr
-
-
-def test_sampling_is_turned_on_for_the_question(tmp_path: Path) -> None:
-    conf = f"profile_signal:{DUMP + 1},profile_rate:1,dump_signal:{DUMP}"
-    started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
-                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
-    try:
-        assert started.stdout.readline() == "ready\n"
-        done = run("heap", "--pid", started.pid, "--every", 0.3).stdout
-        assert "seeded::remember" in done.splitlines()[0] and "Sampling began with this command" in done
-        # It ended with the command, and goes on with the next one.
-        def asked_again() -> int:
-            return json.loads(run("heap", "--pid", started.pid, "--every", 0.3, "--json").stdout)["blocks"]
-
-        before = asked_again()
-        assert any(asked_again() > before for _ in range(20))
-        assert "Sampling went on with this command" in run("heap", "--pid", started.pid, "--every", 0.3).stdout
-    finally:
-        started.kill()
-        started.communicate()
-
-
-def test_a_process_that_has_written_over_its_environment(tmp_path: Path) -> None:
-    conf = f"profile:true,profile_rate:1,dump_signal:{DUMP}"
-    started = subprocess.Popen([PROGRAM, "serve", "title"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
-                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
-    try:
-        assert started.stdout.readline() == "ready\n"
-        assert "written over its environment" in run("leaks", "--pid", started.pid, status=1).stderr
-        assert "seeded::remember" in run("leaks", "--pid", started.pid, "--signal", DUMP).stdout
-    finally:
-        started.kill()
-        started.communicate()
-
-
-def test_a_process_that_cannot_be_asked() -> None:
-    started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.DEVNULL)
-    try:
-        time.sleep(0.05)
-        assert "dump_signal" in run("heap", "--pid", started.pid, status=1).stderr
-    finally:
-        started.kill()
-        started.wait()
-
-
 # --- What is wrong. ---
 
 
@@ -441,12 +369,12 @@ def test_names_are_what_the_program_calls_them(name: str, expected: str) -> None
     assert stacks.clean(name) == expected
 
 
-def moments(*values: int) -> list[stacks.Heap]:
+def moments(*values: int, function: str = "f") -> list[stacks.Heap]:
     found = []
     for index, value in enumerate(values):
         figure = stacks.Sum(max(1, value), value, max(1, value))
-        found.append(stacks.Heap("prog", 1, index * 10**9, 1, [stacks.Stack((place("f"),), owners.PROGRAM, 0, figure,
-                                                                            figure)]))
+        stack = stacks.Stack((place(function),), owners.PROGRAM, 0, figure, figure)
+        found.append(stacks.Heap("prog", 1, index * 10**9, 1, [stack]))
     return found
 
 
@@ -477,6 +405,12 @@ def test_the_end_of_a_program_does_not_hide_its_growth(values: tuple[int, ...], 
     assert [one.last for one in found] == ([last] if last else [])
     if last and last + 1 < len(values):
         assert not sites.growing(moments(*(value * 1024 for value in values))), "a process that goes on has freed it"
+
+
+@pytest.mark.parametrize("function, told", [("f", "f, prog"), ("prog+0x12", "prog+0x12")])
+def test_what_grows_is_told_by_what_is_known(function: str, told: str) -> None:
+    found = sites.growing(moments(0, 1 << 20, 2 << 20, function=function))
+    assert show.growth_sentence(found) == f"Growing all the time: {told}: by 2.0 MiB, 1.0 MiB a second."
 
 
 def test_what_may_be_chance_does_not_grow() -> None:

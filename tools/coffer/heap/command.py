@@ -37,6 +37,8 @@ Pid = Annotated[Optional[int], typer.Option(
     "--pid", metavar="PID", min=1, help="A process that runs with dump_signal: what is live now.")]
 Signal = Annotated[Optional[int], typer.Option(
     "--signal", help="With --pid: the process's dump_signal.", show_default="as it was told")]
+Toggle = Annotated[Optional[int], typer.Option(
+    "--profile-signal", help="With --pid: the process's profile_signal.", show_default="as it was told")]
 Top = Annotated[int, typer.Option("--top", min=1, help="Places shown.")]
 Depth = Annotated[int, typer.Option("--depth", min=0, help="Callers shown of each.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
@@ -56,7 +58,7 @@ class Asked:
     command: str
     target: list[str] | None
     pid: int | None
-    signal: int | None
+    signals: tuple[int | None, int | None]  # its dump_signal, its profile_signal
     rate: str
     every: float = 1.0
     count: int = 1
@@ -90,7 +92,7 @@ def source(asked: Asked, files: Files) -> Iterator[taken.Taken]:
         raise CofferError("a program, profiles, or --pid: one of them is needed")
     if pid is not None:
         files.check([])
-        yield taken.of_process(pid, asked.signal, asked.every, asked.count)
+        yield taken.of_process(pid, asked.signals[0], asked.every, asked.count, asked.signals[1])
     elif target and all(is_profile(one) for one in target):
         files.check([Path(one) for one in target])
         yield taken.of_files([Path(one) for one in target])
@@ -128,6 +130,7 @@ def leaks(
     target: Target = None,
     pid: Pid = None,
     signal: Signal = None,
+    profile_signal: Toggle = None,
     rate: Annotated[str, typer.Option(help="Mean bytes between samples: 64K is cheaper, 1 is every block.")] = "1",
     top: Top = 8,
     depth: Depth = 8,
@@ -141,7 +144,7 @@ def leaks(
 ) -> None:
     """What a program never freed: how much, from where, and by whose calls."""
     files = Files(output, html, speedscope, collapsed)
-    with source(Asked("leaks", target, pid, signal, rate), files) as found:
+    with source(Asked("leaks", target, pid, (signal, profile_signal), rate), files) as found:
         heap = stacks.named([found.last])[0]
         leaked = sites.sites(heap, sites.LIVE)
         if found.end is not None:
@@ -250,6 +253,7 @@ def heap(
         "--view", help="What the tree is of.", show_default="peak of a program, else live")] = None,
     pid: Pid = None,
     signal: Signal = None,
+    profile_signal: Toggle = None,
     every: Annotated[float, typer.Option(min=0.05, help="With --pid: seconds from moment to moment.")] = 1.0,
     count: Annotated[int, typer.Option(min=1, help="With --pid: moments; three and more show what grows.")] = 1,
     rate: Annotated[str, typer.Option(help="Mean bytes between samples: 512K is cheaper, 1 is every block.")] = "16K",
@@ -267,7 +271,8 @@ def heap(
     if diff:
         return show_difference(target, view or "live", files, top, depth, as_json)
     kind = KINDS[view or "peak"]
-    with source(Asked("heap", target, pid, signal, rate, every, count, with_moments=True, kind=kind), files) as found:
+    asked = Asked("heap", target, pid, (signal, profile_signal), rate, every, count, with_moments=True, kind=kind)
+    with source(asked, files) as found:
         seen = with_names(found)
         chosen: View = view or ("live" if pid is not None or seen.last.peak_ns is None else "peak")
         shown_heap, sites_shown, title = view_of(seen, chosen)

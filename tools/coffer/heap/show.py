@@ -58,13 +58,17 @@ def caller_of(site: Site) -> str:
             return f", called by {middle(place.function, NAME)}"
 
 
+def name_of(site: Site) -> str:
+    source = f", {site.source}" if site.source else ""
+    return f"{middle(site.place.function, NAME)}{source}{caller_of(site)}"
+
+
 def from_whom(found: list[Site]) -> str:
     """`all from X, called by Y`, or the largest of several."""
     in_all = whole(found).bytes
     parts, said = [], 0.0
     for site in found[:3]:
-        source = f", {site.source}" if site.source else ""
-        parts.append(f"{middle(site.place.function, NAME)}{source}{caller_of(site)}")
+        parts.append(name_of(site))
         said += site.sum.bytes
         if len(parts) == 1 and said >= ALL * in_all:
             return f"all from {parts[0]}"
@@ -95,8 +99,7 @@ def apart(heap: Heap, measure: Measure, what: str) -> list[str]:
 
 def growth_sentence(found: list[Growth]) -> str:
     first = found[0]
-    text = (f"Growing all the time: {middle(first.site.place.function, NAME)}, {first.site.source}"
-            f"{caller_of(first.site)}: by {size(first.bytes)}, {size(first.per_second)} a second")
+    text = f"Growing all the time: {name_of(first.site)}: by {size(first.bytes)}, {size(first.per_second)} a second"
     return text + (f"; and {count(len(found) - 1, 'other place')}." if len(found) > 1 else ".")
 
 

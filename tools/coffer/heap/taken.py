@@ -178,7 +178,7 @@ def number_of(options: dict[str, str], name: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def find(number: int, dump_signal: int | None) -> Asked:
+def find(number: int, dump_signal: int | None, profile_signal: int | None = None) -> Asked:
     process = processes.find_process(number)
     options = options_of(process)
     dump = dump_signal or number_of(options, "dump_signal")
@@ -186,9 +186,9 @@ def find(number: int, dump_signal: int | None) -> Asked:
         raise CofferError(f"process {number} ({process.name}) knows no signal that asks for a profile: start"
                           " it with COFFER_CONF=profile:true,dump_signal:43. If it was, it has written over its"
                           " environment, as some servers do for their title: name the signal by --signal")
-    toggle = number_of(options, "profile_signal")
     samples = options.get("profile") == "true" or options.get("leaks") == "true"
-    return Asked(process, dump, 0 if samples else toggle, options.get("profile_to") or ("coffer" if options else ""),
+    toggle = profile_signal or (0 if samples else number_of(options, "profile_signal"))
+    return Asked(process, dump, toggle, options.get("profile_to") or ("coffer" if options else ""),
                  samples)
 
 
@@ -214,9 +214,10 @@ def is_off(profile: proto.Profile) -> bool:
     return profile.is_off or not profile.duration_ns  # as versions before 0.3 said it
 
 
-def of_process(number: int, dump_signal: int | None, seconds: float, count: int) -> Taken:
+def of_process(number: int, dump_signal: int | None, seconds: float, count: int,
+               profile_signal: int | None = None) -> Taken:
     """Several times, so many seconds apart. A file that was asked for here is removed once it is read."""
-    asked = find(number, dump_signal)
+    asked = find(number, dump_signal, profile_signal)
     taken = Taken(process=number, since_start=asked.since_start)
     toggled = False
     try:
@@ -244,7 +245,8 @@ def of_process(number: int, dump_signal: int | None, seconds: float, count: int)
                 processes.ask(asked.process, asked.profile_signal)
     if not taken.moments[-1].duration_ns:
         raise CofferError(f"process {number} ({asked.process.name}) takes no samples: start it with"
-                          " COFFER_CONF=profile:true, or name a profile_signal, too")
+                          " COFFER_CONF=profile:true or profile_signal:42. If it was started with the latter, it has"
+                          " written over its environment: name that signal by --profile-signal")
     proto.settle_mappings(taken.moments)
     if is_off(taken.last):
         taken.notes.append("Sampling is off: blocks from after its end are not known.")
