@@ -10,6 +10,7 @@
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/callers.hpp"
+#include "observe/counters.hpp"
 #include "observe/interpreted.h"
 #include "observe/pprof.hpp"
 #include "observe/samples.hpp"
@@ -126,7 +127,8 @@ void record(void* block, usize size, double weight) {
   if (&coffer_interpreted_stack != nullptr) {
     p.stack.count = coffer_interpreted_stack(p.stack.frames, p.stack.count, kMostFrames);
   }
-  if (p.samples.add(block, size, weight, p.stack)) {
+  // relaxed: a figure, which others may change meanwhile.
+  if (p.samples.add(block, size, weight, p.stack, counters().held.load(relaxed))) {
     g_live_samples.store(p.samples.live(), relaxed);  // relaxed: see forget_sample
   }
 }

@@ -9,6 +9,10 @@ namespace {
 
 constexpr u32 kFirstLives = 4096;
 constexpr usize kUnit = 64 * 1024;
+// Deviations that chance does not explain. Tried with ten programs at three rates: 1 MiB whose blocks are replaced is
+// taken for 1.28, 1.12, 1.09, 1.12 at 16K with 2, 3, 4, 6; rises and falls to the same height
+// for 1.09, 1.09, 1.07, 1.13.
+constexpr double kSure = 4;
 
 void* map(usize bytes) {
   bytes = (bytes + kUnit - 1) / kUnit * kUnit;
@@ -20,6 +24,12 @@ void* map(usize bytes) {
   }
   os::release(memory, bytes);
   return nullptr;
+}
+
+// What a sampled block adds to the variance of the sum: it has the weight 1 / p, and the variance (1 - p) / p.
+double variance_of(usize bytes, double weight) {
+  const double one = static_cast<double>(bytes);
+  return one * one * weight * (weight - 1);
 }
 
 void unmap(void* memory, usize bytes) { os::release(memory, (bytes + kUnit - 1) / kUnit * kUnit); }
@@ -105,7 +115,12 @@ void Samples::save_peak(Stack& stack) {
   stack.saved_at = peaks_;
 }
 
-bool Samples::add(const void* block, usize bytes, double weight, const CallStack& stack) {
+bool Samples::is_highest(usize held) const {
+  const double more = live_bytes_ - peak_bytes_;
+  return more > 0 && (held > peak_held_ || more * more > kSure * kSure * (variance_ + peak_variance_));
+}
+
+bool Samples::add(const void* block, usize bytes, double weight, const CallStack& stack, usize held) {
   if (!make_table() || !grow_live()) {
     ++dropped_;
     return false;
@@ -113,8 +128,11 @@ bool Samples::add(const void* block, usize bytes, double weight, const CallStack
   const u32 index = find_stack(stack);
   const double weighed = weight * static_cast<double>(bytes);
   live_bytes_ += weighed;
-  if (live_bytes_ > peak_bytes_) {
+  variance_ += variance_of(bytes, weight);
+  if (is_highest(held)) {
     peak_bytes_ = live_bytes_;
+    peak_variance_ = variance_;
+    peak_held_ = held;
     peak_ns_ = os::monotonic_ns();
     ++peaks_;
   } else {
@@ -139,6 +157,7 @@ bool Samples::remove(const void* block, double* weight) {
   save_peak(stack);
   const double weighed = lives_[at].weight * static_cast<double>(lives_[at].bytes);
   live_bytes_ -= weighed;
+  variance_ -= variance_of(lives_[at].bytes, lives_[at].weight);
   stack.sums.freed_blocks += lives_[at].weight;
   stack.sums.freed_bytes += weighed;
   if (weight != nullptr) *weight = lives_[at].weight;
@@ -159,7 +178,8 @@ void Samples::forget() {
   lives_ = nullptr;
   capacity_ = live_ = 0;
   dropped_ = 0;
-  live_bytes_ = peak_bytes_ = 0;
+  live_bytes_ = variance_ = peak_bytes_ = peak_variance_ = 0;
+  peak_held_ = 0;
   peaks_ = peak_ns_ = 0;
 }
 

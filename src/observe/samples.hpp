@@ -2,9 +2,12 @@
 // What the heap profile knows: call stacks with what was allocated from them and what of that was live at the highest
 // moment, and the sampled blocks that are live.
 //
-// The highest moment is exact, for all samples are seen, and costs a comparison a sample. A new one comes with most
-// samples while a program grows, so no stack is copied then: a stack's part of the highest moment is what it has live
-// now, unless it changed since. The first change after a highest moment saves what was live.
+// The highest moment is the one when the samples stood for most live bytes. Of a program that replaces what it holds,
+// that alone would be the luckiest of many sums. So a sum that is higher counts only if Coffer holds more memory than
+// at the highest moment so far, which is known exactly, or if chance does not explain the difference: where every block
+// is sampled, each higher one counts. A new one comes with most samples while a program grows, so no stack is copied
+// then: a stack's part of the highest moment is what it has live now, unless it changed since. The first change after a
+// highest moment saves what was live.
 //
 // All of it lies in mappings of its own, which do not count for the limit: 8 MiB of tables, of which what is used is
 // touched, and 32 bytes for each live sample. Everything is under one lock, which a caller that must not wait tries.
@@ -37,8 +40,9 @@ class Samples {
  public:
   SpinLock lock;  // around all that follows
 
-  // The block is live, and stands for `weight` blocks of so many bytes. false: no memory for it.
-  bool add(const void* block, usize bytes, double weight, const CallStack& stack);
+  // The block is live, and stands for `weight` blocks of so many bytes; Coffer holds `held` bytes. false: no memory for
+  // it.
+  bool add(const void* block, usize bytes, double weight, const CallStack& stack, usize held);
   // The block is freed. false: it is no sample.
   bool remove(const void* block, double* weight = nullptr);
 
@@ -51,7 +55,7 @@ class Samples {
   u32 stacks() const { return stacks_; }
   u32 addresses() const { return addresses_; }
   const StackSums& sums(u32 stack) const;
-  LiveSums at_peak(u32 stack) const;        // at the moment when the samples stood for the most live bytes
+  LiveSums at_peak(u32 stack) const;        // at the highest moment
   u64 peak_ns() const { return peak_ns_; }  // of the monotonic clock; 0: nothing was sampled
   // Calls visit(index of an address).
   template <class Visit>
@@ -96,6 +100,7 @@ class Samples {
   u64 home(uptr block) const;
   void put_live(const Live& one);
   void save_peak(Stack& stack);
+  bool is_highest(usize held) const;
 
   Table* table_ = nullptr;
   u32 stacks_ = 0, addresses_ = 0, frames_ = 0;
@@ -103,7 +108,9 @@ class Samples {
   u32 capacity_ = 0;  // a power of two
   u32 live_ = 0;
   u64 dropped_ = 0;
-  double live_bytes_ = 0, peak_bytes_ = 0;
+  double live_bytes_ = 0, variance_ = 0;  // of what is live; by how much that sum may be off, squared
+  double peak_bytes_ = 0, peak_variance_ = 0;
+  usize peak_held_ = 0;
   u64 peaks_ = 0, peak_ns_ = 0;  // how many highest moments there were; when the last one was
 };
 

@@ -24,9 +24,9 @@ const void* block(uptr number) { return reinterpret_cast<const void*>(0x100000 +
 FRESH_TEST(Samples, AddUpByStack) {
   static Samples samples;
   EXPECT_FALSE(samples.remove(block(1)));
-  EXPECT_TRUE(samples.add(block(1), 100, 2.0, stack_of({10, 20, 30})));
-  EXPECT_TRUE(samples.add(block(2), 50, 4.0, stack_of({10, 20, 30})));
-  EXPECT_TRUE(samples.add(block(3), 7, 1.0, stack_of({11, 20, 30})));
+  EXPECT_TRUE(samples.add(block(1), 100, 2.0, stack_of({10, 20, 30}), 0));
+  EXPECT_TRUE(samples.add(block(2), 50, 4.0, stack_of({10, 20, 30}), 0));
+  EXPECT_TRUE(samples.add(block(3), 7, 1.0, stack_of({11, 20, 30}), 0));
   EXPECT_EQ(samples.live(), 3u);
   ASSERT_EQ(samples.stacks(), 3u) << "the first is the one without frames";
   EXPECT_EQ(samples.addresses(), 4u) << "each address once";
@@ -52,7 +52,7 @@ FRESH_TEST(Samples, ManyComeAndGoInAnyOrder) {
     if (model.erase(number) != 0) {
       ASSERT_TRUE(samples.remove(block(number))) << round;
     } else if (round % 3 != 0) {
-      ASSERT_TRUE(samples.add(block(number), 16, 1, stack_of({number % 500 + 1, 2})));
+      ASSERT_TRUE(samples.add(block(number), 16, 1, stack_of({number % 500 + 1, 2}), 0));
       model[number] = round;
     } else {
       ASSERT_FALSE(samples.remove(block(number)));
@@ -63,7 +63,7 @@ FRESH_TEST(Samples, ManyComeAndGoInAnyOrder) {
   EXPECT_EQ(samples.live(), 0u);
 }
 
-// The highest moment beside a model that copies all stacks at each one.
+// The highest moment beside a model that copies all stacks at each one, of a process that holds more and more.
 FRESH_TEST(Samples, TheHighestMomentIsExact) {
   static Samples samples;
   constexpr u32 kStacks = 40;
@@ -91,7 +91,8 @@ FRESH_TEST(Samples, TheHighestMomentIsExact) {
       total -= one.weight * static_cast<double>(one.bytes);
     } else {
       const One one = {static_cast<u32>(random.below(kStacks)), 16 * (1 + random.below(100)), 1.0 + random.below(4)};
-      ASSERT_TRUE(samples.add(block(number), one.bytes, one.weight, stack_of({one.stack + 1})));
+      // What Coffer holds grows with every one.
+      ASSERT_TRUE(samples.add(block(number), one.bytes, one.weight, stack_of({one.stack + 1}), round + 1));
       model[number] = one;
       live[one.stack] += one.weight * static_cast<double>(one.bytes);
       blocks[one.stack] += one.weight;
@@ -121,7 +122,7 @@ FRESH_TEST(Samples, TheHighestMomentIsExact) {
 FRESH_TEST(Samples, MoreStacksThanThereIsRoomForAreCountedTogether) {
   static Samples samples;
   constexpr u32 kMany = 40'000;
-  for (u32 i = 0; i < kMany; ++i) ASSERT_TRUE(samples.add(block(i), 10, 1, stack_of({i + 1, i % 7 + 1})));
+  for (u32 i = 0; i < kMany; ++i) ASSERT_TRUE(samples.add(block(i), 10, 1, stack_of({i + 1, i % 7 + 1}), 0));
   double blocks = 0;
   for (u32 i = 0; i < samples.stacks(); ++i) blocks += samples.sums(i).allocated_blocks;
   EXPECT_EQ(blocks, double{kMany}) << "none is lost";
@@ -131,15 +132,77 @@ FRESH_TEST(Samples, MoreStacksThanThereIsRoomForAreCountedTogether) {
 
 FRESH_TEST(Samples, AnEmptyStackHasItsPlace) {
   static Samples samples;
-  EXPECT_TRUE(samples.add(block(1), 10, 3, stack_of({})));
+  EXPECT_TRUE(samples.add(block(1), 10, 3, stack_of({}), 0));
   EXPECT_EQ(samples.stacks(), 1u);
   EXPECT_EQ(samples.sums(0).allocated_bytes, 30.0);
+}
+
+double peak_of(const Samples& samples) {
+  double sum = 0;
+  for (u32 i = 0; i < samples.stacks(); ++i) sum += samples.at_peak(i).bytes;
+  return sum;
+}
+
+// A program with blocks of 512 bytes, of which one in 32 or so is sampled.
+class Sampled {
+ public:
+  explicit Sampled(u64 seed) : random_(seed) {}
+  void take(uptr number, usize held) {
+    if (random_.below(kOneIn) == 0) samples.add(block(number), kBytes, kOneIn, stack_of({number % 7 + 1}), held);
+  }
+  void replace(u32 live, u32 times, usize held) {
+    for (u32 i = 0; i < times; ++i) {
+      const uptr number = random_.below(live);
+      samples.remove(block(number));
+      take(number, held);
+    }
+  }
+  static constexpr usize kBytes = 512, kOneIn = 32;
+  Samples samples;
+
+ private:
+  test::Random random_;
+};
+
+// The sum over the samples goes up and down around what is live, and its highest value is no moment of the program.
+FRESH_TEST(Samples, ChanceIsNoHighestMoment) {
+  constexpr u32 kLive = 2048, kPrograms = 8;
+  double sum = 0;
+  static Sampled programs[kPrograms] = {Sampled(1), Sampled(2), Sampled(3), Sampled(4),
+                                        Sampled(5), Sampled(6), Sampled(7), Sampled(8)};
+  for (Sampled& one : programs) {
+    for (u32 i = 0; i < kLive; ++i) one.take(i, (i + 1) * Sampled::kBytes);
+    one.replace(kLive, 200'000, kLive * Sampled::kBytes);
+    sum += peak_of(one.samples) / (kLive * Sampled::kBytes);
+  }
+  // One deviation of the sum is an eighth of it. Without regard to chance it is 1.4.
+  EXPECT_NEAR(sum / kPrograms, 1, 0.2);
+}
+
+// More is live in memory that Coffer held already.
+FRESH_TEST(Samples, ARiseThatChanceDoesNotExplainIsAHighestMoment) {
+  constexpr u32 kLive = 2048;
+  static Sampled program(3);
+  for (u32 i = 0; i < kLive; ++i) program.take(i, 1);
+  const u64 before = program.samples.peak_ns();
+  for (u32 i = kLive; i < 4 * kLive; ++i) program.take(i, 1);
+  EXPECT_GT(program.samples.peak_ns(), before);
+  EXPECT_NEAR(peak_of(program.samples) / (4 * kLive * Sampled::kBytes), 1, 0.4);
+  // Where every block is sampled there is no chance.
+  static Samples every;
+  for (u32 i = 0; i < 100; ++i) {
+    ASSERT_TRUE(every.add(block(i), 10 + i, 1, stack_of({i + 1}), 1));
+    if (i != 0) {
+      ASSERT_TRUE(every.remove(block(i - 1)));
+    }
+  }
+  EXPECT_EQ(peak_of(every), 10 + 99 + 10 + 98);
 }
 
 // As in a fork child that finds another thread at work in the samples: what it knows then is its own.
 FRESH_TEST(Samples, ForgottenTheyBeginAnew) {
   static Samples samples;
-  ASSERT_TRUE(samples.add(block(1), 1000, 2, stack_of({10})));
+  ASSERT_TRUE(samples.add(block(1), 1000, 2, stack_of({10}), 1));
   ASSERT_TRUE(samples.remove(block(1)));
   EXPECT_NE(samples.peak_ns(), 0u);
   samples.forget();
@@ -147,7 +210,7 @@ FRESH_TEST(Samples, ForgottenTheyBeginAnew) {
   EXPECT_EQ(samples.stacks(), 0u);
   EXPECT_EQ(samples.live(), 0u);
   EXPECT_FALSE(samples.remove(block(1)));
-  ASSERT_TRUE(samples.add(block(2), 10, 1, stack_of({20})));
+  ASSERT_TRUE(samples.add(block(2), 10, 1, stack_of({20}), 1));
   EXPECT_NE(samples.peak_ns(), 0u);
   EXPECT_EQ(samples.at_peak(samples.stacks() - 1).bytes, 10.0);
   EXPECT_TRUE(samples.remove(block(2)));

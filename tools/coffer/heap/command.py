@@ -121,8 +121,8 @@ def sampling_note(heap: stacks.Heap, measure: sites.Measure) -> list[str]:
     note = (f"A sample each {short_size(heap.period)}: {figure.samples:,.0f} samples stand behind this; of n samples a"
             " figure is off by about 1/sqrt(n).")
     if measure is sites.PEAK:
-        note += (" The highest of many sums is too high for a program that holds much the same all the time, by some"
-                 " times that; --rate 1 is exact.")
+        note += (" The highest of many sums may be too high for a program that holds much the same all the time, by up"
+                 " to twice that; --rate 1 is exact.")
     return [note]
 
 
