@@ -80,6 +80,14 @@ def test_a_sample_has_its_error() -> None:
     assert exact["sites"][0]["callers"][0]["function"] == "seeded::leak_session"
 
 
+def test_what_no_sample_stands_for_is_not_denied() -> None:
+    shown = run("leaks", "--rate", "1T", "--", PROGRAM, "leak").stdout
+    assert "No leaks: the program freed all that was sampled.\n" in shown and "--rate 1 sees every block." in shown
+    shown = run("heap", "--rate", "1T", "--", PROGRAM, "leak").stdout
+    assert "Nothing was sampled.\nNothing that was sampled is left at the end.\n" in shown
+    assert [stacks.sees_every_block(period) for period in (1, 64, 16384)] == [True, False, False]
+
+
 @pytest.mark.parametrize("tool", sorted(lines.TOOLS))
 def test_every_tool_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -419,6 +427,16 @@ def test_what_may_be_chance_does_not_grow() -> None:
         figure = stacks.Sum(1000, 400 * 1024, samples)
         found[-1].stacks = [stacks.Stack((place("f"),), owners.PROGRAM, 0, figure, figure)]
         assert bool(sites.growing(found)) == grows
+
+
+def test_a_file_with_debug_information_of_a_part_has_some() -> None:
+    """As Rust's programs: their main, in C, has none."""
+    figure = stacks.Sum(1, 100, 1)
+    known = stacks.Place("store", "src/main.rs", 3, "prog")
+    for places_of, notes in (([place("main")], 1), ([known], 0), ([place("main"), known], 0)):
+        found = [stacks.Stack((one,), owners.PROGRAM, 0, figure, figure) for one in places_of]
+        heap = stacks.Heap("prog", 1, 0, 0, found)
+        assert len(show.notes_on(heap, sites.sites(heap, sites.LIVE))) == notes
 
 
 def test_blocks_without_a_stack_have_no_name_to_look_for() -> None:

@@ -85,7 +85,8 @@ def test_a_process_that_cannot_be_asked() -> None:
     started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.DEVNULL)
     try:
         time.sleep(0.05)
-        assert "dump_signal" in run("heap", "--pid", started.pid, status=1).stderr
+        error = run("heap", "--pid", started.pid, status=1).stderr
+        assert "does not run Coffer" in error and "dump_signal" in error
     finally:
         started.kill()
         started.wait()

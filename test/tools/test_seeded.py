@@ -86,7 +86,7 @@ def test_a_growing_cache() -> None:
     growing = next(line for line in lines[:3] if line.startswith("Growing all the time: "))
     assert f"page_of, cache.cpp:{line_of('cache.cpp', 'static std::string page_of')}" in growing
     assert "called by Cache::lookup" in growing
-    assert "Nothing is left at the end." in lines[:4]
+    assert "Nothing that was sampled is left at the end." in lines[:4]
 
 
 def test_fragmentation_by_survivors() -> None:

@@ -131,6 +131,7 @@ def test_names() -> None:
     assert bare("app::X<(app::Kind)3>::operator std::string() const &") == "app::X<3>::operator std::string"
     assert bare("void app::run<int>(int) [clone .cold]") == "app::run<int>"
     assert bare("operator new[](unsigned long)") == "operator new[]"
+    assert bare("std::invoke<void, void (*)(int), int>(void (*)(int), int)") == "std::invoke<void, void, int>"
     assert bare("operator()<int>") == "operator()<int>"
     assert bare("app::X<int>::operator()(int) const") == "app::X<int>::operator()"
     assert bare("main::{lambda(auto:1)#1}::operator()<int>(int) const") == "main::{lambda#1}::operator()<int>"

@@ -30,6 +30,7 @@ KINDS = {"live": "inuse_space", "peak": "peak_space", "temporary": "alloc_space"
          "growing": "inuse_space"}
 MEASURES = {"live": sites.LIVE, "peak": sites.PEAK, "temporary": sites.TEMPORARY, "allocated": sites.ALLOCATED,
             "growing": sites.LIVE}
+NOTHING_LIVE = "Nothing that was sampled is live."
 NO_PEAK = "--view peak: the profile does not know its highest moment; an older version wrote it"
 
 Target = Annotated[Optional[list[str]], typer.Argument(metavar=METAVAR, show_default=False, help=TARGET)]
@@ -114,8 +115,15 @@ def python_note(found: taken.Taken, heap: stacks.Heap) -> list[str]:
             " for each."]
 
 
+def nothing(heap: stacks.Heap, of_all: str, of_samples: str) -> str:
+    return of_all if stacks.sees_every_block(heap.period) else of_samples
+
+
 def sampling_note(heap: stacks.Heap, measure: sites.Measure) -> list[str]:
     figure = stacks.total(measure(stack) for stack in heap.stacks)
+    if not figure.blocks and not stacks.sees_every_block(heap.period):
+        return [f"A sample each {short_size(heap.period)}: what is less than three times that is easily missed;"
+                " --rate 1 sees every block."]
     if not figure.blocks or stacks.is_exact(figure):
         return []
     note = (f"A sample each {short_size(heap.period)}: {figure.samples:,.0f} samples stand behind this; of n samples a"
@@ -148,10 +156,11 @@ def leaks(
         heap = stacks.named([found.last])[0]
         leaked = sites.sites(heap, sites.LIVE)
         if found.end is not None:
-            what, nothing = "never freed", "No leaks: the program freed all that it allocated."
+            what, none = "never freed", nothing(heap, "No leaks: the program freed all that it allocated.",
+                                                "No leaks: the program freed all that was sampled.")
         else:
-            what, nothing = "live now", "Nothing that the program allocated is live."
-        verdicts = [show.sentence(leaked, what, nothing), *show.apart(heap, sites.LIVE, "kept")]
+            what, none = "live now", nothing(heap, "Nothing that the program allocated is live.", NOTHING_LIVE)
+        verdicts = [show.sentence(leaked, what, none), *show.apart(heap, sites.LIVE, "kept")]
         # Before anything is printed: whoever reads that may stop.
         files.write(found.last, verdicts, [(what, heap, sites.LIVE), ("freed again", heap, sites.TEMPORARY),
                                            ("allocated", heap, sites.ALLOCATED)], [])
@@ -171,16 +180,19 @@ def leaks(
 def verdicts_of(seen: Seen, is_peak_first: bool) -> list[str]:
     """What there is to say, in the order of what people ask."""
     growing = seen.growing()
-    what, nothing = (("left at the end", "Nothing is left at the end.") if seen.is_end else
-                     ("live", "Nothing that the program allocated is live."))
-    live = show.sentence(sites.sites(seen.last, sites.LIVE), what, nothing)
+    if seen.is_end:
+        what, none = "left at the end", nothing(seen.last, "Nothing is left at the end.",
+                                                "Nothing that was sampled is left at the end.")
+    else:
+        what, none = "live", nothing(seen.last, "Nothing that the program allocated is live.", NOTHING_LIVE)
+    live = show.sentence(sites.sites(seen.last, sites.LIVE), what, none)
     result = [show.growth_sentence(growing)] if growing else []
     if seen.last.peak_ns is None:
         result.append(live)
     else:
         after = f"{duration(seen.last.peak_ns)} after {'the start' if seen.is_end else 'sampling began'}"
         peak = show.sentence(sites.sites(seen.last, sites.PEAK), f"held at the highest moment, {after}",
-                             "Nothing was ever held.")
+                             nothing(seen.last, "Nothing was ever held.", "Nothing was sampled."))
         # Of a process that runs the first question is what it holds now.
         result = [peak, *result, live] if is_peak_first else [live, *result, peak]
     return result + show.apart(seen.last, sites.LIVE, "kept")

@@ -178,6 +178,8 @@ def notes_on(heap: Heap, found: list[Site]) -> list[str]:
                      " heap has its name if it sees it loaded.")
     if owners.ANONYMOUS in modules:
         notes.append("Code made at run time has names where its maker writes /tmp/perf-PID.map.")
+    # A file may have debug information of a part.
+    explained |= {place.module for stack in heap.stacks for place in stack.places if place.file}
     bare = sorted(modules - explained)
     if bare:
         notes.append(f"No lines of {', '.join(bare)}: it has no debug information here. Compile with -g, install its"

@@ -105,6 +105,10 @@ def samples_behind(blocks: float, size: float, period: int) -> float:
     return blocks * -math.expm1(-max(LEAST_BLOCK, size / blocks) / max(1, period))
 
 
+def sees_every_block(period: int) -> bool:
+    return samples_behind(1, LEAST_BLOCK, period) >= EVERY_BLOCK
+
+
 def is_exact(figure: Sum) -> bool:
     return figure.samples >= EVERY_BLOCK * figure.blocks
 

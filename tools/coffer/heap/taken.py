@@ -182,6 +182,10 @@ def find(number: int, dump_signal: int | None, profile_signal: int | None = None
     process = processes.find_process(number)
     options = options_of(process)
     dump = dump_signal or number_of(options, "dump_signal")
+    maps = processes.maps_of(process)
+    if maps is not None and not processes.runs_coffer(maps):
+        raise CofferError(f"process {number} ({process.name}) does not run Coffer: start it by coffer run, or with"
+                          " LD_PRELOAD, and with COFFER_CONF=profile:true,dump_signal:43")
     if not dump:
         raise CofferError(f"process {number} ({process.name}) knows no signal that asks for a profile: start"
                           " it with COFFER_CONF=profile:true,dump_signal:43. If it was, it has written over its"

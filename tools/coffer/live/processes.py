@@ -60,6 +60,10 @@ def maps_of(process: Process) -> str | None:
         return None
 
 
+def runs_coffer(maps: str) -> bool:
+    return "libcoffer" in maps or "[anon:coffer" in maps
+
+
 def is_mapped(maps: str, status: os.stat_result) -> bool:
     wanted = (f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}", str(status.st_ino))
     return any(tuple(line.split()[3:5]) == wanted for line in maps.splitlines())
@@ -122,7 +126,7 @@ def open_page(number: int) -> Page:
     maps = maps_of(process)
     if maps is None:
         raise CofferError(f"process {number} ({process.name}): permission denied")
-    if "libcoffer" in maps or "[anon:coffer" in maps:
+    if runs_coffer(maps):
         if shows_by_option(process):
             raise NotYet(f"process {number} ({process.name}) runs Coffer with share:true and shows no page so far: it"
                          " does when it next allocates")

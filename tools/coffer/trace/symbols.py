@@ -134,7 +134,9 @@ def bare(function: str) -> str:
         depth += {"(": 1, ")": -1}.get(part, 0)
         if depth == 0 and part != ")":
             text += part
-    return named(re.sub(r"( const| volatile| &&?)+$", "", text)).replace(CALLED, "operator()") or function
+    # Of a pointer to a function as a template's argument only what it returns is left, and a space.
+    text = re.sub(r"(?<=\w) +(?=[,>])", "", re.sub(r"( const| volatile| &&?)+$", "", text))
+    return named(text).replace(CALLED, "operator()") or function
 
 
 def named(text: str) -> str:
