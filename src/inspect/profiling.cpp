@@ -169,7 +169,7 @@ bool dump_locked(const char* path) {
   if (file < 0) return false;
   const u64 now = os::monotonic_ns();
   const auto since = [&](u64 when) { return p.began_ns != 0 && when > p.began_ns ? when - p.began_ns : 0; };
-  const ProfileTimes times = {shown_mean(), os::unix_ns(), since(now), since(p.samples.peak_ns()), is_profiling()};
+  const ProfileTimes times = {shown_mean(), os::unix_ns(), since(now), since(p.samples.peak_ns(now)), is_profiling()};
   const bool written = write_pprof(p.samples, times, file);
   if (os::close_file(file) && written) return true;
   os::remove_file(path);

@@ -187,6 +187,7 @@ const StackSums& Samples::sums(u32 stack) const { return table_->stacks[stack].s
 
 LiveSums Samples::at_peak(u32 stack) const {
   const Stack& one = table_->stacks[stack];
+  if (is_above_peak()) return one.live();
   return one.saved_at == peaks_ ? one.saved : one.live();
 }
 

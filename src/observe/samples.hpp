@@ -55,8 +55,11 @@ class Samples {
   u32 stacks() const { return stacks_; }
   u32 addresses() const { return addresses_; }
   const StackSums& sums(u32 stack) const;
-  LiveSums at_peak(u32 stack) const;        // at the highest moment
-  u64 peak_ns() const { return peak_ns_; }  // of the monotonic clock; 0: nothing was sampled
+  // At the highest moment. That is now, for who asks now, where the sum is above it by chance: nobody is told that more
+  // is live than ever was. To remember it would make each question one more draw for the highest.
+  LiveSums at_peak(u32 stack) const;
+  // Of the monotonic clock, which says `now`; 0: nothing was sampled.
+  u64 peak_ns(u64 now) const { return is_above_peak() ? now : peak_ns_; }
   // Calls visit(index of an address).
   template <class Visit>
   void for_each_frame(u32 stack, Visit&& visit) const {
@@ -101,6 +104,7 @@ class Samples {
   void put_live(const Live& one);
   void save_peak(Stack& stack);
   bool is_highest(usize held) const;
+  bool is_above_peak() const { return live_bytes_ > peak_bytes_; }
 
   Table* table_ = nullptr;
   u32 stacks_ = 0, addresses_ = 0, frames_ = 0;
