@@ -396,7 +396,12 @@ static int find_object(struct dl_phdr_info* object, size_t size, void* unused) {
 
 __attribute__((constructor)) static void begin(void) {
   const char* runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
-  if (runtime == NULL) return;
+  if (runtime == NULL) {
+    // What dlsym said of it is the program's first block that is never freed, unless it was asked for twice.
+    dlerror();
+    dlerror();
+    return;
+  }
   const char* (*get_version)(void) = NULL;
   void* eval = dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
   *(void**)&get_version = dlsym(RTLD_DEFAULT, "Py_GetVersion");
