@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -166,6 +167,24 @@ def test_a_peak_of_a_moment_is_seen() -> None:
 def test_a_killed_program_shows_its_last_moment() -> None:
     done = run("heap", "--rate", 1, "--", PROGRAM, "killed", status=137).stdout
     assert "1,561 blocks" in done.splitlines()[0] and "its last moment that was seen" in done
+
+
+def test_a_process_that_goes_on_is_told_of(tmp_path: Path) -> None:
+    """As daemons do, whose first process ends at once; by _exit, mostly."""
+    for command, status in (("leaks", 0), ("heap", 137)):
+        last = f"exec '{PROGRAM}' clean" if status == 0 else "kill -9 $$"
+        done = run(command, "--", "sh", "-c", f"sleep 60 >&- 2>&- & echo $! > '{tmp_path}/pid'; {last}", status=status)
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        assert "1 of the processes that it started went on" in done.stdout + done.stderr
+
+
+def test_a_profile_that_is_not_whole_is_none(tmp_path: Path) -> None:
+    run("leaks", "-o", tmp_path / "coffer.7.moment.1.pb.gz", "--", PROGRAM, "leak")
+    content = (tmp_path / "coffer.7.moment.1.pb.gz").read_bytes()
+    for name in ("7.1", "7.moment.2", "8.1"):
+        (tmp_path / f"coffer.{name}.pb.gz").write_bytes(content[:len(content) // 2])
+    (found,) = taken.read_folder(tmp_path).values()
+    assert found.process == 7 and found.end is None and len(found.moments) == 1
 
 
 def test_python_keeps_its_own_apart() -> None:

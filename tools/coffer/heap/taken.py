@@ -62,8 +62,15 @@ def thinned(paths: list[Path]) -> list[Path]:
     return [*chosen, *paths[-1:]]
 
 
+def read_whole(path: Path) -> proto.Profile | None:
+    """None: the process was ended as it wrote it."""
+    with contextlib.suppress(CofferError):
+        return proto.read(path)
+    return None
+
+
 def read_folder(folder: Path) -> dict[int, Taken]:
-    """By process."""
+    """By process, of those that wrote a whole profile."""
     found: dict[int, Taken] = {}
     moments: dict[int, list[tuple[int, Path]]] = {}
     ends: dict[int, list[tuple[int, Path]]] = {}
@@ -75,13 +82,14 @@ def read_folder(folder: Path) -> dict[int, Taken]:
     with patience.bar("profiles", sum(map(len, moments.values())) + len(ends)) as step:
         for process, taken in found.items():
             for path in thinned([path for _, path in sorted(moments.get(process, []))]) if process in moments else []:
-                taken.moments.append(proto.read(path))
+                if moment := read_whole(path):
+                    taken.moments.append(moment)
                 step("")
             if process in ends:
-                taken.end = proto.read(max(ends[process])[1])
+                taken.end = read_whole(max(ends[process])[1])
                 step("")
             proto.settle_mappings([*taken.moments, *([taken.end] if taken.end else [])])
-    return found
+    return {process: taken for process, taken in found.items() if taken.moments or taken.end}
 
 
 def choose(found: dict[int, Taken], main: int, kind: str) -> Taken:
@@ -89,6 +97,15 @@ def choose(found: dict[int, Taken], main: int, kind: str) -> Taken:
     chosen = max(found.values(), key=lambda one: (bytes_of(one.last, kind), one.process == main))
     chosen.others = len(found) - 1
     return chosen
+
+
+def going_on(folder: Path) -> int:
+    """How many processes would still write to it, such as daemons that the program became."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            found += f":{folder}/".encode() in path.read_bytes()
+    return found
 
 
 def with_moments(environment: dict[str, str], folder: Path) -> dict[str, str]:
@@ -109,10 +126,13 @@ def of_program(command: str, program: list[str], rate: str, looks: bool, kind: s
             environment = with_moments(environment, folder)
         with signals.started(program, environment) as process:
             status = signals.status_of(process)
+        left = going_on(folder)
+        on = (f"{left} of the processes that it started went on when it ended: what they hold is not known. Have them"
+              " asked by --pid, started by coffer run with COFFER_CONF=profile:true,dump_signal:43") if left else ""
         found = read_folder(folder)
         if not found:
             error = CofferError("the program wrote no profile: it was killed, ended by _exit, or does not run under a"
-                                " preloaded library")
+                                f" preloaded library{'; ' if on else ''}{on}")
             error.status = status or 1
             raise error
         taken = choose(found, process.pid, kind)
@@ -122,6 +142,8 @@ def of_program(command: str, program: list[str], rate: str, looks: bool, kind: s
         if taken.others:
             taken.notes.append(f"Process {taken.process}, which holds most of the {taken.others + 1} that ended by"
                                " themselves.")
+        if on:
+            taken.notes.append(f"{on}.")
         yield taken
     finally:
         shutil.rmtree(folder, ignore_errors=True)
