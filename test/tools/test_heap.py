@@ -135,7 +135,7 @@ def test_peak_growth_and_end() -> None:
     assert done[2] == "Nothing is left at the end."
     assert "seeded::fill" in done[6] and "called by" not in done[6]
     grown = json.loads(run("heap", "--rate", 1, "--view", "growing", "--json", "--", PROGRAM, "peak").stdout)
-    assert [site["function"] for site in grown["sites"]] == ["seeded::remember"]
+    assert [site["function"] for site in grown["sites"]] == ["seeded::remember"] and grown["peak_ns"] > 0
     assert 0.5 * 960 * 2000 < grown["bytes"] <= 1.1 * 960 * 2000
     temporary = json.loads(run("heap", "--rate", 1, "--view", "temporary", "--json", "--", PROGRAM, "clean").stdout
                            .splitlines()[1])

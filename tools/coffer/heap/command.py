@@ -202,7 +202,9 @@ def grown_of(seen: Seen) -> tuple[stacks.Heap, list[sites.Growth]]:
     """What there is more at the last moment than at the first; and what of it grew all the time."""
     growing = seen.growing()
     last = max((one.last for one in growing), default=len(seen.moments) - 1)
-    return sites.changes(seen.moments[0], seen.moments[last], sites.LIVE)[0], growing
+    grown = sites.changes(seen.moments[0], seen.moments[last], sites.LIVE)[0]
+    grown.peak_ns = seen.last.peak_ns
+    return grown, growing
 
 
 def view_of(seen: Seen, view: View) -> tuple[stacks.Heap, list[sites.Site], str]:
