@@ -24,6 +24,7 @@ from coffer_bench.summary import OURS
 WORKLOADS = {
     "threadtest": "threadtest 8",
     "threadtest-64": "threadtest 64",
+    "threadtest-256": "",
     "larson": "larson 10-100",
     "larson-start": "",
     "larson-paper": "larson 10-100",

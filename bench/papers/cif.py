@@ -191,19 +191,22 @@ def figure_3(recipe: Recipe) -> Table:
     return times
 
 
+def figure_4_cell(recipe: Recipe, allocator: Allocator, what: str, count: int) -> float:
+    row = (Row(what, "mcache", PAIRS, processes=count, cores=8) if what == "processes"
+           else Row(what, "mcache", {**PAIRS, "threads": count}, cores=8))
+    text = list_accesses(of_the_papers_cache(allocator), row, recipe.programs)
+    return simulate(text, recipe.build_dir, row.cores, geometry.MACHINES["t2"], l2=False)["l1"]
+
+
 def figure_4(recipe: Recipe) -> Table:
     """Misses of the L1 of a hundred steps."""
     table: Table = {}
     for what in ("processes", "threads"):
         for count in (8, 16, 32, 64):
             name = f"{count} {what}"
-            row = (Row(name, "mcache", PAIRS, processes=count, cores=8) if what == "processes"
-                   else Row(name, "mcache", {**PAIRS, "threads": count}, cores=8))
             for allocator in recipe.allocators:
                 progress(f"{name}: {allocator.name}")
-                text = list_accesses(of_the_papers_cache(allocator), row, recipe.programs)
-                found = simulate(text, recipe.build_dir, row.cores, geometry.MACHINES["t2"], l2=False)
-                table.setdefault(name, {})[allocator.name] = found["l1"]
+                table.setdefault(name, {})[allocator.name] = figure_4_cell(recipe, allocator, what, count)
     progress("")
     show("4: L1 misses of 100 steps, T2, simulated", table, recipe.names, 1)
     return table

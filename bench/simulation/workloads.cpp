@@ -249,6 +249,7 @@ Measured producer_consumer(Machine& machine, const Plan& plan) {
 const Workload kWorkloads[] = {
     {"threadtest", "objects of 8 bytes in rounds, threads share nothing", &threadtest<8>},
     {"threadtest-64", "the same with 64 bytes", &threadtest<64>},
+    {"threadtest-256", "the same with 256 bytes", &threadtest<256>},
     {"larson", "a server whose threads hand their blocks on and end", &larson},
     {"larson-start", "the same from the first block on", &larson_start},
     {"larson-paper", "the same with the paper's 10,000 blocks a thread", &larson_paper},

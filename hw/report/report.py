@@ -21,6 +21,7 @@ import claims  # noqa: E402
 import record  # noqa: E402
 import software  # noqa: E402
 import studies  # noqa: E402
+from claims import verdicts  # noqa: E402
 from runs import ReportError, Runs, arrivals, cut, make_trace  # noqa: E402
 from tables import COLLECTORS, UNITS, Program, Tables  # noqa: E402
 
@@ -75,8 +76,8 @@ def appendix(tables: Tables) -> list[tuple[str, str]]:
 
 
 def whole(tables: Tables, recorded: dict[str, Path], accesses: int, folder: Path,
-          plots: Path | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """All tables in the order of the page, and the names of the plots."""
+          plots: Path | None) -> tuple[list[tuple[str, str]], list[str], list[dict]]:
+    """All tables in the order of the page, the names of the plots, and the rows of claims."""
     runs = tables.runs
     traces = folder / "traces"
     studied = claims.study(tables)
@@ -84,17 +85,19 @@ def whole(tables: Tables, recorded: dict[str, Path], accesses: int, folder: Path
     sizes, depths = studies.buffers_table(runs, studied)
     traffic = studies.traffic(runs, [(one.name, recorded[one.name]) for one in studied], accesses, traces)
     counted = software.measure(runs, tables.programs)
-    sections = [("What the thesis claims", claims.claims(tables, least, traffic, counted)), *appendix(tables),
+    cuts = {unit: studies.cuts(runs, traces, unit) for unit in ("ohebs", "hbs")}
+    found = claims.rows(tables, least, traffic, counted, cuts)
+    sections = [("What the thesis claims", verdicts.section(claims.TABLE, found)), *appendix(tables),
                 ("A.3 Allocation by software on the same processor", software.software_table(counted)),
                 ("Why pairs are rare (A.9)", studies.pairs_table(runs, tables.programs, traces)),
                 ("k-tolerance (5.3.2)", tolerance), ("Buffers and marks (7.1)", sizes),
                 ("Posted frees, recombination (7.2, 7.3)", studies.versions_table(runs, studied)),
                 (f"Loads and stores between the calls (7.4), {accesses:,} calls", studies.traffic_table(traffic))]
     if plots is None:
-        return sections, []
+        return sections, [], found
     from plots import draw
 
-    return sections, [path.name for path in draw(tables, depths, plots)]
+    return sections, [path.name for path in draw(tables, depths, plots)], found
 
 
 def revision(folder: Path = record.TOP) -> str:
@@ -161,8 +164,10 @@ def main() -> int:
         recorded = recordings(arguments.only or list(record.RECIPES), arguments.calls, accesses, folder, arguments.jobs)
         programs = prepare(recorded, arguments.calls, folder)
         tables = Tables(programs, Runs(folder / "logs", arguments.jobs, tell=lambda text: print(text, flush=True)))
-        sections, drawn = (appendix(tables), []) if arguments.only else whole(tables, recorded, accesses,
-                                                                              folder, plots)
+        sections, drawn, found = (appendix(tables), [], []) if arguments.only else whole(tables, recorded, accesses,
+                                                                                         folder, plots)
+        if arguments.output.resolve() == verdicts.TOP / verdicts.PAGES[claims.TABLE] and found:
+            verdicts.replace(claims.TABLE, found)
         arguments.output.write_text(page(sections, arguments.calls, accesses, of, drawn), encoding="utf-8")
     except (ReportError, ReplayError, record.RecordError, OSError) as error:
         print(f"report: {error}", file=sys.stderr)

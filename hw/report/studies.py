@@ -87,6 +87,21 @@ def at_least(count: int) -> str:
     return f"{count} or more" if count == BURST else str(count)
 
 
+CUT_SIZES = tuple(range(4, 25, 2))  # powers of two, in bytes
+
+
+def cuts(runs: Runs, folder: Path, unit: str) -> list[int]:
+    """The block time of the first allocation of a heap that is one block, by size, smallest first: each halves the
+    whole heap as often as its size wants. Nothing has happened before, so that nothing but the depth can differ."""
+    wanted = []
+    for power in CUT_SIZES:
+        calls = folder / f"cut_{power}.calls"
+        calls.write_text(f"a 1 {(1 << power) - 4}\n", encoding="ascii")
+        make_trace(calls, calls.with_suffix(".txt"))
+        wanted.append((calls.with_suffix(".txt"), thesis_setup(unit)))
+    return [run.of("a")[0].block for run in runs.get(wanted)]
+
+
 def buffers(**options: int | tuple[int, int]) -> tuple[tuple[str, int], ...]:
     """For a Setup; nothing where nothing is to be other than usual."""
     return tuple(buffer_generics(**options).items()) if options else ()

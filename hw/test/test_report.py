@@ -17,6 +17,7 @@ from conftest import HW
 
 sys.path.insert(0, str(HW / "report"))
 
+import claims  # noqa: E402
 import record  # noqa: E402
 import report  # noqa: E402
 import runs  # noqa: E402
@@ -305,6 +306,41 @@ def test_a_burst_is_told_by_its_waits(bench: Bench, tmp_path: Path) -> None:
         runs.make_trace(calls, calls.with_suffix(".txt"))
         found[direction] = studies.tolerated(replays.one(calls.with_suffix(".txt"), runs.Setup("ohebs", True)))
     assert found["allocations"] == 2 and found["frees"] >= 2
+
+
+def test_cuts_cost_by_depth_in_hbs_only(bench: Bench, tmp_path: Path) -> None:
+    """5.3.3: the first call of a heap that is one block."""
+    replays = runs.Runs(tmp_path / "logs", 2, bench)
+    ohebs, hbs = (studies.cuts(replays, tmp_path, unit) for unit in ("ohebs", "hbs"))
+    assert len(set(ohebs)) == 1 and hbs == sorted(hbs, reverse=True) and hbs[0] > 10 * hbs[-1]
+
+
+def test_claims_are_rows_that_figures_decide(tmp_path: Path) -> None:
+    """Of made-up runs: rules are over figures that are there, and the thesis's 5.5 is decided by what calls took."""
+    here = [runs.Call(kind, 8, 5, 30, total, 15, 0, how) for kind, how, total in
+            (("a", "d", 45), ("a", "c", 900), ("f", "-", 60), ("f", "-", 1700))]
+
+    class MadeUp(runs.Runs):
+        def get(self, wanted: list) -> list[runs.Run]:
+            return [runs.Run(here, {}, "replayed 4 calls, 9 transfers,") for _ in wanted]
+
+    replays = MadeUp(tmp_path, 1, Bench(tmp_path, ("none.vhd", "", "")))
+    arrivals = runs.Arrivals(2, 2, 0, 100, 50, 200.0, 2)
+    found = tables.Tables([tables.Program(one, one, tmp_path / one, arrivals) for one in ("msa", "rcgc")], replays)
+    traffic = [studies.Traffic("msa", cache, misses, replays.one(tmp_path, runs.Setup("ohebs")))
+               for cache, misses in (("none", 0.0), ("small", 4.0))]
+    soft = software.Software("msa", (400, 1000), (1400, 9000), (400, 900), (700, 1200), (150, 300), (300, 800),
+                             (15, 90))
+    rows = claims.rows(found, {"allocations": 2, "frees": 3}, traffic, [soft],
+                       {"ohebs": [505] * 11, "hbs": [9000] * 10 + [500]})
+    made = {row["id"]: claims.verdicts.Row(row) for row in rows}
+    assert len(made) == len(rows) == 19
+    assert all(row.here() and row.verdict(row.figures) in claims.verdicts.rules.WORDS for row in made.values())
+    bounds = made["hardware-5.5"]
+    assert bounds.figures["worst"] == [4.39, 8.293] and bounds.verdict(bounds.figures) == "holds in part"
+    assert bounds.verdict({"best": [1, 1], "worst": [3.9, 8.9]}) == "holds"
+    assert bounds.verdict({"best": [1, 2.1], "worst": [4.1, 8.9]}) == "does not hold"
+    assert claims.verdicts.section("hardware", rows).count("\n| ") == 21
 
 
 def test_a_replay_is_not_repeated_for_the_same_trace(bench: Bench, tmp_path: Path) -> None:
