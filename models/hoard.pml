@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The locks of Hoard (paper 1, figure 2): heaps, superblocks that change their owner, and frees that meet them.
  *
- * Code: src/papers/hoard/allocate.cpp (allocate_small, from_global), release.cpp (lock_owner, give_to_global,
+ * Code: src/papers/hoard/allocate.cpp (allocate_small, from_heaps), release.cpp (lock_owner, give_to_global,
  * release_if_empty), walk.cpp (lock_heaps_for_fork). K = 0, f = 1/2, two blocks a superblock, so that superblocks move
  * at almost every free. Fields are read and written in separate steps, so that two threads that are inside at once
  * lose an update; each step on a superblock asserts that its heap's lock is held.
@@ -61,8 +61,8 @@ inline find(h, s) {
   }
 }
 
-/* from_global */
-inline from_global(h, s) {
+/* from_heaps */
+inline from_heaps(h, s) {
 #ifndef FAULT_GLOBAL_FIRST
   lock_heap(0);
 #endif
@@ -117,7 +117,7 @@ inline allocate(h) {
      skip
 #endif
   :: else ->
-     from_global(h, s);
+     from_heaps(h, s);
      if
      :: s == S -> from_system(h, s)
      :: else

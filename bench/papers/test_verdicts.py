@@ -78,16 +78,15 @@ def test_figures_decide(row: verdicts.Row) -> None:
 
 
 def test_commits_are_there() -> None:
-    """Where the history is."""
+    """By their subjects, where the history is."""
 
-    def git(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["git", "-C", str(verdicts.TOP), *words], capture_output=True, text=True, check=False)
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(verdicts.TOP), *words], capture_output=True, text=True,
+                              check=False).stdout
 
-    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+    if git("rev-parse", "--is-shallow-repository").strip() != "false":
         pytest.skip("no history here")
-    missing = {row.content["commit"] for row in ROWS
-               if git("merge-base", "--is-ancestor", row.content["commit"], "HEAD").returncode != 0}
-    assert not missing
+    assert not {row.content["commit"] for row in ROWS} - set(git("log", "--format=%s").splitlines())
 
 
 def test_every_exhibit_has_a_row() -> None:

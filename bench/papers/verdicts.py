@@ -168,8 +168,8 @@ def rounded(figure: Any) -> Any:
 
 
 def commit(folder: str = "src") -> str:
-    """The last one that changed what is measured. It is older than the row, so that it outlives a rebase."""
-    done = subprocess.run(["git", "-C", str(TOP), "log", "-1", "--format=%h", "--abbrev=8", "--", folder],
+    """The last one that changed what is measured, by its subject, which outlives a rebase."""
+    done = subprocess.run(["git", "-C", str(TOP), "log", "-1", "--format=%s", "--", folder],
                           capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 

@@ -11,20 +11,35 @@ namespace {
 
 Pieces g_source;
 
-// Line 6 to 14: a superblock of heap 0, partly used by others (then it is at least f empty) or empty.
-Superblock* from_global(Heap* heap, u32 size_class) {
+// "In order to reduce external fragmentation, we recycle completely empty superblocks for re-use by any size class"
+// (section 3).
+void recycle(Heap* heap, Superblock* superblock, u32 size_class) {
+  if (superblock->size_class == size_class) return;
+  format(superblock, size_class);
+  ++heap->counts.recycled;
+}
+
+// Line 6 to 14: a superblock of the class from heap 0, partly used by others (then it is at least f empty); or an empty
+// one, of this heap's own before heap 0's. The class that gives it had it as free memory, so its inequalities still
+// hold. Heap 0's of the class come before all empty ones: else a class would get more superblocks while some of its own
+// have room there, and nothing would bound their number (theorem_test.cpp).
+Superblock* from_heaps(Heap* heap, u32 size_class) {
   Heap* global = global_heap();
   global->lock.lock();
   Superblock* superblock = fullest(global, size_class);
-  if (superblock == nullptr) superblock = any_empty(global);
+  Heap* from = global;
+  if (superblock == nullptr) {
+    superblock = any_empty(heap);
+    from = superblock != nullptr ? heap : global;
+    if (superblock == nullptr) superblock = any_empty(global);
+  }
   if (superblock != nullptr) {
-    detach(global, superblock);
-    if (superblock->size_class != size_class) {
-      format(superblock, size_class);
-      ++heap->counts.recycled;
+    detach(from, superblock);
+    recycle(heap, superblock, size_class);
+    if (from == global) {
+      ++heap->counts.from_global;
+      heap->counts.shared_blocks += superblock->used;
     }
-    ++heap->counts.from_global;
-    heap->counts.shared_blocks += superblock->used;
     attach(heap, superblock);
   }
   global->lock.unlock();
@@ -43,21 +58,8 @@ Superblock* from_system(Heap* heap, u32 size_class) {
   return superblock;
 }
 
-// "In order to reduce external fragmentation, we recycle completely empty superblocks for re-use by any size class"
-// (section 3): one of this heap's own. The class that gives it had it as free memory, so its inequalities still hold.
-Superblock* from_other_class(Heap* heap, u32 size_class) {
-  Superblock* superblock = any_empty(heap);
-  if (superblock == nullptr) return nullptr;
-  detach(heap, superblock);
-  format(superblock, size_class);
-  ++heap->counts.recycled;
-  attach(heap, superblock);
-  return superblock;
-}
-
 COFFER_NOINLINE Superblock* find_superblock(Heap* heap, u32 size_class) {
-  Superblock* superblock = from_other_class(heap, size_class);
-  if (superblock == nullptr) superblock = from_global(heap, size_class);
+  Superblock* superblock = from_heaps(heap, size_class);
   return superblock != nullptr ? superblock : from_system(heap, size_class);
 }
 

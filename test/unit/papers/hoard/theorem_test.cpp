@@ -7,10 +7,21 @@
 //   superblocks <= sum over classes c of  U_c / ((1 - f) n_c)  +  heaps * max(K, 1)
 //
 // where U_c is the most blocks of class c that were ever in use at once, and n_c the blocks of a superblock. It holds
-// although heap 0 keeps partly used superblocks and empty ones change their class: a heap takes a superblock from the
-// system only when heap 0 has none of its class with room (so all of the class are then in other heaps, whose
-// inequalities bound them) and none that is empty (so each superblock belongs to some class).
+// class by class, although heap 0 keeps partly used superblocks and empty ones change their class: the superblocks of a
+// class get more, from the system or from another class, only when heap 0 has none of the class with room. Then all of
+// them with room are in other heaps, whose inequalities bound them, and the heap that takes one is full.
+//
+// With threads it is the same bound, if a block is in use from when its malloc is called until its free returns. What
+// is in the middle of a call is then within it: a malloc that has its superblock and not yet its block, a free that has
+// put its block back and not yet given up a superblock. A heap that found nothing in heap 0 and is about to ask the
+// system is full until it has asked, for its lock is held: max(K, 1) of its own allows the superblock that is to come.
+// The blocks that the program holds are fewer, by one for each call under way. So by the program's own count
+// concurrency adds a superblock for each thread that is in a call, 2P with a thread for each heap.
+#include <algorithm>
+#include <barrier>
+#include <mutex>
 #include <random>
+#include <thread>
 
 #include "heaps.hpp"
 
@@ -112,10 +123,131 @@ FRESH_TEST(HoardTheorem1, HeldIsBoundedByWhatWasLive) {
   }
 }
 
+// Blocks of all threads, by class: each frees what any has allocated. A block is live from before its malloc until
+// after its free.
+struct Shared {
+  std::mutex mutex;
+  std::vector<std::vector<void*>> blocks;
+  std::vector<u64> live, most;
+
+  Shared() : blocks(g_hoard.classes.count()), live(g_hoard.classes.count()), most(g_hoard.classes.count()) {
+    live[0] = most[0] = 1;  // start_hoard's
+  }
+
+  void allocate(u32 c) {
+    {
+      const std::lock_guard guard(mutex);
+      most[c] = std::max(most[c], ++live[c]);
+    }
+    void* block = coffer_malloc(g_hoard.classes.usable(c));
+    const std::lock_guard guard(mutex);
+    blocks[c].push_back(block);
+  }
+  void release(u32 c, u64 random) {
+    std::unique_lock lock(mutex);
+    std::vector<void*>& all = blocks[c];
+    if (all.empty()) return;
+    std::swap(all[random % all.size()], all.back());
+    void* block = all.back();
+    all.pop_back();
+    lock.unlock();
+    coffer_free(block);
+    lock.lock();
+    --live[c];
+  }
+};
+
+// Phases as above, by more threads than heaps; after each, all stand still. Gives the most of the bound that was used.
+double run_threads(const Setting& setting, u64 seed) {
+  constexpr u32 kThreads = 6, kPhases = 100, kSteps = 100;
+  changeable_options().f = setting.f;
+  changeable_options().k = setting.k;
+  changeable_options().superblock = setting.superblock;
+  changeable_options().heaps = setting.heaps;
+  start_hoard();
+  Shared shared;
+  double worst = 0;
+  std::barrier together(kThreads, [&]() noexcept {
+    History history(seed);
+    history.most = shared.most;
+    const double used = static_cast<double>(superblocks_made()) / bound(history, setting.k > 1 ? setting.k : 1);
+    worst = used > worst ? used : worst;
+    EXPECT_EQ(coffer_check(), 0u) << "seed " << seed;
+  });
+  std::vector<std::thread> threads;
+  for (u32 number = 0; number < kThreads; ++number) {
+    threads.emplace_back([&, number] {
+      std::mt19937_64 own(seed + number);
+      for (u32 phase = 0; phase < kPhases; ++phase) {
+        std::mt19937_64 common(seed * kPhases + phase);  // all are in the same classes, growing or shrinking
+        const u64 first = common(), count = 1 + common() % 4, grow = 3 + common() % 5;
+        for (u32 step = 0; step < kSteps; ++step) {
+          if (step % 10 == 0) use_heap(static_cast<u32>(1 + own() % setting.heaps));
+          const u32 c = static_cast<u32>((first + own() % count) % g_hoard.classes.count());
+          if (own() % 10 < grow) {
+            shared.allocate(c);
+          } else {
+            shared.release(c, own());
+          }
+        }
+        together.arrive_and_wait();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return worst;
+}
+
+FRESH_TEST(HoardTheorem1, ThreadsStayWithinTheSameBound) {
+  constexpr Setting kSettings[] = {
+      {config::EmptyFraction::quarter, 4, 8192, 4},
+      {config::EmptyFraction::half, 0, 4096, 2},
+      {config::EmptyFraction::sixteenth, 1, 8192, 3},
+  };
+  const u64 seed = std::random_device{}();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  for (const Setting& setting : kSettings) {
+    run_fresh([&] {
+      const double worst = run_threads(setting, seed);
+      EXPECT_LE(worst, 1.0) << "seed " << seed << ", K " << setting.k << ", S " << setting.superblock;
+      EXPECT_GT(worst, 0.1);
+    });
+  }
+}
+
 // The bound is worth something: histories come near enough to it that one that is too small is found out.
 FRESH_TEST(HoardTheorem1, ASmallerBoundIsPassed) {
   const Setting setting = {config::EmptyFraction::quarter, 4, 8192, 4};
   EXPECT_GT(run_history(setting, 1, 0), 1.0);
+}
+
+// One thread fills what it keeps empty of one class with blocks of another, and leaves one of them in each superblock,
+// again and again: these come to heap 0, and must serve the class before anything else does.
+FRESH_TEST(HoardTheorem1, EmptySuperblocksOfOtherClassesDoNotGoBeforeHeapZero) {
+  changeable_options().heaps = 2;
+  start_hoard();
+  use_heap(1);
+  History history(1);
+  constexpr u32 kSparse = 0, kOther = 5;
+  std::vector<void*> left;
+  for (int round = 0; round < 200; ++round) {
+    for (u64 i = 0; i < g_hoard.threshold.k * u64{g_hoard.capacity[kOther]}; ++i) history.allocate(kOther);
+    while (!history.blocks[kOther].empty()) history.release(kOther);
+    std::vector<void*> all =
+        allocate_many(2 * g_hoard.threshold.k * u64{g_hoard.capacity[kSparse]}, g_hoard.classes.usable(kSparse));
+    const u64 live = left.size() + all.size();
+    if (live > history.most[kSparse]) history.most[kSparse] = live;
+    std::vector<Superblock*> seen;
+    for (void* block : all) {
+      if (std::find(seen.begin(), seen.end(), superblock_at(block)) == seen.end()) {
+        seen.push_back(superblock_at(block));
+        left.push_back(block);
+      } else {
+        coffer_free(block);
+      }
+    }
+    ASSERT_LE(static_cast<double>(superblocks_made()), bound(history, g_hoard.threshold.k)) << "round " << round;
+  }
 }
 
 // The blowup of section 2.2 that other allocators have: producer and consumer, round after round, the consumer always
