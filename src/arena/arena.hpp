@@ -14,8 +14,8 @@ namespace coffer {
 
 inline constexpr u32 kMaxArenas = 64;
 inline constexpr const char* kArenaName = "coffer arena";  // in /proc/self/maps, where the kernel can
-// Two bits a unit of 16 bytes, a bit for each 64 units, and a byte a page.
-inline constexpr usize kUnitMapBytes = 2 * kSlotBytes / kQuantum / 8 + 2 * sizeof(u64);
+// Two bits a unit of 16 bytes, a bit for each 64 units, and 16 bytes a page.
+inline constexpr usize kUnitMapBytes = 2 * kSlotBytes / kQuantum / 8 + 2 * sizeof(u64) + 16 * kPagesPerSlot;
 inline constexpr u32 kSummaryRatio = 64;  // groups a bit-word of the room summary stands for
 
 struct Arena {

@@ -98,7 +98,7 @@ struct alignas(kCacheLine) Span {
   Atomic<u64> remote;            // RemoteWord: first remotely freed block, count, state, tag
   Atomic<SpanNumber> mail_next;  // link in an owner's mailbox
   Owned<u32> pool_note;          // partial pool: when the span was put in, and with how much (pool/partial_pool.hpp)
-  Owned<SpanNumber> next, previous;  // list of the partial pool, or of slots with holes; under its lock
+  Owned<SpanNumber> next, previous;  // list of the partial pool; under its lock
   Owned<u32> block_bytes;            // usable bytes of a block; large blocks: see large_usable
   Owned<u32> capacity;               // blocks in the span
   Atomic<u32> claim_at;              // count in the remote word at which a push moves the span on: claims an owned one,
@@ -108,13 +108,10 @@ struct alignas(kCacheLine) Span {
     Owned<SpanNumber> ring_next{};
     Owned<u32> large_chunks;  // large: chunks it takes; 0: it is made of slots
   };
-  union {
-    Owned<SpanNumber> ring_previous{};
-    Owned<u32> hole;  // mixed, each slot: its largest hole (mixed/mixed.hpp)
-  };
-  Owned<u32> ring_slack;  // free bytes that the heap of the ring counts for the span
-  Owned<u8> shard;        // shard of the partial pool; fixed while the span lives
-  Owned<u8> listed;  // what next and previous are worth: PartialPool's duty flags, or the list of holes; the same lock
+  Owned<SpanNumber> ring_previous;
+  Owned<u32> ring_slack;           // free bytes that the heap of the ring counts for the span
+  Owned<u8> shard;                 // shard of the partial pool; fixed while the span lives
+  Owned<u8> listed;                // what next and previous are worth: PartialPool's duty flags; the same lock
   Owned<u8> pages_zero;            // absent pages are known to be zero
   Owned<u8> dirty_slots_at_start;  // slots that held old data when the span was made
   Owned<u8> row_log2;              // Stride: how the blocks follow each other

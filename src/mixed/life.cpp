@@ -108,6 +108,7 @@ bool MixedPool::convert(Span* span) {
       span->live_units.set(0);
       set_live(shard, span, map.count_used());
       live = add(shard, span);
+      if (live) list_holes(shard, span);
     }
   }
   if (!whole) {
@@ -118,20 +119,22 @@ bool MixedPool::convert(Span* span) {
   return whole;
 }
 
-// Under the lock: a span of the shard's from now on. false: nothing is live in it, and the caller ends it.
+// Under the lock: a span of the shard's from now on, of which no hole is listed. false: nothing is live in it, and the
+// caller ends it.
 bool MixedPool::add(Shard& shard, Span* span) {
   const bool live = span->live_units.get() != 0;
   // relaxed, both: who still sees a span of a class gets here by the remote word; others by the lock, or with a block.
   span->use.store(live ? SlotUse::mixed : SlotUse::none, relaxed);
   if (!live) return false;
-  for (u32 i = 0; i < span->slots.get(); ++i) {
-    span[i].next.set(0);
-    span[i].previous.set(0);
-    span[i].listed.set(0);
-  }
+  const UnitMap map = map_of(span);
+  for (u32 page = 0; page < map.pages(); ++page) map.record(page) = {};
   shard.held.set(shard.held.get() + span_bytes(span));
-  count_holes(shard, span, span, span + span->slots.get() - 1);
   return true;
+}
+
+void MixedPool::list_holes(Shard& shard, Span* span) {
+  const UnitMap map = map_of(span);
+  for (u32 page = 0; page < map.pages(); ++page) look_at(shard, map, span, page * kUnitsPerPage);
 }
 
 namespace {
@@ -178,7 +181,7 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
     LockGuard guard(shard.lock);
     UnitMap map = map_of(span);
     map.clear();
-    map.add(start, units);
+    const Hole whole = map.add(start, units);
     // relaxed, both: published by the lock, and with the blocks.
     span->remote.store(load_word(span, relaxed).next_life(SpanState::mixed).bits(), relaxed);
     for (u32 i = 1; i < slots; ++i) {
@@ -188,8 +191,9 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
     span->live_units.set(0);
     set_live(shard, span, units);
     add(shard, span);
+    hole_shrank(shard, map, span, whole, start + units);
   }
-  return fresh_block(span->first_block, start, absent);
+  return fresh_block(span->first_block + usize{start} * kQuantum, ((absent >> (start / kUnitsPerPage)) & 1) != 0);
 }
 
 // Nothing is live, it is on no list, and it is described as free: it is the caller's alone.
@@ -220,7 +224,7 @@ bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   const u64 resident = ~span->absent.get() & low_mask(pages);
   const auto idle = [&](u32 page) {
     if (page + step > pages || (resident & (low_mask(step) << page)) == 0) return false;
-    const UnitMap::Hole hole = map.hole_around(page * kUnitsPerPage);
+    const Hole hole = map.hole_around(page * kUnitsPerPage);
     return hole.at + hole.units >= (page + step) * kUnitsPerPage;
   };
   u32 from = 0;
@@ -228,15 +232,13 @@ bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   while (from < pages && !idle(from)) from += step;
   while (from + count < pages && idle(from + count) && count * kCarvePage < bytes) count += step;
   if (count == 0) return false;
-  const u32 start = map.run_start(from * kUnitsPerPage);
   shard.purged_from.set(from);
   shard.purged_pages.set(count);
   shard.purged.set(span_number(span));
   compiler_fence();  // a fork child that finds them taken finds who took them (restore)
-  map.add(from * kUnitsPerPage, count * kUnitsPerPage);
+  const Hole hole = map.add(from * kUnitsPerPage, count * kUnitsPerPage);
   span->live_units.set(span->live_units.get() + count * kUnitsPerPage);  // in use, and not live
-  const u32 last = from + count < pages ? from + count : pages - 1;
-  count_holes(shard, span, span + slot_of(start), span + last / kPagesPerSlot);
+  hole_shrank(shard, map, span, hole, (from + count) * kUnitsPerPage);
   return true;
 }
 
@@ -246,17 +248,15 @@ bool MixedPool::end_purge(Shard& shard, bool purged) {
   const u32 pages = shard.purged_pages.get();
   const u32 unit = shard.purged_from.get() * kUnitsPerPage;
   UnitMap map = map_of(span);
-  const UnitMap::Hole hole = map.remove(unit, pages * kUnitsPerPage);
+  const UnitMap::Grown grown = map.remove(unit, pages * kUnitsPerPage);
   compiler_fence();  // as in begin_purge
   shard.purged.set(0);
   span->live_units.set(span->live_units.get() - pages * kUnitsPerPage);
   if (purged) span->absent.set(span->absent.get() | (low_mask(pages) << (unit / kUnitsPerPage)));
-  if (span->live_units.get() == 0) {
-    retire(shard, span);
-    return true;
-  }
-  hole_grew(shard, span, hole);
-  return false;
+  hole_grew(shard, map, span, grown);
+  if (span->live_units.get() != 0) return false;
+  retire(shard, span);
+  return true;
 }
 
 usize MixedPool::purge(Span* span, usize bytes) {

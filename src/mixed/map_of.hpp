@@ -10,9 +10,17 @@ inline constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
 
 inline u32 slot_index(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans); }
 
-inline UnitMap map_of(const Span* span) {
-  const Arena* arena = arena_of_span(span);
-  return {arena->unit_maps + usize{slot_index(arena, span)} * kMapWords, span->slots.get()};
+inline u64* map_words(const Span* slot) {
+  const Arena* arena = arena_of_span(slot);
+  return arena->unit_maps + usize{slot_index(arena, slot)} * kMapWords;
+}
+
+inline UnitMap map_of(const Span* span) { return {map_words(span), span->slots.get()}; }
+
+// The record of a page that has a number.
+inline PageRecord& record_of(PageNumber number) {
+  const Span* slot = span_at(static_cast<SpanNumber>(number / kPagesPerSlot));
+  return *UnitMap::record_in(map_words(slot), number % kPagesPerSlot);
 }
 
 inline u32 unit_of(const Span* span, uptr address) { return static_cast<u32>((address - span_start(span)) / kQuantum); }
@@ -26,9 +34,9 @@ inline u64 pages_of(u32 from, u32 to) {
 
 // A block that is on no list. What it was before may have left a mark, but not on a page that is absent, which the
 // program touches first, if at all.
-inline Block* fresh_block(uptr start, u32 unit, u64 absent) {
-  Block* block = reinterpret_cast<Block*>(start + usize{unit} * kQuantum);
-  if (kMisuseChecks && ((absent >> (unit / kUnitsPerPage)) & 1) == 0) block->mark = 0;
+inline Block* fresh_block(uptr address, bool absent) {
+  Block* block = reinterpret_cast<Block*>(address);
+  if (kMisuseChecks && !absent) block->mark = 0;
   return block;
 }
 
@@ -36,8 +44,5 @@ inline Block* fresh_block(uptr start, u32 unit, u64 absent) {
 enum class MixedAge : u8 { touched, seen, purged };
 inline MixedAge age_of(const Span* span) { return static_cast<MixedAge>(span->quiet.get()); }
 inline void set_age(Span* span, MixedAge age) { span->quiet.set(static_cast<u8>(age)); }
-
-// The slot of its span that a unit lies in.
-inline u32 slot_of(u32 unit) { return unit / kUnitsPerSlot; }
 
 }  // namespace coffer

@@ -65,64 +65,75 @@ void MixedPool::set_live(Shard& shard, Span* span, u32 units) {
 
 // --- Holes. Under the shard's lock. ---
 
-void MixedPool::unlist(Shard& shard, Span* slot) {
-  if (slot->listed.get() == 0) return;
-  const SpanNumber next = slot->next.get();
-  const SpanNumber previous = slot->previous.get();
-  if (next != 0) span_at(next)->previous.set(previous);
-  if (previous != 0) {
-    span_at(previous)->next.set(next);
-  } else {
-    const u32 list = slot->listed.get() - 1u;
-    shard.heads[list].set(next);
-    if (next == 0) shard.filled.set(list, false);
-  }
-  slot->next.set(0);
-  slot->previous.set(0);
-  slot->listed.set(0);
+namespace {
+
+PageNumber number_of(const Span* span, u32 page) { return PageNumber{span_number(span)} * kPagesPerSlot + page; }
+
+}  // namespace
+
+COFFER_INLINE void MixedPool::unlist(Shard& shard, const PageRecord& record) {
+  const PageNumber next = record.next(), previous = record.previous();
+  if (next != 0) record_of(next).set_previous(previous);
+  if (previous != 0) return record_of(previous).set_next(next);
+  shard.heads[record.list() - 1].set(next);
+  if (next == 0) shard.filled.set(record.list() - 1, false);
 }
 
-// The largest hole that starts in the slot is this one.
-void MixedPool::list_hole(Shard& shard, Span* slot, UnitMap::Hole hole) {
-  set_hole(slot, hole);
+// The largest hole that starts in the page is this one; of no units: none does.
+COFFER_INLINE void MixedPool::list_hole(Shard& shard, const UnitMap& map, const Span* span, u32 page, Hole hole) {
+  PageRecord& record = map.record(page);
+  record.set_hole({hole.units, hole.at % kUnitsPerPage});
   const u32 list = hole.units == 0 ? 0 : hole_list(hole.units) + 1;
-  if (slot->listed.get() == list) return;
-  unlist(shard, slot);
+  if (record.list() == list) return;
+  if (record.list() != 0) unlist(shard, record);
+  record.set_list(list);
   if (list == 0) return;
-  Owned<SpanNumber>& head = shard.heads[list - 1];
-  const SpanNumber first = head.get();
-  const SpanNumber number = span_number(slot);
-  slot->next.set(first);
-  if (first != 0) span_at(first)->previous.set(number);
-  head.set(number);
-  if (first == 0) shard.filled.set(list - 1, true);
-  slot->listed.set(static_cast<u8>(list));
-}
-
-// Reads the table of the slots from `first` to `last`: something was cut there.
-void MixedPool::count_holes(Shard& shard, Span* span, Span* first, Span* last) {
-  const UnitMap map = map_of(span);
-  shard.scans.set(shard.scans.get() + static_cast<u64>(last - first) + 1);
-  for (Span* slot = first; slot <= last; ++slot)
-    list_hole(shard, slot, map.largest_hole(static_cast<u32>(slot - span)));
-}
-
-// Of this hole a part was free before.
-void MixedPool::hole_grew(Shard& shard, Span* span, UnitMap::Hole hole) {
-  Span* slot = span + slot_of(hole.at);
-  if (hole.units > hole_of(slot).units) list_hole(shard, slot, hole);
-  // One that started in a later slot starts here now.
-  const u32 to = hole.at + hole.units;
-  for (Span* last = span + slot_of(to - 1); slot != last;) {
-    const UnitMap::Hole there = hole_of(++slot);
-    if (there.units != 0 && there.at < to) count_holes(shard, span, slot, slot);
+  Owned<PageNumber>& head = shard.heads[list - 1];
+  const PageNumber first = head.get(), number = number_of(span, page);
+  record.set_next(first);
+  record.set_previous(0);
+  if (first != 0) {
+    record_of(first).set_previous(number);
+  } else {
+    shard.filled.set(list - 1, true);
   }
+  head.set(number);
 }
 
-// Nothing is live in it any more: off its lists. Whoever does this calls end() without the lock; nobody else does, as
-// the record tells that it is free from now on (model: RETIRE_LATE).
+// Reads the table of the page that the unit lies in.
+void MixedPool::look_at(Shard& shard, const UnitMap& map, const Span* span, u32 unit) {
+  const u32 page = unit / kUnitsPerPage;
+  shard.scans.set(shard.scans.get() + 1);
+  list_hole(shard, map, span, page, map.largest_in_page(page));
+}
+
+// It is new, or begins where it did and goes on further.
+void MixedPool::hole_grew(Shard& shard, const UnitMap& map, const Span* span, Hole hole) {
+  const u32 page = hole.at / kUnitsPerPage;
+  if (hole.units > map.record(page).hole().units) list_hole(shard, map, span, page, hole);
+}
+
+void MixedPool::hole_grew(Shard& shard, const UnitMap& map, const Span* span, const UnitMap::Grown& grown) {
+  hole_grew(shard, map, span, grown.hole);
+  const Hole& gone = grown.swallowed;
+  // In the same page the one that swallowed it is larger.
+  if (gone.units == 0 || gone.at / kUnitsPerPage == grown.hole.at / kUnitsPerPage) return;
+  if (map.record(gone.at / kUnitsPerPage).hole().units == gone.units) look_at(shard, map, span, gone.at);
+}
+
+// Of a hole the front was cut: what is left of it begins at `to`.
+void MixedPool::hole_shrank(Shard& shard, const UnitMap& map, const Span* span, Hole before, u32 to) {
+  look_at(shard, map, span, before.at);
+  const Hole left = {before.at + before.units - to, to};
+  if (left.units != 0 && to / kUnitsPerPage != before.at / kUnitsPerPage) hole_grew(shard, map, span, left);
+}
+
+// Nothing is live in it any more: it is one hole, which leaves its list. Whoever does this calls end() without the
+// lock; nobody else does, as the record tells that it is free from now on (model: RETIRE_LATE).
 void MixedPool::retire(Shard& shard, Span* span) {
-  for (u32 i = 0; i < span->slots.get(); ++i) unlist(shard, span + i);
+  PageRecord& record = map_of(span).record(0);
+  unlist(shard, record);
+  record = {};
   shard.held.set(shard.held.get() - span_bytes(span));
   // relaxed: published by the release of the slots. Under the lock, so that of two wrong frees the second is seen.
   span->use.store(SlotUse::none, relaxed);
@@ -152,13 +163,13 @@ usize MixedPool::release(Span* span, void* block, usize least, usize most) {
     bytes = usize{units} * kQuantum;
     if (COFFER_UNLIKELY(bytes < least || bytes > most)) return 0;
     mark_freed(block);
-    const UnitMap::Hole hole = map.remove(unit, units);
+    const UnitMap::Grown grown = map.remove(unit, units);
     const u32 used = span->live_units.get() - units;
     set_live(shard, span, used);
+    hole_grew(shard, map, span, grown);
     if (used != 0) {
-      hole_grew(shard, span, hole);
-      much =
-          hole.units >= kUnitsPerPage && shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
+      much = grown.hole.units >= kUnitsPerPage &&
+             shard.held.get() - shard.live.get() > config::options().free_limit / kShards;
     } else {
       retire(shard, span);
       last = true;
@@ -194,16 +205,16 @@ bool MixedPool::resize(Span* span, void* block, usize bytes) {
   const u32 want = units_for(bytes);
   if (want == have) return true;
   if (want < have) {
-    const UnitMap::Hole hole = map.shrink(unit, want);
+    const UnitMap::Grown grown = map.shrink(unit, want);
     set_live(shard, span, span->live_units.get() - (have - want));
-    hole_grew(shard, span, hole);
+    hole_grew(shard, map, span, grown);
     return true;
   }
-  if (!map.extend(unit, want)) return false;
+  const Hole hole = map.extend(unit, want);
+  if (hole.units == 0) return false;
   set_live(shard, span, span->live_units.get() + (want - have));
   span->absent.set(span->absent.get() & ~pages_of(unit + have, unit + want));
-  const u32 last = unit + want < map.units() ? unit + want : map.units() - 1;
-  count_holes(shard, span, span + slot_of(unit + have), span + slot_of(last));
+  hole_shrank(shard, map, span, hole, unit + want);
   return true;
 }
 
@@ -219,15 +230,6 @@ TakeSteps MixedPool::steps() const {
   return sum;
 }
 
-namespace {
-
-bool starts_hole(const UnitMap& map, u32 at, u32 units) {
-  const UnitMap::Hole hole = map.hole_around(at);
-  return hole.at == at && hole.units == units;
-}
-
-}  // namespace
-
 MixedPool::Fault MixedPool::check(Span* span) {
   LockGuard guard(shard_of(span).lock);
   const UnitMap map = map_of(span);
@@ -237,11 +239,17 @@ MixedPool::Fault MixedPool::check(Span* span) {
   if (span->owner.load(relaxed) != nullptr) return Fault::state;
   if (!map.is_whole()) return Fault::table;
   if (map.count_used() != span->live_units.get() || span->live_units.get() == 0) return Fault::count;
-  for (u32 i = 0; i < span->slots.get(); ++i) {
-    const UnitMap::Hole hole = map.largest_hole(i);
-    const UnitMap::Hole noted = hole_of(span + i);
-    if (noted.units != hole.units || (hole.units != 0 && !starts_hole(map, noted.at, hole.units))) return Fault::hole;
-    if (span[i].listed.get() != (hole.units == 0 ? 0 : hole_list(hole.units) + 1)) return Fault::list;
+  for (u32 page = 0; page < map.pages(); ++page) {
+    const Hole hole = map.largest_in_page(page);
+    const PageRecord& noted = map.record(page);
+    if (noted.list() != (hole.units == 0 ? 0 : hole_list(hole.units) + 1)) return Fault::list;
+    if (hole.units == 0) continue;
+    const u32 at = page * kUnitsPerPage + noted.hole().at;
+    const Hole found = map.hole_around(at);
+    if (noted.hole().units != hole.units || found.at != at || found.units != hole.units) return Fault::hole;
+    const PageNumber before =
+        noted.previous() != 0 ? record_of(noted.previous()).next() : shard_of(span).heads[noted.list() - 1].get();
+    if (before != number_of(span, page)) return Fault::list;
   }
   return Fault::none;
 }

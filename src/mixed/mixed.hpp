@@ -16,11 +16,8 @@
 //   quiet       whether something was cut or freed since the last tick ended (MixedAge)
 //   limit, multiplier, capacity, block_bytes   of the class it was, untouched: that thread may still read them
 //
-// And of each of its slots the record has:
-//
-//   hole        units of the largest hole that starts in the slot, and where in the span it does. Exact: who asks for a
-//               hole finds in constant time one that fits, and looks into no table to see whether it does
-//   next, previous, listed   the shard's list of slots whose largest hole is about the same
+// Each of its pages in which a hole starts is on a list of the shard, by the largest of these (PageRecord in
+// mixed/hole_lists.hpp).
 #pragma once
 
 #include "arena/arena.hpp"
@@ -36,8 +33,8 @@ enum class Lines : bool { shared, whole };
 // What MixedPool::take did so far, for tests: its cost is bounded by counts, on every machine.
 struct TakeSteps {
   u64 takes = 0;  // shards that were locked
-  u64 looks = 0;  // slots of which the record was looked at
-  u64 scans = 0;  // slots of which the table was read
+  u64 looks = 0;  // pages of which the record was looked at
+  u64 scans = 0;  // pages of which the table was read
 };
 
 class MixedPool {
@@ -49,7 +46,7 @@ class MixedPool {
   // A block of a new mixed span of 1, 2, 4 or 8 slots. nullptr: no memory, or mixed spans hold enough (limit).
   Block* make(u32 bytes, u32 slots);
 
-  // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one slot, linked; where one is asked for, it is
+  // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one span, linked; where one is asked for, it is
   // not: nothing but its mark is written, if its page may be resident. nullptr: no hole fits. Multiples of 32 are
   // aligned to 32, of 64 (align:all: all from there on) to a cache line, as in spans of their class. Whole lines: no
   // other block is on the cache lines that these are on, so that they may go to another thread than their neighbours
@@ -102,7 +99,7 @@ class MixedPool {
   struct alignas(kCacheLine) Shard {
     SpinLock lock;
     FilledLists filled;
-    Owned<SpanNumber> heads[kHoleLists];
+    Owned<PageNumber> heads[kHoleLists];
     Owned<usize> held;  // bytes of its spans
     Owned<usize> live;  // and of what is in use in them
     // Pages that are being given back now. Meanwhile they are taken, as a block is; one run a shard at a time.
@@ -120,13 +117,16 @@ class MixedPool {
   bool begin_purge(Shard& shard, Span* span, usize bytes);
   bool end_purge(Shard& shard, bool purged);
   bool add(Shard& shard, Span* span);
+  void list_holes(Shard& shard, Span* span);
   void retire(Shard& shard, Span* span);
-  void list_hole(Shard& shard, Span* slot, UnitMap::Hole hole);
-  void unlist(Shard& shard, Span* slot);
-  void count_holes(Shard& shard, Span* span, Span* first, Span* last);
-  void hole_grew(Shard& shard, Span* span, UnitMap::Hole hole);
+  void list_hole(Shard& shard, const UnitMap& map, const Span* span, u32 page, Hole hole);
+  void unlist(Shard& shard, const PageRecord& record);
+  void look_at(Shard& shard, const UnitMap& map, const Span* span, u32 unit);
+  void hole_grew(Shard& shard, const UnitMap& map, const Span* span, Hole hole);
+  void hole_grew(Shard& shard, const UnitMap& map, const Span* span, const UnitMap::Grown& grown);
+  void hole_shrank(Shard& shard, const UnitMap& map, const Span* span, Hole before, u32 to);
   template <class Fits>
-  static Span* find(Shard& shard, u32 units, u32 align, Fits&& fits);
+  static PageNumber find(Shard& shard, u32 least, u32 sure, Fits&& fits);
   void end(Span* span);
 
   Shard shards_[kShards];
@@ -144,9 +144,6 @@ extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));
 // 3), and what is left over serves others. All others start at `from`.
 u32 indexed_start(const Span* span, u32 from, u32 units) __attribute__((visibility("hidden")));
 
-static_assert(kMaxSpanSlots * kUnitsPerSlot <= 0xffff);
-inline UnitMap::Hole hole_of(const Span* slot) { return {slot->hole.get() & 0xffff, slot->hole.get() >> 16}; }
-inline void set_hole(Span* slot, UnitMap::Hole hole) { slot->hole.set(hole.at << 16 | hole.units); }
 inline bool is_mixed(const Span* span) { return span->use.load(relaxed) == SlotUse::mixed; }  // relaxed: as is_large
 
 }  // namespace coffer

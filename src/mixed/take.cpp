@@ -24,6 +24,10 @@ u32 start_in(const Span* span, u32 from, u32 to, u32 units, u32 align) {
   return indexed + units <= to ? indexed : from;
 }
 
+bool is_absent(const Span* span, uptr address) {
+  return ((span->absent.get() >> ((address - span_start(span)) / kCarvePage)) & 1) != 0;
+}
+
 // What is cut at once: `blocks` blocks of `units`, one after the other, the first at a multiple of `align`.
 struct Piece {
   u32 units, align, blocks;
@@ -44,28 +48,30 @@ Piece piece_of(u32 bytes, Lines lines) {
 struct Cut {
   const Piece piece;
   const u32 most;
-  u32 (&found)[kMostTaken];
+  uptr (&found)[kMostTaken];  // where the blocks start
   u32 count = 0;
-  u64 pages = 0;
 
   bool complete() const { return count + piece.blocks > most; }
-  // Cuts what it can from the hole, beginning at its front; returns what is left of it behind that.
-  UnitMap::Hole hole(const Span* span, UnitMap& map, UnitMap::Hole whole) {
-    UnitMap::Hole left = whole;
+  // Cuts what it can from the hole, beginning at its front. Returns where what is left of it behind that begins.
+  // intact(hole): one that is left before a block, and does not begin where the whole one did.
+  template <class Intact>
+  u32 hole(const Span* span, UnitMap& map, Hole whole, u64* pages, Intact&& intact) {
+    const uptr start = span_start(span);
     const u32 end = whole.at + whole.units;
+    u32 from = whole.at;
     while (!complete()) {
-      u32 at = start_in(span, left.at, end, piece.units, piece.align);
+      u32 at = start_in(span, from, end, piece.units, piece.align);
       if (at + piece.all() > end) break;
-      pages |= pages_of(at, at + piece.all());
-      if (at != left.at && left.at != whole.at) map.hole_grew({at - left.at, left.at});
+      *pages |= pages_of(at, at + piece.all());
+      const Hole before = {at - from, from};
       for (u32 i = 0; i < piece.blocks; ++i, at += piece.units) {
         map.put(at, piece.units, end);
-        found[count++] = at;
+        found[count++] = start + usize{at} * kQuantum;
       }
-      left = {end - at, at};
+      if (before.units != 0 && from != whole.at) intact(before);
+      from = at;
     }
-    map.hole_changed(whole, left);
-    return left;
+    return from;
   }
 };
 
@@ -88,65 +94,71 @@ u32 indexed_start(const Span* span, u32 from, u32 units) {
   return kUnitsPerLine * (same_page ? start : (page + 1) * kCacheSets + line_in(page + 1));
 }
 
-// A slot whose hole has room for `units` at a multiple of `align`, as `fits` tells; about the smallest that will do.
+// A page whose hole has room, as `fits` tells; about the smallest that will do. On no list before `least` there is one,
+// and from `sure` on every hole has. 0: there is none.
 template <class Fits>
-Span* MixedPool::find(Shard& shard, u32 units, u32 align, Fits&& fits) {
-  const u32 sure = sure_list(units + align - 1);
+PageNumber MixedPool::find(Shard& shard, u32 least, u32 sure, Fits&& fits) {
   u32 looks = 0;
-  u32 list = shard.filled.next(hole_list(units));
+  u32 list = shard.filled.next(least);
   for (; list < sure && looks < kLooks; list = shard.filled.next(list + 1)) {
-    SpanNumber number = shard.heads[list].get();
-    for (; number != 0 && looks < kLooks; number = span_at(number)->next.get()) {
-      ++looks;
-      if (!fits(span_at(number))) continue;
-      shard.looks.set(shard.looks.get() + looks);
-      return span_at(number);
+    PageNumber number = shard.heads[list].get();
+    for (; number != 0 && looks < kLooks; ++looks) {
+      const PageRecord& record = record_of(number);
+      if (fits(record)) break;
+      number = record.next();
     }
+    if (number == 0 || looks == kLooks) continue;
+    shard.looks.set(shard.looks.get() + looks + 1);
+    return number;
   }
   shard.looks.set(shard.looks.get() + looks + 1);
   if (list < sure) list = shard.filled.next(sure);
-  return list < kHoleLists ? span_at(shard.heads[list].get()) : nullptr;
+  return list < kHoleLists ? shard.heads[list].get() : 0;
 }
 
 Block* MixedPool::take(u32 bytes, u32 most, Lines lines, u32 home) {
   Piece piece = piece_of(bytes, lines);
   if (most > kMostTaken) most = kMostTaken;
   if (piece.blocks > most) piece.blocks = most;
-  u32 found[kMostTaken];  // not zeroed with the rest of Cut
+  uptr found[kMostTaken];  // not zeroed with the rest of Cut
   Cut cut = {piece, most, found};
-  const u32 list = hole_list(piece.all());
-  uptr start = 0;
-  u64 absent = 0;
-  const auto fits = [&](Span* slot) {
-    const UnitMap::Hole hole = hole_of(slot);
+  const u32 least = hole_list(piece.all()), sure = sure_list(piece.all() + piece.align - 1);
+  bool absent = false;
+  const auto fits = [&](const PageRecord& record) {
+    const Hole hole = record.hole();
     return round_up(hole.at, piece.align) + piece.all() <= hole.at + hole.units;
   };
   for (u32 i = 0; i < kShards && cut.count == 0; ++i) {
     Shard& shard = shards_[(home + i) % kShards];
-    if (i != 0 && shard.filled.next(list) == kHoleLists) continue;
+    if (i != 0 && shard.filled.next(least) == kHoleLists) continue;
     LockGuard guard(shard.lock);
     shard.takes.set(shard.takes.get() + 1);
-    Span* slot = find(shard, piece.all(), piece.align, fits);
-    if (slot == nullptr) continue;
-    Span* span = first_record(slot);
-    UnitMap map = map_of(span);
-    start = span_start(span);
-    u32 looks = 0;
-    do {
-      const UnitMap::Hole left = cut.hole(span, map, hole_of(slot));
-      // What starts in this slot has to be looked for; where the cut ends in another, what is left of the hole is new.
-      count_holes(shard, span, slot, slot);
-      if (left.units != 0 && span + slot_of(left.at) != slot) hole_grew(shard, span, left);
-    } while (!cut.complete() && ++looks < kLooks && fits(slot));
-    set_live(shard, span, span->live_units.get() + cut.count * piece.units);
-    absent = span->absent.get();
-    span->absent.set(absent & ~cut.pages);
+    Span* first = nullptr;
+    for (u32 looks = 0; !cut.complete() && looks < kLooks; ++looks) {
+      const PageNumber number = find(shard, least, sure, fits);
+      if (number == 0) break;
+      Span* slot = span_at(static_cast<SpanNumber>(number / kPagesPerSlot));
+      Span* span = first_record(slot);
+      if (first != nullptr && span != first) break;
+      first = span;
+      UnitMap map = map_of(span);
+      const u32 page = static_cast<u32>(slot - span) * kPagesPerSlot + number % kPagesPerSlot;
+      Hole whole = map.record(page).hole();
+      whole.at += page * kUnitsPerPage;
+      const u32 before = cut.count;
+      u64 pages = 0;
+      const u32 left = cut.hole(span, map, whole, &pages, [&](Hole hole) { hole_grew(shard, map, span, hole); });
+      hole_shrank(shard, map, span, whole, left);
+      set_live(shard, span, span->live_units.get() + (cut.count - before) * piece.units);
+      absent = cut.count > before && is_absent(span, found[before]);
+      span->absent.set(span->absent.get() & ~pages);
+    }
   }
   // Written to without the lock: the holes may not be resident.
-  if (most == 1 && cut.count == 1) return fresh_block(start, cut.found[0], absent);
+  if (most == 1 && cut.count == 1) return fresh_block(found[0], absent);
   Block* first = nullptr;
   while (cut.count > 0) {
-    Block* block = reinterpret_cast<Block*>(start + usize{cut.found[--cut.count]} * kQuantum);
+    Block* block = reinterpret_cast<Block*>(found[--cut.count]);
     set_next(block, first);
     first = block;
   }

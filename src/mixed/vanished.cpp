@@ -65,7 +65,8 @@ void MixedPool::restore(Span* span) {
   }
   span->live_units.set(0);
   set_live(shard, span, map.count_used());
-  if (!add(shard, span)) end(span);
+  if (!add(shard, span)) return end(span);
+  list_holes(shard, span);
 }
 
 void MixedPool::mark_whole() {
