@@ -44,9 +44,10 @@ QUESTIONS = questions()
 
 
 def plain(line: str) -> str:
-    """Numbers and units may differ, and how many columns they take."""
+    """Numbers and units may differ, how many columns they take, and what else grew beside the place that is named."""
     text = UNIT.sub(lambda unit: "# bytes" if unit[1] else "# time", NUMBER.sub("#", line))
-    return " ".join(text.replace(" (±#%)", "").replace("blocks", "block").replace("places", "place").split())
+    text = text.replace(" (±#%)", "").replace("blocks", "block").replace("places", "place")
+    return " ".join(text.replace("; and # other place", "").split())
 
 
 def pattern(output: str) -> str:
