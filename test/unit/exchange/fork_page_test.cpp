@@ -103,6 +103,19 @@ FRESH_TEST(ForkPage, AThreadInPlaceOfTheOneThatWasStarting) {
   });
 }
 
+// The child's first call settles no fork before it wants the process to have started.
+FRESH_TEST(ForkPage, AnotherWasStartingAndTheChildTrims) {
+  start_heaps();
+  give(take());
+  run_fresh([] {
+    alarm(60);  // or it waits for ever
+    g_registry.start.store(reinterpret_cast<uptr>(&g_registry), relaxed);
+    PlainAllocator::trim(0);
+    EXPECT_EQ(g_registry.start.load(relaxed), kStarted);
+    EXPECT_EQ(check_everything(), 0u);
+  });
+}
+
 // The child's first thread has no heap: the only one was that of a thread that vanished.
 FRESH_TEST(ForkPage, TheOnlyHeapIsAnothers) {
   start_process();
