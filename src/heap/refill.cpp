@@ -29,36 +29,42 @@ namespace coffer {
 
 namespace {
 
-// Refills heap->blocks, which is empty, from the hot span; false: it has no free block. *zero is set if the first block
-// is zero but for its link.
-bool refill_from(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
+// A block of the hot span; others that come with it are on heap->blocks, which was empty. nullptr: the span has no free
+// block. *zero is set if the block is zero but for its link.
+Block* refill_from(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
   const bool watched = COFFER_UNLIKELY(watches_lists());
   if (!watched) feed_malloc(heap, size_class, span);
   u32 count = local_count(span);
   Block* list = watched ? span->local_free.get() : heap->blocks[size_class].get();
   if (list == nullptr) list = take_remote(span, &count);
   if (list == nullptr) {
-    if (absent_count(span) == 0) return false;
+    if (absent_count(span) == 0) return nullptr;
     const u32 before = span->cut.get();
-    list = cut_page(span, zero);
-    if (list == nullptr) return false;
+    const Linked cut = cut_blocks(span, zero);
+    if (cut.first == nullptr) return nullptr;
     count = span->cut.get() - before;
+    if (count == 1 && !watched) {
+      if (kMisuseChecks && (!*zero || kHardening.shuffles)) cut.first->mark = 0;
+      return cut.first;
+    }
+    set_next(cut.last, nullptr);
+    list = cut.first;
   }
   if (watched) {
     take_watched_list(heap, size_class, span, list, count);
   } else {
     heap->blocks[size_class].set(list);
   }
-  return true;
+  return pop(heap->blocks[size_class]);
 }
 
-// The heap's hot span of the class has blocks, or is retired. true: heap->blocks has some.
-bool refill_or_retire(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
+// The same; the heap's hot span of the class is retired if it has none.
+Block* refill_or_retire(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
   do {
-    if (refill_from(heap, size_class, span, zero)) return true;
+    if (Block* block = refill_from(heap, size_class, span, zero)) return block;
   } while (retire(span) == Retired::has_blocks);
   heap->hot[size_class].set(nullptr);
-  return false;
+  return nullptr;
 }
 
 Span* new_span(Heap* heap, ClassIndex size_class) {
@@ -204,7 +210,9 @@ Block* refill(Heap* heap, ClassIndex size_class, Reach reach, bool* zero, usize 
   shed_surplus(heap);
   for (;;) {
     Span* span = heap->hot[size_class].get();
-    if (span != nullptr && refill_or_retire(heap, size_class, span, zero)) return pop(heap->blocks[size_class]);
+    if (span != nullptr) {
+      if (Block* block = refill_or_retire(heap, size_class, span, zero)) return block;
+    }
     const Found found = next_hot(heap, size_class, reach, holes, size, span != nullptr);
     if (found.block != nullptr) return found.block;
     span = found.span;

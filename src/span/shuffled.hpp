@@ -7,10 +7,6 @@
 
 namespace coffer {
 
-struct Linked {
-  Block *first, *last;
-};
-
 // Links the blocks from .. to - 1 in random order, and has them zero but for that.
 Linked link_shuffled(const Span* span, u32 from, u32 to);
 

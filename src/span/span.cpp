@@ -74,7 +74,8 @@ u32 next_claim(const Span* span, u32 remote) {
 }
 u32 claim_of_used(const Span* span) { return claim_in_use(reuse_threshold(span->capacity.get()), span->cut.get()); }
 
-// Links the blocks from .. to - 1 in address order, from `first` on, and then those before it.
+// Links the blocks from .. to - 1 in address order, from `first` on, and then those before it. The last one is not
+// written to.
 Linked link_blocks(const Span* span, u32 from, u32 first, u32 to) {
   if constexpr (kHardening.shuffles) return link_shuffled(span, from, to);
   Block* head = block_at(span, first);
@@ -86,7 +87,6 @@ Linked link_blocks(const Span* span, u32 from, u32 first, u32 to) {
   };
   for (u32 i = first + 1; i < to; ++i) append(i);
   for (u32 i = from; i < first; ++i) append(i);
-  set_next(block, nullptr);
   return {head, block};
 }
 
@@ -179,9 +179,8 @@ void end_span(Span* span) {
   release_slots(arena, static_cast<u32>(span - arena->spans), slots, dirty);
 }
 
-Block* cut_page(Span* span, bool* zero) {
-  Block* head = nullptr;
-  Block* last = nullptr;
+Linked cut_blocks(Span* span, bool* zero) {
+  Linked all = {};
   u32 blocks = 0;
   const u32 cut = span->cut.get();
   u64 absent = span->absent.get();
@@ -194,25 +193,31 @@ Block* cut_page(Span* span, bool* zero) {
     const u32 page = lowest_bit(ahead);
     const u64 gap = ~(ahead >> page);
     const u32 run = gap != 0 ? lowest_bit(gap) : 64;
-    const Cut next = next_cut(span, page, run, most - blocks, head != nullptr);
+    const Cut next = next_cut(span, page, run, most - blocks, all.first != nullptr);
     if (next.pages == 0) break;
     absent &= ~(low_mask(next.pages) << page);
     if (next.from == next.to) continue;
     const u32 first = cut == 0 && next.from <= start && start < next.to ? start : next.from;
     const Linked list = link_blocks(span, next.from, first, next.to);
-    if (head == nullptr) {
-      head = list.first;
+    if (all.first == nullptr) {
+      all.first = list.first;
     } else {
-      set_link(last, list.first);
+      set_link(all.last, list.first);
     }
-    last = list.last;
+    all.last = list.last;
     blocks += next.to - next.from;
   }
   span->absent.set(absent);
-  if (head == nullptr) return nullptr;
+  if (all.first == nullptr) return all;
   span->cut.set(cut + blocks);
   *zero = kHardening.zeroes || span->pages_zero.get() != 0;
-  return head;
+  return all;
+}
+
+Block* cut_page(Span* span, bool* zero) {
+  const Linked blocks = cut_blocks(span, zero);
+  if (blocks.first != nullptr) set_next(blocks.last, nullptr);
+  return blocks.first;
 }
 
 PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {

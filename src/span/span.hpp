@@ -133,10 +133,17 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start = Start::coloure
 // it is claimed (its claimant calls) or returning.
 void end_span(Span* span);
 
+// Blocks that are linked from the first to the last one.
+struct Linked {
+  Block *first = nullptr, *last = nullptr;
+};
 // Cuts the next absent page that a block starts in, in address order from the page that the span's colour says, and on
 // from the first; once a page is cut, and of slots that were resident before, the pages behind it, too, up to a few
-// blocks. Returns the blocks as a list, nullptr when no absent page is left. *zero tells whether the blocks are zero
-// but for their links. Owner only.
+// blocks. None: no absent page is left. *zero tells whether the blocks are zero but for their links; the last one has
+// none, so that a block alone, which is for malloc's caller, is not written to: the program takes the page fault. (The
+// hardened build writes it.) Owner only.
+Linked cut_blocks(Span* span, bool* zero);
+// The same as a list.
 Block* cut_page(Span* span, bool* zero);
 
 // --- The remote word. ---

@@ -61,6 +61,25 @@ FRESH_TEST(Cut, GoesThroughTheSpanInAddressOrder) {
   }
 }
 
+// The program, and not malloc, takes the page fault.
+FRESH_TEST(Cut, WritesNothingToABlockAlone) {
+  start_ground();
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    Span* span = make_span(c, nullptr);
+    if (span->block_bytes.get() >= kCarvePage) {
+      bool zero = false;
+      const Linked blocks = cut_blocks(span, &zero);
+      ASSERT_NE(blocks.first, nullptr);
+      EXPECT_EQ(blocks.first, blocks.last);
+      EXPECT_TRUE(zero);
+      EXPECT_EQ(blocks.first->link, nullptr);
+      EXPECT_EQ(blocks.first->mark, 0u);
+    }
+    end_span(span);
+    purge_free(~usize{0} / 2);
+  }
+}
+
 // Blocks that one cut is to give where all slots are resident, but for the span's first.
 u32 wanted_at_once(const Span* span) {
   const u32 blocks = 64 * 1024 / span->block_bytes.get();
