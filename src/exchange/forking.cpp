@@ -107,7 +107,8 @@ void begin_child() {
     if (fallback_heap_used() && !fallback_lost) record(0)->generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, those that had given theirs back and
     // were ending, and those that never had one. Resolved at the first slow call, for most children exec before that.
-    const bool others = g_attached_heaps.load(relaxed) > here || registry.made.load(relaxed) > 2;
+    // Where it is not known whose heap there is, its thread may be gone, too.
+    const bool others = !forked || g_attached_heaps.load(relaxed) > here || registry.made.load(relaxed) > 2;
     if (others || g_heapless_at_work.load(relaxed) != 0) pending |= kVanished;
     os::forget_locking();
   } else if (!forked || registry.start.load(relaxed) != this_thread()) {

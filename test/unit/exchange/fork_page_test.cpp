@@ -132,6 +132,21 @@ FRESH_TEST(ForkPage, TheOnlyHeapIsAnothers) {
   });
 }
 
+// The same, between the count of a span and the span; and the child makes a thread before it comes by.
+FRESH_TEST(ForkPage, TheOnlyHeapCountsASpanThatNeverCame) {
+  start_process();
+  Worker other;
+  other.run([] {
+    take_many(kCapacity);
+    t_heap->held.fetch_add(kSlotBytes, relaxed);
+  });
+  run_fresh([] {
+    std::thread([] { give(take()); }).join();
+    EXPECT_EQ(check_everything(), 0u);
+  });
+  other.run([] { t_heap->held.fetch_sub(kSlotBytes, relaxed); });
+}
+
 FRESH_TEST(ForkPage, AChildOfVforkHasNotBegunAnything) {
   start_heaps();
   give(take());
