@@ -31,7 +31,8 @@ bool becomes_hot(Heap* heap, Span* span) {
   Span* hot = heap->hot[c].get();
   if (stands_on_ring(span) || heap->blocks[c].get() != nullptr || watches_lists()) return false;
   if (hot != nullptr) {
-    if (absent_count(hot) != 0) return false;
+    // What it has on its local list since it was retired in vain would not be counted any more.
+    if (absent_count(hot) != 0 || hot->local_free.get() != nullptr) return false;
     if (retire(hot) == Retired::has_blocks) return false;  // it stays hot, and the next refill takes them
     heap->hot[c].set(nullptr);
   }

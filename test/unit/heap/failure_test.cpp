@@ -292,5 +292,25 @@ FRESH_TEST(Failure, AfterItAHotSpanWithBlocksStaysHot) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
+// Its owner freed into its local list, since it was looked at in vain before.
+FRESH_TEST(Failure, AfterItAHotSpanWithALocalListKeepsItsCount) {
+  const Blocks blocks = full_and_failed();
+  give(blocks[5]);
+  EXPECT_EQ(take(), blocks[5]);
+  Span* const hot = span_of(blocks[5]);
+  Worker other;
+  other.run([&] { push_blocks(blocks, 6, 7); });
+  give(blocks[40]);
+  ASSERT_EQ(own_heap()->hot[hot->size_class.get()].get(), hot) << "and claimed";
+  give(blocks[8]);
+  EXPECT_EQ(local_count(hot), 1u);
+  give(blocks[100]);
+  EXPECT_EQ(local_count(hot), 1u);
+  EXPECT_EQ(check_everything(), 0u);
+  take_many(4);
+  EXPECT_EQ(take(), nullptr);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 }  // namespace
 }  // namespace coffer
