@@ -196,6 +196,8 @@ Linked cut_blocks(Span* span, bool* zero) {
     const Cut next = next_cut(span, page, run, most - blocks, all.first != nullptr);
     if (next.pages == 0) break;
     absent &= ~(low_mask(next.pages) << page);
+    span->absent.set(absent);
+    compiler_fence();  // a fork child must find no link in a page that counts as untouched
     if (next.from == next.to) continue;
     const u32 first = cut == 0 && next.from <= start && start < next.to ? start : next.from;
     const Linked list = link_blocks(span, next.from, first, next.to);
@@ -207,7 +209,6 @@ Linked cut_blocks(Span* span, bool* zero) {
     all.last = list.last;
     blocks += next.to - next.from;
   }
-  span->absent.set(absent);
   if (all.first == nullptr) return all;
   span->cut.set(cut + blocks);
   *zero = kHardening.zeroes || span->pages_zero.get() != 0;
