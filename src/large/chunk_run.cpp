@@ -106,7 +106,7 @@ bool take_run_to_grow(u32 chunks, ChunkRun* run) {
 // back at once: it would count, and serve nobody.
 void clear_tail(ChunkRun* run, uptr start, usize size) {
   if (!run->last_dirty || !(is_limited() || limit_pressure())) return;
-  const uptr end = chunk_address(run->arena, run->index) + dirty_end(*run);
+  const uptr end = round_up(chunk_address(run->arena, run->index) + dirty_end(*run), os::page_size());
   const uptr from = start + round_up(size, os::page_size());
   run->last_dirty = from < end && !os::purge(reinterpret_cast<void*>(from), end - from);
 }
