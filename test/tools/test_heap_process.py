@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,12 +26,22 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-def test_a_process_is_asked_by_its_signal(tmp_path: Path) -> None:
-    conf = f"profile:true,profile_rate:1,dump_signal:{DUMP},profile_signal:{DUMP + 1},profile_to:{tmp_path}/x"
-    started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+@contextmanager
+def serving(folder: Path, conf: str, *words: str) -> Iterator[subprocess.Popen]:
+    """The program under Coffer, in the folder, that allocates for as long as the block runs."""
+    started = subprocess.Popen([PROGRAM, "serve", *words], stdout=subprocess.PIPE, text=True, cwd=folder,
                                env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
     try:
         assert started.stdout.readline() == "ready\n"
+        yield started
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def test_a_process_is_asked_by_its_signal(tmp_path: Path) -> None:
+    conf = f"profile:true,profile_rate:1,dump_signal:{DUMP},profile_signal:{DUMP + 1},profile_to:{tmp_path}/x"
+    with serving(tmp_path, conf) as started:
         found = run("leaks", "--pid", started.pid).stdout.splitlines()[0]
         assert "live now" in found and "seeded::remember" in found
         assert "Sampling is off" not in run("leaks", "--pid", started.pid).stdout
@@ -42,18 +54,12 @@ def test_a_process_is_asked_by_its_signal(tmp_path: Path) -> None:
         stopped = next(one for one in (run("leaks", "--pid", started.pid).stdout for _ in range(20))
                        if "Sampling is off" in one)
         assert "seeded::remember" in stopped
-    finally:
-        started.kill()
-        started.communicate()
     assert "no process" in run("leaks", "--pid", started.pid, status=1).stderr
 
 
 def test_sampling_is_turned_on_for_the_question(tmp_path: Path) -> None:
     conf = f"profile_signal:{DUMP + 1},profile_rate:1,dump_signal:{DUMP}"
-    started = subprocess.Popen([PROGRAM, "serve"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
-                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
-    try:
-        assert started.stdout.readline() == "ready\n"
+    with serving(tmp_path, conf) as started:
         done = run("heap", "--pid", started.pid, "--every", 0.3).stdout
         assert "seeded::remember" in done.splitlines()[0] and "Sampling began with this command" in done
         # It ended with the command, and goes on with the next one.
@@ -63,22 +69,13 @@ def test_sampling_is_turned_on_for_the_question(tmp_path: Path) -> None:
         before = asked_again()
         assert any(asked_again() > before for _ in range(20))
         assert "Sampling went on with this command" in run("heap", "--pid", started.pid, "--every", 0.3).stdout
-    finally:
-        started.kill()
-        started.communicate()
 
 
 def test_a_process_that_has_written_over_its_environment(tmp_path: Path) -> None:
     conf = f"profile:true,profile_rate:1,dump_signal:{DUMP}"
-    started = subprocess.Popen([PROGRAM, "serve", "title"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
-                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
-    try:
-        assert started.stdout.readline() == "ready\n"
+    with serving(tmp_path, conf, "title") as started:
         assert "written over its environment" in run("leaks", "--pid", started.pid, status=1).stderr
         assert "seeded::remember" in run("leaks", "--pid", started.pid, "--signal", DUMP).stdout
-    finally:
-        started.kill()
-        started.communicate()
 
 
 def test_a_process_that_cannot_be_asked() -> None:
@@ -94,14 +91,8 @@ def test_a_process_that_cannot_be_asked() -> None:
 
 def test_such_a_process_has_sampling_turned_on_by_a_signal_that_is_named(tmp_path: Path) -> None:
     conf = f"profile_signal:{DUMP + 1},profile_rate:1,dump_signal:{DUMP}"
-    started = subprocess.Popen([PROGRAM, "serve", "title"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
-                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
-    try:
-        assert started.stdout.readline() == "ready\n"
+    with serving(tmp_path, conf, "title") as started:
         assert "--profile-signal" in run("leaks", "--pid", started.pid, "--signal", DUMP, status=1).stderr
         named = ("--pid", started.pid, "--signal", DUMP, "--profile-signal", DUMP + 1)
         assert "seeded::remember" in run("heap", *named, "--every", 0.3).stdout
         assert "seeded::remember" in run("leaks", *named).stdout
-    finally:
-        started.kill()
-        started.communicate()
