@@ -17,10 +17,10 @@ inline u64* map_words(const Span* slot) {
 
 inline UnitMap map_of(const Span* span) { return {map_words(span), span->slots.get()}; }
 
-// The record of a page that has a number.
+// The slot of a page that has a number, and the page's record.
+inline Span* slot_of(PageNumber number) { return span_at(static_cast<SpanNumber>(number / kPagesPerSlot)); }
 inline PageRecord& record_of(PageNumber number) {
-  const Span* slot = span_at(static_cast<SpanNumber>(number / kPagesPerSlot));
-  return *UnitMap::record_in(map_words(slot), number % kPagesPerSlot);
+  return *UnitMap::record_in(map_words(slot_of(number)), number % kPagesPerSlot);
 }
 
 inline u32 unit_of(const Span* span, uptr address) { return static_cast<u32>((address - span_start(span)) / kQuantum); }

@@ -137,7 +137,7 @@ Block* MixedPool::take(u32 bytes, u32 most, Lines lines, u32 home) {
     for (u32 looks = 0; !cut.complete() && looks < kLooks; ++looks) {
       const PageNumber number = find(shard, least, sure, fits);
       if (number == 0) break;
-      Span* slot = span_at(static_cast<SpanNumber>(number / kPagesPerSlot));
+      Span* slot = slot_of(number);
       Span* span = first_record(slot);
       if (first != nullptr && span != first) break;
       first = span;

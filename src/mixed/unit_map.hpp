@@ -8,6 +8,8 @@
 //
 //   | block starts of 64 units | hole starts of the same 64 | ... 32 such pairs | pairs with a start | - | 8 records |
 //
+// -: nothing, so that the map of each slot is aligned to 16 bytes.
+//
 // Unit 0 starts a run, and no hole follows a hole. Plain words: read and written under the lock of the span's shard
 // only (mixed/mixed.hpp). Pure, so that it can be tested for itself.
 #pragma once

@@ -215,12 +215,6 @@ Linked cut_blocks(Span* span, bool* zero) {
   return all;
 }
 
-Block* cut_page(Span* span, bool* zero) {
-  const Linked blocks = cut_blocks(span, zero);
-  if (blocks.first != nullptr) set_next(blocks.last, nullptr);
-  return blocks.first;
-}
-
 PushDuty push_remote(Span* span, Block* first, Block* last, u32 count) {
   const uptr start = span_start(span);
   const u32 unit = static_cast<u32>((reinterpret_cast<uptr>(first) - start) / kQuantum) + 1;

@@ -143,8 +143,6 @@ struct Linked {
 // none, so that a block alone, which is for malloc's caller, is not written to: the program takes the page fault. (The
 // hardened build writes it.) Owner only.
 Linked cut_blocks(Span* span, bool* zero);
-// The same as a list.
-Block* cut_page(Span* span, bool* zero);
 
 // --- The remote word. ---
 

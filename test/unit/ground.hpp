@@ -26,4 +26,11 @@ inline bool push_own(Span* span, void* block) {
   return push_freed(span, *span->freed.get(), static_cast<Block*>(block));
 }
 
+// What cut_blocks cuts, as a list. nullptr: no absent page is left.
+inline Block* cut_page(Span* span, bool* zero) {
+  const Linked blocks = cut_blocks(span, zero);
+  if (blocks.first != nullptr) set_next(blocks.last, nullptr);
+  return blocks.first;
+}
+
 }  // namespace coffer::test

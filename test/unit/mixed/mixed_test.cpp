@@ -23,6 +23,7 @@
 namespace coffer {
 namespace {
 
+using test::cut_page;
 using test::start_ground;
 using Fault = MixedPool::Fault;
 

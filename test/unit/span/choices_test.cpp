@@ -48,7 +48,7 @@ FRESH_TEST(SpanChoices, LongerSpansAreCutToTheirLastBlock) {
       ASSERT_EQ(span->capacity.get(), stride_of(span).count_in(span_bytes(span)));
       u32 blocks = 0;
       bool zero = false;
-      for (Block* list = cut_page(span, &zero); list != nullptr; list = cut_page(span, &zero)) {
+      for (Block* list = test::cut_page(span, &zero); list != nullptr; list = test::cut_page(span, &zero)) {
         for (Block* block = list; block != nullptr;) {
           Block* next = next_of(block);
           ASSERT_TRUE(is_block_start(span, reinterpret_cast<uptr>(block)));
@@ -70,7 +70,7 @@ void for_each_block(ClassIndex size_class, Visit&& visit) {
   Span* span = make_span(size_class, nullptr);
   ASSERT_NE(span, nullptr);
   bool zero = false;
-  for (Block* list = cut_page(span, &zero); list != nullptr; list = cut_page(span, &zero)) {
+  for (Block* list = test::cut_page(span, &zero); list != nullptr; list = test::cut_page(span, &zero)) {
     for (Block* block = list; block != nullptr; block = next_of(block)) visit(span, reinterpret_cast<uptr>(block));
   }
   end_span(span);

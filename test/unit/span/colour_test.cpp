@@ -14,6 +14,7 @@
 namespace coffer {
 namespace {
 
+using test::cut_page;
 using test::start_ground;
 
 // With the seed that the kernel gives.

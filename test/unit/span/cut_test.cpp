@@ -16,6 +16,7 @@
 namespace coffer {
 namespace {
 
+using test::cut_page;
 using test::first_arena;
 using test::start_ground;
 

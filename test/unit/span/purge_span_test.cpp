@@ -22,6 +22,7 @@ namespace coffer {
 namespace {
 
 namespace fake = os::fake;
+using test::cut_page;
 using test::start_ground;
 
 constexpr u64 kSecond = 1'000'000'000;
