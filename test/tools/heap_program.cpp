@@ -46,6 +46,14 @@ APART int leak() {
   return 0;
 }
 
+// --- Nobody frees what has no bytes. ---
+
+APART int leak_nothing() {
+  for (int i = 0; i < 50; ++i) g_last = std::malloc(0);
+  g_last = nullptr;
+  return 0;
+}
+
 // --- All is freed. ---
 
 APART void temporary() {
@@ -157,6 +165,7 @@ APART int rounded() {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "leak") return seeded::leak();
+  if (what == "leak_nothing") return seeded::leak_nothing();
   if (what == "clean") return seeded::clean();
   if (what == "peak") return seeded::peak();
   if (what == "spike") return seeded::spike();

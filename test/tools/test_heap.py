@@ -66,6 +66,14 @@ def test_a_program_that_frees_all_has_no_leaks(tmp_path: Path) -> None:
     assert len(lines_shown) == 3 and "kept by the C library" in lines_shown[2]
 
 
+def test_blocks_of_no_bytes_leak() -> None:
+    shown = run("leaks", "--exit-code", 9, "--", PROGRAM, "leak_nothing", status=9).stdout.splitlines()
+    line = line_of("g_last = std::malloc(0);")
+    verdict = f"0 B in 50 blocks never freed, all from seeded::leak_nothing, heap_program.cpp:{line}"
+    assert shown[0] == f"{verdict}, called by main."
+    assert "0 B   0.0%      50 blocks  seeded::leak_nothing" in shown[-2]
+
+
 def test_statuses() -> None:
     run("leaks", "--", PROGRAM, "status", status=7)
     run("heap", "--", PROGRAM, "status", status=7)

@@ -91,8 +91,8 @@ def in_spans(reading: Reading, room: int) -> tuple[Reason, int | None]:
         found.detail.append(f"{size(rest * scale)} in spans of {len(largest) - MOST_CLASSES} other sizes")
     if (owned := found.bytes * of_heaps(reading)) >= 1:
         heaps = sum(one["attached"] for one in reading.heaps)
-        found.detail.append(f"{size(owned)} of all this in spans that only one of {count(heaps, 'heap')} of threads"
-                            " allocates from; slack:0 makes it less")
+        whose = "the only heap of a thread" if heaps == 1 else f"only one of {count(heaps, 'heap')} of threads"
+        found.detail.append(f"{size(owned)} of all this in spans that {whose} allocates from; slack:0 makes it less")
     return found, largest[0]
 
 

@@ -26,8 +26,8 @@ def count(blocks: float, what: str = "block") -> str:
     return f"{number:,} {what}" + ("s" if number != 1 else "")
 
 
-def share(part: float, of: float) -> str:
-    return f"{part / of:.0%}" if of > 0 else "0%"
+def share(part: float, of: float, digits: int = 0) -> str:
+    return f"{part / of if of > 0 else 0:.{digits}%}"
 
 
 def by_function(callers: list[Node]) -> list[tuple[float, list[Node]]]:
@@ -114,7 +114,7 @@ def line(place: Place, site: Site | None = None) -> Text:
 
 
 def figures_of(node: Node, of: float) -> Text:
-    return Text.assemble((f"{size(node.sum.bytes):>10} {node.sum.bytes / of:>6.1%} ", "green"),
+    return Text.assemble((f"{size(node.sum.bytes):>10} {share(node.sum.bytes, of, 1):>6} ", "green"),
                          f"{count(node.sum.blocks):>14}  ")
 
 
@@ -147,7 +147,7 @@ def tree_of(found: list[Site], title: str, most: int, depth: int) -> Tree:
         grow(branch, site, site, depth, in_all)
     if len(found) > most:
         rest = whole(found[most:])
-        tree.add(Text(f"{size(rest.bytes):>10} {rest.bytes / in_all:>6.1%} {count(rest.blocks):>14}  "
+        tree.add(Text(f"{size(rest.bytes):>10} {share(rest.bytes, in_all, 1):>6} {count(rest.blocks):>14}  "
                       f"{count(len(found) - most, 'other place')} (--top)", style="dim"))
     return tree
 

@@ -70,7 +70,7 @@ def sites(heap: Heap, measure: Measure, group: str = PROGRAM, with_callers: bool
     found: dict[tuple[str, str, str], Site] = {}
     for stack in heap.stacks:
         figure = measure(stack)
-        if stack.group != group or figure.blocks < 0.5 or figure.bytes <= 0:
+        if stack.group != group or not figure.is_some:
             continue
         place = site_of(stack)
         site = found.setdefault((place.function, place.file, place.module), Site(place))
@@ -88,7 +88,7 @@ def groups(heap: Heap, measure: Measure) -> dict[str, Sum]:
     result: dict[str, Sum] = {}
     for stack in heap.stacks:
         figure = measure(stack)
-        if stack.group != PROGRAM and figure.bytes > 0:
+        if stack.group != PROGRAM and figure.is_some:
             result[stack.group] = result.get(stack.group, Sum()) + figure
     return result
 

@@ -52,6 +52,11 @@ class Sum:
     bytes: float = 0
     samples: float = 0
 
+    @property
+    def is_some(self) -> bool:
+        """Blocks of no bytes are some, too; what is left of a difference by rounding is none."""
+        return self.blocks >= 0.5 and self.bytes >= 0
+
     def __add__(self, other: Sum) -> Sum:
         return Sum(self.blocks + other.blocks, self.bytes + other.bytes, self.samples + other.samples)
 
