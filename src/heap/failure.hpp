@@ -8,7 +8,8 @@
 //                                                         (exchange/seizing.hpp)
 //   freed by the thread itself into spans of its heap     none of these is hot after a search, nor without a refill
 //                                                         since; of those on rings the next such free is an event
-//   new memory                                            the limit, or the kernel, is asked again
+//   new memory                                            the limit is asked again; where there is none, the kernel
+//   the limit goes                                        it is supply (PlainAllocator::set_limit)
 //
 // While other threads make calls, each failure looks for everything.
 #pragma once

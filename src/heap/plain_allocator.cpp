@@ -21,6 +21,7 @@
 #include "pool/slot_pool.hpp"
 #include "pool/tails.hpp"
 #include "span/purge_span.hpp"
+#include "span/shortage.hpp"
 
 namespace coffer {
 
@@ -200,6 +201,7 @@ void PlainAllocator::set_limit(usize bytes) {
   settle_fork();
   note_if_heapless(t_heap);
   coffer::set_limit(bytes);
+  note_supply();
 }
 usize PlainAllocator::limit() { return get_limit(); }
 COFFER_COLD void PlainAllocator::handle_forks() { coffer::handle_forks(); }

@@ -102,6 +102,8 @@ template <class Visit>
 void for_each_page(const Span* span, u64 pages, Visit&& visit) {
   const usize first = first_offset(span);
   const Stride stride = stride_of(span);
+  // A walk may come to the record of a span that ended meanwhile, and of a mixed one nobody knows how long blocks are.
+  if (stride.bytes == 0) return;
   for (; pages != 0; pages &= pages - 1) {
     const u32 page = lowest_bit(pages);
     const usize start = page * kCarvePage;

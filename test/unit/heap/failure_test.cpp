@@ -198,6 +198,26 @@ FRESH_TEST(Failure, ALimitThatRisesEndsIt) {
   EXPECT_NE(take(), nullptr);
 }
 
+FRESH_TEST(Failure, ALimitThatGoesEndsItThoughTheKernelHasNothing) {
+  start_heaps();
+  take();  // there is a chunk
+  set_limit(1);
+  fail(4 * kSize);
+  exhaust_kernel();
+  Allocator::set_limit(0);
+  EXPECT_NE(take(4 * kSize), nullptr) << "the slots of the chunk";
+}
+
+FRESH_TEST(Failure, ALimitThatRisesEndsItThoughTheKernelHasNothing) {
+  start_heaps();
+  take();  // there is a chunk
+  set_limit(1);
+  fail(4 * kSize);
+  exhaust_kernel();
+  set_limit(usize{4} << 20);
+  EXPECT_NE(take(4 * kSize), nullptr) << "the slots of the chunk";
+}
+
 FRESH_TEST(Failure, IsForgottenWithTheShortage) {
   const Blocks blocks = full_and_failed();
   end_shortage();  // as a thread without a heap does

@@ -276,6 +276,17 @@ FRESH_TEST(Mixed, HolesAreCountedWhenASpanIsAddedOrEnds) {
   EXPECT_EQ(holes(), 0u);
 }
 
+// Another thread's walk over all records may be on its way to it.
+FRESH_TEST(Mixed, ASpanThatEndedIsStillCounted) {
+  start_ground();
+  Block* block = g_mixed_pool.make(4096, 2);
+  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
+  ASSERT_TRUE(g_mixed_pool.release(span, block));
+  ASSERT_EQ(span->use.load(relaxed), SlotUse::none);
+  span->absent.set(0b101);  // as a purge leaves it
+  EXPECT_LE(unbacked_bytes(span), 2 * kSlotBytes);
+}
+
 // The sweep waits until nothing happened in a span for a whole tick, and then looks at it once.
 FRESH_TEST(Mixed, IdlePagesWaitForAWholeTick) {
   start_ground();
