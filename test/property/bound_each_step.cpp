@@ -26,9 +26,10 @@
 //
 //   held <= (high + n x S) / (1 - t) + (m + n) x S
 //
-// `high` and m only grow while the class has a span, and the main thread holds a block of each class until all is over:
-// so it is enough to read them after `held`. A look is one moment with any number of shards (PartialPool::adopt). The
-// terms in n and m are worth about twenty spans of the several hundred that a class has at its height.
+// `high` and m only grow while the class has a span, and the main thread sees to it that it has one until all is over
+// (pin): so it is enough to read them after `held`. A look is one moment with any number of shards
+// (PartialPool::adopt). The terms in n and m are worth about twenty spans of the several hundred that a class has at
+// its height.
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>
@@ -39,6 +40,8 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "heap/refill.hpp"
+#include "policy/kept.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "span/class_use.hpp"
@@ -170,9 +173,16 @@ void check_at_rest() {
   }
 }
 
+// Blocks of a span of the class, which keep it one. malloc may take the first ones from mixed spans, and a span of
+// which an eighth is live, or less, may become one.
+void pin(ClassIndex size_class, std::vector<void*>& pins) {
+  const std::size_t capacity = span_shape(class_layout(size_class), g_span_choices.least_slots_log2.get()).capacity;
+  for (std::size_t i = 0; i <= 2 * capacity / kSmallPart; ++i) pins.push_back(allocate_in_span(size_class));
+}
+
 void run_round(std::uint64_t seed, const Plan& plan) {
   std::vector<void*> pins;
-  for (const std::size_t size : kSizes) pins.push_back(coffer_malloc(size));
+  for (const std::size_t size : kSizes) pin(class_of(size), pins);
   {
     std::deque<Mailbox> mailboxes(64 * plan.threads);
     std::deque<Lane> lanes;
