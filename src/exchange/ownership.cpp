@@ -45,15 +45,18 @@ bool may_keep(const Heap* heap, const Span* span, u32 free_bytes) {
   return within_slack(in_partly_used(heap) - (counted != whole ? counted : 0), free_bytes, budget_of_partly_used(heap));
 }
 
-// Gives up the oldest span of the next ring that has one for which choose(span) holds; false: none has.
+// Gives up the oldest span of the next ring that has one for which choose(span) holds; false: none has. It passes
+// `but`, and what is in the mail: that comes to the heap, and is no reason to keep what stands behind it.
 template <class Choose>
-bool shed_one(Heap* heap, Choose&& choose) {
+bool shed_one(Heap* heap, const Span* but, Choose&& choose) {
   for (u32 looked = 0; looked < kClasses; ++looked) {
     const u32 size_class = heap->shed_class.get() % kClasses;
-    Span* span = oldest_on_ring(heap, size_class);
-    if (span != nullptr && choose(span)) {
-      give_up(heap, span);
-      if (oldest_on_ring(heap, size_class) != span) return true;  // else it comes by mail
+    for (Span* span = oldest_on_ring(heap, size_class); span != nullptr; span = newer_on_ring(heap, span)) {
+      if (span == but) continue;
+      if (!choose(span)) break;
+      if (!claim(span)) continue;
+      give_up(heap, span, Claimed::yes);
+      return true;
     }
     heap->shed_class.set(size_class + 1);
   }
@@ -145,7 +148,7 @@ usize over_budget(const Heap* heap) {
 }
 
 void shed_down(Heap* heap, usize over, const Span* but) {
-  while (COFFER_UNLIKELY(over_budget(heap) > over) && shed_one(heap, [=](const Span* span) { return span != but; })) {
+  while (COFFER_UNLIKELY(over_budget(heap) > over) && shed_one(heap, but, [](const Span*) { return true; })) {
   }
 }
 
@@ -158,7 +161,7 @@ void shed_surplus(Heap* heap) {
   };
   if (COFFER_LIKELY(!are_too_many(false) && !are_too_many(true))) return;
   const usize over = over_budget(heap);
-  shed_one(heap, [=](const Span* span) { return are_too_many(span->ring_slack.get() == span_bytes(span)); });
+  shed_one(heap, nullptr, [=](const Span* span) { return are_too_many(span->ring_slack.get() == span_bytes(span)); });
   shed_down(heap, over);
 }
 

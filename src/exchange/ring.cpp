@@ -50,6 +50,11 @@ Span* oldest_on_ring(const Heap* heap, ClassIndex size_class) {
   return newest != 0 ? span_at(span_at(newest)->ring_previous.get()) : nullptr;
 }
 
+Span* newer_on_ring(const Heap* heap, const Span* span) {
+  const bool newest = heap->reusable[span->size_class.get()].get() == span_number(span);
+  return newest ? nullptr : span_at(span->ring_previous.get());
+}
+
 Span* pop_ring(Heap* heap, ClassIndex size_class) {
   Span* span = oldest_on_ring(heap, size_class);
   if (span != nullptr) leave_ring(heap, span);

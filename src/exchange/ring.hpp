@@ -20,6 +20,7 @@ void set_ring_slack(Heap* heap, Span* span, u32 slack);
 void leave_ring(Heap* heap, Span* span);
 // The span that has been there for longest; nullptr: the ring is empty. pop_ring takes it off.
 Span* oldest_on_ring(const Heap* heap, ClassIndex size_class);
+Span* newer_on_ring(const Heap* heap, const Span* span);  // than this one there; nullptr: it is the newest
 Span* pop_ring(Heap* heap, ClassIndex size_class);
 u32 ring_length(const Heap* heap, ClassIndex size_class, u32 most);  // walks; at most that
 

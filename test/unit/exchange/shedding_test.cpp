@@ -144,9 +144,9 @@ FRESH_TEST(ShedSurplus, EndsEmptySpansThatAreTooManyNow) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// Found by trials. The oldest span of a ring was claimed, so the heap kept more than it may, by what that span counts;
+// Found by trials. The oldest span of a ring was claimed, and the heap kept what stood behind it, more than it may;
 // when the span came by mail, and went, others stayed for it.
-FRESH_TEST(ShedDown, WhatWasOverByASpanInTheMailIsNoReasonToKeepOthers) {
+FRESH_TEST(ShedDown, ASpanInTheMailIsNoReasonToKeepOthers) {
   start_tight();
   Heap* heap = own_heap();
   Span* const full = make_reusable(kCapacity);
@@ -161,11 +161,23 @@ FRESH_TEST(ShedDown, WhatWasOverByASpanInTheMailIsNoReasonToKeepOthers) {
   const Inside inside;
   give_up(heap, full);
   shed_down(heap, 0);
-  EXPECT_EQ(ring_length(heap, kClass), 2u) << "the oldest comes by mail";
+  EXPECT_EQ(reusable_of(heap), std::vector<Span*>{mailed}) << "it comes by mail; what stood behind it went";
   push_blocks(blocks, 0, 28);
   take_mail(heap);
   EXPECT_LE(heap->slack.get(), held_by(heap) / 8);
   EXPECT_EQ(ring_length(heap, kClass), 0u);
+}
+
+FRESH_TEST(ShedDown, PassesTheSpanThatItLeavesOut) {
+  start_heaps(usize{1} << 20);
+  Heap* heap = own_heap();
+  changeable_options().reclaimer = false;
+  set_free_limit(0);
+  Span* const oldest = make_on_ring(4);
+  make_on_ring(4);
+  changeable_options().slack = 0;
+  shed_down(heap, 0, oldest);
+  EXPECT_EQ(reusable_of(heap), std::vector<Span*>{oldest});
 }
 
 }  // namespace
