@@ -167,6 +167,7 @@ CASE(double_free_by_a_busy_stranger) {
   scene.busy_second();
   free_others(scene, 1, &Scene::free_by_second);
   scene.busy_second();
+  if (Scene::ledger().has(victim)) no_case("the block was handed out again");
   scene.crime(victim);
   scene.free_by_second(victim);
   scene.finish();
