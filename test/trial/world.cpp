@@ -238,8 +238,11 @@ class World {
         break;
       case Action::limit:
         limited_ = true;
+        ++setting_limit_;
         call([&] { return coffer_set_limit(one.size); });
-        limited_ = one.size != 0;
+        --setting_limit_;
+        // Of two threads that set it at a time the one whose call ends first may have the last word.
+        limited_ = coffer_get_limit() != 0 || setting_limit_ != 0;
         last_limited_ = g_pulse.steps;
         break;
       case Action::trim:
@@ -393,6 +396,7 @@ class World {
   bool is_child_ = false;
   u32 part_of_child_ = 0;  // of the program
   bool limited_ = false;   // there is a limit, or a call that changes it is under way
+  u32 setting_limit_ = 0;  // threads whose call changes it
   u64 last_limited_ = 0;   // the step at which the limit changed last
   u64 began_step_ = 0;     // of the call that ended last: no other thread runs between its end and who asks
 };
