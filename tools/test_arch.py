@@ -142,10 +142,11 @@ def musl_loader(arch: str) -> Path | None:
     return next((loader.resolve() for loader in (root / name, root / "usr" / name) if loader.exists()), None)
 
 
-def configuration(platform: Platform) -> list[str]:
+def configuration(platform: Platform, quick: bool) -> list[str]:
     toolchains = TOP / "cmake" / "toolchains"
     options = ["-G", "Ninja", "-DCOFFER_TESTS=ON", "-DCOFFER_WERROR=ON", "-DCMAKE_BUILD_TYPE=Release",
-               "-DCMAKE_CXX_FLAGS_RELEASE=-O2", "-DCMAKE_C_FLAGS_RELEASE=-O2"]
+               "-DCMAKE_CXX_FLAGS_RELEASE=-O2", "-DCMAKE_C_FLAGS_RELEASE=-O2",
+               f"-DCOFFER_TOGETHER={'ON' if quick else 'OFF'}"]
     if platform.libc == "glibc":
         return [*options, f"-DCMAKE_TOOLCHAIN_FILE={toolchains}/{platform.arch}-linux-gnu.cmake"]
     return [*options, f"-DCMAKE_TOOLCHAIN_FILE={toolchains}/musl.cmake", f"-DCOFFER_ARCH={platform.arch}",
@@ -261,7 +262,7 @@ def instructions(platform: Platform) -> float | None:
 
 def run(platform: Platform, jobs: int, quick: bool) -> bool:
     print(f"test_arch: {platform.name}", flush=True)
-    subprocess.run(["cmake", "-S", TOP, "-B", platform.build, *configuration(platform)], check=True,
+    subprocess.run(["cmake", "-S", TOP, "-B", platform.build, *configuration(platform, quick)], check=True,
                    stdout=subprocess.DEVNULL)
     targets = ("coffer_shared", *platform.quick) if quick else ("coffer_libraries", "pair_static", *platform.tests)
     subprocess.run(["cmake", "--build", platform.build, "--parallel", str(jobs), "--target", *targets], check=True)

@@ -12,7 +12,6 @@
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <x86intrin.h>
 #endif
 
 #include <bit>
@@ -29,7 +28,7 @@ class Ticks {
 #if defined(__x86_64__)
     if (counter_) {
       unsigned processor;
-      return __rdtscp(&processor);
+      return __builtin_ia32_rdtscp(&processor);
     }
 #endif
     return bench::clock_ns(CLOCK_MONOTONIC);

@@ -126,8 +126,8 @@ class Builder:
             self.known[target] = done.stdout.splitlines()
         return self.known[target]
 
-    def including(self, header: Path) -> set[str]:
-        """Objects that were compiled with the header."""
+    def including(self, file: Path) -> set[str]:
+        """Objects that were compiled from the source or with the header."""
         if not self.users:
             done = subprocess.run(["ninja", "-t", "deps"], cwd=self.build, capture_output=True, text=True, check=True)
             built = ""
@@ -137,7 +137,25 @@ class Builder:
                     self.users.setdefault(path, set()).add(built)
                 elif ":" in line:
                     built = line.split(":")[0]
-        return self.users.get(str(header), set())
+        return self.users.get(str(file), set())
+
+    @staticmethod
+    def overlaid(source: Path, edits: list[Edit], overlay: Path) -> Path:
+        """What is compiled for it: its changed copy; or that of the file by which CMake compiles several as one, which
+        names them by whole paths."""
+        for edit in edits:
+            if source == ROOT / edit.file:
+                return overlay / edit.file
+        text = source.read_text(encoding="utf-8")
+        changed = text
+        for edit in edits:
+            changed = changed.replace(f'#include "{ROOT / edit.file}"', f'#include "{overlay / edit.file}"')
+        if changed == text:
+            return source
+        copy = overlay / source.parent.name / source.name
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(changed, encoding="utf-8")
+        return copy
 
     def make(self, target: str, edits: list[Edit], directory: Path) -> Path:
         overlay = directory / "overlay"
@@ -147,8 +165,7 @@ class Builder:
             copy.parent.mkdir(parents=True, exist_ok=True)
             text = (copy if copy.exists() else ROOT / edit.file).read_text(encoding="utf-8")
             copy.write_text(text.replace(edit.before, edit.after), encoding="utf-8")
-            if edit.file.endswith(".hpp"):
-                reached |= self.including(ROOT / edit.file)
+            reached |= self.including(ROOT / edit.file)
         commands = self.commands(target)
         link = commands[-1]
         program = directory / Path(target).name
@@ -156,11 +173,7 @@ class Builder:
         for command in commands[:-1]:
             source = re.search(r" -c (\S+)$", command)
             into = re.search(r" -o (\S+)", command)
-            if not source or not into or not source[1].endswith(".cpp"):
-                continue
-            file = Path(source[1])
-            inside = file.is_relative_to(ROOT) and (overlay / file.relative_to(ROOT)).exists()
-            if not inside and into[1] not in reached:
+            if not source or not into or into[1] not in reached:
                 continue
             thing = directory / into[1].replace("/", "_")
             if not thing.exists():
@@ -170,7 +183,7 @@ class Builder:
                     at = words.index(flag)
                     del words[at:at + 2]
                 words[words.index("-o") + 1] = str(thing)
-                words[-1] = str(overlay / file.relative_to(ROOT)) if inside else str(file)
+                words[-1] = str(self.overlaid(Path(source[1]), edits, overlay))
                 words[1:1] = ["-w", f"-I{overlay}/src"]
                 self.call(words)
             if f" {into[1]} " in link:
