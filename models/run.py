@@ -260,7 +260,14 @@ def judge(run: Run, output: str) -> tuple[str, str]:
     return "", ""
 
 
-def check(run: Run) -> Result:
+def compile_options(run: Run, deep: bool) -> list[str]:
+    """What compiles and searches soonest. A deep search outlasts any compilation, and needs its states collapsed."""
+    if run.fault:
+        return ["-O0"]  # it is found long before more would have paid for itself
+    return ["-O1", "-DCOLLAPSE"] if deep else ["-Og"]
+
+
+def check(run: Run, deep: bool) -> Result:
     start = time.monotonic()
     defines = [f"-D{word}" for word in run.defines.split()] + ([f"-DFAULT_{run.fault}"] if run.fault else [])
     with tempfile.TemporaryDirectory(prefix="coffer-model-") as name:
@@ -269,8 +276,7 @@ def check(run: Run) -> Result:
             shutil.copy(path, directory)
         output = call(["spin", "-a", *defines, source_of(run.model).name], directory)
         compiler = os.environ.get("CC", "cc")
-        # A fault is found long before its checker's compilation would have paid for itself.
-        output += call([compiler, "-O0" if run.fault else "-O1", "-w", "-DSAFETY", "-DCOLLAPSE",
+        output += call([compiler, *compile_options(run, deep), "-w", "-DSAFETY",
                         f"-DMEMLIM={MEGABYTES}", "-o", "pan", "pan.c"], directory)
         if not (directory / "pan").exists():
             return Result(run, 0, time.monotonic() - start, "no checker: " + " ".join(output.split())[-300:], "")
@@ -304,7 +310,7 @@ def main() -> int:
     start = time.monotonic()
     runs = [run for model in arguments.model or MODELS for run in runs_of(model, arguments.deep)]
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for result in pool.map(check, runs):
+        for result in pool.map(lambda one: check(one, arguments.deep), runs):
             verdict = "FAILED: " + result.complaint if result.complaint else "found" if result.run.fault else "holds"
             print(f"{result.run.model:13} {result.run.what:40} {result.states:>9} states {result.seconds:6.1f} s  "
                   f"{verdict}", flush=True)
