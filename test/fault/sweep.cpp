@@ -2,7 +2,8 @@
 // Makes the n-th call to the operating system fail, for every n in a run: of each kind of call alone, once and from
 // then on; and of all kinds together, from then on. (Once of all kinds together is once of the kind that the call has.)
 //
-//   sweep KIND                                   every n; KIND is all, reserve, commit ... (fake::kind_name)
+//   sweep KIND [--step N]                        every n, or every N-th; KIND is all, reserve, commit ...
+//                                                (fake::kind_name)
 //   sweep --nth N --kinds MASK [--from-then-on] [--torn]   this one, in this process, for a debugger
 //
 // Each run has a process of its own, forked from one that never used the allocator: the first faults hit its start.
@@ -52,12 +53,12 @@ void print_case(const fake::Faults& faults) {
 
 class Sweep {
  public:
-  explicit Sweep(Shared* shared) : shared_(shared) {}
+  Sweep(Shared* shared, std::uint64_t step) : shared_(shared), step_(step) {}
 
-  // Every n until a run makes fewer than n calls. At least one call must have been there to fail.
+  // Every n, or every step-th, until a run makes fewer than n calls. At least one call must have been there to fail.
   void run(fake::Faults faults) {
     std::uint64_t runs = 0, refused = 0;
-    for (faults.nth = 1; reports_ < kMostReports; ++faults.nth) {
+    for (faults.nth = 1; reports_ < kMostReports; faults.nth += step_) {
       ++runs;
       *shared_ = {};
       const int status = run_child(faults);
@@ -106,13 +107,14 @@ class Sweep {
   }
 
   Shared* shared_;
+  std::uint64_t step_;
   std::uint64_t runs_ = 0;
   int reports_ = 0;
 };
 
-int sweep_kind(Shared* shared, std::uint32_t kinds) {
+int sweep_kind(Shared* shared, std::uint32_t kinds, std::uint64_t step) {
   REQUIRE(fake::calls_of(fake::kReserve) == 0, "the allocator started before main: faults at its start are not tested");
-  Sweep sweep(shared);
+  Sweep sweep(shared, step);
   fake::Faults faults;
   faults.kinds = kinds;
   if (kinds != fake::kAllKinds) sweep.run(faults);
@@ -142,9 +144,10 @@ int sweep_main(int argc, char** argv) {
   REQUIRE(memory != MAP_FAILED, "no memory to share with children");
   Shared* const shared = static_cast<Shared*>(memory);
   if (!arguments.given("--nth")) {
-    const std::uint32_t kinds = argc == 2 ? kind_named(argv[1]) : 0;
-    if (kinds != 0) return sweep_kind(shared, kinds);
-    std::fprintf(stderr, "usage: sweep KIND | sweep --nth N --kinds MASK [--from-then-on] [--torn]\n");
+    const std::uint32_t kinds = argc >= 2 ? kind_named(argv[1]) : 0;
+    const std::uint64_t step = arguments.number("--step", 1);
+    if (kinds != 0 && step != 0) return sweep_kind(shared, kinds, step);
+    std::fprintf(stderr, "usage: sweep KIND [--step N] | sweep --nth N --kinds MASK [--from-then-on] [--torn]\n");
     return 2;
   }
   const auto kinds = static_cast<std::uint32_t>(arguments.number("--kinds", 0));

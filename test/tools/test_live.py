@@ -97,6 +97,7 @@ def test_nothing_is_shown_above_its_bound(shared: Program) -> None:
             assert shown.figures["resident"] <= shown.figures["bound"], f"SEED={seed}, step {step}"
 
 
+@pytest.mark.all_processes
 def test_what_is_not_fresh_says_so(shared: Program) -> None:
     """A process that is stopped answers nobody."""
     shared.do("a")
@@ -115,6 +116,7 @@ def test_what_is_not_fresh_says_so(shared: Program) -> None:
         assert not watched.read().is_stale
 
 
+@pytest.mark.all_processes
 def test_who_does_not_answer_makes_no_others_figures_old(shared: Program) -> None:
     """In the list of all: they were as old as the wait for it, a second."""
     other = Program("share:true")
@@ -169,6 +171,7 @@ def test_prometheus_text_can_be_parsed(shared: Program) -> None:
     assert float(live.split()[-1]) > 0
 
 
+@pytest.mark.all_processes
 def test_prometheus_text_of_several_has_each_metric_once(shared: Program) -> None:
     """HELP and TYPE stood there for each process, which the format forbids."""
     other = Program("share:true")
@@ -268,6 +271,7 @@ def test_a_page_of_before_exec_is_nobodys() -> None:
         process.stdout.close()
 
 
+@pytest.mark.all_processes
 def test_a_fork_child_has_its_own(shared: Program) -> None:
     shared.do("a")
     child = int(shared.do("k").split()[1])
@@ -337,6 +341,7 @@ def test_without_the_thread_a_child_says_when_it_shows() -> None:
         program.end()
 
 
+@pytest.mark.all_processes
 def test_what_a_killed_process_left_is_removed() -> None:
     program = Program("share:true")
     program.do("a")

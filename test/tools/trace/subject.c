@@ -81,20 +81,19 @@ static void threads_mode(long count) {
   free(threads);
 }
 
-// Many threads that need chunks all the time.
-static void* crowd_body(void* unused) {
-  (void)unused;
-  churn(28000, 100);
+// A thousand threads that need chunks all the time.
+static void* crowd_body(void* count) {
+  churn((long)count, 100);
   return NULL;
 }
 static void crowd_mode(long count) {
-  pthread_t* const threads = malloc((size_t)count * sizeof *threads);
+  enum { kThreads = 1000 };
+  static pthread_t threads[kThreads];
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, 65536);
-  for (long i = 0; i < count; ++i) assert(pthread_create(&threads[i], &attributes, crowd_body, NULL) == 0);
-  for (long i = 0; i < count; ++i) assert(pthread_join(threads[i], NULL) == 0);
-  free(threads);
+  for (int i = 0; i < kThreads; ++i) assert(pthread_create(&threads[i], &attributes, crowd_body, (void*)count) == 0);
+  for (int i = 0; i < kThreads; ++i) assert(pthread_join(threads[i], NULL) == 0);
 }
 
 // A relay: one block after another goes from thread to thread, and addresses are used again at once.
