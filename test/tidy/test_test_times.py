@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -107,3 +108,20 @@ def test_the_table_is_written_anew(tmp_path: Path, table: Path) -> None:
     times = test_times.read_table()["release"]
     assert times.tests == {"unit.b": 50, "unit.new": 7} and (times.count, times.other, times.build) == (3, 0.5, 600)
     assert test_times.read_table()["tsan"] == test_times.Times(100, {}, 1, 60)
+
+
+def test_the_longest_begin_where_nothing_ran_before(tmp_path: Path, table: Path) -> None:
+    build = tmp_path / "build"
+    (build / "CTestTestfile.cmake").write_text("".join(f"add_test(unit.{name} cmake -E true)\n" for name in "acb"))
+    test_times.order(build, test_times.read_table(table)["release"])
+    assert test_times.measured(build) == {}
+
+    def begun() -> list[str]:
+        done = subprocess.run(["ctest", "--parallel", "2"], cwd=build, capture_output=True, text=True, check=True)
+        return re.findall(r"Start\s+\d+: (\S+)", done.stdout)
+
+    assert begun()[0] == "unit.b"
+    # What CTest knows by itself stays.
+    record(tmp_path, "unit.c 1 70", "unit.a 1 1")
+    test_times.order(build, test_times.read_table(table)["release"])
+    assert "unit.c" in begun()[:2] and test_times.measured(build)["unit.c"] < 70
