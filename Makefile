@@ -97,7 +97,7 @@ mutants:  ## makes every mutant of test/mutants, sees that a test finds it, and 
 trial:  ## worlds with faults, each from a seed, for HOURS (0.1): docs/design/trial.md; REPORT=1 writes docs/results/trial.md, REPORT=worlds a part
 	@tools/setup.sh build test
 	@tools/build.sh --tests release $(JOBS) trial
-	@python3 test/trial/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(REPORT),--report$(if $(filter worlds,$(REPORT)),-worlds))
+	@python3 test/trial/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(REPORT),--report $(REPORT))
 
 bench:  ## Coffer beside all others, on the papers' experiments and real programs: under an hour (QUICK=1: 5 minutes)
 	@tools/setup.sh $(build_sets) tools test

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A trial: worlds with faults for some hours. With --report it also sees that the seeded faults are found, and writes
-docs/results/trial.md; with --report-worlds it leaves what the page says of those as it is."""
+"""A trial: worlds with faults for some hours. With --report 1 it also sees that the seeded faults are found, and writes
+docs/results/trial.md; with --report worlds it leaves what the page says of those as it is."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs/results/trial.md"
-
-
 BUGS = "Bugs put into the sources"
 
 
@@ -43,8 +41,7 @@ def worlds_text(sums: dict) -> str:
     ]
     text = ["# Trials", "",
             "Written by `make trial REPORT=1` (worlds alone: REPORT=worlds), and not by hand. What a world is, and "
-            "what it is judged by: "
-            "[trial.md](../design/trial.md). "
+            "what it is judged by: [trial.md](../design/trial.md). "
             f"{datetime.date.today().isoformat()}, {platform.machine()}.", "",
             "| figure | |", "|---|---:|"]
     text += [f"| {name} | {value} |" for name, value in rows]
@@ -67,8 +64,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first world; 0: a new one")
     parser.add_argument("--hours", type=float, default=0.1)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--report", action="store_true")
-    parser.add_argument("--report-worlds", action="store_true")
+    parser.add_argument("--report", choices=["1", "worlds"])
     arguments = parser.parse_args()
     program = arguments.build / "test/trial/trial"
     seed = arguments.seed or 1 + secrets.randbelow(10**9)
@@ -77,19 +73,18 @@ def main() -> int:
         faults = Path(name) / "faults.json"
         done = subprocess.run([str(program), "--seed", str(seed), "--seconds", str(int(arguments.hours * 3600) or 1),
                                "--jobs", str(arguments.jobs), "--report", str(sums)], check=False)
-        if done.returncode != 0 or not (arguments.report or arguments.report_worlds):
+        if done.returncode != 0 or arguments.report is None:
             return done.returncode
-        worlds = worlds_text(json.loads(sums.read_text(encoding="utf-8")))
-        if not arguments.report:
+        if arguments.report == "worlds":
             old = PAGE.read_text(encoding="utf-8")
-            PAGE.write_text(worlds + old[old.index(BUGS):], encoding="utf-8")
-            print(f"wrote {PAGE.relative_to(ROOT)}")
-            return 0
-        done = subprocess.run([sys.executable, "-B", str(HERE / "seeded.py"), "--build", str(arguments.build),
-                               "--jobs", str(arguments.jobs), "--results", str(faults)], check=False)
-        if done.returncode != 0:
-            return done.returncode
-        PAGE.write_text(worlds + bugs_text(json.loads(faults.read_text(encoding="utf-8"))), encoding="utf-8")
+            bugs = old[old.index(BUGS):]
+        else:
+            done = subprocess.run([sys.executable, "-B", str(HERE / "seeded.py"), "--build", str(arguments.build),
+                                   "--jobs", str(arguments.jobs), "--results", str(faults)], check=False)
+            if done.returncode != 0:
+                return done.returncode
+            bugs = bugs_text(json.loads(faults.read_text(encoding="utf-8")))
+        PAGE.write_text(worlds_text(json.loads(sums.read_text(encoding="utf-8"))) + bugs, encoding="utf-8")
         print(f"wrote {PAGE.relative_to(ROOT)}")
     return 0
 
