@@ -17,7 +17,7 @@ from coffer import places
 from recording import BUILD, BUMP, COMMAND, SUBJECT, assert_whole, command, read, record
 
 # `make test` does a quarter of what only makes a failure likelier, `make test-long` all (tools.trace.survival_long).
-LONG = 1 if os.environ.get("COFFER_LONG") else 4
+PART = 1 if os.environ.get("COFFER_LONG") else 4
 
 
 def test_fork_leaves_the_childrens_records_out(tmp_path: Path) -> None:
@@ -121,9 +121,9 @@ def test_signals_in_the_middle_of_a_record(tmp_path: Path) -> None:
 def test_signals_while_a_stack_is_recorded(tmp_path: Path) -> None:
     """It is longer than the room that is kept for what handlers record: it was written into the next thread's chunk."""
     record(tmp_path / "t", "--allocator", BUMP, "--stacks", "frames", "--depth", 256, "--", SUBJECT, "deep",
-           80_000 // LONG)
+           80_000 // PART)
     trace = read(tmp_path / "t")
-    assert trace["complete"] and trace["sizes"][40] == 80_000 // LONG
+    assert trace["complete"] and trace["sizes"][40] == 80_000 // PART
     assert set(trace["lost"]) <= {"2"}  # handlers' in the middle of a record; nothing was written over
 
 
@@ -188,7 +188,7 @@ def test_a_job_that_is_stopped_goes_on(tmp_path: Path) -> None:
 
 def test_a_thread_that_others_are_quicker_than(tmp_path: Path) -> None:
     """The collector is slow, and for each chunk that it gives back a thousand threads wait: nobody gives up."""
-    started = subprocess.Popen(command(tmp_path / "t", "--", SUBJECT, "crowd", 28_000 // LONG), stdout=subprocess.PIPE,
+    started = subprocess.Popen(command(tmp_path / "t", "--", SUBJECT, "crowd", 28_000 // PART), stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     while not list(tmp_path.glob("t.*.part")):
         time.sleep(0.01)
@@ -201,7 +201,7 @@ def test_a_thread_that_others_are_quicker_than(tmp_path: Path) -> None:
             time.sleep(0.001)
     out, errors = started.communicate()
     assert started.returncode == 0 and out == "done\n" and "LOST" not in errors, errors
-    assert read(tmp_path / "t")["sizes"][100] == 28_000_000 // LONG
+    assert read(tmp_path / "t")["sizes"][100] == 28_000_000 // PART
 
 
 def test_a_program_that_writes_over_what_is_shared(tmp_path: Path) -> None:
