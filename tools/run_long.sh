@@ -19,7 +19,7 @@ part() { # NAME COMMAND...
   summary+="$name: $result"$'\n'
 }
 
-tools/build.sh --tests release "$jobs" trial mutant_programs coffer_libraries coffer_tool_tests test/fault/all
+tools/build.sh --tests release "$jobs" all
 tools/build.sh --tests fuzz "$jobs" fuzz_programs
 for name in api options trace stream rt; do
   part "fuzz.$name" python3 -B test/fuzz/run.py "build-fuzz/test/fuzz/fuzz_$name" --seconds "$FUZZ_SECONDS"
