@@ -29,7 +29,7 @@ inline constexpr u32 kFreeLimitShare = 2;
 // Empty spans have a budget of their own, for a thread that frees all it has would else hand on, while they are still
 // full, the spans that it empties last, and free the rest of their blocks as a stranger. All heaps together keep at
 // most heaps * 2 * slack + free_limit + held / 8, once each has shed what it kept when there were fewer, or when it
-// held more (shed_surplus); coffer_check goes by a heap that is alone, and by the most that was held.
+// held more (shed_surplus, shed_down); coffer_check goes by a heap that is alone, and by what it holds now.
 constexpr usize share_of(usize bytes, u32 heaps) { return bytes / (heaps != 0 ? heaps : 1); }
 constexpr usize heaps_share_of(usize free_limit, u32 heaps) { return share_of(free_limit / kFreeLimitShare, heaps); }
 constexpr usize empties_budget(usize slack, usize share) { return slack + share; }
