@@ -227,6 +227,15 @@ Block* take_last_hole(Heap* heap, ClassIndex size_class, usize size) {
   return give(heap, size_class, g_mixed_pool.take(portion_of(size_class, size).bytes, 1), 1, &count);
 }
 
+Block* make_last_hole(Heap* heap, ClassIndex size_class) {
+  if (never()) return nullptr;
+  const u32 bytes = portion_of(size_class, 0).bytes;
+  u32 slots = 1;
+  while (slots * kSlotBytes < bytes) slots *= 2;
+  u32 count = 0;
+  return give(heap, size_class, g_mixed_pool.make(bytes, slots), 1, &count);
+}
+
 Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   if (never()) return nullptr;
   const Portion portion = portion_of(size_class, size);

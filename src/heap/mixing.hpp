@@ -23,5 +23,7 @@ void give_back_holes();
 
 // Before malloc fails: a block of the class from any hole that there is.
 Block* take_last_hole(Heap* heap, ClassIndex size_class, usize size);
+// The same from a new mixed span of the fewest slots: free ones may lie singly where the class's spans take several.
+Block* make_last_hole(Heap* heap, ClassIndex size_class);
 
 }  // namespace coffer

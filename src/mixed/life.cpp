@@ -143,8 +143,8 @@ namespace {
 // processes allocate first does not start at the same cache index in all of them. It lies in the first two pages. What
 // is before it is a hole for others, which is used when the larger one behind it is.
 u32 first_unit(const Span* span, u32 slot, u32 slots, u32 units) {
-  if (g_span_choices.coloured.get() == 0) return indexed_start(span, 0, units);
-  const u32 colour = static_cast<u32>(u64{fraction_of_place(slot)} * kCacheSets >> 32);
+  const bool coloured = g_span_choices.coloured.get() != 0;
+  const u32 colour = coloured ? static_cast<u32>(u64{fraction_of_place(slot)} * kCacheSets >> 32) : 0;
   const u32 start = indexed_start(span, colour * kUnitsPerLine, units);
   return 2 * start + units <= slots * kUnitsPerSlot ? start : 0;  // the rest is the largest hole
 }

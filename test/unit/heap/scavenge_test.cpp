@@ -2,9 +2,12 @@
 // Memory is exhausted: everything that is free is looked for before an allocation fails.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "heap/refill.hpp"
 #include "heaps.hpp"
 #include "large/large.hpp"
+#include "mixed/mixed.hpp"
 #include "sleeper.hpp"
 
 namespace coffer {
@@ -112,6 +115,34 @@ FRESH_TEST(Scavenge, TheLastTwoSlotsServeAsALargeBlock) {
   EXPECT_EQ(Allocator::usable_size(block), 2 * kSlotBytes);
   EXPECT_EQ(check_everything(), 0u);
   give(block);
+}
+
+FRESH_TEST(Scavenge, SingleSlotsServeAClassWhoseSpansTakeSeveral) {
+  start_heaps(0, usize{8} << 20);
+  changeable_options().mixed = config::MixedPolicy::automatic;
+  take_many(1);  // the heap exists
+  std::vector<SlotRun> runs = exhaust_slots();
+  constexpr usize kWide = 20 * 1024;
+  ASSERT_GT(kFlatLayout[compute_class(kWide)].slots_log2, 0u);
+  std::vector<void*> freed;
+  for (const u32 i : {5, 7, 9}) {
+    freed.push_back(reinterpret_cast<void*>(runs[i].arena->base + uptr{runs[i].slot} * kSlotBytes));
+    give(freed.back());
+  }
+  Blocks blocks;
+  // The heap's first block lies in a mixed span of one slot, which has room, too.
+  for (usize i = 0; i <= freed.size(); ++i) {
+    void* block = allocate_any(kWide);
+    ASSERT_NE(block, nullptr) << i;
+    EXPECT_TRUE(is_mixed(span_of(block)));
+    std::memset(block, 7, kWide);
+    blocks.push_back(block);
+  }
+  EXPECT_EQ(allocate_any(kWide), nullptr);
+  EXPECT_EQ(check_everything(), 0u);
+  give_many(blocks);
+  EXPECT_NE(allocate_any(kWide), nullptr) << "a failure before does not stand for what came back";
+  EXPECT_EQ(check_everything(), 0u);
 }
 
 // Heaps outlive threads, and keep what is free in them.
