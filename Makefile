@@ -15,9 +15,11 @@ SAMPLES ?=
 FIGURES_OPTIONS ?=
 # Of `make hw-report`: --calls 20000 --accesses 2000 (hw/report/report.py --help).
 REPORT_OPTIONS ?=
-# Of `make trial`: the seed of the first world (else one is drawn), and for how long; REPORT=1: the table, too.
+# Of `make trial`: the seed of the first world (else one is drawn), and for how long, or how many worlds; REPORT=1: the
+# table, too.
 SEED ?=
 HOURS ?=
+WORLDS ?=
 REPORT ?=
 # Of `make test-arch`: aarch64, riscv64 or x86_64, or one C library of it as aarch64-musl.
 ARCH ?= aarch64
@@ -94,10 +96,10 @@ mutants:  ## makes every mutant of test/mutants, sees that a test finds it, and 
 	@tools/build.sh --tests release $(JOBS) mutant_programs
 	@python3 test/mutants/run.py --write --jobs $(JOBS)
 
-trial:  ## worlds with faults, each from a seed, for HOURS (0.1): docs/design/trial.md; REPORT=1 writes docs/results/trial.md, REPORT=worlds a part
+trial:  ## worlds with faults, each from a seed, for HOURS (0.1), or WORLDS: docs/design/trial.md; REPORT=1 writes docs/results/trial.md, REPORT=worlds a part
 	@tools/setup.sh build test
 	@tools/build.sh --tests release $(JOBS) trial
-	@python3 test/trial/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(REPORT),--report $(REPORT))
+	@python3 test/trial/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(WORLDS),--worlds $(WORLDS)) $(if $(REPORT),--report $(REPORT))
 
 bench:  ## Coffer beside all others, on the papers' experiments and real programs: under an hour (QUICK=1: 5 minutes)
 	@tools/setup.sh $(build_sets) tools test

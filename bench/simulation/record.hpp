@@ -14,3 +14,5 @@ void fence();
 void pause();
 
 }  // namespace coffer::recorded
+
+#include "at_once.hpp"

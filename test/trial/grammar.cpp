@@ -341,6 +341,8 @@ Scene draw(u64 seed, u64 length, bool faults) {
   scene.schedule.rate =
       static_cast<u32>(scene.schedule.order == Order::pct ? random.between(1, 40) : random.by_magnitude(10, 5000));
   scene.operations = Author(random.next(), length).write();
+  constexpr Memory kMemories[] = {Memory::at_once, Memory::as_x86, Memory::as_arm};
+  scene.schedule.memory = kMemories[random.below(std::size(kMemories))];
   return scene;
 }
 

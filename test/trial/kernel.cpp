@@ -33,13 +33,19 @@ bool fails(os::fake::Kind kind) {
     fails |= fault.effect == Effect::fail && number - fault.call < fault.count;
   }
   g_refused = fails ? g_refused | kind : g_refused & ~u32{kind};
-  if (!fails) return false;
+  if (!fails) {
+    g_scheduler->send_stores();  // a barrier, or a change of mappings, which other processors are told of
+    return false;
+  }
   ++g_failed;
   g_last_failure = g_pulse.steps;
   return true;
 }
 
-void returns() { step(static_cast<u32>(__LINE__), 1); }
+void returns() {
+  if (g_pulse.on) g_scheduler->send_stores();  // as in fails
+  step(static_cast<u32>(__LINE__), 1);
+}
 
 void* place(usize length, usize alignment) { return simulation::take_ground(length, alignment); }
 
@@ -101,6 +107,7 @@ long fork_process() {
   void (*const in_parent)() = g_in_parent;
   void (*const in_child)() = g_in_child;
   if (prepare != nullptr) prepare();
+  g_scheduler->send_stores();            // the kernel interrupts all processors
   const long child = syscall(SYS_fork);  // not the C library's, which knows nothing of these threads
   if (child == 0) {
     g_scheduler->become_only_thread();

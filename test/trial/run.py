@@ -63,6 +63,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--seed", type=int, default=0, help="of the first world; 0: a new one")
     parser.add_argument("--hours", type=float, default=0.1)
+    parser.add_argument("--worlds", type=int, default=0, help="so many, however long that takes")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--report", choices=["1", "worlds"])
     arguments = parser.parse_args()
@@ -71,7 +72,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="coffer-trial-") as name:
         sums = Path(name) / "sums.json"
         faults = Path(name) / "faults.json"
-        done = subprocess.run([str(program), "--seed", str(seed), "--seconds", str(int(arguments.hours * 3600) or 1),
+        much = ["--worlds", str(arguments.worlds)] if arguments.worlds else [
+            "--seconds", str(int(arguments.hours * 3600) or 1)]
+        done = subprocess.run([str(program), "--seed", str(seed), *much,
                                "--jobs", str(arguments.jobs), "--report", str(sums)], check=False)
         if done.returncode != 0 or arguments.report is None:
             return done.returncode

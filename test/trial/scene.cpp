@@ -14,6 +14,7 @@ const char* const kActionNames[kActions] = {"malloc", "calloc", "aligned", "free
 namespace {
 
 constexpr const char* kOrderNames[] = {"walk", "pct", "given"};
+constexpr const char* kMemoryNames[] = {"at_once", "as_x86", "as_arm"};
 constexpr const char* kEffectNames[] = {"fail", "slow"};
 
 template <usize kCount>
@@ -43,6 +44,8 @@ std::string to_text(const Scene& scene) {
       kernel.memory_limit);
   add(text, "order %s %" PRIu64 " %u\n", kOrderNames[static_cast<u32>(scene.schedule.order)], scene.schedule.seed,
       scene.schedule.rate);
+  if (scene.schedule.memory != Memory::at_once)
+    add(text, "memory %s\n", kMemoryNames[static_cast<u32>(scene.schedule.memory)]);
   for (const Fault& fault : kernel.faults) {
     add(text, "call %" PRIu64 " %s %" PRIu64, fault.call, kEffectNames[static_cast<u32>(fault.effect)], fault.count);
     if (fault.kinds != ~u32{0}) add(text, " %u", fault.kinds);
@@ -76,6 +79,10 @@ bool from_text(const std::string& text, Scene& scene, std::string& wrong) {
       words >> word >> scene.schedule.seed >> scene.schedule.rate;
       good = find_name(kOrderNames, word, index);
       scene.schedule.order = static_cast<Order>(index);
+    } else if (first == "memory") {
+      words >> word;
+      good = find_name(kMemoryNames, word, index);
+      scene.schedule.memory = static_cast<Memory>(index);
     } else if (first == "call") {
       Fault fault{};
       words >> fault.call >> word >> fault.count;

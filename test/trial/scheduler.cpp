@@ -19,6 +19,7 @@ constexpr u64 kFreezes = 24;         // one in so many turns of a walk stops the
 constexpr u64 kYieldNs = 200'000;
 constexpr u64 kYieldsInVain = 64;  // then they wait for somebody who sleeps, or for a slow call
 constexpr u64 kMostYields = 20'000;
+constexpr u64 kLongestDelay = 5'000;  // of a store whose thread does not run, in steps
 
 std::vector<std::unique_ptr<simulation::Fiber>> g_fibers;
 std::vector<simulation::Fiber*> g_idle;
@@ -50,9 +51,10 @@ void Scheduler::run(std::function<void()> first) {
   start(std::move(first));
   current_ = threads_[0].get();
   next_turn();
-  g_pulse.on = true;
+  g_stores.memory = schedule_.memory;
+  set_running(true);
   simulation::Fiber::change(*outside_, *current_->fiber);
-  g_pulse.on = false;
+  set_running(false);
 }
 
 void Scheduler::run_body() {
@@ -61,6 +63,7 @@ void Scheduler::run_body() {
   self.body();
   simulation::run_destructors();
   REQUIRE(self.locks == 0, "thread %u ended and holds %u locks", self.number, self.locks);
+  self.stores.send_all();
   self.wait = Wait::ended;
   g_idle.push_back(self.fiber);
   if (self.number == 0) simulation::Fiber::change(*self.fiber, *world.outside_);
@@ -69,6 +72,7 @@ void Scheduler::run_body() {
 
 Thread* Scheduler::start(std::function<void()> body) {
   if (g_idle.empty()) return nullptr;
+  send_own_stores();
   threads_.push_back(std::make_unique<Thread>());
   Thread& thread = *threads_.back();
   thread.number = static_cast<u32>(threads_.size() - 1);
@@ -175,6 +179,7 @@ void Scheduler::go_to(u32 number) {
   to.resumed = g_pulse.steps;
   g_pulse.hash = (g_pulse.hash ^ number) * 0x9e3779b97f4a7c15u;
   current_ = &to;
+  leave_stores(from);
   simulation::Fiber::change(*from.fiber, *to.fiber);
 }
 
@@ -251,6 +256,7 @@ void Scheduler::wait(Wait wait, u64 until) {
 void Scheduler::yield() {
   if (!g_pulse.on) return;
   pass_time(kYieldNs);
+  send_stores();  // in so much time
   if (progress_ != yields_at_) yields_ = 0;
   yields_at_ = progress_;
   most_yields_ = std::max(most_yields_, ++yields_);
@@ -296,6 +302,45 @@ std::string Scheduler::threads_text() const {
   return text;
 }
 
+// --- Stores that wait. ---
+
+void Scheduler::set_running(bool runs) {
+  send_stores();
+  g_pulse.on = runs;
+  g_stores.own = runs && schedule_.memory != Memory::at_once ? &current_->stores : nullptr;
+}
+
+// Another thread runs now. What goes to memory follows from the steps so far, so that a run by a list of switches has
+// the same.
+void Scheduler::leave_stores(Thread& from) {
+  if (schedule_.memory == Memory::at_once) return;
+  if (g_pulse.on) g_stores.own = &current_->stores;
+  if (!from.stores.empty()) delaying_.push_back(&from);
+  u64 choice = g_pulse.hash;
+  std::erase_if(delaying_, [&](Thread* thread) {
+    choice = (choice ^ thread->number) * 0xd6e8feb86659fd93u;
+    const u64 what = choice >> 62;
+    if (what == 0) thread->stores.send_all();
+    if (what == 1) thread->stores.send_some(schedule_.memory, choice >> 32);
+    return thread == current_ || thread->stores.empty();
+  });
+  send_old_stores();
+}
+
+void Scheduler::send_old_stores() {
+  std::erase_if(delaying_, [&](Thread* thread) {
+    const bool old = !thread->stores.empty() && g_pulse.steps - thread->stores.since() > kLongestDelay;
+    if (old) thread->stores.send_all();
+    return thread->stores.empty();
+  });
+}
+
+void Scheduler::send_stores() {
+  for (Thread* const thread : delaying_) thread->stores.send_all();
+  delaying_.clear();
+  if (current_ != nullptr) current_->stores.send_all();
+}
+
 // --- Locks. ---
 
 void Scheduler::lock(u32* holder) {
@@ -324,6 +369,7 @@ bool Scheduler::try_lock(u32* holder) {
 
 void Scheduler::unlock(u32* holder) {
   REQUIRE(*holder == current_->number + 1, "thread %u unlocks what it did not lock", current_->number);
+  send_own_stores();
   *holder = 0;
   --current_->locks;
   if (g_pulse.on) step(static_cast<u32>(__LINE__), 0);
@@ -345,6 +391,7 @@ void Scheduler::become_only_thread() {
     thread->wait = Wait::ended;
     g_idle.push_back(thread->fiber);
   }
+  delaying_.clear();
   first_ = current_->number;
   rest_wanted_ = false;
 }
@@ -353,6 +400,7 @@ void Scheduler::become_only_thread() {
 
 void Scheduler::boundary() {
   note_progress();
+  send_old_stores();
   if (rest_wanted_) wait(Wait::boundary);
 }
 
@@ -360,7 +408,7 @@ bool Scheduler::begin_rest() {
   boundary();
   rest_wanted_ = true;
   wait(Wait::rest);
-  g_pulse.on = false;
+  set_running(false);
   for (const auto& thread : threads_) {
     if (thread->wait == Wait::sleep || thread->wait == Wait::lock) return false;
   }
@@ -370,7 +418,7 @@ bool Scheduler::begin_rest() {
 void Scheduler::end_rest() {
   rest_wanted_ = false;
   wake(Wait::boundary);
-  g_pulse.on = true;
+  set_running(true);
 }
 
 }  // namespace coffer::trial

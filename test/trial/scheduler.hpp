@@ -13,6 +13,7 @@
 #include "bench/simulation/fiber.hpp"
 #include "support/random.hpp"
 #include "trial/pulse.hpp"
+#include "trial/stores.hpp"
 
 namespace coffer::trial {
 
@@ -28,6 +29,7 @@ struct Schedule {
   Order order = Order::walk;
   u64 seed = 1;
   u32 rate = 100;
+  Memory memory = Memory::at_once;
   std::vector<Switch> switches;
 };
 
@@ -52,6 +54,7 @@ struct Thread {
   u64 priority = 0;
   std::function<void()> body;
   std::map<simulation::u32, void*> specific;  // pthread_setspecific
+  StoreBuffer stores;
 };
 
 class Scheduler {
@@ -83,6 +86,9 @@ class Scheduler {
   void end_rest();
   // Between two operations.
   void boundary();
+  // What all threads have stored is seen by all, or what this thread has: it hands something over, as others see it.
+  void send_stores();
+  void send_stores_of(u32 number) { threads_[number]->stores.send_all(); }
   // In the child of a fork: the others are not here.
   void become_only_thread();
   u32 first() const { return first_; }  // the process's first thread
@@ -110,6 +116,9 @@ class Scheduler {
   void go_to(u32 number);
   void leave() { go_to(pick(false)); }
   void next_turn();
+  void set_running(bool runs);
+  void leave_stores(Thread& from);
+  void send_old_stores();
   std::string threads_text() const;
 
   Schedule schedule_;
@@ -117,8 +126,9 @@ class Scheduler {
   std::unique_ptr<simulation::Fiber> outside_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<u32> ready_;
-  std::vector<u64> points_;    // pct: steps at which a priority falls; the next one last
-  u64 lowest_ = u64{1} << 62;  // all priorities that threads begin with are above
+  std::vector<Thread*> delaying_;  // threads that do not run and whose stores wait
+  std::vector<u64> points_;        // pct: steps at which a priority falls; the next one last
+  u64 lowest_ = u64{1} << 62;      // all priorities that threads begin with are above
   u32 hits_[kPlaces] = {};
   Thread* current_ = nullptr;
   usize given_ = 0;  // switches of the list that were made

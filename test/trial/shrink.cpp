@@ -96,6 +96,7 @@ class Shrinker {
       take(std::move(candidate));
       if (comma-- == 0) break;
     }
+    attempt([](Scene& one) { one.schedule.memory = Memory::at_once; });
     attempt([](Scene& one) { one.page = 4096; });
     attempt([](Scene& one) { one.kernel.torn = false; });
     attempt([](Scene& one) { one.kernel.roams = one.kernel.sparse = false; });

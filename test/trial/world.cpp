@@ -86,7 +86,6 @@ class World {
     if (child == 0) {
       is_child_ = true;
       part_of_child_ = self.part;
-      alarm(kSecondsOfChild);
       // What is in the hands of threads that are not here is nobody's.
       for (Held& held : blocks_.all()) {
         if (held.busy && held.by != self.number) held = {};
@@ -168,7 +167,13 @@ class World {
     held.busy = false;
   }
 
+  // What another thread did before it handed the block over is seen.
+  void take(const Held& held) {
+    if (held.by != scheduler_.current().number) scheduler_.send_stores_of(held.by);
+  }
+
   void release(Held& held, bool sized) {
+    take(held);
     Blocks::verify(held, held.size, "before free");
     const Held old = held;
     blocks_.leave(old);
@@ -187,6 +192,7 @@ class World {
   }
 
   void reallocate(Held& held, usize size) {
+    take(held);
     Blocks::verify(held, held.size, "before realloc");
     const Held old = held;
     blocks_.leave(old);
@@ -383,7 +389,6 @@ class World {
   }
 
   static constexpr usize kMiB = usize{1} << 20;
-  static constexpr unsigned kSecondsOfChild = 60;  // as the driver has for a world
 
   const Scene& scene_;
   Result& result_;

@@ -12,3 +12,5 @@ COFFER_INLINE void fence() {}
 COFFER_INLINE void pause() {}
 
 }  // namespace coffer::recorded
+
+#include "at_once.hpp"

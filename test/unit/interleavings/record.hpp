@@ -23,3 +23,5 @@ COFFER_INLINE void fence() {}
 COFFER_INLINE void pause() {}
 
 }  // namespace coffer::recorded
+
+#include "at_once.hpp"

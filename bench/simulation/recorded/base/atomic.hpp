@@ -4,8 +4,9 @@
 // that it puts beside: a scheduler that tries all orders (test/unit/interleavings), or one that counts what a machine
 // of many cores would pay (bench/simulation).
 //
-// One thread runs at a time in both, so the cells need no atomics of their own; what they show is every sequentially
-// consistent order, not what weaker orders would allow besides.
+// One thread runs at a time in both, so the cells need no atomics of their own. A listener that takes all stores at
+// once (at_once.hpp) shows every sequentially consistent order, one that delays them (test/trial) what weaker ones
+// allow besides.
 #pragma once
 
 #include <atomic>
@@ -30,8 +31,9 @@ struct Place {
 }  // namespace coffer::recorded
 
 // The listener: access(cell, bytes, kind, place) before each operation, failed(cell, place) after a compare_exchange
-// that changed nothing, fence(), and pause() in spin loops. COFFER_UNRECORDED: compilers that report accesses by
-// themselves leave out the functions so marked.
+// that changed nothing, fence(), and pause() in spin loops; seen(cell, order), what the thread reads there, write(cell,
+// value, order), and settle(cell, order) before a cell is changed in place. COFFER_UNRECORDED: compilers that report
+// accesses by themselves leave out the functions so marked.
 #include "record.hpp"
 
 namespace coffer {
@@ -51,24 +53,24 @@ class Atomic {
   constexpr Atomic() = default;
   constexpr explicit Atomic(T value) : value_(value) {}
 
-  COFFER_UNRECORDED T load(std::memory_order, Place at = Place::here()) const {
+  COFFER_UNRECORDED T load(std::memory_order order, Place at = Place::here()) const {
     recorded::access(this, sizeof(T), Kind::load, at);
-    return value_;
+    return recorded::seen(value_, order);
   }
   COFFER_UNRECORDED bool is(T value, Place at = Place::here()) const { return load(relaxed, at) == value; }
   COFFER_UNRECORDED bool is_above(T value, Place at = Place::here()) const { return value < load(relaxed, at); }
   COFFER_UNRECORDED T plus(T value, Place at = Place::here()) const { return value + load(relaxed, at); }
-  COFFER_UNRECORDED void store(T value, std::memory_order, Place at = Place::here()) {
+  COFFER_UNRECORDED void store(T value, std::memory_order order, Place at = Place::here()) {
     recorded::access(this, sizeof(T), Kind::store, at);
-    value_ = value;
+    recorded::write(value_, value, order);
   }
-  COFFER_UNRECORDED T exchange(T value, std::memory_order, Place at = Place::here()) {
-    recorded::access(this, sizeof(T), Kind::change, at);
+  COFFER_UNRECORDED T exchange(T value, std::memory_order order, Place at = Place::here()) {
+    change(order, at);
     return replace(value);
   }
-  COFFER_UNRECORDED bool compare_exchange(T& expected, T desired, std::memory_order, std::memory_order,
+  COFFER_UNRECORDED bool compare_exchange(T& expected, T desired, std::memory_order order, std::memory_order,
                                           Place at = Place::here()) {
-    recorded::access(this, sizeof(T), Kind::change, at);
+    change(order, at);
     if (value_ == expected) {
       value_ = desired;
       return true;
@@ -77,24 +79,28 @@ class Atomic {
     recorded::failed(this, at);
     return false;
   }
-  COFFER_UNRECORDED T fetch_or(T bits, std::memory_order, Place at = Place::here()) {
-    recorded::access(this, sizeof(T), Kind::change, at);
+  COFFER_UNRECORDED T fetch_or(T bits, std::memory_order order, Place at = Place::here()) {
+    change(order, at);
     return replace(static_cast<T>(value_ | bits));
   }
-  COFFER_UNRECORDED T fetch_and(T bits, std::memory_order, Place at = Place::here()) {
-    recorded::access(this, sizeof(T), Kind::change, at);
+  COFFER_UNRECORDED T fetch_and(T bits, std::memory_order order, Place at = Place::here()) {
+    change(order, at);
     return replace(static_cast<T>(value_ & bits));
   }
-  COFFER_UNRECORDED T fetch_add(T amount, std::memory_order, Place at = Place::here()) {
-    recorded::access(this, sizeof(T), Kind::change, at);
+  COFFER_UNRECORDED T fetch_add(T amount, std::memory_order order, Place at = Place::here()) {
+    change(order, at);
     return replace(static_cast<T>(value_ + amount));
   }
-  COFFER_UNRECORDED T fetch_sub(T amount, std::memory_order, Place at = Place::here()) {
-    recorded::access(this, sizeof(T), Kind::change, at);
+  COFFER_UNRECORDED T fetch_sub(T amount, std::memory_order order, Place at = Place::here()) {
+    change(order, at);
     return replace(static_cast<T>(value_ - amount));
   }
 
  private:
+  COFFER_UNRECORDED void change(std::memory_order order, const Place& at) {
+    recorded::access(this, sizeof(T), Kind::change, at);
+    recorded::settle(value_, order);
+  }
   COFFER_UNRECORDED T replace(T value) {
     const T before = value_;
     value_ = value;
@@ -114,15 +120,17 @@ class Owned {
 
   COFFER_UNRECORDED T get(Place at = Place::here()) const {
     recorded::access(this, sizeof(T), Kind::owned_load, at);
-    return value_;
+    return recorded::seen(value_, relaxed);
   }
   COFFER_UNRECORDED void set(T value, Place at = Place::here()) {
     recorded::access(this, sizeof(T), Kind::owned_store, at);
-    value_ = value;
+    recorded::write(value_, value, relaxed);
   }
   COFFER_UNRECORDED bool decrement(Place at = Place::here()) {
     recorded::access(this, sizeof(T), Kind::owned_store, at);
-    return --value_ == 0;
+    const T left = static_cast<T>(recorded::seen(value_, relaxed) - 1);
+    recorded::write(value_, left, relaxed);
+    return left == 0;
   }
 
  private:
