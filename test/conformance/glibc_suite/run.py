@@ -30,7 +30,7 @@ PUBLIC = """mallocbug tst-calloc tst-free-errno tst-mallinfo2 tst-malloc tst-mal
 tst-malloc-stats-cancellation tst-malloc-tcache-leak tst-malloc-thread-exit tst-malloc-thread-fail
 tst-malloc-too-large tst-malloc_info tst-mallocfork tst-mallocfork2 tst-mallocfork3 tst-mallopt
 tst-memalign tst-mxfast tst-obstack tst-posix_memalign tst-pvalloc tst-realloc tst-reallocarray
-tst-tcfree1 tst-tcfree3 tst-trim1 tst-valloc""".split()
+tst-tcfree1 tst-tcfree2 tst-tcfree3 tst-trim1 tst-valloc""".split()
 
 # The others, and why they are not asked.
 INTERNAL = {
@@ -54,7 +54,6 @@ INTERNAL = {
     "tst-mtrace": "mtrace",
     "tst-pvalloc-fortify": "a bug of _FORTIFY_SOURCE in glibc's headers, no malloc",
     "tst-safe-linking": "the links between glibc's free chunks",
-    "tst-tcfree2": "a double free with others between: Coffer finds those in a row",
 }
 
 HEADERS = """support/check.h support/support.h support/test-driver.h support/xthread.h support/xsignal.h
