@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT
-// Preloaded behind Coffer by `coffer heap`: a thread that has the heap profile written at times that lie further apart
-// the longer the program runs. A thread and no signal: a signal would end the program's sleep() and poll() early.
+// Preloaded behind Coffer by `coffer heap` and `coffer leaks`: has the heap profile written before a library is
+// unloaded, for a profile says which file its code lies in; and for `coffer heap` at times that lie further apart the
+// longer the program runs, by a thread. A thread and no signal: a signal would end the program's sleep() and poll()
+// early.
 //
 // COFFER_MOMENTS=PREFIX; files are PREFIX.PROCESS.moment.NUMBER.pb.gz. Each gets its name when it is whole, for the
-// program may end at any time.
+// program may end at any time. COFFER_MOMENTS_AT=unloads: only before a library is unloaded.
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +32,9 @@ enum {
 };
 
 static char g_prefix[kPath - 64];
+static atomic_int g_number;          // of moments that were begun
+static atomic_ullong g_loads_known;  // libraries that had been loaded before one that was written, in all
+static int (*g_dlclose)(void* library);
 
 static unsigned long long now_ns(clockid_t clock) {
   struct timespec now;
@@ -33,11 +42,43 @@ static unsigned long long now_ns(clockid_t clock) {
   return (unsigned long long)now.tv_sec * 1000000000ULL + (unsigned long long)now.tv_nsec;
 }
 
-static void dump_moment(int number) {
+static int note_loads(struct dl_phdr_info* info, size_t bytes, void* loads) {
+  (void)bytes;
+  *(unsigned long long*)loads = info->dlpi_adds;
+  return 1;
+}
+
+static unsigned long long loads_so_far(void) {
+  unsigned long long loads = 0;
+  dl_iterate_phdr(note_loads, &loads);
+  return loads;
+}
+
+// By any thread. Returns its number, from 1 on.
+static int dump_moment(void) {
+  const int number = atomic_fetch_add(&g_number, 1) + 1;
+  // What is loaded meanwhile may not be in it.
+  const unsigned long long loads = loads_so_far();
   char part[kPath], path[kPath];
-  snprintf(part, sizeof part, "%s.%d.part", g_prefix, (int)getpid());
+  snprintf(part, sizeof part, "%s.%d.%d.part", g_prefix, (int)getpid(), number);
   snprintf(path, sizeof path, "%s.%d.moment.%d.pb.gz", g_prefix, (int)getpid(), number);
-  if (coffer_profile_dump(part) != 0 || rename(part, path) != 0) unlink(part);
+  if (coffer_profile_dump(part) != 0 || rename(part, path) != 0) {
+    unlink(part);
+  } else {
+    unsigned long long known = atomic_load(&g_loads_known);
+    while (known < loads && !atomic_compare_exchange_weak(&g_loads_known, &known, loads)) {
+    }
+  }
+  return number;
+}
+
+// For the program, in place of the C library's. Where nothing was loaded since the last moment, that one names all
+// code; so there is at most one for each library that is loaded.
+__attribute__((visibility("default"))) int dlclose(void* library) {
+  if (g_prefix[0] != 0 && atomic_load(&g_loads_known) < loads_so_far()) dump_moment();
+  // NULL: called by another library's constructor.
+  if (g_dlclose == NULL) *(void**)&g_dlclose = dlsym(RTLD_NEXT, "dlclose");
+  return g_dlclose(library);
 }
 
 static void sleep_ns(unsigned long long ns) {
@@ -49,10 +90,10 @@ static void* run(void* unused) {
   (void)unused;
   unsigned long long between = kMomentNs;
   sleep_ns(kFirstNs);
-  for (int number = 1;; ++number) {
+  for (;;) {
     // What it costs is its own time, and not that of others who have the processor meanwhile.
     const unsigned long long spent = now_ns(CLOCK_THREAD_CPUTIME_ID);
-    dump_moment(number);
+    const int number = dump_moment();
     const unsigned long long took = (now_ns(CLOCK_THREAD_CPUTIME_ID) - spent) * kCostFactor;
     if (number % kMomentsPerStep == 0) between *= 2;
     sleep_ns(took > between ? took : between);
@@ -61,10 +102,12 @@ static void* run(void* unused) {
 }
 
 __attribute__((constructor)) static void begin(void) {
+  *(void**)&g_dlclose = dlsym(RTLD_NEXT, "dlclose");
   const char* prefix = getenv("COFFER_MOMENTS");
-  if (prefix == NULL || coffer_profile_dump == NULL) return;
-  const int length = snprintf(g_prefix, sizeof g_prefix, "%s", prefix);
-  if (length <= 0 || (size_t)length >= sizeof g_prefix) return;
+  if (prefix == NULL || coffer_profile_dump == NULL || strlen(prefix) >= sizeof g_prefix) return;
+  strcpy(g_prefix, prefix);
+  const char* at = getenv("COFFER_MOMENTS_AT");
+  if (at != NULL && strcmp(at, "unloads") == 0) return;
   // The program's signals go to its own threads.
   sigset_t all, before;
   sigfillset(&all);

@@ -175,7 +175,7 @@ def notes_on(heap: Heap, found: list[Site]) -> list[str]:
     modules = {site.place.module for site in found[:3] if not site.place.file}
     if owners.UNMAPPED in modules:
         notes.append("Code that is not mapped any more has no name, such as that of a library that was unloaded: coffer"
-                     " heap has its name if it sees it loaded.")
+                     " heap and coffer leaks have its name if they run the program.")
     if owners.ANONYMOUS in modules:
         notes.append("Code made at run time has names where its maker writes /tmp/perf-PID.map.")
     # A file may have debug information of a part.

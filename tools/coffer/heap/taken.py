@@ -108,10 +108,10 @@ def going_on(folder: Path) -> int:
     return found
 
 
-def with_moments(environment: dict[str, str], folder: Path) -> dict[str, str]:
-    """The thread that has moments written."""
+def with_moments(environment: dict[str, str], folder: Path, looks: bool) -> dict[str, str]:
+    """What has moments written: before code is unloaded, and, if it looks, from time to time."""
     library = places.shared_library("libcoffer_moments.so")
-    return {**environment, "COFFER_MOMENTS": f"{folder}/coffer",
+    return {**environment, "COFFER_MOMENTS": f"{folder}/coffer", "COFFER_MOMENTS_AT": "all" if looks else "unloads",
             "LD_PRELOAD": places.preload(*environment["LD_PRELOAD"].split(":"), str(library))}
 
 
@@ -121,15 +121,17 @@ def of_program(command: str, program: list[str], rate: str, looks: bool, kind: s
     folder = Path(tempfile.mkdtemp(prefix="coffer-heap-"))
     try:
         options = f"profile:true,profile_rate:{rate},profile_to:{folder}/coffer"
-        environment = places.environment(last=options)
-        if looks:
-            environment = with_moments(environment, folder)
+        environment = with_moments(places.environment(last=options), folder, looks)
         with signals.started(program, environment) as process:
             status = signals.status_of(process)
         left = going_on(folder)
         on = (f"{left} of the processes that it started went on when it ended: what they hold is not known. Have them"
               " asked by --pid, started by coffer run with COFFER_CONF=profile:true,dump_signal:43") if left else ""
         found = read_folder(folder)
+        if not looks:  # what was live when code was unloaded is no end
+            found = {process: one for process, one in found.items() if one.end}
+            for one in found.values():
+                one.moments.clear()
         if not found:
             error = CofferError("the program wrote no profile: it was killed, ended by _exit, or does not run under a"
                                 f" preloaded library{'; ' if on else ''}{on}")
