@@ -39,40 +39,6 @@ def line_of(text: str) -> int:
 # --- coffer leaks. ---
 
 
-PLUGIN = """#include <stdlib.h>
-void* %s(void) { return malloc(70000); }
-"""
-HOST = """#include <dlfcn.h>
-#include <stdio.h>
-int main(int count, char** names) {
-  for (int i = 1; i + 1 < count; i += 2) {
-    void* library = dlopen(names[i], RTLD_NOW);
-    if (library == NULL) return puts(dlerror()), 1;
-    if (((void* (*)(void))dlsym(library, names[i + 1]))() == NULL || dlclose(library) != 0) return 1;
-  }
-  return dlopen(names[1], RTLD_NOW | RTLD_NOLOAD) != NULL;
-}
-"""
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
-@pytest.mark.parametrize("command", [["leaks"], ["heap", "--view", "live"]])
-def test_code_that_was_unloaded_has_its_name(tmp_path: Path, command: list[str]) -> None:
-    arguments = []
-    for name in ("first", "second"):
-        (tmp_path / f"{name}.c").write_text(PLUGIN % f"leak_in_{name}" + "int padding[20000 * sizeof __FILE__];\n")
-        files = (tmp_path / f"{name}.so", tmp_path / f"{name}.c")
-        subprocess.run(["cc", "-g", "-shared", "-fPIC", "-o", *files], check=True)
-        arguments += [tmp_path / f"{name}.so", f"leak_in_{name}"]
-    (tmp_path / "host.c").write_text(HOST)
-    subprocess.run(["cc", "-o", tmp_path / "host", tmp_path / "host.c", "-ldl"], check=True)
-    done = run(*command, "--", tmp_path / "host", *arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
-    for name in ("first", "second"):
-        assert re.search(rf"1 block  leak_in_{name} +{name}\.c:2", done.stdout), done.stdout
-    assert "not mapped any more" not in done.stdout
-
-
 def test_the_verdict_names_who_leaks(tmp_path: Path) -> None:
     done = run("leaks", "-o", tmp_path / "kept.pb.gz", "--", PROGRAM, "leak")
     program, verdict, besides, _, title, first, *callers = done.stdout.splitlines()

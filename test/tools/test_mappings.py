@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from coffer.heap import show, sites, stacks, taken
 from coffer.profile import proto, symbols
+from in_process import run
 
 TYPES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
 Mappings = dict[int, tuple[int, int, str]]
@@ -116,3 +118,37 @@ def test_builds_of_one_file_are_told_apart(tmp_path: Path) -> None:
                             locations={one: (one, 0x10000 * one + offset) for one in (1, 2)})
     names = stacks.Names([profile])
     assert [names.at(profile, one)[0].function for one in (1, 2)] == [f"lib.so+{offset:#x}", "after"]
+
+
+PLUGIN = """#include <stdlib.h>
+void* %s(void) { return malloc(70000); }
+"""
+HOST = """#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char** names) {
+  for (int i = 1; i + 1 < count; i += 2) {
+    void* library = dlopen(names[i], RTLD_NOW);
+    if (library == NULL) return puts(dlerror()), 1;
+    if (((void* (*)(void))dlsym(library, names[i + 1]))() == NULL || dlclose(library) != 0) return 1;
+  }
+  return dlopen(names[1], RTLD_NOW | RTLD_NOLOAD) != NULL;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+@pytest.mark.parametrize("command", [["leaks"], ["heap", "--view", "live"]])
+def test_code_that_was_unloaded_has_its_name(tmp_path: Path, command: list[str]) -> None:
+    arguments = []
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.c").write_text(PLUGIN % f"leak_in_{name}" + "int padding[20000 * sizeof __FILE__];\n")
+        files = (tmp_path / f"{name}.so", tmp_path / f"{name}.c")
+        subprocess.run(["cc", "-g", "-shared", "-fPIC", "-o", *files], check=True)
+        arguments += [tmp_path / f"{name}.so", f"leak_in_{name}"]
+    (tmp_path / "host.c").write_text(HOST)
+    subprocess.run(["cc", "-o", tmp_path / "host", tmp_path / "host.c", "-ldl"], check=True)
+    done = run(*command, "--", tmp_path / "host", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("first", "second"):
+        assert re.search(rf"1 block  leak_in_{name} +{name}\.c:2", done.stdout), done.stdout
+    assert "not mapped any more" not in done.stdout
