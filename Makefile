@@ -17,10 +17,12 @@ FIGURES_OPTIONS ?=
 REPORT_OPTIONS ?=
 # Of `make trial`: the seed of the first world (else one is drawn), and for how long, or how many worlds; REPORT=1: the
 # table, too.
+# `make soak` has HOURS and REPORT, too, and options: "--programs redis,nginx --together" (bench/soak/__main__.py).
 SEED ?=
 HOURS ?=
 WORLDS ?=
 REPORT ?=
+SOAK_OPTIONS ?=
 # Of `make test-arch`: aarch64, riscv64 or x86_64, or one C library of it as aarch64-musl.
 ARCH ?= aarch64
 
@@ -30,7 +32,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-long test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants trial test-arch
+.PHONY: build tools run test test-long test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants trial soak test-arch
 .NOTPARALLEL:
 
 help:  ## this list
@@ -100,6 +102,11 @@ trial:  ## worlds with faults, each from a seed, for HOURS (0.1), or WORLDS: doc
 	@tools/setup.sh build test
 	@tools/build.sh --tests release $(JOBS) trial
 	@python3 test/trial/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(WORLDS),--worlds $(WORLDS)) $(if $(REPORT),--report $(REPORT))
+
+soak:  ## real programs under Coffer, disturbed, for HOURS (1): memory, latencies; docs/design/soak.md; REPORT=1 writes docs/results/soak.md
+	@tools/setup.sh $(build_sets) tools peers soak
+	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries coffer_bench
+	@PYTHONPATH=bench:tools $(build_dir)/venv/bin/python -B -m soak --build-dir $(build_dir) $(if $(HOURS),--hours $(HOURS)) $(if $(REPORT),--report) $(SOAK_OPTIONS)
 
 bench:  ## Coffer beside all others, on the papers' experiments and real programs: under an hour (QUICK=1: 5 minutes)
 	@tools/setup.sh $(build_sets) tools test
@@ -179,4 +186,4 @@ clean:  ## removes every build directory
 	rm -rf build build-*
 
 setup:  ## installs everything that any goal needs
-	@tools/setup.sh build tools run test models hw packages lint clang
+	@tools/setup.sh build tools run test models hw packages lint clang soak

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, peers, programs, models,
-# hw, packages, arch, lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and leaves
-# no service running and no database behind. When nothing is missing it is silent and touches neither the network nor
-# the system.
+# tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, peers, programs, soak,
+# models, hw, packages, arch, lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and
+# leaves no service running and no database behind. When nothing is missing it is silent and touches neither the network
+# nor the system.
 set -euo pipefail
 
 # Names that differ between the distributions are alternatives, a|b: the first one that is there is taken.
@@ -16,6 +16,11 @@ packages_peers=(
 packages_programs=(
   redis-server redis-tools sqlite3 'postgresql-15|postgresql-16' postgresql-contrib ghostscript z3 g++ clang-19 python3
   lua5.4 rocksdb-tools nodejs git
+)
+# The programs of `make soak`, and what puts load on them.
+packages_soak=(
+  redis-server redis-tools 'postgresql-15|postgresql-16' postgresql-contrib nginx-light wrk python3 nodejs
+  openjdk-17-jdk-headless mariadb-server sysbench
 )
 packages_test=(
   libgtest-dev python3 python3-pytest valgrind relacy-dev
@@ -65,7 +70,8 @@ fail() {
 }
 
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || fail "usage: tools/setup.sh build|tools|run|test|peers|programs|models|hw|packages|arch|lint|clang..."
+sets="build tools run test peers programs soak models hw packages arch lint clang"
+[ $# -gt 0 ] || fail "usage: tools/setup.sh SET..., of $sets"
 
 wanted=()
 for set_name in "$@"; do
@@ -75,6 +81,7 @@ for set_name in "$@"; do
     test) wanted+=("${packages_test[@]}") ;;
     peers) wanted+=("${packages_peers[@]}") ;;
     programs) wanted+=("${packages_programs[@]}") ;;
+    soak) wanted+=("${packages_soak[@]}") ;;
     models) wanted+=("${packages_models[@]}") ;;
     packages) wanted+=("${packages_packages[@]}") ;;
     hw) wanted+=("${packages_hw[@]}") ;;
@@ -163,8 +170,11 @@ for alternatives in "${missing[@]}"; do
   chosen+=("$pick")
 done
 
-redis_is_new=
-case " ${chosen[*]} " in *" redis-server "*) redis_is_new=1 ;; esac
+# Services that the system would start at boot from now on.
+new_services=()
+for service in redis-server:redis-server nginx-light:nginx mariadb-server:mariadb; do
+  case " ${chosen[*]} " in *" ${service%:*} "*) new_services+=("${service#*:}") ;; esac
+done
 
 echo "setup: installing ${chosen[*]}"
 make_file "$policy" 755 $'#!/bin/sh\nexit 101'
@@ -172,8 +182,8 @@ case " ${chosen[*]} " in
   *" postgresql-1"*) make_file "$cluster_conf" 644 "create_main_cluster = false" ;;
 esac
 apt install --yes --no-install-recommends "${chosen[@]}"
-if [ "$redis_is_new" ] && [ -d /run/systemd/system ]; then
-  "${as_root[@]}" systemctl --quiet disable redis-server || true
+if [ ${#new_services[@]} -gt 0 ] && [ -d /run/systemd/system ]; then
+  "${as_root[@]}" systemctl --quiet disable "${new_services[@]}" || true
 fi
 
 write_stamp

@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,47 +43,50 @@ def cpu_ns(pid: int) -> float:
     return ticks / CLOCK_TICKS * 1e9
 
 
+@contextmanager
+def serving(
+    name: str,
+    allocator: Allocator,
+    command: list[str | Path],
+    home: Path,
+    ready: Callable[[], bool],
+    user: User | None = None,
+    stop: signal.Signals = signal.SIGTERM,
+    more: Mapping[str, str] | None = None,
+) -> Iterator[int]:
+    """The process of a server that answers. It is asked to end afterwards, and ended if it does not. `more`: what its
+    environment has besides."""
+    log = home / "server.log"
+    with log.open("wb") as output:
+        process = start(
+            command,
+            {**allocator.program_environment(home), **(more or {})},
+            home,
+            user,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not ready():
+            if process.poll() is not None or time.monotonic() > deadline:
+                printed = log.read_text(errors="replace")[-1000:]
+                raise BenchError(f"{name} under {allocator.name} does not start: {printed}")
+            time.sleep(0.02)
+        if not maps_library(process.pid, allocator.mapped):
+            raise BenchError(f"{allocator.name} was not loaded: {allocator.mapped} is not mapped in {name}")
+        yield process.pid
+        process.send_signal(stop)
+        process.wait(START_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise BenchError(f"{name} under {allocator.name} does not end") from error
+    finally:
+        kill_group(process)
+
+
 class Server(Program):
     """Runs `load` against a server; time is that of the load, memory that of the server's processes."""
-
-    @contextmanager
-    def serving(
-        self,
-        allocator: Allocator,
-        command: list[str | Path],
-        home: Path,
-        ready: Callable[[], bool],
-        user: User | None = None,
-        stop: signal.Signals = signal.SIGTERM,
-    ) -> Iterator[int]:
-        """The process of a server that answers. It is asked to end afterwards, and ended if it does not."""
-        log = home / "server.log"
-        with log.open("wb") as output:
-            process = start(
-                command,
-                allocator.program_environment(home),
-                home,
-                user,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-        try:
-            deadline = time.monotonic() + START_SECONDS
-            while not ready():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    printed = log.read_text(errors="replace")[-1000:]
-                    raise BenchError(f"{self.name} under {allocator.name} does not start: {printed}")
-                time.sleep(0.02)
-            if not maps_library(process.pid, allocator.mapped):
-                raise BenchError(f"{allocator.name} was not loaded: {allocator.mapped} is not mapped in {self.name}")
-            yield process.pid
-            process.send_signal(stop)
-            process.wait(START_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            raise BenchError(f"{self.name} under {allocator.name} does not end") from error
-        finally:
-            kill_group(process)
 
     def measured(self, allocator: Allocator, pid: int, operations: int, load: Callable[[], str]) -> Figures:
         watch = Watch(allocator.mapped)
@@ -182,7 +185,7 @@ class Redis(Server):
                 "--activedefrag",
                 "no",
             ]
-            with self.serving(allocator, command, home, ready) as pid:
+            with serving(self.name, allocator, command, home, ready) as pid:
                 return self.measured(allocator, pid, count * len(self.TESTS.split(",")), load)
 
 
@@ -284,7 +287,7 @@ class Postgres(Server):
             )
 
         # SIGINT is its fast stop.
-        with self.serving(allocator, command, home, ready, self.user(), signal.SIGINT) as pid:
+        with serving(self.name, allocator, command, home, ready, self.user(), signal.SIGINT) as pid:
             yield pid
 
     def run(self, allocator: Allocator, inputs: Path, quick: bool) -> Figures:
