@@ -201,7 +201,9 @@ class Conductor:
     def conduct(self) -> None:
         interval = within(self.machine.seconds / SAMPLES, INTERVAL)
         begun = 0  # disturbances
-        while self.machine.now < self.machine.seconds and not self.machine.halt.wait(interval):
+        while not self.machine.halt.wait(interval):
+            if self.machine.now > self.machine.seconds and begun == len(self.machine.plan):
+                break  # none is left out, however long they take
             self.sample()
             turn = self.machine.now / self.machine.period - 1
             if self.lasting and turn >= begun - 0.5:
