@@ -26,7 +26,7 @@ SAMPLES = 600
 BOUT = (2.0, 20.0)  # seconds of a load without pause
 BOUTS = 40
 # Until memory has settled: after a start, and after another change.
-SETTLE_START, SETTLE_CHANGE = 300.0, 60.0
+SETTLE_START, SETTLE_CHANGE = 600.0, 60.0
 MOST_FAULTS = 20  # of one kind and program, in the file
 
 
@@ -94,7 +94,7 @@ class Conductor:
                 self.group.take(one)
         self.lives += 1
         self.setting = ", ".join(filter(None, [options, "no huge pages" if refuse else ""]))
-        self.settle_for(SETTLE_START, 0.5)
+        self.settle_for(SETTLE_START, 0.5 if self.lives > 1 else 1.0)  # the first life is the longest by far
         self.excuse(1.0)  # a load may have begun before
 
     def stop(self) -> None:

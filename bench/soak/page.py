@@ -30,7 +30,8 @@ def slope(found: Trend | None) -> str:
         return "not watched"
     if math.isnan(found.low):
         return found.verdict
-    return f"{signed(found.slope / 1024)} ({signed(found.low / 1024)} to {signed(found.high / 1024)})"
+    how = ", by steps" if found.by_steps else ""
+    return f"{signed(found.slope / 1024)} ({signed(found.low / 1024)} to {signed(found.high / 1024)}{how})"
 
 
 def signed(value: float) -> str:

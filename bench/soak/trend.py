@@ -3,20 +3,24 @@
 
 Samples fall into groups: one life of the process under one setting. Each group has a level of its own, all have the
 slope in common. Neighbouring samples are alike, so they say less than their number: the number that counts is
-n (1 - r) / (1 + r), where r is the correlation of the residuals of neighbours."""
+n (1 - r) / (1 + r), where r is the correlation of the residuals of neighbours.
+
+Memory that moves in steps, or that comes to rest slowly, is so much like itself that nothing of n is left. Then the
+differences of neighbours are taken, which are nearly independent of each other: their mean is the slope."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 
 CONFIDENCE = 0.95
 FEWEST_OF_GROUP = 4
 FEWEST = 12
+FEWEST_FREE = 6  # degrees of freedom of the line
 GROWS, STEADY, SHORT = "grows", "does not grow", "too short to say"
 
 
@@ -38,6 +42,7 @@ class Trend:
     effective: float  # samples, as if none told what another one tells
     groups: int
     level: float  # KiB, the median
+    by_steps: bool = False
 
     @property
     def verdict(self) -> str:
@@ -51,6 +56,23 @@ def correlation(residuals: Sequence[numpy.ndarray]) -> float:
     above = sum(float(numpy.sum(one[1:] * one[:-1])) for one in residuals)
     below = sum(float(numpy.sum(one * one)) for one in residuals)
     return min(0.999, max(0.0, above / below)) if below > 0 else 0.0
+
+
+def steps(groups: Sequence[Sequence[Sample]], so_far: Trend) -> Trend:
+    """The mean of the differences of neighbours."""
+    from scipy import stats
+
+    pairs = [pair for found in groups for pair in zip(found, found[1:], strict=False)]
+    differences = [after.kib - before.kib for before, after in pairs]
+    hours = sum(after.seconds - before.seconds for before, after in pairs) / 3600
+    if len(pairs) < FEWEST or hours <= 0:
+        return so_far
+    factor = len(pairs) / hours
+    if len(set(differences)) == 1:
+        return replace(so_far, **dict.fromkeys(("slope", "low", "high"), differences[0] * factor))
+    ends = stats.ttest_1samp(differences, 0).confidence_interval(CONFIDENCE)
+    return replace(so_far, slope=float(numpy.mean(differences)) * factor, low=float(ends.low) * factor,
+                   high=float(ends.high) * factor)
 
 
 def trend(samples: Sequence[Sample]) -> Trend:
@@ -76,8 +98,8 @@ def trend(samples: Sequence[Sample]) -> Trend:
     r = correlation(residuals)
     effective = count * (1 - r) / (1 + r)
     freedom = effective - len(groups) - 1
-    if freedom < 1:
-        return nothing
+    if freedom < FEWEST_FREE:
+        return steps(groups, Trend(math.nan, math.nan, math.nan, count, effective, len(groups), level, True))
     squares = sum(float(numpy.sum(one * one)) for one in residuals)
     spread = sum(float(numpy.sum(one * one)) for one in times)
     error = math.sqrt(squares / freedom / spread) * float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))

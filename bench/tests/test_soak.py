@@ -67,6 +67,18 @@ def test_levels_of_lives_are_no_growth() -> None:
     assert trend([Sample(one.seconds, one.kib, 0) for one in lives]).verdict == GROWS
 
 
+def test_steps_are_judged_by_their_differences() -> None:
+    chance = numpy.random.default_rng(6)
+    once = trend(line(0, numpy.where(numpy.arange(200) < 90, 0.0, 4.0)))
+    assert once.by_steps and once.verdict == STEADY and once.low < 0 < once.high
+    assert trend(line(0, numpy.cumsum(chance.random(400) < 0.1) * 4.0)).verdict == GROWS
+    slowly = trend(line(0, 9000 * (1 - numpy.exp(-numpy.arange(200) / 60))))
+    assert slowly.by_steps and slowly.verdict == GROWS
+    walks = [trend(line(0, numpy.cumsum(chance.normal(0, 50, 200)))).verdict for _ in range(100)]
+    assert walks.count(GROWS) <= 8
+    assert trend(line(0, numpy.zeros(200))).verdict == STEADY
+
+
 def test_few_samples_say_nothing() -> None:
     assert trend([]).verdict == SHORT
     assert trend(line(600, numpy.zeros(8))).verdict == SHORT
