@@ -104,7 +104,7 @@ trial:  ## worlds with faults, each from a seed, for HOURS (0.1), or WORLDS: doc
 	@python3 test/trial/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(WORLDS),--worlds $(WORLDS)) $(if $(REPORT),--report $(REPORT))
 
 soak:  ## real programs under Coffer, disturbed, for HOURS (1): memory, latencies; docs/design/soak.md; REPORT=1 writes docs/results/soak.md
-	@tools/setup.sh $(build_sets) tools peers soak
+	@tools/setup.sh $(build_sets) tools soak
 	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries coffer_bench
 	@PYTHONPATH=bench:tools $(build_dir)/venv/bin/python -B -m soak --build-dir $(build_dir) $(if $(HOURS),--hours $(HOURS)) $(if $(REPORT),--report) $(SOAK_OPTIONS)
 

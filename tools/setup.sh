@@ -17,10 +17,10 @@ packages_programs=(
   redis-server redis-tools sqlite3 'postgresql-15|postgresql-16' postgresql-contrib ghostscript z3 g++ clang-19 python3
   lua5.4 rocksdb-tools nodejs git
 )
-# The programs of `make soak`, and what puts load on them.
+# The programs of `make soak`, what puts load on them, and the peer that is a package.
 packages_soak=(
   redis-server redis-tools 'postgresql-15|postgresql-16' postgresql-contrib nginx-light wrk python3 nodejs
-  openjdk-17-jdk-headless mariadb-server sysbench
+  openjdk-17-jdk-headless mariadb-server sysbench libjemalloc2
 )
 packages_test=(
   libgtest-dev python3 python3-pytest valgrind relacy-dev

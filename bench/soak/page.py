@@ -64,16 +64,21 @@ def verdict_rows(results: Results, found: list[Verdict]) -> list[list[str]]:
 
 def head(results: Results) -> list[str]:
     plan, facts = results.plan, results.header["machine"]
-    load = f"load at the end {results.of('end')[-1]['load']:.2f}. " if results.of("end") else ""
+    ends = [one["load"] for one in results.of("end")]
+    load = "".join(f", load at the end {value:.2f}" for value in ends)
+    busy = min([facts["load"], *ends]) > facts["processors"]
+    options = f"--programs {','.join(plan['programs'])}{' --together' if plan['together'] else ''}"
     how = "all programs at a time" if plan["together"] else "one program after the other"
     ended = "" if results.finished and not results.of("end")[-1].get("cut") else " **The run was cut short.**"
     versions = ", ".join(f"{name} {version}".strip() for name, version in results.header["versions"].items())
     return [
         "# Soak", "",
-        f"Written by `make soak HOURS={plan['hours']:g} REPORT=1`, and not by hand: {how} under load and disturbances "
-        f"for the memory part, then latencies by turns. What is measured and judged: "
+        f"Written by `make soak HOURS={plan['hours']:g} REPORT=1 SOAK_OPTIONS=\"{options}\"`, and not by hand: {how} "
+        f"under load and disturbances for the memory part, then latencies by turns. What is measured and judged: "
         f"[soak.md](../design/soak.md).{ended}", "",
-        f"{facts['time']}, commit {facts['commit']}. {describe(facts)}, {load}", "", f"{versions}.", "",
+        f"{facts['time']}, commit {facts['commit']}. {describe(facts)}{load}.", "", f"{versions}.", "",
+        *(["The machine did other work all the while: the latencies are those of waiting for a processor, and say "
+           "little of the allocators.", ""] if busy else []),
     ]
 
 

@@ -214,7 +214,7 @@ def test_the_page(tmp_path: Path) -> None:
     assert "**fails: faults, memory**" in written and "1.000 (1.000 to 1.000)" in written
     assert "crash: `killed by SIGSEGV`" in written and "| a | restart | redis |" in written
     assert "redis: not done, no group here" in written and "nginx, nginx is missing" in written
-    assert "HOURS=2 " in written and "cut short" not in written
+    assert "HOURS=2 " in written and "other work" not in written and "cut short" not in written
     picture = (tmp_path / "pages" / "soak.svg").read_text()
     assert "SPDX" in picture.splitlines()[1] and "redis, MiB" in picture
     whole = found.header, [one for one in found.records if one["kind"] != "end"]
