@@ -21,6 +21,8 @@ SEED ?=
 HOURS ?=
 WORLDS ?=
 REPORT ?=
+# Of `make outside`: --suites glibc jemalloc --allocators glibc coffer (test/outside/run.py --help).
+OUTSIDE_OPTIONS ?=
 # Of `make test-arch`: aarch64, riscv64 or x86_64, or one C library of it as aarch64-musl.
 ARCH ?= aarch64
 
@@ -30,7 +32,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-long test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants trial test-arch
+.PHONY: build tools run test test-long test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants trial test-arch outside
 .NOTPARALLEL:
 
 help:  ## this list
@@ -100,6 +102,11 @@ trial:  ## worlds with faults, each from a seed, for HOURS (0.1), or WORLDS: doc
 	@tools/setup.sh build test
 	@tools/build.sh --tests release $(JOBS) trial
 	@python3 test/trial/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(WORLDS),--worlds $(WORLDS)) $(if $(REPORT),--report $(REPORT))
+
+outside:  ## malloc tests that packages bring, under Coffer and its peers, and docs/results/outside.md: half an hour
+	@tools/setup.sh $(build_sets) outside
+	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries
+	@python3 -B test/outside/run.py --build-dir $(build_dir) --jobs $(JOBS) --build-peers --write $(OUTSIDE_OPTIONS)
 
 bench:  ## Coffer beside all others, on the papers' experiments and real programs: under an hour (QUICK=1: 5 minutes)
 	@tools/setup.sh $(build_sets) tools test
