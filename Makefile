@@ -23,6 +23,8 @@ HOURS ?=
 WORLDS ?=
 REPORT ?=
 SOAK_OPTIONS ?=
+# Of `make outside`: --suites glibc jemalloc --allocators glibc coffer (test/outside/run.py --help).
+OUTSIDE_OPTIONS ?=
 # Of `make test-arch`: aarch64, riscv64 or x86_64, or one C library of it as aarch64-musl.
 ARCH ?= aarch64
 
@@ -32,7 +34,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-long test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants trial soak test-arch
+.PHONY: build tools run test test-long test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants trial soak outside test-arch
 .NOTPARALLEL:
 
 help:  ## this list
@@ -107,6 +109,11 @@ soak:  ## real programs under Coffer, disturbed, for HOURS (1): memory, latencie
 	@tools/setup.sh $(build_sets) tools soak
 	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries coffer_bench
 	@PYTHONPATH=bench:tools $(build_dir)/venv/bin/python -B -m soak --build-dir $(build_dir) $(if $(HOURS),--hours $(HOURS)) $(if $(REPORT),--report) $(SOAK_OPTIONS)
+
+outside:  ## malloc tests that packages bring, under Coffer and its peers, and docs/results/outside.md: half an hour
+	@tools/setup.sh $(build_sets) outside
+	@tools/build.sh $(PRESET) $(JOBS) coffer_libraries
+	@python3 -B test/outside/run.py --build-dir $(build_dir) --jobs $(JOBS) --build-peers --write $(OUTSIDE_OPTIONS)
 
 bench:  ## Coffer beside all others, on the papers' experiments and real programs: under an hour (QUICK=1: 5 minutes)
 	@tools/setup.sh $(build_sets) tools test

@@ -39,7 +39,7 @@ if(CMAKE_CROSSCOMPILING)
   list(APPEND coffer_test_folders test/misuse test/conformance test/platforms)
 elseif(NOT COFFER_SANITIZE)
   list(APPEND coffer_test_folders test/misuse test/conformance test/attack test/hardened test/apps test/platforms
-    test/tidy test/install test/tools test/relacy test/mutants test/trial bench models rt/test hw)
+    test/tidy test/install test/tools test/relacy test/mutants test/trial test/outside bench models rt/test hw)
 endif()
 # The words before a program that runs with Coffer, or whatever `library` is, before its C library; and those that run a
 # program of a cross build by hand (CTest itself does so where a command begins with a target).

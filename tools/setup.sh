@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # tools/setup.sh SET...: installs what is missing of the package sets build, tools, run, test, peers, programs, soak,
-# models, hw, packages, arch, lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks nothing, and
-# leaves no service running and no database behind. When nothing is missing it is silent and touches neither the network
-# nor the system.
+# outside, models, hw, packages, arch, lint and clang, on Debian 12 and Ubuntu 24.04. It says what it installs, asks
+# nothing, and leaves no service running and no database behind. When nothing is missing it is silent and touches
+# neither the network nor the system.
 set -euo pipefail
 
 # Names that differ between the distributions are alternatives, a|b: the first one that is there is taken.
@@ -53,6 +53,10 @@ packages_tools=(python3 python3-venv libzstd-dev)
 packages_packages=(
   dpkg-dev debhelper lintian mmdebstrap xz-utils libzstd-dev valgrind git gcc libc6-dev python3-pytest python3-venv
 )
+# What `make outside` runs besides what it fetches and unpacks: peers, and suites that are installed.
+packages_outside=(
+  "${packages_peers[@]}" stress-ng 'libpython3.11-testsuite|libpython3.12-testsuite' python3 xz-utils dpkg-dev
+)
 packages_lint=(clang-format-19 clang-tidy-19 python3)
 packages_clang=(clang-19 libclang-rt-19-dev)
 packages_run=(python3)
@@ -70,7 +74,7 @@ fail() {
 }
 
 cd "$(dirname "$0")/.."
-sets="build tools run test peers programs soak models hw packages arch lint clang"
+sets="build tools run test peers programs soak outside models hw packages arch lint clang"
 [ $# -gt 0 ] || fail "usage: tools/setup.sh SET..., of $sets"
 
 wanted=()
@@ -85,6 +89,7 @@ for set_name in "$@"; do
     models) wanted+=("${packages_models[@]}") ;;
     packages) wanted+=("${packages_packages[@]}") ;;
     hw) wanted+=("${packages_hw[@]}") ;;
+    outside) wanted+=("${packages_outside[@]}") ;;
     arch) wanted+=("${packages_arch[@]}") ;;
     lint) wanted+=("${packages_lint[@]}") ;;
     clang) wanted+=("${packages_clang[@]}") ;;

@@ -21,6 +21,8 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+import apt_source  # noqa: E402
 import driver  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -70,43 +72,11 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def source_entries() -> str:
-    """This machine's package sources of the distribution, asked for sources instead of packages."""
-    found = []
-    for path in sorted(Path("/etc/apt/sources.list.d").glob("*.sources")):
-        for stanza in path.read_text().split("\n\n"):
-            lines = [line for line in stanza.splitlines() if line.strip() and not line.startswith("#")]
-            if any(line.startswith("Types:") for line in lines):
-                found.append("\n".join("Types: deb-src" if line.startswith("Types:") else line for line in lines))
-    return "\n\n".join(found) + "\n"
-
-
-def source_lines() -> str:
-    lists = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.list"))]
-    lines = [line for path in lists if path.is_file() for line in path.read_text().splitlines()]
-    return "\n".join("deb-src" + line[3:] for line in lines if line.startswith(("deb ", "deb\t"))) + "\n"
-
-
 def fetch(cache: Path) -> None:
-    """By apt, with lists and state of its own: the machine's configuration stays as it is."""
-    if shutil.which("apt-get") is None:
-        raise driver.Skip("no COFFER_GLIBC_SOURCE, and no apt-get to fetch the sources by")
-    parts = cache / "apt" / "parts"
-    for directory in (parts, cache / "apt/state/lists/partial", cache / "apt/cache/archives/partial"):
-        directory.mkdir(parents=True, exist_ok=True)
-    (parts / "suite.sources").write_text(source_entries())
-    (parts / "suite.list").write_text(source_lines())
-    apt = ["apt-get", "-qq", "-o", "Dir::Etc::sourcelist=/dev/null", "-o", f"Dir::Etc::sourceparts={parts}",
-           "-o", f"Dir::State={cache}/apt/state", "-o", "Dir::State::status=/var/lib/dpkg/status",
-           "-o", f"Dir::Cache={cache}/apt/cache", "-o", "APT::Sandbox::User="]
-    for command in (["update"], ["source", "--download-only", "glibc"]):
-        try:
-            done = subprocess.run([*apt, *command], cwd=cache, capture_output=True, text=True, timeout=300, check=False)
-        except subprocess.TimeoutExpired:
-            raise driver.Skip("no COFFER_GLIBC_SOURCE, and apt does not answer") from None
-        if command[0] == "source" and (done.returncode != 0 or not list(cache.glob("glibc_*.orig.tar.*"))):
-            raise driver.Skip("no COFFER_GLIBC_SOURCE, and apt has no sources of glibc for this machine")
-    shutil.rmtree(cache / "apt")
+    try:
+        apt_source.download("glibc", cache)
+    except apt_source.Unavailable as reason:
+        raise driver.Skip(f"no COFFER_GLIBC_SOURCE, and {reason}") from None
 
 
 def unpack(archive: Path, into: Path) -> Path:
