@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Alpine's layout in a folder (alpine.py), and programs that were made for Alpine, run there as root of the system under
-Coffer.
+"""Alpine's layout in a folder (alpine.py), and programs that were made for Alpine, run there under Coffer.
 
 busybox is static, so it runs without Coffer; CMake, Ninja and node are those of the wheels for musl, with Alpine's C++
 runtime. COFFER_MUSL_BUILD is a build for musl on x86_64 (tools/test_arch.py run x86_64-musl).
