@@ -44,7 +44,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(coffer_flags INTERFACE -fno-semantic-interposition)
 else()
   # COFFER_ASSERT(!"what happened") means what it says.
-  target_compile_options(coffer_flags INTERFACE -Wno-string-conversion)
+  # And clang for RISC-V has no use for -fno-plt.
+  target_compile_options(coffer_flags INTERFACE -Wno-string-conversion -Wno-unused-command-line-argument)
 endif()
 
 if(COFFER_SANITIZE)

@@ -36,6 +36,8 @@ KINDS = ("unit", "property", "stress", "fault", "conformance", "misuse")
 # Coffer is told of larger pages (src/os/fake), or the kernel has them.
 PAGES = {"": "4 KiB", ".pages_16k": "16 KiB, told", ".pages_64k": "64 KiB, told"}
 KERNEL_PAGES = "16 KiB"
+# The emulator tells the process so, and places what it maps by it (QEMU_PAGESIZE). No kernel of Debian has them.
+EMULATED_PAGES = {65536: "64 KiB, emulated"}
 
 # What an emulated process is not or cannot do, by test: it is left out there.
 NOT_EMULATED = {
@@ -64,6 +66,8 @@ NOT_EMULATED_CASES = {
 NOT_IN_A_SYSTEM = (r"unit\.api\.(no_runtime|conf_string|not_started|wrong_size|fork_order)|misuse"
                    r"|unit\.(interleavings|exchange|config|os)$|stress\.(ring|thread_exit|fork|.*armv8)"
                    r"|conformance\.(limits|fork|threads|signals|dlopen|seccomp)\.")
+# QEMU 7 with larger pages: its loader refuses the second of two libraries that are preloaded, whichever it is.
+NOT_LARGE_PAGES = (r"not_started\.(kernel_4_14|kernel_unknown)$|not_started\..*\.preloaded$",)
 # What another C library does not have, or its toolchain.
 NOT_MUSL = {
     r"unit\.api\.(operators|replaced|catch_only)\.shared|unit\.api\.late_runtime|misuse\.wrong_size_of_object":
@@ -158,8 +162,10 @@ def left_out(platform: Platform) -> str:
     return "|".join(patterns) or "^$"
 
 
-def environment(platform: Platform) -> dict[str, str]:
+def environment(platform: Platform, page: int = 0) -> dict[str, str]:
     variables = dict(os.environ)
+    if page:
+        variables["QEMU_PAGESIZE"] = str(page)
     if platform.emulated:
         variables["GTEST_FILTER"] = "-" + ":".join(NOT_EMULATED_CASES)
     return variables
@@ -177,7 +183,9 @@ def count(junit: Path) -> dict[str, dict[str, Counter[str]]]:
     return found
 
 
-def run_tests(platform: Platform, jobs: int, only: tuple[str, ...] = ()) -> dict[str, dict[str, Counter[str]]]:
+def run_tests(platform: Platform, jobs: int, only: tuple[str, ...] = (),
+              page: int = 0) -> dict[str, dict[str, Counter[str]]]:
+    """By pages and kind. `page`: of the emulated machine, where it is not as everywhere."""
     junit = platform.build / "junit.xml"
     junit.unlink(missing_ok=True)
     command = ["ctest", "--test-dir", platform.build, "--parallel", str(jobs), "--timeout", "600",
@@ -185,11 +193,14 @@ def run_tests(platform: Platform, jobs: int, only: tuple[str, ...] = ()) -> dict
                "^(" + "|".join(KINDS) + ")$"]
     # Of what was not built nothing can run.
     names = [name for name in built_tests(platform, only) if not re.search(left_out(platform), name)]
+    if page:
+        names = [name for name in names if not any(name.endswith(suffix) for suffix in PAGES if suffix)
+                 and not re.search("|".join(NOT_LARGE_PAGES), name)]
     if not names:
         fail(f"{platform.name}: no test was built")
     listed = platform.build / "tests.txt"
     listed.write_text("\n".join(names) + "\n")
-    subprocess.run([*command, "-R", "^(" + "|".join(map(re.escape, names)) + ")$"], env=environment(platform),
+    subprocess.run([*command, "-R", "^(" + "|".join(map(re.escape, names)) + ")$"], env=environment(platform, page),
                    check=False)
     if not junit.is_file():
         fail(f"{platform.name}: ctest did not finish")
@@ -260,13 +271,16 @@ def instructions(platform: Platform) -> float | None:
     return (counts[1] - counts[0]) / 1000
 
 
-def run(platform: Platform, jobs: int, quick: bool) -> bool:
+def run(platform: Platform, jobs: int, quick: bool, larger: bool) -> bool:
     print(f"test_arch: {platform.name}", flush=True)
     subprocess.run(["cmake", "-S", TOP, "-B", platform.build, *configuration(platform, quick)], check=True,
                    stdout=subprocess.DEVNULL)
     targets = ("coffer_shared", *platform.quick) if quick else ("coffer_libraries", "pair_static", *platform.tests)
     subprocess.run(["cmake", "--build", platform.build, "--parallel", str(jobs), "--target", *targets], check=True)
     results = run_tests(platform, jobs, platform.quick if quick else ())
+    if larger and platform.name == "aarch64-glibc":
+        for page, name in EMULATED_PAGES.items():
+            results[name] = run_tests(platform, jobs, platform.quick if quick else (), page)[PAGES[""]]
     if not quick and platform.name == "aarch64-musl":
         results[KERNEL_PAGES] = large_pages(platform)
     pair = None if quick else instructions(platform)
@@ -290,15 +304,22 @@ def row(name: str, page: str, kinds: dict[str, dict[str, int]]) -> str:
     return f"| {arch} | {libc} | {page} | " + " | ".join(cells) + " |"
 
 
+def tests_of(line: str) -> int:
+    """How many tests ran, by a row."""
+    return sum(map(int, re.findall(r" of (\d+)", line)))
+
+
 def table(folders: Iterable[Path], before: str) -> str:
-    """Rows of what was run, by its results; those of other platforms stay as they are."""
+    """Rows of what was run, by its results; those of other platforms stay as they are. A part of the tests (--quick)
+    takes the place of no row that has more."""
     rows = {tuple(line.split("|")[1:4]): line for line in before.splitlines()[2:] if line.startswith("|")}
     for folder in folders:
-        pages = json.loads((folder / "results.json").read_text())["pages"]
-        for page, kinds in pages.items():
-            if kinds:
-                line = row(folder.name, page, kinds)
-                rows[tuple(line.split("|")[1:4])] = line
+        results = json.loads((folder / "results.json").read_text())
+        for page, kinds in results["pages"].items():
+            line = row(folder.name, page, kinds)
+            key = tuple(line.split("|")[1:4])
+            if kinds and not (results["quick"] and tests_of(line) < tests_of(rows.get(key, ""))):
+                rows[key] = line
     lines = ["| processor | C library | pages | " + " | ".join(KINDS) + " |", "|" + "---|" * (3 + len(KINDS))]
     return "\n".join([*lines, *(rows[key] for key in sorted(rows))])
 
@@ -355,6 +376,8 @@ def main() -> int:
     parser.add_argument("arch", nargs="*")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--quick", action="store_true", help="a few minutes of it")
+    parser.add_argument("--larger-pages", action="store_true",
+                        help="aarch64-glibc once more, where the emulator has pages of 64 KiB")
     options = parser.parse_args()
     if options.action == "table":
         write_table()
@@ -367,7 +390,7 @@ def main() -> int:
             print(f"test_arch: skipped: {missing} (tools/setup.sh arch)")
             return 77
         fail(f"{missing} (tools/setup.sh arch)")
-    good = [run(platform, options.jobs, options.quick) for platform in chosen]
+    good = [run(platform, options.jobs, options.quick, options.larger_pages) for platform in chosen]
     return 0 if all(good) else 1
 
 

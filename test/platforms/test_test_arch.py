@@ -62,6 +62,16 @@ def test_the_table_goes_between_its_marks(tmp_path: Path, monkeypatch: pytest.Mo
     assert "| riscv64 | glibc | 60.5 |" in text and text.endswith("after")
 
 
+def test_a_part_takes_the_place_of_no_row_with_more(tmp_path: Path) -> None:
+    (tmp_path / "riscv64-musl").mkdir()
+    results = tmp_path / "riscv64-musl" / "results.json"
+    head, line = "| head |", "| riscv64 | musl | 4 KiB | 8 of 8 |  |  |  | 7 of 7 |  |"
+    for quick, ran, stays in ((True, 9, True), (False, 9, False), (True, 16, False)):
+        results.write_text(json.dumps({"quick": quick, "pages": {"4 KiB": {"unit": {"passed": ran}}}}))
+        made = test_arch.table([tmp_path / "riscv64-musl"], "\n".join([head, "|---|", line]))
+        assert (line in made) == stays and (f"| {ran} of {ran} |" in made) != stays
+
+
 def test_nothing_run_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_arch, "BUILDS", tmp_path)
     with pytest.raises(SystemExit):
