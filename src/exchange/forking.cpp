@@ -111,7 +111,7 @@ void begin_child() {
     const bool others = !forked || g_attached_heaps.load(relaxed) > here || registry.made.load(relaxed) > 2;
     if (others || g_heapless_at_work.load(relaxed) != 0) pending |= kVanished;
     os::forget_locking();
-  } else if (!forked || registry.start.load(relaxed) != this_thread()) {
+  } else if (!is_starting() || registry.start.load(relaxed) != this_thread()) {
     // Whoever was starting is not here; a new thread may lie in its place. What it had made whole is used, the rest is
     // made anew.
     registry.start.store(kNotStarted, relaxed);

@@ -268,6 +268,18 @@ constexpr Chore kChores[] = {{&purge_spans_that_wait, &purge_spans_step},
                              {&empty_idle_heaps},
                              {&purge_what_waits}};
 
+namespace {
+
+// Before the thread's name is in g_registry.start, and after it is there no more, for whoever forks in a signal
+// handler.
+void set_starting(char value) {
+  compiler_fence();
+  t_lock_identity = value;
+  compiler_fence();
+}
+
+}  // namespace
+
 bool start_process() {
   Registry& registry = g_registry;
   // acquire: pairs with the release below.
@@ -282,7 +294,9 @@ bool start_process() {
     // acquire, all: as above.
     uptr seen = registry.start.load(acquire);
     if (seen == kStarted) return true;
+    set_starting(1);
     if (seen == kNotStarted && registry.start.compare_exchange(seen, this_thread(), acquire, acquire)) break;
+    set_starting(0);
     os::yield();
   }
   config::load();
@@ -310,6 +324,7 @@ bool start_process() {
   const bool reclaimable = os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended);
   set_chores(reclaimable ? &enter_reclaimer : nullptr, kChores, sizeof kChores / sizeof kChores[0], &answer_readers);
   registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
+  set_starting(0);
   if (ready) watching_start();
   return ready;
 }

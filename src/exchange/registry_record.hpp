@@ -18,6 +18,9 @@ inline constexpr uptr kNotStarted = 0;
 inline constexpr uptr kStarted = 1;
 
 inline uptr this_thread() { return reinterpret_cast<uptr>(&t_lock_identity); }
+// Its value is 1 while the thread tries to start the process. A thread of a fork child that lies where one lay that was
+// starting, and so has its name, is told by this.
+inline bool is_starting() { return t_lock_identity != 0; }
 
 // Processors that have a stack of waiting heaps each; beyond, some share one.
 inline constexpr u32 kMostProcessors = 256;
