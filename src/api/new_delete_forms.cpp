@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The forms of operator new and delete that the standard defines by the four basic ones: for arrays, nothrow, and with
-// the block's size. See new_delete.hpp for the question that each asks first.
+// The forms of operator new and delete that the standard defines by the basic ones: nothrow, and with the block's size.
+// See new_delete.hpp for the question that each asks first.
 #include <new>
 
 #include "api/new_delete.hpp"
@@ -12,13 +12,6 @@
 namespace coffer::api {
 
 namespace {
-
-COFFER_INLINE void* allocate(usize size) {
-  if (COFFER_UNLIKELY(!owns_new())) return ::operator new(size);
-  void* block = Allocator::allocate_fast(size);
-  if (COFFER_LIKELY(block != nullptr)) return block;
-  return new_slow(size, 0);
-}
 
 COFFER_INLINE void* allocate_nothrow(usize size) {
   if (COFFER_UNLIKELY(!owns_new())) return replaced_new_nothrow(size);
@@ -59,18 +52,13 @@ COFFER_INLINE void deallocate_aligned_sized(void* block, usize size, std::align_
 
 namespace api = coffer::api;
 
-COFFER_OPERATOR void* operator new[](std::size_t size) { return api::allocate(size); }
-
 COFFER_OPERATOR void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return api::allocate_nothrow(size);
 }
 
 COFFER_OPERATOR void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  if (COFFER_UNLIKELY(!api::owns_array_new())) return api::replaced_array_new_nothrow(size);
   return api::allocate_nothrow(size);
-}
-
-COFFER_OPERATOR void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return ::operator new(size, alignment);
 }
 
 COFFER_OPERATOR void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
@@ -78,21 +66,22 @@ COFFER_OPERATOR void* operator new(std::size_t size, std::align_val_t alignment,
 }
 
 COFFER_OPERATOR void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  if (COFFER_UNLIKELY(!api::owns_aligned_array_new())) return api::replaced_array_new_nothrow(size, alignment);
   return api::allocate_aligned_nothrow(size, alignment);
 }
 
-COFFER_OPERATOR void operator delete[](void* block) noexcept { api::deallocate(block); }
-
 COFFER_OPERATOR void operator delete(void* block, const std::nothrow_t&) noexcept { api::deallocate(block); }
 
-COFFER_OPERATOR void operator delete[](void* block, const std::nothrow_t&) noexcept { api::deallocate(block); }
+COFFER_OPERATOR void operator delete[](void* block, const std::nothrow_t&) noexcept {
+  if (COFFER_UNLIKELY(!api::owns_array_delete())) return ::operator delete[](block);
+  api::deallocate(block);
+}
 
 COFFER_OPERATOR void operator delete(void* block, std::size_t size) noexcept { api::deallocate_sized(block, size); }
 
-COFFER_OPERATOR void operator delete[](void* block, std::size_t size) noexcept { api::deallocate_sized(block, size); }
-
-COFFER_OPERATOR void operator delete[](void* block, std::align_val_t alignment) noexcept {
-  api::deallocate_aligned(block, alignment);
+COFFER_OPERATOR void operator delete[](void* block, std::size_t size) noexcept {
+  if (COFFER_UNLIKELY(!api::owns_array_delete())) return ::operator delete[](block);
+  api::deallocate_sized(block, size);
 }
 
 COFFER_OPERATOR void operator delete(void* block, std::align_val_t alignment, const std::nothrow_t&) noexcept {
@@ -100,6 +89,7 @@ COFFER_OPERATOR void operator delete(void* block, std::align_val_t alignment, co
 }
 
 COFFER_OPERATOR void operator delete[](void* block, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  if (COFFER_UNLIKELY(!api::owns_aligned_array_delete())) return ::operator delete[](block, alignment);
   api::deallocate_aligned(block, alignment);
 }
 
@@ -108,6 +98,7 @@ COFFER_OPERATOR void operator delete(void* block, std::size_t size, std::align_v
 }
 
 COFFER_OPERATOR void operator delete[](void* block, std::size_t size, std::align_val_t alignment) noexcept {
+  if (COFFER_UNLIKELY(!api::owns_aligned_array_delete())) return ::operator delete[](block, alignment);
   api::deallocate_aligned_sized(block, size, alignment);
 }
 

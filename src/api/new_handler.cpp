@@ -188,6 +188,22 @@ void* replaced_new_nothrow(usize size, std::align_val_t alignment) noexcept {
   }
 }
 
+void* replaced_array_new_nothrow(usize size) noexcept {
+  try {
+    return ::operator new[](size);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void* replaced_array_new_nothrow(usize size, std::align_val_t alignment) noexcept {
+  try {
+    return ::operator new[](size, alignment);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
 }  // namespace coffer::api
 
 #endif

@@ -24,5 +24,8 @@ COFFER_NOINLINE void* new_aligned_nothrow(usize size, std::align_val_t alignment
 // What `operator new(size)` or `operator new(size, alignment)` of the program's own gives; nullptr if it throws.
 COFFER_NOINLINE void* replaced_new_nothrow(usize size) noexcept;
 COFFER_NOINLINE void* replaced_new_nothrow(usize size, std::align_val_t alignment) noexcept;
+// The same of `operator new[]`.
+COFFER_NOINLINE void* replaced_array_new_nothrow(usize size) noexcept;
+COFFER_NOINLINE void* replaced_array_new_nothrow(usize size, std::align_val_t alignment) noexcept;
 
 }  // namespace coffer::api
