@@ -123,7 +123,7 @@ def of_program(program: list[str], rate: str) -> tuple[Found, proto.Profile | No
     folder = Path(tempfile.mkdtemp(prefix="coffer-explain-"))
     try:
         options = f"share:true,profile:true,profile_rate:{rate},profile_to:{folder}/coffer"
-        environment = taken.with_moments(places.environment(last=options), folder)
+        environment = taken.with_moments(places.environment(last=options), folder, looks=True)
         with signals.started(program, environment) as process:
             most = watch(process)
             status = signals.status_of(process)
