@@ -123,6 +123,8 @@ def test_builds_of_one_file_are_told_apart(tmp_path: Path) -> None:
 PLUGIN = """#include <stdlib.h>
 void* %s(void) { return malloc(70000); }
 """
+# The kernel may put both at one place: then what they allocate from one address is told as the first one's.
+FILLER = 'void filler(void) { __asm__(".skip 8192"); }\n'
 HOST = """#include <dlfcn.h>
 #include <stdio.h>
 int main(int count, char** names) {
@@ -141,7 +143,7 @@ int main(int count, char** names) {
 def test_code_that_was_unloaded_has_its_name(tmp_path: Path, command: list[str]) -> None:
     arguments = []
     for name in ("first", "second"):
-        (tmp_path / f"{name}.c").write_text(PLUGIN % f"leak_in_{name}" + "int padding[20000 * sizeof __FILE__];\n")
+        (tmp_path / f"{name}.c").write_text(FILLER * (name == "second") + PLUGIN % f"leak_in_{name}")
         files = (tmp_path / f"{name}.so", tmp_path / f"{name}.c")
         subprocess.run(["cc", "-g", "-shared", "-fPIC", "-o", *files], check=True)
         arguments += [tmp_path / f"{name}.so", f"leak_in_{name}"]
@@ -150,5 +152,5 @@ def test_code_that_was_unloaded_has_its_name(tmp_path: Path, command: list[str])
     done = run(*command, "--", tmp_path / "host", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     for name in ("first", "second"):
-        assert re.search(rf"1 block  leak_in_{name} +{name}\.c:2", done.stdout), done.stdout
+        assert re.search(rf"1 block  leak_in_{name} +{name}\.c:[23]", done.stdout), done.stdout
     assert "not mapped any more" not in done.stdout
