@@ -193,4 +193,4 @@ clean:  ## removes every build directory
 	rm -rf build build-*
 
 setup:  ## installs everything that any goal needs
-	@tools/setup.sh build tools run test models hw packages lint clang soak
+	@tools/setup.sh build tools run test models hw packages lint clang soak outside

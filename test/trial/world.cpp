@@ -247,7 +247,7 @@ class World {
         ++setting_limit_;
         call([&] { return coffer_set_limit(one.size); });
         --setting_limit_;
-        scheduler_.send_stores_of(scheduler_.current().number);  // what is known of the limit goes by this order
+        send_own_stores();  // what is known of the limit goes by this order
         // Of two threads that set it at a time the one whose call ends first may have the last word.
         limited_ = coffer_get_limit() != 0 || setting_limit_ != 0;
         last_limited_ = g_pulse.steps;

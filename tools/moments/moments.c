@@ -34,7 +34,6 @@ enum {
 static char g_prefix[kPath - 64];
 static atomic_int g_number;          // of moments that were begun
 static atomic_ullong g_loads_known;  // libraries that had been loaded before one that was written, in all
-static int (*g_dlclose)(void* library);
 
 static unsigned long long now_ns(clockid_t clock) {
   struct timespec now;
@@ -54,8 +53,8 @@ static unsigned long long loads_so_far(void) {
   return loads;
 }
 
-// By any thread. Returns its number, from 1 on.
-static int dump_moment(void) {
+// By any thread.
+static void dump_moment(void) {
   const int number = atomic_fetch_add(&g_number, 1) + 1;
   // What is loaded meanwhile may not be in it.
   const unsigned long long loads = loads_so_far();
@@ -69,16 +68,15 @@ static int dump_moment(void) {
     while (known < loads && !atomic_compare_exchange_weak(&g_loads_known, &known, loads)) {
     }
   }
-  return number;
 }
 
 // For the program, in place of the C library's. Where nothing was loaded since the last moment, that one names all
 // code; so there is at most one for each library that is loaded.
 __attribute__((visibility("default"))) int dlclose(void* library) {
   if (g_prefix[0] != 0 && atomic_load(&g_loads_known) < loads_so_far()) dump_moment();
-  // NULL: called by another library's constructor.
-  if (g_dlclose == NULL) *(void**)&g_dlclose = dlsym(RTLD_NEXT, "dlclose");
-  return g_dlclose(library);
+  int (*next)(void* library) = NULL;
+  *(void**)&next = dlsym(RTLD_NEXT, "dlclose");
+  return next(library);
 }
 
 static void sleep_ns(unsigned long long ns) {
@@ -90,19 +88,18 @@ static void* run(void* unused) {
   (void)unused;
   unsigned long long between = kMomentNs;
   sleep_ns(kFirstNs);
-  for (;;) {
+  for (int looks = 1;; ++looks) {
     // What it costs is its own time, and not that of others who have the processor meanwhile.
     const unsigned long long spent = now_ns(CLOCK_THREAD_CPUTIME_ID);
-    const int number = dump_moment();
+    dump_moment();
     const unsigned long long took = (now_ns(CLOCK_THREAD_CPUTIME_ID) - spent) * kCostFactor;
-    if (number % kMomentsPerStep == 0) between *= 2;
+    if (looks % kMomentsPerStep == 0) between *= 2;
     sleep_ns(took > between ? took : between);
   }
   return NULL;
 }
 
 __attribute__((constructor)) static void begin(void) {
-  *(void**)&g_dlclose = dlsym(RTLD_NEXT, "dlclose");
   const char* prefix = getenv("COFFER_MOMENTS");
   if (prefix == NULL || coffer_profile_dump == NULL || strlen(prefix) >= sizeof g_prefix) return;
   strcpy(g_prefix, prefix);
