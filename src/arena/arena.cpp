@@ -91,13 +91,17 @@ void absorb_dirty(ChunkRun* run) {
   run->fresh = run->dirty == 0;
 }
 
+// A chunk of the caller's serves nobody. relaxed: published to the next holder by the arena's lock, which unclaim_range
+// takes. Stored only where it changes something, so that the records of a vast block that nobody touched stay unbacked.
+void unuse(Chunk& record) {
+  if (record.use.load(relaxed) != ChunkUse::none) record.use.store(ChunkUse::none, relaxed);
+  if (record.free.load(relaxed) != 0) record.free.store(0, relaxed);
+}
+
 // Describes a chunk of the caller's as free, with these slots dirty.
 void describe_free(Arena* arena, u32 chunk, u64 dirty) {
   Chunk& record = arena->chunks[chunk];
-  // relaxed: published to the next holder by the arena's lock, which unclaim_range takes. Stored only where it changes
-  // something, so that the records of a vast block that nobody touched stay unbacked.
-  if (record.use.load(relaxed) != ChunkUse::none) record.use.store(ChunkUse::none, relaxed);
-  if (record.free.load(relaxed) != 0) record.free.store(0, relaxed);
+  unuse(record);
   // seq_cst: see note_dirty.
   if (record.dirty.load(relaxed) != dirty) record.dirty.store(dirty, seq_cst);
   if (dirty == 0 && record.huge.get() == 0) return;
@@ -268,20 +272,15 @@ void return_chunks(Arena* arena, u32 index, u32 count, bool resident) {
   return_chunks_partly(arena, index, count, resident ? usize{count} * kChunkBytes : 0);
 }
 
-bool take_dirty_chunk(Arena* arena, u32 index, u64* dirty) {
-  {
-    LockGuard guard(arena->lock);
-    if (!range_is_free(arena, index, 1)) return false;
-    mark_range(arena, index, 1, true);
-  }
-  ChunkRun run = {arena, index, 1, true};
-  absorb_dirty(&run);
-  *dirty = run.dirty_slots;
+bool claim_free_chunk(Arena* arena, u32 index) {
+  LockGuard guard(arena->lock);
+  if (!range_is_free(arena, index, 1)) return false;
+  mark_range(arena, index, 1, true);
   return true;
 }
 
-void return_dirty_chunk(Arena* arena, u32 index, u64 dirty) {
-  describe_free(arena, index, dirty);
+void return_counted_chunk(Arena* arena, u32 index) {
+  unuse(arena->chunks[index]);
   unclaim_range(arena, index, 1);
 }
 

@@ -78,10 +78,10 @@ void return_chunks(Arena* arena, u32 index, u32 count, bool resident);
 // The same where only the first `bytes` of them may hold data.
 void return_chunks_partly(Arena* arena, u32 index, u32 count, usize bytes);
 
-// For purging: takes a free chunk that has dirty slots, and tells which. false: it is not free.
-bool take_dirty_chunk(Arena* arena, u32 index, u64* dirty);
-// Gives a chunk back of which the slots in `dirty` may hold data.
-void return_dirty_chunk(Arena* arena, u32 index, u64 dirty);
+// For purging: takes a free chunk, whose dirty slots go on counting as free memory. false: it is not free.
+bool claim_free_chunk(Arena* arena, u32 index);
+// Gives a chunk back whose dirty slots are counted already.
+void return_counted_chunk(Arena* arena, u32 index);
 
 // Chunks whose pages were moved to where they are have a mapping of their own, and the kernel allows 65,530. What
 // follows is for chunks of the caller's.

@@ -59,6 +59,16 @@ u64 choose(const Chunk& chunk, u64 free, u64 dirty, usize bytes) {
   return highest_bits(free & dirty, divide_up(bytes, kSlotBytes)) | unused;
 }
 
+// Of slots that are the caller's: those are clean now. Until then they count as free memory, however slow the kernel
+// is: others would else take as much, and all of it would be free in the end.
+usize count_clean(Chunk& chunk, u64 clean) {
+  // relaxed, both: published with the slots, and counted for a limit that may be late.
+  const usize done = count_bits(chunk.dirty.fetch_and(~clean, relaxed) & clean) * kSlotBytes;
+  counters().dirty.fetch_sub(done, relaxed);
+  uncharge(done);
+  return done;
+}
+
 usize purge_slots_of(Arena* arena, u32 index, usize bytes) {
   Chunk& chunk = arena->chunks[index];
   u64 free = chunk.free.load(relaxed);  // relaxed, both: the CAS below checks it; dirty is a hint
@@ -69,11 +79,7 @@ usize purge_slots_of(Arena* arena, u32 index, usize bytes) {
     // acquire: pairs with the release in slot_pool's put_back, as every claim does.
   } while (!chunk.free.compare_exchange(free, free & ~claim, acquire, relaxed));
   forbid_huge(arena, index);
-  const u64 clean = claim & ~purge_runs(arena, index, claim);
-  // relaxed: published by the release below, and counted for a limit that may be late.
-  const usize done = count_bits(chunk.dirty.fetch_and(~clean, relaxed) & clean) * kSlotBytes;
-  counters().dirty.fetch_sub(done, relaxed);
-  uncharge(done);
+  const usize done = count_clean(chunk, claim & ~purge_runs(arena, index, claim));
   // release: pairs with the acquire of later claims; seq_cst for room_map.
   const u64 before = chunk.free.fetch_or(claim, seq_cst);
   note_room(arena, index, before | claim);
@@ -82,17 +88,16 @@ usize purge_slots_of(Arena* arena, u32 index, usize bytes) {
 
 // A chunk that nobody holds: take it, purge it, give it back.
 usize purge_free_chunk(Arena* arena, u32 index, usize bytes) {
-  u64 dirty = 0;
-  if (!take_dirty_chunk(arena, index, &dirty)) return 0;
-  const Chunk& chunk = arena->chunks[index];
+  if (!claim_free_chunk(arena, index)) return 0;
+  Chunk& chunk = arena->chunks[index];
+  const u64 dirty = chunk.dirty.load(relaxed);  // relaxed: claimed under the lock that its last holder released
   const u64 chosen = choose(chunk, ~u64{0}, dirty, bytes);
   const bool whole = (dirty & ~chosen) == 0;
   if (chosen != 0) forbid_huge(arena, index);
   const bool renewed = whole && chunk.moved.get() != 0 && unmark_moved(arena, index, 1);
-  const u64 purged = dirty & (renewed ? chosen : chosen & ~purge_runs(arena, index, chosen));
-  return_dirty_chunk(arena, index, dirty & ~purged);
-  uncharge(count_bits(purged) * kSlotBytes);
-  return count_bits(purged) * kSlotBytes;
+  const usize done = count_clean(chunk, renewed ? chosen : chosen & ~purge_runs(arena, index, chosen));
+  return_counted_chunk(arena, index);
+  return done;
 }
 
 usize purge_chunk(Arena* arena, u32 index, usize bytes) {

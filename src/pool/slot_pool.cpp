@@ -255,9 +255,7 @@ void return_empty_chunks() {
     if (chunk.use.load(relaxed) != ChunkUse::spans || !chunk.free.compare_exchange(free, 0, acquire, relaxed)) {
       return false;
     }
-    const u64 dirty = take_dirty(chunk, ~u64{0});
-    counters().dirty.fetch_sub(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: a limit that may be late
-    return_dirty_chunk(arena, index, dirty);
+    return_counted_chunk(arena, index);
     return false;
   });
 }
