@@ -217,7 +217,7 @@ void MixedPool::end(Span* span) {
 // Under the lock: takes the first run of idle pages, as a block is taken, so that nobody cuts them while the kernel
 // works, nor ends the span (model: UNCOUNTED). false: there is none, or others are at work in the shard.
 bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
-  if (!is_mixed(span) || shard.purged.get() != 0) return false;
+  if (!is_mixed(span) || shard.purged.get() != 0 || age_of(span) == MixedAge::purged) return false;
   UnitMap map = map_of(span);
   const u32 pages = span->slots.get() * kPagesPerSlot;
   const u32 step = static_cast<u32>(os::page_size() > kCarvePage ? os::page_size() / kCarvePage : 1);
@@ -231,7 +231,10 @@ bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   u32 count = 0;
   while (from < pages && !idle(from)) from += step;
   while (from + count < pages && idle(from + count) && count * kCarvePage < bytes) count += step;
-  if (count == 0) return false;
+  if (count == 0) {
+    set_age(span, MixedAge::purged);
+    return false;
+  }
   shard.purged_from.set(from);
   shard.purged_pages.set(count);
   shard.purged.set(span_number(span));
@@ -296,10 +299,8 @@ usize MixedPool::purge_if_idle(Span* span, usize* waits) {
         *waits += span_bytes(span) - live_bytes(span);
         return 0;
       case MixedAge::seen:
-        set_age(span, MixedAge::purged);
-        break;
       case MixedAge::purged:
-        return 0;
+        break;
     }
   }
   return purge(span, ~usize{0});
