@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "heap/mixing.hpp"
 
+#include "base/bits.hpp"
 #include "base/hardening.hpp"
 #include "config/config.hpp"
 #include "exchange/lists.hpp"
@@ -170,6 +171,12 @@ Block* take_any_hole(Heap* heap, ClassIndex size_class, const Portion& portion, 
   return give(heap, size_class, cut, most, count);
 }
 
+// One block of the class from any hole that there is.
+Block* take_one_hole(Heap* heap, ClassIndex size_class, usize size) {
+  u32 count = 0;
+  return give(heap, size_class, g_mixed_pool.take(portion_of(size_class, size).bytes, 1), 1, &count);
+}
+
 // What the thread freed in mixed spans of blocks like the one that is asked for. It is counted for the class of what
 // was cut (free_mixed): of whole lines, where there are several heaps, and not for the class of the request.
 // Blocks of the largest class are a line longer than any request (placement.md).
@@ -210,7 +217,7 @@ bool gets_mixed_memory(usize size) {
 
 Block* take_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   if (never()) return nullptr;
-  if (COFFER_UNLIKELY(is_short())) return take_last_hole(heap, size_class, size);
+  if (COFFER_UNLIKELY(is_short())) return take_one_hole(heap, size_class, size);
   const Portion portion = portion_of(size_class, size);
   if (earns_span(heap, size_class, size, portion, used_up)) return nullptr;
   // relaxed: a threshold.
@@ -222,18 +229,12 @@ Block* take_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   return block;
 }
 
-Block* take_last_hole(Heap* heap, ClassIndex size_class, usize size) {
-  u32 count = 0;
-  return give(heap, size_class, g_mixed_pool.take(portion_of(size_class, size).bytes, 1), 1, &count);
-}
-
-Block* make_last_hole(Heap* heap, ClassIndex size_class) {
+Block* last_hole(Heap* heap, ClassIndex size_class) {
+  if (Block* block = take_one_hole(heap, size_class, 0)) return block;
   if (never()) return nullptr;
   const u32 bytes = portion_of(size_class, 0).bytes;
-  u32 slots = 1;
-  while (slots * kSlotBytes < bytes) slots *= 2;
   u32 count = 0;
-  return give(heap, size_class, g_mixed_pool.make(bytes, slots), 1, &count);
+  return give(heap, size_class, g_mixed_pool.make(bytes, 1u << ceil_log2(divide_up(bytes, kSlotBytes))), 1, &count);
 }
 
 Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {

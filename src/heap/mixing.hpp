@@ -21,9 +21,8 @@ Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up);
 // of their own left them there, and the reclaimer waits for a tick.
 void give_back_holes();
 
-// Before malloc fails: a block of the class from any hole that there is.
-Block* take_last_hole(Heap* heap, ClassIndex size_class, usize size);
-// The same from a new mixed span of the fewest slots: free ones may lie singly where the class's spans take several.
-Block* make_last_hole(Heap* heap, ClassIndex size_class);
+// Before malloc fails: a block of the class from any hole that there is, or from a new mixed span of the fewest slots:
+// free ones may lie singly where the class's spans take several.
+Block* last_hole(Heap* heap, ClassIndex size_class);
 
 }  // namespace coffer

@@ -333,8 +333,7 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero, usize alignment) 
   return use_heap([=](Heap* heap, bool own) -> Block* {
     Span* span = scavenge(heap, classes);
     if (span == nullptr) {
-      if (Block* block = holes ? take_last_hole(heap, size_class, 0) : nullptr) return block;
-      if (Block* block = holes ? make_last_hole(heap, size_class) : nullptr) return block;
+      if (Block* block = holes ? last_hole(heap, size_class) : nullptr) return block;
       if (own && holes) remember_failure(heap, size_class);
       return nullptr;
     }
