@@ -57,6 +57,7 @@ struct alignas(kCacheLine) Heap {
   Owned<Span*> hot[kClasses];
   Owned<SpanNumber> reusable[kClasses];  // rings of spans with room, one a class: the newest; before it the oldest
   Owned<u8> churn[kClasses];             // blocks of about this size that the thread freed in mixed spans (mixing.cpp)
+  Owned<u64> churn_began;                // since when: os::coarse_ns
 
   Owned<Watch*> watch;          // what is counted of it while lists are sampled (watching.hpp); nullptr: nothing yet
   Owned<hardened::Rest*> rest;  // hardened build: what was freed and rests (hardened/rest.hpp); nullptr: nothing yet

@@ -203,9 +203,7 @@ bool is_small() { return !several_heaps() && counters().held.load(relaxed) <= kS
 // locks.
 void count_handed(Heap* heap, usize size, const Portion& portion, u32 handed) {
   if (size < kCountedBytes && !is_small()) return;
-  Owned<u8>& churn = churn_of(heap, portion);
-  const u32 count = churn.get() + handed;
-  churn.set(static_cast<u8>(count < kChurn ? count : kChurn));
+  count_churn(heap, portion.bytes, handed);
 }
 
 // Whether a block of the size gets new memory in a mixed span.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// What a thread works with in mixed spans is counted, and forgotten where it is little in its time.
+#include "exchange/mixed_free.hpp"
+
+#include <gtest/gtest.h>
+
+#include "heaps.hpp"
+#include "os/os.hpp"
+#include "policy/mixing.hpp"
+#include "size_class/size_class.hpp"
+
+namespace coffer {
+namespace {
+
+using namespace test;
+
+constexpr u32 kBytes = 5000, kOthers = 9000;
+constexpr u64 kNeverOver = u64{1} << 62;
+
+u32 counted(const Heap* heap, u32 bytes) { return heap->churn[class_of(bytes)].get(); }
+
+FRESH_TEST(Churn, IsCountedUpToWhatDecides) {
+  start_heaps();
+  Heap* const heap = own_heap();
+  heap->churn_began.set(kNeverOver);
+  for (u32 i = 1; i <= kChurn; ++i) {
+    count_churn(heap, kBytes, 1);
+    EXPECT_EQ(counted(heap, kBytes), i);
+  }
+  count_churn(heap, kBytes, 1);
+  EXPECT_EQ(counted(heap, kBytes), kChurn);
+  count_churn(heap, kOthers, 1000);
+  EXPECT_EQ(counted(heap, kOthers), kChurn);
+  EXPECT_EQ(heap->churn_began.get(), kNeverOver);
+}
+
+// Of all classes, at the next look at the clock: then a new time begins.
+FRESH_TEST(Churn, OfALongTimeIsForgotten) {
+  start_heaps();
+  Heap* const heap = own_heap();
+  const u64 before = os::coarse_ns();
+  heap->churn_began.set(kNeverOver);
+  count_churn(heap, kOthers, kChurn);
+  for (u32 i = 1; i < kChurnLook; ++i) count_churn(heap, kBytes, 1);
+  heap->churn_began.set(before - kChurnNs - 1);
+  EXPECT_EQ(counted(heap, kBytes), kChurnLook - 1);
+  EXPECT_EQ(counted(heap, kOthers), kChurn);
+  count_churn(heap, kBytes, 1);
+  EXPECT_EQ(counted(heap, kBytes), 0u);
+  EXPECT_EQ(counted(heap, kOthers), 0u);
+  EXPECT_GE(heap->churn_began.get(), before);
+}
+
+// Blocks of the largest class are longer than any request.
+FRESH_TEST(Churn, OfTheLongestBlocksIsThatOfTheLargestClass) {
+  start_heaps();
+  Heap* const heap = own_heap();
+  heap->churn_began.set(kNeverOver);
+  count_churn(heap, kLargestSmall + 64, 1);
+  EXPECT_EQ(counted(heap, kLargestSmall), 1u);
+}
+
+}  // namespace
+}  // namespace coffer
