@@ -21,6 +21,12 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[1]
 SCRIPT = TOP / "src" / "api" / "libcoffer.ld"
 BEGIN, END = "/* functions: begin */", "/* functions: end */"
+# free and malloc, and where in a line of code they start: `pair 64` takes 1.18 of the time where both start at a line's
+# start (AMD EPYC), and batches 1.04 where they start anywhere.
+PLACED = [
+    "    . = ALIGN(64) + 32; *(.text.coffer_free .text.free .text.cfree .text.__libc_free .text.__libc_cfree)",
+    "    . = ALIGN(64); *(.text.coffer_malloc .text.malloc .text.__libc_malloc .text.coffer_malloc.localalias)",
+]
 # Parts of a function that a compiler takes out of it.
 PART = re.compile(r"\.(part|constprop|isra|cold)\b.*$")
 
@@ -62,7 +68,7 @@ def main() -> int:
             names.update(PART.sub("", name) for _, size, name in aliases if address < start + size)
     if len(names) < 50:
         raise SystemExit("code_layout: found hardly a function; was the library built with its symbols?")
-    lines = [f"    *(.text*.{name}*)" for name in sorted(names)]
+    lines = [*PLACED, *(f"    *(.text*.{name}*)" for name in sorted(names))]
     text = SCRIPT.read_text()
     before, rest = text.split(BEGIN)
     SCRIPT.write_text("\n".join([before + BEGIN, *lines, END + rest.split(END)[1]]))
