@@ -194,18 +194,17 @@ void rob(Heap* heap) {
 bool rob_idle_heaps(const Heap* but, u32 slots) {
   const u32 first = first_heap();
   const u32 count = heaps_ever() - first;
+  // relaxed, all: a threshold. While free memory is at hand the process does not grow.
+  const usize at_hand = counters().dirty.load(relaxed), held = counters().held.load(relaxed);
+  if (count < 2 || at_hand > kNegligible + held / kSmallPart) return false;
   const u32 growth = g_search.growth.fetch_add(slots, relaxed) + slots;  // relaxed: a figure
-  if (count < 2) return false;
-  // relaxed: a threshold. While free memory is at hand the process does not grow, and mail may wait for its heap's
-  // thread.
-  const bool is_short = counters().dirty.load(relaxed) <= kNegligible;
   u32 at = g_search.next_look.fetch_add(kHeapLooks, relaxed);  // relaxed: where to go on looking
   Heap* idle[kHeapLooks];
   u32 found = 0;
   for (u32 i = 0; i < kHeapLooks && i < count; ++i) {
     Heap* heap = heap_by_index(first + at++ % count);
     if (heap == but || is_at_work(heap) || !has_something(heap)) continue;
-    if (sleeps(heap, growth) || (is_short && has_much_mail(heap))) idle[found++] = heap;
+    if (sleeps(heap, growth) || has_much_mail(heap)) idle[found++] = heap;
   }
   return seize(idle, found, rob) != 0;
 }
