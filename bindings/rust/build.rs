@@ -11,6 +11,9 @@ const FOLDERS: [&str; 18] = [
     "large", "mixed", "exchange", "heap", "inspect", "latency",
 ];
 
+/// What the feature `hardened` adds.
+const HARDENED: [&str; 2] = ["hardened", "api/hardened"];
+
 const FLAGS: [&str; 15] = [
     "-fno-rtti",
     "-fno-threadsafe-statics",
@@ -36,11 +39,15 @@ fn main() {
     if env::var_os("DOCS_RS").is_some() {
         return; // the documentation needs no library
     }
-    let replace = env::var_os("CARGO_FEATURE_REPLACE").is_some();
+    let (replace, hardened) = (has("REPLACE"), has("HARDENED"));
     match env::var_os("COFFER_LIB_DIR") {
-        Some(folder) => link_installed(Path::new(&folder), replace),
-        None => compile(replace),
+        Some(folder) => link_installed(Path::new(&folder), replace, hardened),
+        None => compile(replace, hardened),
     }
+}
+
+fn has(feature: &str) -> bool {
+    env::var_os(format!("CARGO_FEATURE_{}", feature)).is_some()
 }
 
 /// The sources of one language in a folder, always in one order.
@@ -59,10 +66,14 @@ fn common(native: &Path) -> cc::Build {
     build
 }
 
-fn cpp(native: &Path, replace: bool, exceptions: &str) -> cc::Build {
+fn cpp(native: &Path, replace: bool, hardened: bool, exceptions: &str) -> cc::Build {
     let mut build = common(native);
     build.cpp(true).cpp_link_stdlib(None).std("c++20").include(native.join("src"));
-    build.define("COFFER_ALLOCATOR_HEADER", "\"heap/allocator.hpp\"");
+    if hardened {
+        build.define("COFFER_ALLOCATOR_HEADER", "\"hardened/allocator.hpp\"").define("COFFER_HARDENED", None);
+    } else {
+        build.define("COFFER_ALLOCATOR_HEADER", "\"heap/allocator.hpp\"");
+    }
     build.define(if replace { "COFFER_STATIC_LIBRARY" } else { "COFFER_PREFIX_ONLY" }, None);
     for flag in FLAGS {
         build.flag(flag);
@@ -74,10 +85,11 @@ fn cpp(native: &Path, replace: bool, exceptions: &str) -> cc::Build {
     build
 }
 
-fn compile(replace: bool) {
+fn compile(replace: bool, hardened: bool) {
     let native = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("native");
     let (mut throws, mut rest) = (Vec::new(), Vec::new());
-    for folder in FOLDERS.iter().chain(&["api"]) {
+    let more: &[&str] = if hardened { &HARDENED } else { &[] };
+    for folder in FOLDERS.iter().chain(&["api"]).chain(more) {
         for file in sources(&native.join("src").join(folder), "cpp") {
             let is_thrower = file.ends_with("api/new_handler.cpp");
             if is_thrower { &mut throws } else { &mut rest }.push(file);
@@ -85,8 +97,8 @@ fn compile(replace: bool) {
     }
     assert!(rest.len() > FOLDERS.len(), "sources are missing in {}", native.display());
     assert_eq!(throws.len(), 1, "operator new throws, in api/new_handler.cpp alone");
-    let mut objects = cpp(&native, replace, "-fno-exceptions").files(rest).compile_intermediates();
-    objects.extend(cpp(&native, replace, "-fexceptions").files(throws).compile_intermediates());
+    let mut objects = cpp(&native, replace, hardened, "-fno-exceptions").files(rest).compile_intermediates();
+    objects.extend(cpp(&native, replace, hardened, "-fexceptions").files(throws).compile_intermediates());
     let mut c = common(&native);
     c.std("c11").flag("-ffreestanding").flag("-fvisibility=hidden");
     objects.extend(c.files(sources(&native.join("rt/src"), "c")).compile_intermediates());
@@ -100,16 +112,22 @@ fn compile(replace: bool) {
     println!("cargo:include={}", native.join("include").display());
 }
 
-fn link_installed(folder: &Path, replace: bool) {
-    let library = if replace { "libcoffer.a" } else { "libcoffer_core.a" };
-    if !folder.join(library).is_file() {
-        eprintln!("coffer: {} is not in {}, which COFFER_LIB_DIR names", library, folder.display());
-        std::process::exit(1);
+fn link_installed(folder: &Path, replace: bool, hardened: bool) {
+    let name = match (replace, hardened) {
+        (true, true) => "coffer_hardened",
+        (true, false) => "coffer",
+        (false, false) => "coffer_core",
+        // It is installed as a whole malloc only.
+        (false, true) => fail("the feature hardened with COFFER_LIB_DIR needs the feature replace, too"),
+    };
+    if !folder.join(format!("lib{}.a", name)).is_file() {
+        fail(&format!("lib{}.a is not in {}, which COFFER_LIB_DIR names", name, folder.display()));
     }
     println!("cargo:rustc-link-search=native={}", folder.display());
-    if replace {
-        println!("cargo:rustc-link-lib=static:+whole-archive=coffer");
-    } else {
-        println!("cargo:rustc-link-lib=static=coffer_core");
-    }
+    println!("cargo:rustc-link-lib=static{}={}", if replace { ":+whole-archive" } else { "" }, name);
+}
+
+fn fail(why: &str) -> ! {
+    eprintln!("coffer: {}", why);
+    std::process::exit(1)
 }

@@ -43,18 +43,22 @@ def crate(target: Path) -> Path:
     return Path(shutil.copytree(CRATE, target / "crate", ignore=shutil.ignore_patterns("target", "Cargo.lock")))
 
 
-@pytest.mark.parametrize("features", ["profile", "replace"])
+@pytest.mark.parametrize("features", ["profile", "replace", "replace,hardened"])
 def test_its_own_tests(crate: Path, target: Path, features: str) -> None:
-    """Coffer as the global allocator of a Rust program, and with C's malloc replaced too."""
+    """Coffer as the global allocator of a Rust program, and with C's malloc replaced too, also by the hardened build."""
     said = cargo("test", "--quiet", "--manifest-path", crate / "Cargo.toml", "--tests", "--features", features,
                  target=target, COFFER_LIB_DIR=str(BUILD_DIR / "lib"))
     assert f"{8 if features == 'profile' else 7} passed" in said
+    assert ("1 passed" in said) == ("hardened" in features)
 
 
 def test_installed_library_that_is_not_there(crate: Path, target: Path) -> None:
     said = cargo("build", "--manifest-path", crate / "Cargo.toml", target=target, status=101,
                  COFFER_LIB_DIR=str(target))
     assert "libcoffer_core.a is not in" in said
+    said = cargo("build", "--manifest-path", crate / "Cargo.toml", "--features", "hardened", target=target, status=101,
+                 COFFER_LIB_DIR=str(BUILD_DIR / "lib"))
+    assert "the feature hardened with COFFER_LIB_DIR needs the feature replace" in said
 
 
 def test_it_compiles_what_cmake_compiles() -> None:
@@ -111,4 +115,5 @@ def test_from_the_packed_crate(target: Path, tmp_path: Path) -> None:
     program = clean / "release/examples/parallel"
     needed = subprocess.check_output(["readelf", "--dynamic", "--wide", program], text=True)
     assert "libc.so.6" in needed and "libstdc++" not in needed and "libcoffer" not in needed
+    assert "1 passed" in cargo("test", "--test", "hardened", "--features", "hardened", *manifest, target=clean)
     cargo("doc", "--no-deps", "--all-features", *manifest, target=clean, DOCS_RS="1", RUSTDOCFLAGS="-D warnings")
