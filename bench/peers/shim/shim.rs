@@ -42,7 +42,13 @@ pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 
 #[no_mangle]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
-    checked(peer::realloc(block, size))
+    let moved = peer::realloc(block, size);
+    // Of no bytes, NULL says that the block was freed.
+    if size == 0 {
+        moved
+    } else {
+        checked(moved)
+    }
 }
 
 #[no_mangle]
