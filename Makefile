@@ -103,7 +103,7 @@ mutants:  ## makes every mutant of test/mutants, sees that a test finds it, and 
 trial:  ## worlds with faults, each from a seed, for HOURS (0.1), or WORLDS: docs/design/trial.md; REPORT=1 writes docs/results/trial.md, REPORT=worlds a part
 	@tools/setup.sh build test
 	@tools/build.sh --tests release $(JOBS) trial
-	@python3 test/trial/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(WORLDS),--worlds $(WORLDS)) $(if $(REPORT),--report $(REPORT))
+	@python3 test/trial/run.py --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(WORLDS),--worlds $(WORLDS)) $(if $(LENGTH),--length $(LENGTH)) $(if $(REPORT),--report $(REPORT))
 
 soak:  ## real programs under Coffer, disturbed, for HOURS (1): memory, latencies; docs/design/soak.md; REPORT=1 writes docs/results/soak.md
 	@tools/setup.sh $(build_sets) tools soak

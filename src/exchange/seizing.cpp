@@ -198,7 +198,7 @@ bool rob_idle_heaps(const Heap* but, u32 slots) {
   const usize at_hand = counters().dirty.load(relaxed), held = counters().held.load(relaxed);
   if (count < 2 || at_hand > kNegligible + held / kSmallPart) return false;
   const u32 growth = g_search.growth.fetch_add(slots, relaxed) + slots;  // relaxed: a figure
-  u32 at = g_search.next_look.fetch_add(kHeapLooks, relaxed);  // relaxed: where to go on looking
+  u32 at = g_search.next_look.fetch_add(kHeapLooks, relaxed);            // relaxed: where to go on looking
   Heap* idle[kHeapLooks];
   u32 found = 0;
   for (u32 i = 0; i < kHeapLooks && i < count; ++i) {

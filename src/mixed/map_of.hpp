@@ -40,8 +40,8 @@ inline Block* fresh_block(uptr address, bool absent) {
   return block;
 }
 
-// Whether something was cut or freed in the span since the last tick ended; if not, whether all its idle pages went back,
-// which nobody looks for again then.
+// Whether something was cut or freed in the span since the last tick ended; if not, whether all its idle pages went
+// back, which nobody looks for again then.
 enum class MixedAge : u8 { touched, seen, purged };
 inline MixedAge age_of(const Span* span) { return static_cast<MixedAge>(span->quiet.get()); }
 inline void set_age(Span* span, MixedAge age) { span->quiet.set(static_cast<u8>(age)); }

@@ -30,15 +30,17 @@ inline constexpr usize kMixedSpan = usize{128} << 10;
 // as much. Chosen by the sweep: with half, 0.8 MB in 2,000 blocks takes 11 % more; with twice, `random` 21 % more
 // instructions.
 inline constexpr usize kSmallProcess = usize{1} << 20;
-// Blocks of a class that a thread freed in mixed spans, within so many nanoseconds, before it counts as working with
-// the class, and gets a span of its own when it asks for more, where frees are fast: without this, 3,900 instructions a
-// pair in a working set of 1,000 in place of 50 (docs/design/mixed-spans.md). Below that rate what mixed spans cost is a
-// thousandth of a processor for each class, while a span of 256 KiB is held for what is seldom used. Chosen by programs
-// drawn at random, and by sizes to 32 KiB, where 40 classes share what a thread can do: with 96 frees in any time 4.4 %
-// more memory, with 64 in 1 ms 1.5 % less, and such sizes take 1.8 of the time (docs/design/drawn.md).
+// Blocks of a class that a thread freed in mixed spans, in kChurnNs, before it counts as working with the class,
+// and gets a span of its own when it asks for more, where frees are fast: without this, 3,900 instructions a pair
+// in a working set of 1,000 in place of 50 (docs/design/mixed-spans.md). Chosen by programs drawn at random, and by
+// sizes to 32 KiB, where 40 classes share what a thread can do (docs/design/drawn.md): with 64 2 % more memory;
+// with 128 in twice the time the same, and such sizes in two threads take 9 % longer.
 inline constexpr u32 kChurn = 96;
+// Nanoseconds. Below that rate what mixed spans cost is a thousandth of a processor for each class, while a span of 256
+// KiB is held for what is seldom used. Chosen by the same, with 64 blocks: in any time 3 % more memory, in 31 ms the
+// same, in 1 ms 2.6 % less, and sizes to 32 KiB take 1.8 of the time.
 inline constexpr u64 kChurnNs = 8'000'000;
-// Derived: the clock is read once in so many of them.
+// Derived: the clock is read once in so many of these blocks.
 inline constexpr u32 kChurnLook = kChurn / 8;
 
 // Times what was live in them that mixed spans may hold, beside kMixedFloor (docs/design/bound.md). Chosen by the ten

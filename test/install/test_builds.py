@@ -57,7 +57,8 @@ def test_conan(release: Path, tmp_path: Path, shared: bool) -> None:
     run(tmp_path / "venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", pinned)
     conan = [tmp_path / "venv/bin/conan"]
     # Without CC and CXX: its profile knows compilers by name, and of CC=cc it finds none.
-    home = {"CONAN_HOME": str(tmp_path / "home"), "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count()), "CC": "", "CXX": ""}
+    home = {"CONAN_HOME": str(tmp_path / "home"), "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count()),
+            "CC": "", "CXX": ""}
     run(*conan, "profile", "detect", **home)
     said = run(*conan, "create", release / "packaging/conan", "-o", f"coffer/*:shared={shared}", **home)
     assert f"malloc is coffer, version {VERSION}" in said

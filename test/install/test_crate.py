@@ -45,7 +45,7 @@ def crate(target: Path) -> Path:
 
 @pytest.mark.parametrize("features", ["profile", "replace", "replace,hardened"])
 def test_its_own_tests(crate: Path, target: Path, features: str) -> None:
-    """Coffer as the global allocator of a Rust program, and with C's malloc replaced too, also by the hardened build."""
+    """Coffer as the global allocator of a Rust program, and with C's malloc replaced too, hardened or not."""
     said = cargo("test", "--quiet", "--manifest-path", crate / "Cargo.toml", "--tests", "--features", features,
                  target=target, COFFER_LIB_DIR=str(BUILD_DIR / "lib"))
     assert f"{8 if features == 'profile' else 7} passed" in said
