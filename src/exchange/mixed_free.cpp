@@ -7,6 +7,7 @@
 #include "mixed/mixed.hpp"
 #include "os/os.hpp"
 #include "policy/mixing.hpp"
+#include "pool/slot_pool.hpp"
 
 namespace coffer {
 
@@ -15,7 +16,7 @@ void count_churn(Heap* heap, u32 bytes, u32 count) {
   const u32 before = churn.get(), after = before + count;
   if (after / kChurnLook != before / kChurnLook) {
     const u64 now = os::coarse_ns();
-    if (now > heap->churn_began.get() + kChurnNs) {
+    if (now > heap->churn_began.get() + churn_ns(shard_count())) {
       heap->churn_began.set(now);
       for (Owned<u8>& other : heap->churn) other.set(0);
       return;

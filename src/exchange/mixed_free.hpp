@@ -13,7 +13,7 @@ void free_mixed(Heap* heap, void* block, Span* span, usize least = 0, usize most
 void free_mixed_list(Heap* heap, Block* first, u32 count, Span* span);
 
 // Who has the heap: counts blocks of about so many bytes that its thread works with in mixed spans (Heap::churn). What
-// was counted in longer than kChurnNs is forgotten, of all classes.
+// was counted in longer than churn_ns is forgotten, of all classes.
 void count_churn(Heap* heap, u32 bytes, u32 count);
 
 }  // namespace coffer

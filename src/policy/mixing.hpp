@@ -30,16 +30,20 @@ inline constexpr usize kMixedSpan = usize{128} << 10;
 // as much. Chosen by the sweep: with half, 0.8 MB in 2,000 blocks takes 11 % more; with twice, `random` 21 % more
 // instructions.
 inline constexpr usize kSmallProcess = usize{1} << 20;
-// Blocks of a class that a thread freed in mixed spans, in kChurnNs, before it counts as working with the class,
+// Blocks of a class that a thread freed in mixed spans, in churn_ns, before it counts as working with the class,
 // and gets a span of its own when it asks for more, where frees are fast: without this, 3,900 instructions a pair
 // in a working set of 1,000 in place of 50 (docs/design/mixed-spans.md). Chosen by programs drawn at random, and by
 // sizes to 32 KiB, where 40 classes share what a thread can do (docs/design/drawn.md): with 64 2 % more memory;
 // with 128 in twice the time the same, and such sizes in two threads take 9 % longer.
 inline constexpr u32 kChurn = 96;
-// Nanoseconds. Below that rate what mixed spans cost is a thousandth of a processor for each class, while a span of 256
-// KiB is held for what is seldom used. Chosen by the same, with 64 blocks: in any time 3 % more memory, in 31 ms the
-// same, in 1 ms 2.6 % less, and sizes to 32 KiB take 1.8 of the time.
-inline constexpr u64 kChurnNs = 8'000'000;
+// Nanoseconds. Below that rate what mixed spans cost is a thousandth of a processor for each class, while a span of
+// 256 KiB is held for what is seldom used. Chosen by the same on two processors, with 64 blocks: in any time 3 %
+// more memory, in four times as long the same, in an eighth 2.6 % less, and sizes to 32 KiB take 1.8 of the time.
+inline constexpr u64 kChurnNs = 4'000'000;
+// For each of the shards, of which there is one a processor up to 16: mixed spans have as many locks however many
+// threads come to them. A thread that works with 40 classes just too slowly comes 500 times in a millisecond where
+// there are two processors, and 60 times where there are 16.
+constexpr u64 churn_ns(u32 shards) { return kChurnNs * shards; }
 // Derived: the clock is read once in so many of these blocks.
 inline constexpr u32 kChurnLook = kChurn / 8;
 

@@ -7,6 +7,7 @@
 #include "heaps.hpp"
 #include "os/os.hpp"
 #include "policy/mixing.hpp"
+#include "pool/slot_pool.hpp"
 #include "size_class/size_class.hpp"
 
 namespace coffer {
@@ -42,7 +43,7 @@ FRESH_TEST(Churn, OfALongTimeIsForgotten) {
   heap->churn_began.set(kNeverOver);
   count_churn(heap, kOthers, kChurn);
   for (u32 i = 1; i < kChurnLook; ++i) count_churn(heap, kBytes, 1);
-  heap->churn_began.set(before - kChurnNs - 1);
+  heap->churn_began.set(before - churn_ns(shard_count()) - 1);
   EXPECT_EQ(counted(heap, kBytes), kChurnLook - 1);
   EXPECT_EQ(counted(heap, kOthers), kChurn);
   count_churn(heap, kBytes, 1);
@@ -50,6 +51,9 @@ FRESH_TEST(Churn, OfALongTimeIsForgotten) {
   EXPECT_EQ(counted(heap, kOthers), 0u);
   EXPECT_GE(heap->churn_began.get(), before);
 }
+
+// Where more threads come to the locks of mixed spans, less is enough.
+static_assert(churn_ns(2) == 2 * churn_ns(1) && churn_ns(1) == kChurnNs);
 
 // Blocks of the largest class are longer than any request.
 FRESH_TEST(Churn, OfTheLongestBlocksIsThatOfTheLargestClass) {
