@@ -249,7 +249,7 @@ def write_trace(path: Path, blocks: int, replaced: int, seed: int = 1) -> Path:
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_trace(tmp_path_factory.mktemp("traces") / "holes.trace", 600, 10)
+    return write_trace(tmp_path_factory.mktemp("traces") / "holes.trace", 600, 60)
 
 
 def test_a_trace_of_which_the_answer_is_known(trace: Path, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_trace_of_which_the_answer_is_known(trace: Path, tmp_path: Path) -> No
 
 
 def test_a_second_trace_judges(trace: Path, tmp_path: Path) -> None:
-    other = write_trace(tmp_path / "other.trace", 500, 4, seed=2)
+    other = write_trace(tmp_path / "other.trace", 500, 50, seed=2)
     found = json.loads(coffer("tune", trace, "--check", other, "--minutes", 0, "--jobs", 2, "--json", "-"))
     assert found["chosen_by"] == [WHOLE] and found["judged_by"] == [CHECK] and found["confirmed_by"] == []
     assert any(one["on_front"] and "mixed:always" in one["conf"] for one in found["configurations"])
