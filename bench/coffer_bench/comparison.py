@@ -33,8 +33,8 @@ from coffer_bench.summary import CPU, MEMORY, OURS, TIME
 from coffer_bench.workload import FAST, PAPERS, PATTERNS, PLAIN, Settings, Workload
 
 # Counts of instructions are the same on every run, unless the machine is so busy that an allocator's clock meddles
-# (Coffer's reclaimer takes spans from a heap that stands still). That only adds: of several counts the least counts,
-# and a difference is believed when both of its least counts were seen twice.
+# (Coffer's reclaimer takes spans from a heap that stands still; a class earns its span by a rate). Counts come closer
+# when they are made again (counts.py): the last one counts, and a difference is believed when both were seen twice.
 EXACT_THRESHOLD = 0.01
 MOST_RECOUNTS = 8
 # Of fewer rounds all may lie on one side by chance: of four once in eight, of two every other time, and the interval
@@ -327,7 +327,7 @@ def count(pair: list[Allocator], settings: Settings, console: Console) -> list[C
             ]
             for key, value in (counts.count_cases(differ, pair, settings.bench_dir, 2) if differ else {}).items():
                 seen[key].append(value)
-                found[key] = min(seen[key])
+                found[key] = value
     return [instructions(case, found) for case in counts.CASES]
 
 
