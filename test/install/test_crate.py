@@ -26,8 +26,10 @@ long = pytest.mark.skipif(not LONG, reason="make test-packages has it")
 
 def cargo(*words: str | Path, target: Path, status: int = 0, **environment: str) -> str:
     clean = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "LD_PRELOAD"}}
+    # On one thread: one that ends frees what it kept while another test looks at the process's figures.
+    given = {"CARGO_TARGET_DIR": str(target), "RUST_TEST_THREADS": "1"}
     done = subprocess.run(["cargo", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=1800, env=clean | {"CARGO_TARGET_DIR": str(target)} | environment)
+                          timeout=1800, env=clean | given | environment)
     assert done.returncode == status, done.stdout
     return done.stdout
 

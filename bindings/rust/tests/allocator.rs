@@ -17,10 +17,11 @@ fn alone() -> MutexGuard<'static, ()> {
 fn collections_allocate_from_coffer() {
     let _alone = alone();
     let before = coffer::stats().live;
-    let strings: Vec<String> = (0..10_000).map(|i| format!("{:0100}", i)).collect();
-    assert!(coffer::stats().live >= before + 1_000_000);
+    // So much that what other tests freed, and the hardened build keeps for a while as live, makes no difference.
+    let strings: Vec<String> = (0..10_000).map(|i| format!("{:04000}", i)).collect();
+    assert!(coffer::stats().live >= before + 30_000_000);
     drop(strings);
-    assert!(coffer::stats().live < before + 500_000);
+    assert!(coffer::stats().live < before + 20_000_000);
 }
 
 #[test]
@@ -70,8 +71,12 @@ fn past_the_limit_there_is_no_memory() {
 fn freed_memory_can_be_given_back() {
     let _alone = alone();
     drop(vec![1u8; 4 << 20]);
-    coffer::trim(0);
-    let stats = coffer::stats();
+    // More than once: as below.
+    let trimmed = || {
+        coffer::trim(0);
+        coffer::stats()
+    };
+    let stats = (0..5).map(|_| trimmed()).min_by_key(|stats| stats.free_resident).unwrap();
     assert!(stats.free_resident < 1 << 20, "{:?}", stats);
     assert!(stats.held + stats.free_resident + stats.metadata <= stats.bound);
 }
@@ -107,13 +112,14 @@ extern "C" {
 #[test]
 fn the_c_librarys_malloc_is_replaced_if_asked() {
     let _alone = alone();
-    let before = coffer::stats().live;
-    let after = unsafe {
-        let block = malloc(1 << 20);
+    let grows = || unsafe {
+        let before = coffer::stats().live;
+        let block = malloc(16 << 20);
         block.write_volatile(7); // else the optimiser leaves out the pair of calls
         let after = coffer::stats().live;
         free(block);
-        after
+        after >= before + (8 << 20)
     };
-    assert_eq!(after >= before + (1 << 20), cfg!(feature = "replace"));
+    // More than once: the thread of a test before this one may end now, and what it had freed and kept goes with it.
+    assert_eq!((0..5).any(|_| grows()), cfg!(feature = "replace"));
 }
