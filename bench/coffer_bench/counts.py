@@ -48,7 +48,7 @@ BUDGETS = {
 
 
 # What a run took at least, of those of this process.
-least: dict[tuple[str, ...], int] = {}
+least: dict[tuple[Allocator | str, ...], int] = {}
 
 
 def count_rounds(allocator: Allocator, program: Path, case: Case) -> float:
@@ -58,7 +58,7 @@ def count_rounds(allocator: Allocator, program: Path, case: Case) -> float:
 
     def count(rounds: int) -> int:
         command = [str(program), *case.arguments, f"rounds={rounds}"]
-        key = (str(allocator.library), allocator.options, *command)
+        key = (allocator, *command)
         least[key] = min(least.get(key, 1 << 62), count_all(allocator, command))
         return least[key]
 

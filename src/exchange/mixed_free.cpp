@@ -12,7 +12,7 @@
 namespace coffer {
 
 void count_churn(Heap* heap, u32 bytes, u32 count) {
-  Owned<u8>& churn = heap->churn[class_of(bytes < kLargestSmall ? bytes : kLargestSmall)];
+  Owned<u8>& churn = churn_of(heap, bytes);
   const u32 before = churn.get(), after = before + count;
   if (after / kChurnLook != before / kChurnLook) {
     const u64 now = os::coarse_ns();

@@ -177,19 +177,12 @@ Block* take_one_hole(Heap* heap, ClassIndex size_class, usize size) {
   return give(heap, size_class, g_mixed_pool.take(portion_of(size_class, size).bytes, 1), 1, &count);
 }
 
-// What the thread freed in mixed spans of blocks like the one that is asked for. It is counted for the class of what
-// was cut (free_mixed): of whole lines, where there are several heaps, and not for the class of the request.
-// Blocks of the largest class are a line longer than any request (placement.md).
-Owned<u8>& churn_of(Heap* heap, const Portion& portion) {
-  return heap->churn[class_of(portion.bytes < kLargestSmall ? portion.bytes : kLargestSmall)];
-}
-
 // Whether the class gets a span of its own: the thread works with it; or it used its last one up, and another adds
 // little at the peak, since the process does not grow, or the heap holds eight times as much (relaxed: a threshold).
 // The last is for large blocks: small ones find holes.
 bool earns_span(Heap* heap, ClassIndex size_class, usize size, const Portion& portion, bool used_up) {
   if (always()) return false;
-  if (churn_of(heap, portion).get() >= kChurn) return true;
+  if (churn_of(heap, portion.bytes).get() >= kChurn) return true;
   if (!used_up) return false;
   const usize span_bytes = usize{kSlotBytes} << shape_of(size_class).slots_log2;
   return !would_grow() || (size >= kCountedBytes && span_bytes * kSmallPart <= heap->held.load(relaxed));
@@ -239,7 +232,7 @@ Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
   if (never()) return nullptr;
   const Portion portion = portion_of(size_class, size);
   if (earns_span(heap, size_class, size, portion, used_up)) {
-    churn_of(heap, portion).set(0);  // it gets its span now
+    churn_of(heap, portion.bytes).set(0);  // it gets its span now
     return nullptr;
   }
   u32 count = 0;
