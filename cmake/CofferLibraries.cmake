@@ -227,8 +227,9 @@ foreach(name coffer coffer_hardened)
 endforeach()
 
 if(coffer_is_top)
-  # What the misuse checks cost is measured, not guessed: the same library without them.
-  coffer_add_objects(coffer_nocheck_objects SOURCES ${coffer_sources} DEFINITIONS COFFER_NO_CHECKS)
+  # What the misuse checks cost is measured, not guessed: the same library without them. Its calls are those of api/,
+  # compiled as Coffer's are; the rest is seldom run.
+  coffer_add_objects(coffer_nocheck_objects TOGETHER SOURCES ${coffer_sources} DEFINITIONS COFFER_NO_CHECKS)
   coffer_add_objects(coffer_nocheck_api SOURCES ${coffer_api_sources} DEFINITIONS COFFER_NO_CHECKS)
   coffer_add_shared(coffer_nocheck OUTPUT_NAME coffer_nocheck OBJECTS coffer_nocheck_objects coffer_nocheck_api
     ${coffer_latency_objects})
