@@ -87,6 +87,9 @@ inline constexpr uptr kNoteOfFailure = 32;  // seen by who looks for memory in v
 inline constexpr uptr kNotes = kNoteOfGrowth | kNoteOfSweep | kNothingFound | kNoteOfFailure;
 static_assert(kNotes < alignof(Span));
 
+// What its thread is at work on, without the notes. relaxed, or acquire to see what the thread did before.
+inline uptr at_work_on(const Heap* heap, std::memory_order order) { return heap->inside.load(order) & ~kNotes; }
+
 extern Heap g_null_heap __attribute__((visibility("hidden")));
 extern __thread Heap* t_heap __attribute__((visibility("hidden"), tls_model("initial-exec")));
 

@@ -57,9 +57,6 @@ void end(Heap* heap) {
   }
 }
 
-// What its thread is at work on, without the notes.
-uptr at_work_on(const Heap* heap, std::memory_order order) { return heap->inside.load(order) & ~kNotes; }
-
 // Leaves a note, and returns whether it was there: whether the heap's thread made no call since. That costs the thread
 // no instruction. A CAS, so that what the thread says stays as it is.
 bool leave_note(Heap* heap, uptr note) {

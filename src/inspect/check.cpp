@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// coffer_check: every invariant that a walk can see. Other threads must be outside Coffer meanwhile.
+// coffer_check: every invariant that a walk can see. Other threads must be outside Coffer meanwhile. A heap whose
+// thread is not has something in hand, and is left out with its spans: in a fork child there may be one that counts as
+// used and has no thread (stamp_heaps in exchange/forking.cpp).
 #include "base/text.hpp"
 #include "budget/budget.hpp"
 #include "config/config.hpp"
@@ -46,6 +48,9 @@ struct Where {
   ClassIndex size_class = kClasses;
 };
 
+// relaxed: no thread that is here is inside.
+bool is_at_work(const Heap* heap) { return at_work_on(heap, relaxed) != kOutside; }
+
 class Checker {
  public:
   usize violations() const { return violations_; }
@@ -85,6 +90,7 @@ class Checker {
   void check_ring(const Heap* heap, SpanNumber newest, Kept& kept);
   void check_chain(Heap* heap, const Chain& chain);
   void check_mail(const Heap* heap);
+  void check_heap(Heap* heap);
 
   usize violations_ = 0;
   usize owned_ = 0;  // bytes of spans that heaps own, each weighted
@@ -112,6 +118,8 @@ u32 Checker::walk(const Span* span, const Block* list) {
 void Checker::check_span(Span* span) {
   const RemoteWord word = load_word(span, acquire);  // acquire: pairs with make_span
   const Heap* owner = span->owner.load(relaxed);     // relaxed, all here: no other thread is inside
+  if (owner != nullptr) owned_ += weighted(owner, span_bytes(span));
+  if (owner != nullptr && is_at_work(owner)) return;
   const u32 local = walk(span, span->local_free.get());
   const Block* first =
       word.first() == 0 ? nullptr : reinterpret_cast<Block*>(span_start(span) + uptr{word.first() - 1} * kQuantum);
@@ -130,7 +138,6 @@ void Checker::check_span(Span* span) {
     expect(word.count() < span->capacity.get(), "an empty shared span was not given back");
     expect((word.state() == SpanState::listed) == PartialPool::is_linked(span), "listed and linked differ");
   }
-  if (owner != nullptr) owned_ += weighted(owner, span_bytes(span));
   const bool hot = owner != nullptr && owner->hot[span->size_class.get()].get() == span;
   expect(!stands_on_ring(span) || (owner != nullptr && !hot), "a span on a ring is hot, or nobody's");
   check_free_of(span, owner, word, hot);
@@ -261,30 +268,34 @@ void Checker::check_kept(const Heap* heap, const Kept& kept) {
          "a heap keeps more in partly used spans than it may", {heap});
 }
 
+void Checker::check_heap(Heap* heap) {
+  // relaxed, both: no other thread is inside. A record that nobody ever had names nobody.
+  const bool let_go = heap->self.load(relaxed) == heap || heap->self.load(relaxed) == nullptr;
+  expect(let_go, "a heap is still seized", {heap});
+  Kept kept;
+  for (ClassIndex c = 0; c < kClasses; ++c) {
+    check_ring(heap, heap->reusable[c].get(), kept);
+    const Span* hot = heap->hot[c].get();
+    if (hot == nullptr) check_hole_list(heap->blocks[c].get(), class_layout(c).block_bytes);
+    if (hot != nullptr) {
+      // relaxed: no other thread is inside.
+      expect(hot->owner.load(relaxed) == heap && hot->size_class.get() == c, "a heap's hot span is not its own",
+             {heap, c});
+      const u32 listed = walk(hot, heap->blocks[c].get());
+      expect(listed + free_blocks(hot, relaxed) <= hot->capacity.get(), "a hot span has more free blocks than blocks",
+             {heap, c});
+    }
+  }
+  check_kept(heap, kept);
+  for (const Chain& chain : heap->chains) check_chain(heap, chain);
+  check_mail(heap);
+}
+
 void Checker::check_heaps() {
   for (u32 i = 0; i < heaps_ever(); ++i) {
     if (i == 0 && !fallback_heap_used()) continue;
     Heap* heap = heap_by_index(i);
-    // relaxed, both: no other thread is inside. A record that nobody ever had names nobody.
-    const bool let_go = heap->self.load(relaxed) == heap || heap->self.load(relaxed) == nullptr;
-    expect(let_go, "a heap is still seized", {heap});
-    Kept kept;
-    for (ClassIndex c = 0; c < kClasses; ++c) {
-      check_ring(heap, heap->reusable[c].get(), kept);
-      const Span* hot = heap->hot[c].get();
-      if (hot == nullptr) check_hole_list(heap->blocks[c].get(), class_layout(c).block_bytes);
-      if (hot != nullptr) {
-        // relaxed: no other thread is inside.
-        expect(hot->owner.load(relaxed) == heap && hot->size_class.get() == c, "a heap's hot span is not its own",
-               {heap, c});
-        const u32 listed = walk(hot, heap->blocks[c].get());
-        expect(listed + free_blocks(hot, relaxed) <= hot->capacity.get(), "a hot span has more free blocks than blocks",
-               {heap, c});
-      }
-    }
-    check_kept(heap, kept);
-    for (const Chain& chain : heap->chains) check_chain(heap, chain);
-    check_mail(heap);
+    if (!is_at_work(heap)) check_heap(heap);
     for (u64 slots = heap->kept_slots.get(); slots != 0; slots &= slots - 1) {
       lost_ -= name_of(heap->kept_chunk.get() + lowest_bit(slots));
     }

@@ -337,6 +337,18 @@ FRESH_TEST(Check, FindsWhatIsWrongWithHeaps) { expect_found(kHeapCases); }
 FRESH_TEST(Check, FindsWhatIsMoreThanItMayBe) { expect_found(kTermCases); }
 FRESH_TEST(Check, FindsWhatIsWrongWithChunksAndSums) { expect_found(kChunkCases); }
 
+// A thread that is not here stopped between taking a page to cut and counting its blocks.
+FRESH_TEST(Check, LeavesOutAHeapThatIsAtWork) {
+  const World world = make_world();
+  ASSERT_EQ(check_everything(), 0u);
+  world.hot->cut.set(world.hot->cut.get() - 1);
+  world.reusable->ring_slack.set(0);
+  t_heap->inside.store(kInSlowPath, relaxed);
+  EXPECT_EQ(check_everything(), 0u);
+  t_heap->inside.store(kOutside, relaxed);
+  EXPECT_NE(check_everything(), 0u);
+}
+
 // What an allocator does that misses listed spans once a round: it makes others. (issue 16: 80 spans, 2,560 KiB over a
 // bound of 1,618.) Here the listed spans are out of the pool while spans are made. Gives the bytes that the class holds
 // over its bound.
