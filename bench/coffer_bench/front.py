@@ -85,6 +85,15 @@ def said(rows: Sequence[Data]) -> str:
     return ", ".join(f"*{row['name']}* ({row['versus']:.2f} times {row['best']})" for row in rows) or "in no row"
 
 
+def takes_less(data: Data, what: str) -> str:
+    """Who has a lower mean than Coffer, with it."""
+    means = sorted((mean[what], name) for name, mean in data["means"].items() if mean[what] < data["means"][OURS][what])
+    names = [f"{name} ({mean:.2f})" for mean, name in means]
+    if len(names) < 2:
+        return f"{f'only {names[0]}' if names else 'no other allocator'} takes less {what}"
+    return f"{', '.join(names[:-1])} and {names[-1]} take less {what}"
+
+
 def readme_block(data: Data) -> str:
     """Of README.md, with the marks around it."""
     ours, others = data["means"][OURS], len(data["means"]) - 1
@@ -95,7 +104,8 @@ def readme_block(data: Data) -> str:
         f"Beside {others} other allocators (`{command(data)}`, commit {data['commit']}): Coffer takes "
         f"{ours['time']:.2f} times the {CLOCKS[data['clock']]} of the best allocator of each workload, itself included "
         f"({counts['time']} workloads) and {ours['memory']:.2f} times the peak memory ({counts['memory']} workloads), "
-        "as geometric means. The best is another allocator in each workload.",
+        "as geometric means. The best is another allocator in each workload. By these means "
+        f"{takes_less(data, 'time')}, and {takes_less(data, 'memory')}.",
         "",
         f"**Where it is behind.** In time in {best['time']['lost']} workloads, most in {said(worst(data, 'time'))}. "
         f"In memory in {best['memory']['lost']}, most in {said(worst(data, 'memory'))}. "

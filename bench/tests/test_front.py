@@ -37,6 +37,12 @@ def test_means_are_over_the_best_of_each_row(tmp_path: Path) -> None:
     assert front.worst(data, "time")[0]["name"] == "one" and len(front.worst(data, "time")) == 1
     assert "*one* (2.00 times jemalloc)" in front.readme_block(data)
     assert "1.41 times the wall time" in front.readme_block(data)
+    assert "no other allocator takes less time, and no other allocator takes less memory." in front.readme_block(data)
+
+
+def test_who_is_ahead_is_named(tmp_path: Path) -> None:
+    data = front.collect(run_of(tmp_path, one={"coffer": 3.0, "glibc": 2.0, "jemalloc": 1.0, "tbb": 4.0}), "wall")
+    assert "By these means jemalloc (1.00) and glibc (2.00) take less time, and" in front.readme_block(data)
 
 
 def test_only_rows_in_which_all_ran_count(tmp_path: Path) -> None:
