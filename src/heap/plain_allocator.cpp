@@ -39,6 +39,20 @@ Span* record_of(const char* call, Arena* arena, void* block) {
   return span;
 }
 
+// Usable bytes of a block of a class's span, as most are: without a call. 0: of another kind, or none, or it may be
+// free.
+COFFER_INLINE usize class_bytes_of(const void* block) {
+  const uptr address = reinterpret_cast<uptr>(block);
+  const Arena& arena = g_arenas.arenas[0];
+  const usize offset = address - arena.base;
+  if (COFFER_UNLIKELY(offset >= arena.frontier.load(relaxed))) return 0;  // relaxed: as in arena_of
+  const Span* span = arena.spans + offset / kSlotBytes;
+  // relaxed, both: as in first_record.
+  if (span->use.load(relaxed) == SlotUse::span_rest) span -= span->first_distance.get();
+  const bool is_live = span->use.load(relaxed) == SlotUse::span && is_block_start(span, address) && !may_be_free(block);
+  return COFFER_LIKELY(is_live) ? span->block_bytes.get() : 0;
+}
+
 // A block that shrinks below half of what it has moves to a smaller one.
 bool fits_in_place(usize have, usize want) { return want <= have && want >= have / 2; }
 
@@ -49,6 +63,12 @@ void* move_block(void* block, usize have, usize want) {
   memcpy(moved, block, have < want ? have : want);
   deallocate(block);
   return moved;
+}
+
+// A block that shrinks can always stay as it is.
+COFFER_NOINLINE void* move_resized(void* block, usize have, usize size) {
+  void* moved = move_block(block, have, size);
+  return moved == nullptr && size <= have ? block : moved;
 }
 
 // A guarded block is as long as was asked for, so it moves at each change; but one that shrinks can stay as it is.
@@ -85,8 +105,7 @@ void* reallocate_mixed(void* block, Span* span, usize size) {
     sample_resized(block, block, size);
     return block;
   }
-  void* moved = move_block(block, have, size);
-  return moved == nullptr && size <= have ? block : moved;
+  return move_resized(block, have, size);
 }
 
 }  // namespace
@@ -141,16 +160,16 @@ void* PlainAllocator::allocate_aligned(usize size, usize alignment) {
   return COFFER_LIKELY(block != nullptr) ? block : allocate_from_larger(size_class, &zero, alignment);
 }
 
-void* PlainAllocator::reallocate(void* block, usize size) {
+namespace {
+
+COFFER_NOINLINE void* reallocate_other(void* block, usize size) {
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (COFFER_UNLIKELY(arena == nullptr)) return reallocate_foreign(block, size);
   Span* span = record_of("realloc", arena, block);
   if (is_mixed(span)) return reallocate_mixed(block, span, size);
   if (!is_large(span)) {
     const usize have = span->block_bytes.get();
-    if (fits_in_place(have, size)) return block;
-    void* moved = move_block(block, have, size);
-    return moved == nullptr && size <= have ? block : moved;  // a block that shrinks can always stay as it is
+    return fits_in_place(have, size) ? block : move_resized(block, have, size);
   }
   const usize have = large_usable(span);
   if (size > kLargestSmall) {
@@ -172,16 +191,28 @@ void* PlainAllocator::reallocate(void* block, usize size) {
     if (moved != nullptr) sample_resized(block, moved, size);
     return moved;
   }
-  // As above.
-  return moved == nullptr && size <= have ? block : moved;
+  return moved == nullptr && size <= have ? block : moved;  // as move_resized
 }
 
-usize PlainAllocator::usable_size(void* block) {
+COFFER_NOINLINE usize usable_size_of_other(void* block) {
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (COFFER_UNLIKELY(arena == nullptr)) return usable_foreign(block);
   Span* span = record_of("malloc_usable_size", arena, block);
   if (is_mixed(span)) return mixed_size("malloc_usable_size", block, span);
   return is_large(span) ? large_usable(span) : span->block_bytes.get();
+}
+
+}  // namespace
+
+void* PlainAllocator::reallocate(void* block, usize size) {
+  const usize have = class_bytes_of(block);
+  if (COFFER_UNLIKELY(have == 0)) return reallocate_other(block, size);
+  return COFFER_LIKELY(fits_in_place(have, size)) ? block : move_resized(block, have, size);
+}
+
+usize PlainAllocator::usable_size(void* block) {
+  const usize bytes = class_bytes_of(block);
+  return COFFER_LIKELY(bytes != 0) ? bytes : usable_size_of_other(block);
 }
 
 bool PlainAllocator::trim(usize keep) {
