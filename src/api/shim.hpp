@@ -31,8 +31,12 @@ inline constexpr usize kBlockAlignment = 16;
 // errno alone.
 COFFER_INLINE void* allocate_aligned(usize alignment, usize size) {
   if (alignment > kMaxSize || size > kMaxSize - alignment) return nullptr;
-  void* const block =
-      alignment <= kBlockAlignment ? Allocator::allocate(size) : Allocator::allocate_aligned(size, alignment);
+  void* block = nullptr;
+  if (alignment > kBlockAlignment) {
+    block = Allocator::allocate_aligned(size, alignment);
+  } else if ((block = Allocator::allocate_fast(size)) == nullptr) {
+    block = Allocator::allocate(size);
+  }
   return COFFER_LIKELY(block != nullptr) ? block : allocate_from_system(size, alignment);
 }
 

@@ -108,6 +108,20 @@ void* reallocate_mixed(void* block, Span* span, usize size) {
   return move_resized(block, have, size);
 }
 
+// What allocate_fast does, for the other calls: the first block of the heap's list of the class, if it is aligned so.
+// One from a hole need not be.
+COFFER_INLINE Block* pop_listed(ClassIndex size_class, usize alignment) {
+  // relaxed: as in allocate_fast.
+  if (COFFER_UNLIKELY(!g_arenas.arenas[0].fast_sizes.is_above(0))) settle_fork();
+  Heap* own = t_heap;
+  BlockList& list = enter(own)->blocks[size_class];
+  Block* block = list.get();
+  const bool serves = block != nullptr && (reinterpret_cast<uptr>(block) & (alignment - 1)) == 0;
+  if (COFFER_LIKELY(serves)) pop(list);
+  leave(own);
+  return serves ? block : nullptr;
+}
+
 }  // namespace
 
 void* PlainAllocator::allocate_zeroed(usize size) {
@@ -117,17 +131,9 @@ void* PlainAllocator::allocate_zeroed(usize size) {
     if (block != nullptr && !zero) zero_large(block, size);
     return block;
   }
-  // relaxed: as in allocate_fast.
-  if (COFFER_UNLIKELY(!g_arenas.arenas[0].fast_sizes.is_above(size))) settle_fork();
   const ClassIndex size_class = class_of(size);
-  Heap* heap = enter(t_heap);
-  BlockList& list = heap->blocks[size_class];
-  Block* block = nullptr;
-  if (COFFER_LIKELY(list.get() != nullptr)) {
-    block = pop(list);
-    leave(heap);
-  } else {
-    leave(t_heap);
+  Block* block = pop_listed(size_class, kQuantum);
+  if (COFFER_UNLIKELY(block == nullptr)) {
     if (COFFER_UNLIKELY(samples_lists())) {
       if (void* sampled = sample_small(size, size_class, kQuantum)) return memset(sampled, 0, size);
     }
@@ -147,6 +153,7 @@ void* PlainAllocator::allocate_aligned(usize size, usize alignment) {
   bool zero = false;
   const ClassIndex size_class = aligned_class(size, alignment);
   if (size_class == kClasses) return allocate_large_block(size, alignment, &zero);
+  if (Block* listed = pop_listed(size_class, alignment)) return listed;
   if (COFFER_UNLIKELY(samples_lists())) {
     if (void* sampled = sample_small(size, size_class, alignment)) return sampled;
   }

@@ -153,16 +153,14 @@ static_assert([] {
 // kClasses if there is none.
 constexpr bool is_aligned_class(ClassIndex size_class, usize alignment) {
   // All stand on lines as far as their stride lets them.
-  return class_bytes(size_class) % alignment == 0 && (alignment <= kCacheLine || is_twin(size_class));
+  return (class_bytes(size_class) & (alignment - 1)) == 0 && (alignment <= kCacheLine || is_twin(size_class));
 }
 constexpr ClassIndex aligned_class(usize size, usize alignment) {
   if (size > kLargestSmall || alignment > kLargestSmall) return kClasses;
-  const usize wanted = size > alignment ? size : alignment;
-  const ClassIndex from = alignment <= kCacheLine ? compute_class(wanted) : kSizeClasses;
-  for (ClassIndex c = from; c < kShapes; ++c) {
-    if (class_bytes(c) >= wanted && is_aligned_class(c, alignment)) return c;
-  }
-  return kClasses;
+  // The steps of both ladders are powers of two. So of a multiple of the alignment there is a class, or the steps there
+  // are longer, and multiples of it themselves.
+  const usize wanted = round_up(size != 0 ? size : 1, alignment);
+  return alignment <= kCacheLine ? class_of(wanted) : compute_twin(wanted);
 }
 
 static_assert(class_bytes(aligned_class(1, 4096)) == 4096 && aligned_class(100, 64) == compute_class(128));

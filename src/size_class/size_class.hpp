@@ -36,18 +36,23 @@ constexpr usize ladder(u32 index, usize step, u32 steps, u32 each) {
   return base + (base / each) * ((index - steps) % each + 1);
 }
 
+// The first of these with so many bytes.
+constexpr u32 rung(usize bytes, usize step, u32 steps, u32 each) {
+  if (bytes <= step * steps) return bytes == 0 ? 0 : static_cast<u32>((bytes - 1) / step);
+  const u32 doubling = highest_bit((bytes - 1) / (step * steps));
+  const usize base = (step * steps) << doubling;
+  return steps + doubling * each + static_cast<u32>((bytes - base - 1) / (base / each));
+}
+
 // The largest request that a class serves. Its blocks may be longer by a line (ClassLayout::block_bytes).
 constexpr usize class_bytes(ClassIndex index) {
   index = shape_class(index);
   return index < kSizeClasses ? ladder(index, 16, 8, 8) : ladder(index - kSizeClasses, 128, 8, 4);
 }
 
-constexpr ClassIndex compute_class(usize size) {
-  if (size <= 128) return size == 0 ? 0 : static_cast<ClassIndex>((size - 1) / 16);
-  const u32 doubling = highest_bit(size - 1) - 7;  // size in (128 << doubling, 256 << doubling]
-  const usize base = usize{128} << doubling;
-  return 8 + doubling * 8 + static_cast<ClassIndex>((size - base - 1) / (base / 8));
-}
+// The class of a request, and the first twin that serves one.
+constexpr ClassIndex compute_class(usize size) { return rung(size, 16, 8, 8); }
+constexpr ClassIndex compute_twin(usize size) { return kSizeClasses + rung(size, 128, 8, 4); }
 
 // Class by size in steps of 16: one byte load on the fast path instead of a dozen instructions. The table is read-only
 // and shared by all processes; a program touches the lines of the sizes it uses.
@@ -58,7 +63,7 @@ inline constexpr std::array<u8, kLargestSmall / kQuantum + 1> kClassBySize = [] 
 }();
 
 // size <= kLargestSmall.
-COFFER_INLINE ClassIndex class_of(usize size) { return kClassBySize[(size + kQuantum - 1) / kQuantum]; }
+COFFER_INLINE constexpr ClassIndex class_of(usize size) { return kClassBySize[(size + kQuantum - 1) / kQuantum]; }
 
 static_assert(class_bytes(kSizeClasses - 1) == kLargestSmall && compute_class(kLargestSmall) == kSizeClasses - 1);
 static_assert(class_bytes(kClasses - 1) == kLargestSmall && class_bytes(kSizeClasses) == 128);
