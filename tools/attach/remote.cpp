@@ -23,7 +23,8 @@ namespace {
 constexpr std::uint64_t kRedZone = 128;
 constexpr std::uint64_t kUserCode = 0x33;  // the segment of 64-bit code
 constexpr std::uint64_t kAllSignals = ~std::uint64_t{0};
-constexpr std::uint64_t kFrameRoom = 16 * 1024;  // the largest that processors have today, with 8 KiB of tiles, and more
+constexpr std::uint64_t kFrameRoom =
+    16 * 1024;  // the largest that processors have today, with 8 KiB of tiles, and more
 
 std::uint64_t now_ns() {
   timespec now;
@@ -109,6 +110,7 @@ Remote::Remote(pid_t process, pid_t thread, const Gadgets& gadgets, int patience
 void Remote::seize(int patience_ms) {
   if (trace(PTRACE_SEIZE, thread_, 0, PTRACE_O_TRACESYSGOOD) != 0) {
     if (errno == ESRCH) throw Ended("the thread has ended");
+    if (errno == EPERM || errno == EACCES) throw Forbidden("ptrace: " + reason());
     throw Error("ptrace: " + reason());
   }
   began_ns_ = now_ns();
@@ -142,7 +144,7 @@ void Remote::wait_for_stop(int patience_ms) {
       trace(PTRACE_CONT, thread_, 0, status >> 16 != 0 || signal == (SIGTRAP | 0x80) ? 0 : signal);
       continue;
     }
-    if (now_ns() > deadline) throw Again("it did not stop");
+    if (now_ns() > deadline) throw Stuck("a thread of it does not stop: the kernel is at work for it");
     if (turn > 50) {
       const timespec step = {0, 20'000};
       nanosleep(&step, nullptr);

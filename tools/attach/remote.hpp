@@ -33,6 +33,13 @@ struct Again : Error {
 struct Ended : Error {
   using Error::Error;
 };
+struct Forbidden : Error {
+  using Error::Error;
+};
+// The kernel is at work for the thread, which stops when that is done: end this program, so that it goes on then.
+struct Stuck : Error {
+  using Error::Error;
+};
 
 // Code of the process that is lent. An address of 0: there is none.
 struct Gadgets {
@@ -50,7 +57,7 @@ void write_memory(pid_t process, std::uint64_t to, const void* from, std::size_t
 
 class Remote {
  public:
-  // Stops the thread. Again: it does not stop within so long, or stands where it must not be moved.
+  // Stops the thread. Again: it stands where it must not be moved. Stuck: it does not stop within so long.
   Remote(pid_t process, pid_t thread, const Gadgets& gadgets, int patience_ms);
   // Lets go of it.
   ~Remote();
