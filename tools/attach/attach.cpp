@@ -40,7 +40,7 @@ constexpr std::uint64_t kFirst =
 constexpr std::uint64_t kAnswer = 8, kName = 16;
 constexpr char kFileName[] = "coffer profile";
 constexpr unsigned kCloseOnExec = 1, kNoExecution = 8;  // MFD_CLOEXEC, MFD_NOEXEC_SEAL
-constexpr unsigned kDone = 0, kBusy = 2;                // coffer::Write
+constexpr unsigned kDone = 1, kBusy = 3;                // coffer::Write
 
 struct Request {
   pid_t process = 0;
@@ -129,20 +129,18 @@ void refuse_what_cannot_be(const Request& request) {
 int ask(Remote& remote, const Request& request, const Table& table, pid_t thread) {
   const std::uint64_t area = table.scratch.begin;
   if (request.what == "start") {
-    remote.call(table.start, request.mean);
+    remote.call(table.start, request.mean, area + kAnswer);
     return -1;
   }
   if (request.what == "stop") {
-    remote.call(table.stop);
+    remote.call(table.stop, 0, area + kAnswer);
     return -1;
   }
   write_memory(request.process, area + kName, kFileName, sizeof kFileName);
   long file = remote.system_call(SYS_memfd_create, area + kName, kCloseOnExec | kNoExecution);
   if (file == -EINVAL) file = remote.system_call(SYS_memfd_create, area + kName, kCloseOnExec);
   if (file < 0) throw Problem{kFailed, std::string("it cannot make a file: ") + std::strerror(static_cast<int>(-file))};
-  remote.call(table.dump, static_cast<std::uint64_t>(file), area + kAnswer);
-  std::uint32_t answer = 0;
-  read_memory(request.process, area + kAnswer, &answer, sizeof answer);
+  const std::uint32_t answer = remote.call(table.dump, static_cast<std::uint64_t>(file), area + kAnswer);
   const std::string path =
       "/proc/" + std::to_string(request.process) + "/task/" + std::to_string(thread) + "/fd/" + std::to_string(file);
   const int ours = open(path.c_str(), O_RDONLY | O_CLOEXEC);

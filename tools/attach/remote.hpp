@@ -71,8 +71,9 @@ class Remote {
   // As the kernel answers: -errno on failure. The thread makes it with all signals blocked.
   long system_call(long number, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t d = 0,
                    std::uint64_t e = 0, std::uint64_t f = 0);
-  // Returns when the function has; it may read its answer from memory.
-  void call(std::uint64_t function, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0);
+  // Calls function(a, answer), which writes its answer, other than 0, and then waits for us for some time. The thread
+  // runs freely meanwhile. If we come late it has gone on by itself, and is stopped anew.
+  std::uint32_t call(std::uint64_t function, std::uint64_t a, std::uint64_t answer);
   // A copy of the process, with this thread alone, that is stopped and traced by us, and is killed when we end, or let
   // go of it. `flags`: for clone, without CLONE_VM. Of a copy that we did not get hold of before we are killed, the
   // thread's first step is to end. Whoever calls has the parent wait for it (by system_call(SYS_wait4, ...)).
@@ -89,6 +90,7 @@ class Remote {
 
   void seize(int patience_ms);
   void wait_for_stop(int patience_ms);
+  void take_state();
   void stay_out_of_sequences();
   void make_frame(std::uint64_t frame, const user_regs_struct& registers);
   void begin(user_regs_struct changed);
