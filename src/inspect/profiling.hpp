@@ -33,7 +33,7 @@ void guards_start(usize mean);
 bool profile_dump(const char* path);
 // Writes it into an open file; at any moment of a thread, as in a signal handler. busy: somebody has the samples, maybe
 // the thread itself, which was interrupted.
-enum class Write : u32 { done = 1, failed, busy };
+enum class Write : u8 { done, failed, busy };
 Write profile_write(int file);
 // Prints what is live, the stacks with most of it first.
 void print_leaks();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Processes that were told nothing are asked: a thread of theirs is held for a moment, and nothing else is to change."""
+"""Processes that were told nothing are asked: a thread of theirs is held for a moment, and nothing else changes."""
 
 from __future__ import annotations
 

@@ -10,11 +10,8 @@
 // just now, another try may do.
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,15 +29,12 @@ namespace {
 using namespace coffer::attach;
 
 constexpr int kFailed = 1, kUsage = 2, kNoCoffer = 3, kOldCoffer = 4, kNotNow = 5;
-constexpr int kStopMs = 1000;      // a thread stops at once unless the kernel is at work for it
-constexpr int kBetterMs = 1000;    // so long we look for a thread that is not disturbed at all
-constexpr int kPatienceMs = 8000;  // and so long for any
-constexpr std::uint64_t kFirst =
-    64;  // of the area: the number of the thread that has it, and what calls read and write
-constexpr std::uint64_t kAnswer = 8, kName = 16;
-constexpr char kFileName[] = "coffer profile";
-constexpr unsigned kCloseOnExec = 1, kNoExecution = 8;  // MFD_CLOEXEC, MFD_NOEXEC_SEAL
-constexpr unsigned kDone = 1, kBusy = 3;                // coffer::Write
+constexpr int kStopMs = 1000;         // a thread stops at once unless the kernel is at work for it
+constexpr int kBetterMs = 1000;       // so long we look for a thread that is not disturbed at all
+constexpr int kPatienceMs = 8000;     // and so long for any
+constexpr std::uint64_t kFirst = 64;  // of the area; before it is src/inspect/attached.cpp's Exchange
+constexpr std::uint64_t kHolder = 0, kStep = 4, kFile = 8, kTaken = 12;
+constexpr std::uint32_t kDone = 2, kBusy = 4;  // steps
 
 struct Request {
   pid_t process = 0;
@@ -103,17 +97,22 @@ void wait_for_others(pid_t process) {
   throw Problem{kNotNow, "another command looks into it just now"};
 }
 
+bool has_filter(pid_t process, pid_t thread) {
+  const std::string filter = status_field(process, thread, "Seccomp");
+  return !filter.empty() && filter != "0";
+}
+
 void refuse_what_cannot_be(const Request& request) {
   const pid_t process = request.process;
-  if (const std::string tracer = status_field(process, "TracerPid"); !tracer.empty() && tracer != "0") {
+  if (const std::string tracer = status_field(process, process, "TracerPid"); !tracer.empty() && tracer != "0") {
     throw Problem{kNotNow, "process " + tracer + " traces it, a debugger or strace: end that first"};
   }
-  if (const std::string filter = status_field(process, "Seccomp"); !request.force && !filter.empty() && filter != "0") {
+  if (!request.force && has_filter(process, process)) {
     throw Problem{kFailed,
                   "it has a seccomp filter, which may end it for system calls that the question needs"
                   " (memfd_create, write, close, and reading /proc/self/maps): --force asks nevertheless"};
   }
-  if (status_field(process, "x86_Thread_features").find("shstk") != std::string::npos) {
+  if (status_field(process, process, "x86_Thread_features").find("shstk") != std::string::npos) {
     throw Problem{kFailed, "it has a shadow stack, which ends it for calls that it did not make itself"};
   }
   if (request.what == "dump") {
@@ -128,28 +127,25 @@ void refuse_what_cannot_be(const Request& request) {
 // What is done while a thread is held. The file that it wrote, or -1.
 int ask(Remote& remote, const Request& request, const Table& table, pid_t thread) {
   const std::uint64_t area = table.scratch.begin;
-  if (request.what == "start") {
-    remote.call(table.start, request.mean, area + kAnswer);
-    return -1;
-  }
-  if (request.what == "stop") {
-    remote.call(table.stop, 0, area + kAnswer);
-    return -1;
-  }
-  write_memory(request.process, area + kName, kFileName, sizeof kFileName);
-  long file = remote.system_call(SYS_memfd_create, area + kName, kCloseOnExec | kNoExecution);
-  if (file == -EINVAL) file = remote.system_call(SYS_memfd_create, area + kName, kCloseOnExec);
-  if (file < 0) throw Problem{kFailed, std::string("it cannot make a file: ") + std::strerror(static_cast<int>(-file))};
-  const std::uint32_t answer = remote.call(table.dump, static_cast<std::uint64_t>(file), area + kAnswer);
-  const std::string path =
-      "/proc/" + std::to_string(request.process) + "/task/" + std::to_string(thread) + "/fd/" + std::to_string(file);
-  const int ours = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const int why = errno;
-  remote.system_call(SYS_close, static_cast<std::uint64_t>(file));
+  const std::uint32_t no = 0, yes = 1;
+  write_memory(request.process, area + kTaken, &no, sizeof no);
+  int file = -1;
+  const auto take = [&] {
+    std::uint32_t number = 0;
+    read_memory(request.process, area + kFile, &number, sizeof number);
+    const std::string path = "/proc/" + std::to_string(request.process) + "/task/" + std::to_string(thread) + "/fd/" +
+                             std::to_string(number);
+    file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    write_memory(request.process, area + kTaken, &yes, sizeof yes);
+  };
+  const std::uint64_t function = request.what == "start"  ? table.start
+                                 : request.what == "stop" ? table.stop
+                                                          : table.dump;
+  const std::uint32_t answer = remote.call(function, request.mean, area + kStep, kDone, take);
   if (answer == kBusy) throw Again("it is at work on its samples");
-  if (answer != kDone) throw Problem{kFailed, "it could not write the profile: no memory, or too little of it"};
-  if (ours < 0) throw Problem{kFailed, "the profile cannot be read: " + std::string(std::strerror(why))};
-  return ours;
+  if (answer != kDone) throw Problem{kFailed, "it could not write the profile: no memory, or no file may be opened"};
+  if (request.what == "dump" && file < 0) throw Again("it did not wait for us");
+  return file;
 }
 
 void copy(int from, const std::string& path) {
@@ -169,7 +165,7 @@ void copy(int from, const std::string& path) {
 // there is no room for another.
 pid_t who_has(const Request& request, const Table& table) {
   std::uint32_t thread = 0;
-  read_memory(request.process, table.scratch.begin, &thread, sizeof thread);
+  read_memory(request.process, table.scratch.begin + kHolder, &thread, sizeof thread);
   return static_cast<pid_t>(thread);
 }
 
@@ -178,10 +174,11 @@ bool try_thread(pid_t thread, const Request& request, const Table& table, const 
   int file = -1;
   std::uint64_t held_ns = 0;
   try {
+    if (!request.force && has_filter(request.process, thread)) return false;
     Remote remote(request.process, thread, gadgets, kStopMs);
     if (remote.registers().rsp - table.scratch.begin < table.scratch.end - table.scratch.begin) return false;
     const std::uint32_t number = static_cast<std::uint32_t>(thread);
-    write_memory(request.process, table.scratch.begin, &number, sizeof number);
+    write_memory(request.process, table.scratch.begin + kHolder, &number, sizeof number);
     remote.use({table.scratch.begin + kFirst, table.scratch.end});
     file = ask(remote, request, table, thread);
     remote.release();
@@ -193,7 +190,7 @@ bool try_thread(pid_t thread, const Request& request, const Table& table, const 
     return false;
   }
   const std::uint32_t nobody = 0;
-  write_memory(request.process, table.scratch.begin, &nobody, sizeof nobody);
+  write_memory(request.process, table.scratch.begin + kHolder, &nobody, sizeof nobody);
   if (file >= 0) copy(file, request.file);
   std::printf("%llu\n", static_cast<unsigned long long>(held_ns / 1000));
   return true;
@@ -220,7 +217,9 @@ void attach(const Request& request) {
     bool is_busy_there = false;
     const std::vector<Thread> found = threads(request.process);
     if (found.empty()) throw Ended("the process has ended");
-    for (const Thread& one : found) is_busy_there |= one.number == busy;
+    for (const Thread& one : found) {
+      is_busy_there |= one.number == busy && may_be_in(request.process, busy, table->scratch);
+    }
     for (const Thread& one : found) {
       if (is_busy_there && one.number != busy) continue;
       if (one.rank > kLate || (one.rank == kLate && !any)) continue;

@@ -114,9 +114,9 @@ void Remote::seize(int patience_ms) {
     if (errno == EPERM || errno == EACCES) throw Forbidden("ptrace: " + reason());
     throw Error("ptrace: " + reason());
   }
-  began_ns_ = now_ns();
   must(trace(PTRACE_INTERRUPT, thread_), "PTRACE_INTERRUPT");
   wait_for_stop(patience_ms);
+  began_ns_ = now_ns();
   held_ = true;
   take_state();
 }
@@ -263,18 +263,19 @@ long Remote::system_call(long which, std::uint64_t a, std::uint64_t b, std::uint
   return static_cast<long>(after.rax);
 }
 
-std::uint32_t Remote::call(std::uint64_t function, std::uint64_t a, std::uint64_t answer) {
-  std::uint32_t said = 0;
-  write_memory(process_, answer, &said, sizeof said);
+std::uint32_t Remote::call(std::uint64_t function, std::uint64_t a, std::uint64_t step, std::uint32_t last,
+                           const std::function<void()>& between) {
+  std::uint32_t said = 0, before = 0;
+  write_memory(process_, step, &said, sizeof said);
   user_regs_struct changed = {};
   changed.rip = function;
-  changed.rdi = a, changed.rsi = answer;
+  changed.rdi = a;
   vectors_changed_ = true;
   begin(changed);
   must(trace(PTRACE_CONT, thread_), "PTRACE_CONT");
-  while (said == 0) {
-    const timespec step = {0, 20'000};
-    nanosleep(&step, nullptr);
+  while (said < last) {
+    const timespec pause = {0, 20'000};
+    nanosleep(&pause, nullptr);
     int status = 0;
     const pid_t got = waitpid(thread_, &status, __WALL | WNOHANG);
     if (got < 0 || (got == thread_ && !WIFSTOPPED(status))) {
@@ -283,7 +284,9 @@ std::uint32_t Remote::call(std::uint64_t function, std::uint64_t a, std::uint64_
     }
     // The process is being stopped by a signal: this thread goes on until we let go of it.
     if (got == thread_) must(trace(PTRACE_CONT, thread_, 0, status >> 16 != 0 ? 0 : WSTOPSIG(status)), "PTRACE_CONT");
-    read_memory(process_, answer, &said, sizeof said);
+    read_memory(process_, step, &said, sizeof said);
+    if (said != before && said < last) between();
+    before = said;
   }
   must(trace(PTRACE_INTERRUPT, thread_), "PTRACE_INTERRUPT");
   held_ = false;

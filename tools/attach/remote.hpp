@@ -17,6 +17,7 @@
 #include <sys/user.h>
 
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -71,9 +72,11 @@ class Remote {
   // As the kernel answers: -errno on failure. The thread makes it with all signals blocked.
   long system_call(long number, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t d = 0,
                    std::uint64_t e = 0, std::uint64_t f = 0);
-  // Calls function(a, answer), which writes its answer, other than 0, and then waits for us for some time. The thread
-  // runs freely meanwhile. If we come late it has gone on by itself, and is stopped anew.
-  std::uint32_t call(std::uint64_t function, std::uint64_t a, std::uint64_t answer);
+  // Calls function(a), which counts its steps in the word of 32 bits at `step`: from 0, and the last is `last` or more.
+  // After that it waits for us for some time; the thread runs freely meanwhile. If we come late it has gone on by
+  // itself, and is stopped anew. `between` is called for step 1.
+  std::uint32_t call(std::uint64_t function, std::uint64_t a, std::uint64_t step, std::uint32_t last,
+                     const std::function<void()>& between);
   // A copy of the process, with this thread alone, that is stopped and traced by us, and is killed when we end, or let
   // go of it. `flags`: for clone, without CLONE_VM. Of a copy that we did not get hold of before we are killed, the
   // thread's first step is to end. Whoever calls has the parent wait for it (by system_call(SYS_wait4, ...)).

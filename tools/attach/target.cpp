@@ -89,6 +89,7 @@ int rank_of(pid_t process, pid_t thread) {
   const std::size_t name_end = stat.rfind(')');
   const char state = name_end + 2 < stat.size() ? stat[name_end + 2] : 'X';
   if (state == 'Z' || state == 'X' || state == 'x') return -1;
+  if (stat.find("(iou-") != std::string::npos) return -1;  // the kernel's own, for io_uring
   if (state == 'D') return kLate + 1;
   unsigned long long number = 0, a[6] = {};
   const std::string doing = read_proc(process, task + "syscall");
@@ -201,14 +202,27 @@ Gadgets find_gadgets(pid_t process, const std::vector<Mapping>& mapped) {
   return found;
 }
 
-std::string status_field(pid_t process, const std::string& name) {
-  std::istringstream lines(read_proc(process, "status"));
+std::string status_field(pid_t process, pid_t thread, const std::string& name) {
+  std::istringstream lines(read_proc(process, "task/" + std::to_string(thread) + "/status"));
   for (std::string line; std::getline(lines, line);) {
     if (line.compare(0, name.size() + 1, name + ":") != 0) continue;
     const std::size_t begin = line.find_first_not_of(" \t", name.size() + 1);
     return begin == std::string::npos ? "" : line.substr(begin);
   }
   return "";
+}
+
+bool may_be_in(pid_t process, pid_t thread, const Scratch& where) {
+  try {
+    const std::string doing = read_proc(process, "task/" + std::to_string(thread) + "/syscall");
+    const std::size_t last = doing.rfind(' ');
+    const std::size_t before = last == std::string::npos || last == 0 ? last : doing.rfind(' ', last - 1);
+    if (before == std::string::npos) return true;  // "running"
+    const unsigned long long stack = std::strtoull(doing.c_str() + before + 1, nullptr, 16);
+    return stack - where.begin < where.end - where.begin;
+  } catch (const Ended&) {
+    return false;
+  }
 }
 
 std::vector<Thread> threads(pid_t process) {

@@ -31,8 +31,8 @@ std::optional<Table> find_table(pid_t process, const std::vector<Mapping>& mappe
 
 Gadgets find_gadgets(pid_t process, const std::vector<Mapping>& mapped);
 
-// A field of /proc/PROCESS/status; "" if there is none.
-std::string status_field(pid_t process, const std::string& name);
+// A field of a thread's status, of which the first has the number of the process; "" if there is none.
+std::string status_field(pid_t process, pid_t thread, const std::string& name);
 
 struct Thread {
   pid_t number;
@@ -42,6 +42,9 @@ struct Thread {
 std::vector<Thread> threads(pid_t process);
 // From here on a thread is left for later: it waits for something with a time limit, and would wait too long.
 constexpr int kLate = 3;
+
+// Whether its stack may lie there just now. Of one that runs that is not known.
+bool may_be_in(pid_t process, pid_t thread, const Scratch& where);
 
 // The contents of /proc/PROCESS/NAME; throws Ended if it is gone.
 std::string read_proc(pid_t process, const std::string& name);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A process that was told no signal: a thread of it is held as debuggers hold it, and writes its profile (tools/attach)."""
+"""A process that was told no signal: a thread of it is held, as debuggers do, and writes its profile (tools/attach)."""
 
 from __future__ import annotations
 
