@@ -44,6 +44,8 @@ Toggle = Annotated[Optional[int], typer.Option(
     show_default="as it was told, else none is needed")]
 Force = Annotated[bool, typer.Option(
     "--force", help="With --pid: also a process whose seccomp filter may end it for this.")]
+Every = Annotated[float, typer.Option(
+    "--every", min=0.05, help="With --pid: seconds from moment to moment, also to the first if sampling begins now.")]
 Top = Annotated[int, typer.Option("--top", min=1, help="Places shown.")]
 Depth = Annotated[int, typer.Option("--depth", min=0, help="Callers shown of each.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
@@ -150,6 +152,7 @@ def leaks(
     signal: Signal = None,
     profile_signal: Toggle = None,
     force: Force = False,
+    every: Every = 1.0,
     rate: Annotated[Optional[str], typer.Option(
         help="Mean bytes between samples: 64K is cheaper, 1 is every block.",
         show_default=f"1, of a process {PROCESS_RATE}")] = None,
@@ -165,7 +168,7 @@ def leaks(
 ) -> None:
     """What a program never freed: how much, from where, and by whose calls."""
     files = Files(output, html, speedscope, collapsed)
-    with source(Asked("leaks", target, pid, (signal, profile_signal), rate_or("1", rate, pid), force), files) as found:
+    with source(Asked("leaks", target, pid, (signal, profile_signal), rate_or("1", rate, pid), force, every), files) as found:
         heap = stacks.named([found.last])[0]
         leaked = sites.sites(heap, sites.LIVE)
         if found.end is not None:
@@ -282,7 +285,7 @@ def heap(
     signal: Signal = None,
     profile_signal: Toggle = None,
     force: Force = False,
-    every: Annotated[float, typer.Option(min=0.05, help="With --pid: seconds from moment to moment.")] = 1.0,
+    every: Every = 1.0,
     count: Annotated[int, typer.Option(min=1, help="With --pid: moments; three and more show what grows.")] = 1,
     rate: Annotated[Optional[str], typer.Option(
         help="Mean bytes between samples: 512K is cheaper, 1 is every block.",
