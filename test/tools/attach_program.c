@@ -144,6 +144,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   const char* what = argc > 1 ? argv[1] : "";
   free(malloc(100));
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // on systems that let only parents look
   if (strcmp(what, "work") == 0) return work_until_the_end();
   if (strcmp(what, "filter") == 0) filter();
   puts("ready");

@@ -22,6 +22,9 @@ from coffer_bench.processes import read_proc, tree
 from coffer_bench.programs import servers
 from coffer_bench.programs.base import Figures, directory
 
+SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 and SCOPE.exists() and SCOPE.read_text().strip() != "0",
+                                reason="only root may look into processes here")
 COUNT = int(os.environ.get("COFFER_ATTACH_COUNT", "1000"))
 COFFER = Allocator("coffer", places.library())
 

@@ -168,7 +168,8 @@ def leaks(
 ) -> None:
     """What a program never freed: how much, from where, and by whose calls."""
     files = Files(output, html, speedscope, collapsed)
-    with source(Asked("leaks", target, pid, (signal, profile_signal), rate_or("1", rate, pid), force, every), files) as found:
+    asked = Asked("leaks", target, pid, (signal, profile_signal), rate_or("1", rate, pid), force, every)
+    with source(asked, files) as found:
         heap = stacks.named([found.last])[0]
         leaked = sites.sites(heap, sites.LIVE)
         if found.end is not None:
