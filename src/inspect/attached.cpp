@@ -16,7 +16,7 @@
 // Stack of these calls, and the frame that the thread comes back by: threads' own stacks may be small. It begins with
 // an Exchange.
 extern "C" {
-alignas(4096) __attribute__((visibility("hidden"), used)) char coffer_attached_area[64 * 1024];
+alignas(64) __attribute__((visibility("hidden"), used)) char coffer_attached_area[64 * 1024];
 }
 
 namespace coffer {

@@ -126,8 +126,8 @@ def of_program(command: str, program: list[str], rate: str, looks: bool, kind: s
         with signals.started(program, environment) as process:
             status = signals.status_of(process)
         left = going_on(folder)
-        on = (f"{left} of the processes that it started went on when it ended: what they hold is not known. Have them"
-              " asked by --pid, started by coffer run with COFFER_CONF=profile:true,dump_signal:43") if left else ""
+        on = (f"{left} of the processes that it started went on when it ended: what they hold is not known. coffer heap"
+              " --pid asks each of them") if left else ""
         found = read_folder(folder)
         if not looks:  # what was live when code was unloaded is no end
             found = {process: one for process, one in found.items() if one.end}
