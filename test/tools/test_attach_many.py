@@ -29,6 +29,15 @@ COUNT = int(os.environ.get("COFFER_ATTACH_COUNT", "1000"))
 COFFER = Allocator("coffer", places.library())
 
 
+def ends(process: int) -> bool:
+    """Soon, if it has not yet: the kernel takes a while."""
+    for _ in range(100):
+        if read_proc(f"/proc/{process}/stat").rpartition(")")[2].split()[:1] in ([], ["Z"], ["X"]):
+            return True
+        time.sleep(0.05)
+    return False
+
+
 class Asker:
     """Asks one of some processes again and again, another question each time."""
 
@@ -51,7 +60,7 @@ class Asker:
             self.held[what].append(int(done.stdout))
             if what == "dump":
                 proto.read(self.profile)
-        elif read_proc(f"/proc/{process}/stat").rpartition(")")[2].split()[:1] in ([], ["Z"], ["X"]):
+        elif done.stderr == "the process has ended\n" and ends(process):
             self.ended += 1
         else:
             self.failed.append(done.stderr)

@@ -199,6 +199,7 @@ bool try_thread(pid_t thread, const Request& request, const Table& table, const 
 void attach(const Request& request) {
   refuse_what_cannot_be(request);
   const std::vector<Mapping> mapped = mappings(request.process);
+  if (mapped.empty()) throw Ended("the process has ended");  // or is about to: its memory is gone
   const std::optional<Table> table = find_table(request.process, mapped);
   if (!table) {
     for (const Mapping& one : mapped) {
