@@ -29,9 +29,9 @@ namespace {
 using namespace coffer::attach;
 
 constexpr int kFailed = 1, kUsage = 2, kNoCoffer = 3, kOldCoffer = 4, kNotNow = 5;
-constexpr int kStopMs = 1000;         // a thread stops at once unless the kernel is at work for it
-constexpr int kBetterMs = 1000;       // so long we look for a thread that is not disturbed at all
-constexpr int kPatienceMs = 8000;     // and so long for any
+constexpr int kStopMs = 5000;      // a thread stops as soon as it has a processor, unless the kernel is at work for it
+constexpr int kBetterMs = 1000;    // so long we look for a thread that is not disturbed at all
+constexpr int kPatienceMs = 8000;  // and so long for any
 constexpr std::uint64_t kFirst = 64;  // of the area; before it is src/inspect/attached.cpp's Exchange
 constexpr std::uint64_t kHolder = 0, kStep = 4, kFile = 8, kTaken = 12;
 constexpr std::uint32_t kDone = 2, kBusy = 4;  // steps

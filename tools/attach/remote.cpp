@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kRedZone = 128;
 constexpr std::uint64_t kUserCode = 0x33;  // the segment of 64-bit code
-constexpr int kStopMs = 1000;
+constexpr int kStopMs = 5000;
 constexpr std::uint64_t kAllSignals = ~std::uint64_t{0};
 constexpr std::uint64_t kFrameRoom =
     16 * 1024;  // the largest that processors have today, with 8 KiB of tiles, and more

@@ -187,12 +187,12 @@ Gadgets find_gadgets(pid_t process, const std::vector<Mapping>& mapped) {
   for (const Mapping& one : mapped) {
     if (one.executable && one.readable && one.path != "[vsyscall]" && !one.path.empty()) order.push_back(&one);
   }
-  std::stable_sort(order.begin(), order.end(), [](const Mapping* a, const Mapping* b) {
+  std::sort(order.begin(), order.end(), [](const Mapping* a, const Mapping* b) {
     const auto is_libc = [](const Mapping* one) {
       return one->path.find("/libc.so") != std::string::npos || one->path.find("/libc-") != std::string::npos ||
              one->path.find("/ld-musl") != std::string::npos;
     };
-    return is_libc(a) && !is_libc(b);
+    return is_libc(a) != is_libc(b) ? is_libc(a) : a->begin < b->begin;
   });
   for (const Mapping* one : order) {
     if (found.system_call == 0) found.system_call = search(process, *one, system_call);
@@ -243,7 +243,8 @@ std::vector<Thread> threads(pid_t process) {
     }
   }
   closedir(folder);
-  std::stable_sort(found.begin(), found.end(), [](const Thread& a, const Thread& b) { return a.rank < b.rank; });
+  std::sort(found.begin(), found.end(),
+            [](const Thread& a, const Thread& b) { return a.rank != b.rank ? a.rank < b.rank : a.number < b.number; });
   return found;
 }
 
