@@ -243,6 +243,8 @@ bool is_process_gone(u32 process);
 // A file for writing, of mode 0600 if it is new: one that was not there, or whatever is there, emptied, or to be added
 // to. -1: it cannot be had. write_file: whole, or false. close_file: false if what was written is lost.
 int create_file(const char* path, os::Existing existing);
+// One without a name, in memory.
+int memory_file();
 bool write_file(int file, const void* from, usize length);
 bool close_file(int file);
 

@@ -2,6 +2,7 @@
 // A program that holds memory in ways that `coffer leaks` and `coffer heap` are to tell apart, by its first argument.
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -163,6 +164,7 @@ APART int rounded() {
 }  // namespace seeded
 
 int main(int argc, char** argv) {
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // for coffer heap --pid, on systems that let only parents look
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "leak") return seeded::leak();
   if (what == "leak_nothing") return seeded::leak_nothing();

@@ -219,7 +219,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     assert "text: not a heap profile" in run("profile", tmp_path / "text", status=1).stderr
     assert "No such file" in run("profile", "--", tmp_path / "missing", status=127).stderr
     assert "no such directory" in run("profile", "-o", "/nonexistent/x", "--", "true", status=1).stderr
-    assert "dump_signal" in run("profile", 4321, status=1).stderr, "a running process is asked by signal"
+    assert "coffer heap --pid" in run("profile", 4321, status=1).stderr, "a running process is asked by that"
     for rate in ("fast", "0", "", "K", "2T", "٣"):
         assert "--rate" in run("profile", "--rate", rate, "--", "true", status=1).stderr
     assert "wrote no profile" in run("profile", "--", PROGRAM, "killed", 1, status=137, cwd=tmp_path).stderr

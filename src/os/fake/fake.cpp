@@ -333,6 +333,7 @@ bool is_process_gone(u32 process) { return os_linux::is_process_gone(process); }
 int create_file(const char* path, Existing existing) {
   return refuse(fake::kFile) ? -1 : os_linux::create_file(path, existing);
 }
+int memory_file() { return refuse(fake::kFile) ? -1 : os_linux::memory_file(); }
 bool write_file(int file, const void* from, usize length) {
   return !refuse(fake::kFile) && os_linux::write_file(file, from, length);
 }

@@ -73,6 +73,16 @@ int create_file(const char* path, os::Existing existing) {
   return calls::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | how, 0600);
 }
 
+int memory_file() {
+  const KeepErrno keep;
+  constexpr unsigned kNoExecution = 8;  // MFD_NOEXEC_SEAL: systems may demand it, and those before 6.3 do not know it
+  const auto make = [](unsigned how) {
+    return static_cast<int>(syscall(SYS_memfd_create, "coffer", MFD_CLOEXEC | how));
+  };
+  const int file = make(kNoExecution);
+  return file < 0 && errno == EINVAL ? make(0) : file;
+}
+
 bool write_file(int file, const void* from, usize length) {
   const KeepErrno keep;
   for (const char* at = static_cast<const char*>(from); length > 0;) {

@@ -328,6 +328,23 @@ FRESH_TEST(Profile, ForksWhileOthersSample) {
   other.join();
 }
 
+FRESH_TEST(Profile, IsWrittenIntoAFileAtAnyMoment) {
+  start_heaps();
+  profile_start(100);
+  give_many(take_many(50, 1000));
+  const int file = os::memory_file();
+  ASSERT_GE(file, 0);
+  EXPECT_EQ(profile_write(file), Write::done);
+  EXPECT_GT(lseek(file, 0, SEEK_END), 200);
+  SpinLock& lock = const_cast<Samples&>(profile_samples()).lock;
+  lock.lock();
+  EXPECT_EQ(profile_write(file), Write::busy) << "and does not wait: it may be this thread that has them";
+  lock.unlock();
+  EXPECT_EQ(profile_write(file), Write::done);
+  EXPECT_TRUE(os::close_file(file));
+  EXPECT_EQ(profile_write(file), Write::failed);
+}
+
 // Neither waits for the other: the dump that cannot be made at once is made by whoever has the samples.
 FRESH_TEST(Profile, SignalsMayComeAnywhere) {
   const std::string prefix = (std::filesystem::temp_directory_path() / "coffer-signals").string();
