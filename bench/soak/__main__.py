@@ -39,6 +39,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, help="the file of results (default: build/soak/TIME.jsonl)")
     parser.add_argument("--report", action="store_true", help="write docs/results/soak.md and its picture, too")
     parser.add_argument("--page", type=Path, metavar="FILE", help="only write the page of this file of results")
+    parser.add_argument("--latencies", type=Path, metavar="FILE",
+                        help="with --page: latencies of another run, which the machine had for itself")
     return parser.parse_args()
 
 
@@ -125,6 +127,8 @@ def run(options: argparse.Namespace, programs: list[Soaked], compared: list[Allo
 def tell(path: Path, options: argparse.Namespace) -> int:
     """Writes the page, and says what it says. Status 1: some program failed."""
     results = samples.read(path)
+    if options.latencies:
+        results = page.with_latencies(results, samples.read(options.latencies))
     written = [page.write(results, options.build_dir / "soak")]
     if options.report:
         written.append(page.write(results, TOP / "docs" / "results"))

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coffer_bench.allocators import describe
-from coffer_bench.samples import Results
+from coffer_bench.errors import BenchError
+from coffer_bench.samples import Record, Results
 from coffer_bench.stats import Estimate
 
 from soak import latency, plot
@@ -62,11 +63,33 @@ def verdict_rows(results: Results, found: list[Verdict]) -> list[list[str]]:
     return rows
 
 
+def is_turns(record: Record) -> bool:
+    return record["kind"] == "turn" or record["kind"] == "fault" and "round" in record
+
+
+def with_latencies(results: Results, other: Results) -> Results:
+    """Memory of one run, latencies of another. The first one may have been cut short when its memory part was over."""
+    watched = {one["program"] for one in results.of("conducted")}
+    if missing := set(results.plan["programs"]) - watched:
+        raise BenchError(f"the memory of {', '.join(sorted(missing))} was not watched to the end")
+    header = {**results.header, "versions": results.header["versions"] | other.header["versions"],
+              "plan": {**results.plan, "allocators": other.plan["allocators"]}, "latencies": other.header}
+    rest = [one for one in results.records if not is_turns(one) and one["kind"] != "end"]
+    return Results(header, [*rest, *filter(is_turns, other.records), *other.of("end")])
+
+
+def of_another_run(header: Record) -> list[str]:
+    facts, plan = header["machine"], header["plan"]
+    return [f"The latencies are of a run of their own: `make soak HOURS={plan['hours']:g} SOAK_OPTIONS=\"--memory-share "
+            f"{plan['memory_share']:g}\"`, {facts['time']}, commit {facts['commit']}. {describe(facts)}.", ""]
+
+
 def head(results: Results) -> list[str]:
     plan, facts = results.plan, results.header["machine"]
     ends = [one["load"] for one in results.of("end")]
     load = "".join(f", load at the end {value:.2f}" for value in ends)
-    busy = min([facts["load"], *ends]) > facts["processors"]
+    timed = results.header.get("latencies", results.header)["machine"]
+    busy = min([timed["load"], *ends]) > timed["processors"]
     options = f"--programs {','.join(plan['programs'])}{' --together' if plan['together'] else ''}"
     how = "all programs at a time" if plan["together"] else "one program after the other"
     ended = "" if results.finished and not results.of("end")[-1].get("cut") else " **The run was cut short.**"
@@ -77,6 +100,7 @@ def head(results: Results) -> list[str]:
         f"under load and disturbances for the memory part, then latencies by turns. What is measured and judged: "
         f"[soak.md](../design/soak.md).{ended}", "",
         f"{facts['time']}, commit {facts['commit']}. {describe(facts)}{load}.", "", f"{versions}.", "",
+        *(of_another_run(results.header["latencies"]) if "latencies" in results.header else []),
         *(["The machine did other work all the while: the latencies are those of waiting for a processor, and say "
            "little of the allocators.", ""] if busy else []),
     ]

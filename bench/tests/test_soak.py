@@ -221,6 +221,20 @@ def test_the_page(tmp_path: Path) -> None:
     assert "cut short" in page.text(samples.Results(*whole), {}, "soak.svg")
 
 
+def test_latencies_of_another_run(tmp_path: Path) -> None:
+    """The first one was ended when its memory part was over."""
+    (tmp_path / "other").mkdir()
+    other = results(tmp_path / "other", ratio=1.06)
+    over = {"kind": "conducted", "program": "redis", "allocator": "coffer", "seconds": 1.0, "lives": 1, "faults": {}}
+    found = results(tmp_path, slope=2000, more=[over, {"kind": "end", "cut": True, "load": 9.0}])
+    both = page.with_latencies(found, other)
+    assert str(only(both)) == "fails: memory, p99, p99.9"
+    text = page.text(both, {}, "soak.svg")
+    assert "latencies are of a run of their own" in text and "cut short" not in text and "load at the end 0.50" in text
+    with pytest.raises(BenchError, match="memory of redis was not watched to the end"):
+        page.with_latencies(other, other)
+
+
 def test_the_time_of_turns() -> None:
     rounds, load = turns.rounds_of(3600, 4)
     assert rounds == 20 and 30 < load < 40
