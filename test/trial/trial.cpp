@@ -81,9 +81,11 @@ int report(u64 seed, u64 length, const Verdict& verdict, u32 seconds) {
               seed, verdict.how.c_str(), seed, length);
   std::fflush(stdout);
   if (seconds == 0) return 1;
-  const Scene least = shrink(draw(seed, length), seconds);
+  bool cut_short = false;
+  const Scene least = shrink(draw(seed, length), seconds, &cut_short);
   const Verdict last = run_one(least, nullptr);
   std::printf("shrunk, to be put into test/trial/cases: it fails by: %s\n%s", last.how.c_str(), to_text(least).c_str());
+  if (cut_short) std::printf("# It may become shorter in more time: --shrink-seconds is %u.\n", seconds);
   return 1;
 }
 
