@@ -57,4 +57,21 @@ void expect_clean_is_zero() {
   });
 }
 
+void expect_room_is_known() {
+  for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
+    if (use != ChunkUse::spans) return;
+    // relaxed, all: everything rests.
+    const u64 free = arena->chunks[index].free.load(relaxed);
+    const u32 group = index / kChunksPerGroup;
+    for (u32 order = 0; order < kOrders; ++order) {
+      const u32 slots = 1u << order;
+      if ((run_starts(free, slots) & aligned_positions(slots)) == 0) break;
+      const u64 chunks = arena->groups[group].room[order].load(relaxed);
+      const u64 groups = arena->summary[group / kSummaryRatio * kOrders + order].load(relaxed);
+      REQUIRE((chunks >> (index % kChunksPerGroup) & 1) != 0 && (groups >> (group % kSummaryRatio) & 1) != 0,
+              "%u free slots in chunk %u are not in the map of room", slots, index);
+    }
+  });
+}
+
 }  // namespace coffer::trial

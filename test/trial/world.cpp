@@ -291,6 +291,7 @@ class World {
       coffer_malloc_trim(0);  // what the first one sent on its way
     }
     REQUIRE(coffer_check() == 0, "coffer_check finds violations");
+    expect_room_is_known();
     if (trimmed) expect_clean_is_zero();
     struct coffer_stats stats = {};
     coffer_stats(&stats, sizeof stats);
