@@ -23,7 +23,8 @@ void run_all(u32 jobs, const std::function<bool(Scene&, u64&)>& next,
 // One scene; its result is written to *result.
 Verdict run_one(const Scene& scene, Result* result);
 
-// The shortest failing scene that was found in `seconds`; in the end its order is given switch by switch.
-Scene shrink(Scene scene, u32 seconds);
+// The shortest failing scene that was found in `seconds`; in the end its order is given switch by switch. *cut_short:
+// with more time it might be shorter.
+Scene shrink(Scene scene, u32 seconds, bool* cut_short);
 
 }  // namespace coffer::trial

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
+import os
 import platform
 import secrets
 import subprocess
@@ -64,9 +66,14 @@ def bugs_text(faults: list[dict]) -> str:
 
 
 def write_page(sums: dict, faults: list[dict] | None) -> None:
-    """None: what the page says of faults stays."""
+    """None: what the page says of faults stays. On a full disk the page stays as it was."""
     old = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(worlds_text(sums) + (bugs_text(faults) if faults else old[old.index(BUGS):]), encoding="utf-8")
+    new = PAGE.with_name(f".{PAGE.name}.{os.getpid()}")
+    try:
+        new.write_text(worlds_text(sums) + (bugs_text(faults) if faults else old[old.index(BUGS):]), encoding="utf-8")
+        new.replace(PAGE)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def add(sums: dict, part: dict) -> dict:
@@ -76,7 +83,7 @@ def add(sums: dict, part: dict) -> dict:
 
 
 def run_worlds(arguments: argparse.Namespace, seed: int, into: Path) -> dict | None:
-    """A part at a time, so that one sees how far it is. None: a violation, which was printed."""
+    """A part at a time, so that one sees how far it is. None: a violation or what else ended it, which was printed."""
     program = arguments.build / "test/trial/trial"
     length = ["--length", str(arguments.length)] if arguments.length else []
     end = time.monotonic() + arguments.hours * 3600
@@ -91,6 +98,8 @@ def run_worlds(arguments: argparse.Namespace, seed: int, into: Path) -> dict | N
         run = subprocess.run([str(program), "--seed", str(seed + done), *much, *length, "--jobs", str(arguments.jobs),
                               "--report", str(into)], check=False)
         if run.returncode != 0:
+            if run.returncode < 0:
+                print(f"trial: ended by signal {-run.returncode}, in worlds from {seed + done} on", file=sys.stderr)
             return None
         part = json.loads(into.read_text(encoding="utf-8"))
         sums = add(sums, part) if sums else part | {"length": arguments.length}
@@ -99,16 +108,49 @@ def run_worlds(arguments: argparse.Namespace, seed: int, into: Path) -> dict | N
         print(f"trial: {sums['worlds']:,} worlds, {sums['operations']:,} operations, no violation", flush=True)
 
 
-def main() -> int:
+def whole(least: int, most: int = 2**64 - 1):
+    """A type of argparse's: a whole number from `least` to `most`."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"a whole number from {least} to {most}, not {text}")
+        return number
+
+    return read
+
+
+def hours(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"a number of hours above 0, not {text}")
+    return number
+
+
+def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build")
-    parser.add_argument("--seed", type=int, default=0, help="of the first world; 0: a new one")
-    parser.add_argument("--hours", type=float, default=0.1)
-    parser.add_argument("--worlds", type=int, default=0, help="so many, however long that takes")
-    parser.add_argument("--length", type=int, default=0, help="operations that a world is drawn with, at most")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seed", type=whole(0, 2**63), default=0, help="of the first world; 0: a new one")
+    parser.add_argument("--hours", type=hours, default=0.1)
+    parser.add_argument("--worlds", type=whole(1, 2**62), default=0, help="so many, however long that takes")
+    parser.add_argument("--length", type=whole(1, 1_000_000), default=0,
+                        help="operations that a world is drawn with, at most")
+    parser.add_argument("--jobs", type=whole(1, 256), default=1)
     parser.add_argument("--report", choices=["1", "worlds"])
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = read_arguments()
+    if arguments.report and not (os.access(PAGE, os.W_OK) and os.access(PAGE.parent, os.W_OK)):
+        print(f"trial: {PAGE.relative_to(ROOT)} cannot be written", file=sys.stderr)
+        return 2
     seed = arguments.seed or 1 + secrets.randbelow(10**9)
     with tempfile.TemporaryDirectory(prefix="coffer-trial-") as name:
         faults = Path(name) / "faults.json"
@@ -126,4 +168,11 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # what was done so far is printed part by part
+        print("trial: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except OSError as problem:
+        print(f"trial: {problem}", file=sys.stderr)
+        sys.exit(2)

@@ -17,6 +17,8 @@ constexpr const char* kOrderNames[] = {"walk", "pct", "given"};
 constexpr const char* kMemoryNames[] = {"at_once", "as_x86", "as_arm"};
 constexpr const char* kEffectNames[] = {"fail", "slow"};
 
+constexpr u64 kMostPage = 65536;
+
 template <usize kCount>
 bool find_name(const char* const (&names)[kCount], const std::string& word, u32& index) {
   for (index = 0; index < kCount; ++index) {
@@ -75,6 +77,8 @@ bool from_text(const std::string& text, Scene& scene, std::string& wrong) {
       Kernel& kernel = scene.kernel;
       words >> kernel.seed >> word >> scene.page >> word >> kernel.processors >> word >> kernel.roams >> word >>
           kernel.sparse >> word >> kernel.torn >> word >> kernel.barrier >> word >> kernel.memory_limit;
+      const u64 page = scene.page;
+      good = kernel.processors != 0 && page >= 4096 && page <= kMostPage && (page & (page - 1)) == 0;
     } else if (first == "order") {
       words >> word >> scene.schedule.seed >> scene.schedule.rate;
       good = find_name(kOrderNames, word, index);
@@ -100,7 +104,8 @@ bool from_text(const std::string& text, Scene& scene, std::string& wrong) {
       Operation one{};
       const u32 thread = static_cast<u32>(std::strtoul(first.c_str(), nullptr, 10));
       words >> word >> one.slot >> one.size;
-      good = find_name(kActionNames, word, index) && thread < kMostThreads && one.slot < kSlots;
+      good = first.find_first_not_of("0123456789") == std::string::npos && find_name(kActionNames, word, index) &&
+             thread < kMostThreads && one.slot < kSlots;
       one.thread = static_cast<u8>(thread);
       one.action = static_cast<Action>(index);
       if (good && words) words >> one.alignment_log2, words.clear();

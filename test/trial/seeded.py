@@ -4,7 +4,7 @@
 
   seeded.py --check              every text is in the sources, once
   seeded.py [--only NAME]...     builds a trial with each, and runs it until it fails
-  seeded.py --results FILE       ... and writes them down, for report.py
+  seeded.py --results FILE       ... and writes them down, for run.py
 
 Compiled and linked as the mutants are (test/mutants/run.py).
 """
@@ -67,7 +67,7 @@ def hunt(fault: dict, builder) -> dict:
                                   capture_output=True, text=True, check=False)
             found = re.search(r"^FAILED in the world of seed (\d+): (.*)$", done.stdout, re.MULTILINE)
             if found:
-                worlds, how = int(found[1]), found[2]
+                worlds, how = int(found[1]), re.sub(r"/\S*/src/", "src/", found[2])  # no path of this machine
             else:
                 how = f"not found in {most} worlds"
         except mutants.Broken as problem:
@@ -81,11 +81,12 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--check", action="store_true", help="only whether the texts are there")
     parser.add_argument("--only", action="append", help="only this one (may be repeated)")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, choices=range(1, 257), metavar="N", default=1)
     parser.add_argument("--results", type=Path, help="a file of JSON for what was found")
     arguments = parser.parse_args()
     faults = load()
     wrong = complaints(faults)
+    wrong += [f"no fault {name}" for name in arguments.only or [] if name not in {one["name"] for one in faults}]
     chosen = [] if arguments.check else [one for one in faults if not arguments.only or one["name"] in arguments.only]
     if not arguments.check and not chosen:
         wrong.append("no fault was chosen")

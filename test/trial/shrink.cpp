@@ -29,14 +29,17 @@ class Shrinker {
         remove(scene_.kernel.faults);
       }
       plainer();
+      cut_short_ = !in_time();
       if (!give_switches()) return scene_;
     }
     end_ += std::chrono::seconds(10);  // the switches are worth some time of their own
     one_order_ = true;
     remove(scene_.schedule.switches);
     remove(scene_.kernel.faults);
+    cut_short_ = cut_short_ || !in_time();
     return scene_;
   }
+  bool cut_short() const { return cut_short_; }
 
  private:
   bool in_time() const { return Clock::now() < end_; }
@@ -120,10 +123,16 @@ class Shrinker {
   Clock::time_point end_;
   std::unique_ptr<Result> result_;
   bool one_order_ = false;
+  bool cut_short_ = false;
 };
 
 }  // namespace
 
-Scene shrink(Scene scene, u32 seconds) { return Shrinker(std::move(scene), seconds).run(); }
+Scene shrink(Scene scene, u32 seconds, bool* cut_short) {
+  Shrinker shrinker(std::move(scene), seconds);
+  Scene least = shrinker.run();
+  *cut_short = shrinker.cut_short();
+  return least;
+}
 
 }  // namespace coffer::trial

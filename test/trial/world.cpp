@@ -17,6 +17,7 @@
 #include "support/check.hpp"
 #include "support/pattern.hpp"
 #include "trial/blocks.hpp"
+#include "trial/clean.hpp"
 
 namespace coffer::trial {
 
@@ -290,6 +291,8 @@ class World {
       coffer_malloc_trim(0);  // what the first one sent on its way
     }
     REQUIRE(coffer_check() == 0, "coffer_check finds violations");
+    expect_room_is_known();
+    if (trimmed) expect_clean_is_zero();
     struct coffer_stats stats = {};
     coffer_stats(&stats, sizeof stats);
     // In a child some blocks are lost, which threads had in hand that are not here.
