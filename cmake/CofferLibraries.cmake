@@ -69,8 +69,8 @@ endfunction()
 # What most processes never run: it comes last in the libraries, so that a small program maps less of their code (the
 # kernel maps 64 KiB around each page that is touched).
 set(coffer_seldom_run "/(api/(coffer|glibc|new_delete_[a-z]+|new_handler|system_malloc)|config/parse|harden/report\
-|mixed/(idle|vanished)|span/purge_span|exchange/(forking|vanished|sums|bad_pointer)|inspect/(walk|check|profiling)\
-|observe/(pprof|samples|shared_page|callers)|guard/[a-z_]+\
+|mixed/(idle|vanished)|span/purge_span|exchange/(forking|vanished|sums|bad_pointer)\
+|inspect/(walk|check|profiling|attached)|observe/(pprof|samples|shared_page|callers)|guard/[a-z_]+\
 |os/linux/(unwind|unwind_step|stack|mappings|page_tables|files|faults|cgroup)\
 |latency/[a-z_]+|rt/src/[a-z_]+)[.]c(pp)?[.]o(bj)?$")
 

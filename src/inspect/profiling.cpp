@@ -178,14 +178,18 @@ bool dump_by_number() {
   return false;
 }
 
-bool dump_locked(const char* path) {
+bool write_locked(int file) {
   Profiling& p = g_profiling;
-  const int file = os::create_file(path, os::Existing::empty);
-  if (file < 0) return false;
   const u64 now = os::monotonic_ns();
   const auto since = [&](u64 when) { return p.began_ns != 0 && when > p.began_ns ? when - p.began_ns : 0; };
   const ProfileTimes times = {shown_mean(), os::unix_ns(), since(now), since(p.samples.peak_ns(now)), is_profiling()};
-  const bool written = write_pprof(p.samples, times, file);
+  return write_pprof(p.samples, times, file);
+}
+
+bool dump_locked(const char* path) {
+  const int file = os::create_file(path, os::Existing::empty);
+  if (file < 0) return false;
+  const bool written = write_locked(file);
   if (os::close_file(file) && written) return true;
   os::remove_file(path);
   return false;
@@ -363,6 +367,15 @@ bool profile_dump(const char* path) {
   const bool done = dump_by_number();
   if (!done) say_failed();
   return done;
+}
+
+Write profile_write(int file) {
+  Profiling& p = g_profiling;
+  if (!p.samples.lock.try_lock()) return Write::busy;
+  const bool written = write_locked(file);
+  p.samples.lock.unlock();
+  dump_if_wanted();
+  return written ? Write::done : Write::failed;
 }
 
 void print_leaks() {

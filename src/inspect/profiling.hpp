@@ -31,6 +31,10 @@ void guards_start(usize mean);
 // Writes the profile to a file; nullptr: one that gets a name. false: it cannot be written; said on stderr, if it has
 // no name from the caller.
 bool profile_dump(const char* path);
+// Writes it into an open file; at any moment of a thread, as in a signal handler. busy: somebody has the samples, maybe
+// the thread itself, which was interrupted.
+enum class Write : u32 { done = 1, failed, busy };
+Write profile_write(int file);
 // Prints what is live, the stacks with most of it first.
 void print_leaks();
 

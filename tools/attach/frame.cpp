@@ -103,8 +103,8 @@ std::vector<char> signal_frame(std::uint64_t at, std::uint64_t leave, const user
     std::uint32_t magic, all_bytes;
     std::uint64_t features;
     std::uint32_t bytes, nothing[7];
-  } const said = {kMagic1, static_cast<std::uint32_t>(bytes + sizeof kMagic2), features,
-                  static_cast<std::uint32_t>(bytes), {}};
+  } const said = {
+      kMagic1, static_cast<std::uint32_t>(bytes + sizeof kMagic2), features, static_cast<std::uint32_t>(bytes), {}};
   put(frame, state + kSoftware, said);
   put(frame, state + bytes, kMagic2);
   return frame;

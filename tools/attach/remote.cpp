@@ -22,8 +22,10 @@ namespace {
 
 constexpr std::uint64_t kRedZone = 128;
 constexpr std::uint64_t kUserCode = 0x33;  // the segment of 64-bit code
+constexpr int kStopMs = 1000;
 constexpr std::uint64_t kAllSignals = ~std::uint64_t{0};
-constexpr std::uint64_t kFrameRoom = 16 * 1024;  // the largest that processors have today, with 8 KiB of tiles, and more
+constexpr std::uint64_t kFrameRoom =
+    16 * 1024;  // the largest that processors have today, with 8 KiB of tiles, and more
 
 std::uint64_t now_ns() {
   timespec now;
@@ -109,12 +111,19 @@ Remote::Remote(pid_t process, pid_t thread, const Gadgets& gadgets, int patience
 void Remote::seize(int patience_ms) {
   if (trace(PTRACE_SEIZE, thread_, 0, PTRACE_O_TRACESYSGOOD) != 0) {
     if (errno == ESRCH) throw Ended("the thread has ended");
+    if (errno == EPERM || errno == EACCES) throw Forbidden("ptrace: " + reason());
     throw Error("ptrace: " + reason());
   }
   began_ns_ = now_ns();
   must(trace(PTRACE_INTERRUPT, thread_), "PTRACE_INTERRUPT");
   wait_for_stop(patience_ms);
   held_ = true;
+  take_state();
+}
+
+void Remote::take_state() {
+  changed_ = vectors_changed_ = false;
+  at_ = At::stop;
   must(trace(PTRACE_GETREGS, thread_, 0, number(&own_)), "PTRACE_GETREGS");
   if (own_.cs != kUserCode) throw Error("it runs 32-bit code");
   if (static_cast<std::int64_t>(own_.orig_rax) >= 0 && static_cast<std::int64_t>(own_.rax) == -EINTR &&
@@ -142,7 +151,7 @@ void Remote::wait_for_stop(int patience_ms) {
       trace(PTRACE_CONT, thread_, 0, status >> 16 != 0 || signal == (SIGTRAP | 0x80) ? 0 : signal);
       continue;
     }
-    if (now_ns() > deadline) throw Again("it did not stop");
+    if (now_ns() > deadline) throw Stuck("a thread of it does not stop: the kernel is at work for it");
     if (turn > 50) {
       const timespec step = {0, 20'000};
       nanosleep(&step, nullptr);
@@ -254,27 +263,37 @@ long Remote::system_call(long which, std::uint64_t a, std::uint64_t b, std::uint
   return static_cast<long>(after.rax);
 }
 
-void Remote::call(std::uint64_t function, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+std::uint32_t Remote::call(std::uint64_t function, std::uint64_t a, std::uint64_t answer) {
+  std::uint32_t said = 0;
+  write_memory(process_, answer, &said, sizeof said);
   user_regs_struct changed = {};
   changed.rip = function;
-  changed.rdi = a, changed.rsi = b, changed.rdx = c;
+  changed.rdi = a, changed.rsi = answer;
   vectors_changed_ = true;
   begin(changed);
-  const std::uint64_t behind = frame_at(scratch_.end, kFrameRoom) + sizeof(std::uint64_t);
-  // It is over when it is about to leave by our frame. What else it begins it also ends.
-  for (;;) {
-    run_to_system_call();
-    user_regs_struct now;
-    must(trace(PTRACE_GETREGS, thread_, 0, number(&now)), "PTRACE_GETREGS");
-    if (now.orig_rax != SYS_rt_sigreturn || now.rsp != behind) continue;
-    // Not yet: the kernel skips this one, and the next would be the same again.
-    now.orig_rax = ~std::uint64_t{0};
-    now.rip = gadgets_.leave;
-    must(trace(PTRACE_SETREGS, thread_, 0, number(&now)), "PTRACE_SETREGS");
-    run_to_system_call();
-    at_ = At::call_end;
-    return;
+  must(trace(PTRACE_CONT, thread_), "PTRACE_CONT");
+  while (said == 0) {
+    const timespec step = {0, 20'000};
+    nanosleep(&step, nullptr);
+    int status = 0;
+    const pid_t got = waitpid(thread_, &status, __WALL | WNOHANG);
+    if (got < 0 || (got == thread_ && !WIFSTOPPED(status))) {
+      held_ = false;
+      throw Ended("the process has ended");
+    }
+    // The process is being stopped by a signal: this thread goes on until we let go of it.
+    if (got == thread_) must(trace(PTRACE_CONT, thread_, 0, status >> 16 != 0 ? 0 : WSTOPSIG(status)), "PTRACE_CONT");
+    read_memory(process_, answer, &said, sizeof said);
   }
+  must(trace(PTRACE_INTERRUPT, thread_), "PTRACE_INTERRUPT");
+  held_ = false;
+  wait_for_stop(kStopMs);
+  held_ = true;
+  at_ = At::stop;
+  user_regs_struct now;
+  must(trace(PTRACE_GETREGS, thread_, 0, number(&now)), "PTRACE_GETREGS");
+  if (now.rsp - scratch_.begin >= scratch_.end - scratch_.begin) take_state();
+  return said;
 }
 
 pid_t Remote::fork(std::uint64_t flags) {

@@ -33,6 +33,13 @@ struct Again : Error {
 struct Ended : Error {
   using Error::Error;
 };
+struct Forbidden : Error {
+  using Error::Error;
+};
+// The kernel is at work for the thread, which stops when that is done: end this program, so that it goes on then.
+struct Stuck : Error {
+  using Error::Error;
+};
 
 // Code of the process that is lent. An address of 0: there is none.
 struct Gadgets {
@@ -50,7 +57,7 @@ void write_memory(pid_t process, std::uint64_t to, const void* from, std::size_t
 
 class Remote {
  public:
-  // Stops the thread. Again: it does not stop within so long, or stands where it must not be moved.
+  // Stops the thread. Again: it stands where it must not be moved. Stuck: it does not stop within so long.
   Remote(pid_t process, pid_t thread, const Gadgets& gadgets, int patience_ms);
   // Lets go of it.
   ~Remote();
@@ -64,8 +71,9 @@ class Remote {
   // As the kernel answers: -errno on failure. The thread makes it with all signals blocked.
   long system_call(long number, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t d = 0,
                    std::uint64_t e = 0, std::uint64_t f = 0);
-  // Returns when the function has; it may read its answer from memory.
-  void call(std::uint64_t function, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0);
+  // Calls function(a, answer), which writes its answer, other than 0, and then waits for us for some time. The thread
+  // runs freely meanwhile. If we come late it has gone on by itself, and is stopped anew.
+  std::uint32_t call(std::uint64_t function, std::uint64_t a, std::uint64_t answer);
   // A copy of the process, with this thread alone, that is stopped and traced by us, and is killed when we end, or let
   // go of it. `flags`: for clone, without CLONE_VM. Of a copy that we did not get hold of before we are killed, the
   // thread's first step is to end. Whoever calls has the parent wait for it (by system_call(SYS_wait4, ...)).
@@ -82,6 +90,7 @@ class Remote {
 
   void seize(int patience_ms);
   void wait_for_stop(int patience_ms);
+  void take_state();
   void stay_out_of_sequences();
   void make_frame(std::uint64_t frame, const user_regs_struct& registers);
   void begin(user_regs_struct changed);

@@ -31,9 +31,8 @@ std::optional<Table> table_of(pid_t process, std::uint64_t base) {
   }
   std::vector<Elf64_Phdr> parts(header.e_phnum);
   read_memory(process, base + header.e_phoff, parts.data(), parts.size() * sizeof parts[0]);
-  const auto first = std::find_if(parts.begin(), parts.end(), [](const Elf64_Phdr& part) {
-    return part.p_type == PT_LOAD && part.p_offset == 0;
-  });
+  const auto first = std::find_if(parts.begin(), parts.end(),
+                                  [](const Elf64_Phdr& part) { return part.p_type == PT_LOAD && part.p_offset == 0; });
   if (first == parts.end()) return std::nullopt;
   const std::uint64_t bias = base - first->p_vaddr;
   for (const Elf64_Phdr& part : parts) {
@@ -133,6 +132,7 @@ std::string read_proc(pid_t process, const std::string& name) {
   std::FILE* file = std::fopen(path.c_str(), "re");
   if (file == nullptr) {
     if (errno == ENOENT || errno == ESRCH) throw Ended("the process has ended");
+    if (errno == EPERM || errno == EACCES) throw Forbidden(path + ": permission denied");
     throw Error(path + ": " + std::strerror(errno));
   }
   std::string text;
@@ -142,6 +142,7 @@ std::string read_proc(pid_t process, const std::string& name) {
   const int why = errno;
   std::fclose(file);
   if (failed && why == ESRCH) throw Ended("the process has ended");
+  if (failed && (why == EPERM || why == EACCES)) throw Forbidden(path + ": permission denied");
   if (failed) throw Error(path + ": " + std::strerror(why));
   return text;
 }

@@ -98,13 +98,13 @@ def print_text(console: Console, found: Found, held_by: list[dict[str, Any]], ti
 
 
 def of_process(number: int, signal: int | None, with_profile: bool,
-               dump_signal: int | None) -> tuple[Found, proto.Profile | None, bool]:
+               dump_signal: int | None, force: bool) -> tuple[Found, proto.Profile | None, bool]:
     """With the profile, and whether that knows all blocks."""
     with processes.Watched(number, signal) as watched:
         found = look(watched, number)
     if not with_profile and dump_signal is None:
         return found, None, False
-    asked = taken.of_process(number, dump_signal, 1.0, 1)
+    asked = taken.of_process(number, taken.Question(dump_signal, force=force), 1.0, 1)
     return found, asked.last, asked.since_start
 
 
@@ -160,10 +160,12 @@ def explain(
     signal: Annotated[Optional[int], typer.Option(
         help="The process's share_signal, when it shows no page yet.", show_default=False)] = None,
     with_profile: Annotated[bool, typer.Option(
-        "--who", help="Of a process: asks by its dump_signal who holds what is live, too. Of a program it is known."),
+        "--who", help="Of a process: asks who holds what is live, too. Of a program it is known."),
     ] = False,
     dump_signal: Annotated[Optional[int], typer.Option(
-        help="The same, of a process that no longer says which signal it is.", show_default=False)] = None,
+        help="The same, by this signal.", show_default=False)] = None,
+    force: Annotated[bool, typer.Option(
+        "--force", help="With --who: also a process whose seccomp filter may end it for this.")] = False,
     rate: Annotated[str, typer.Option(help="Of a program: mean bytes between samples.")] = "64K",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -176,7 +178,7 @@ def explain(
     if pid is None and target and len(target) == 1 and target[0].isascii() and target[0].isdigit():
         pid = int(target[0])
     if pid is not None:
-        found, profile, knows_all = of_process(pid, signal, with_profile, dump_signal)
+        found, profile, knows_all = of_process(pid, signal, with_profile, dump_signal, force)
     else:
         found, profile, status = of_program(target or [], rate)
         title = ", when most was above live"

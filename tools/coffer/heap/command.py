@@ -20,7 +20,7 @@ from coffer.heap import owners, show, sites, stacks, taken
 from coffer.heap.outputs import Files, Views, print_json
 from coffer.live.figures import size as short_size
 from coffer.profile import proto
-from coffer.profile.command import is_profile, is_rate
+from coffer.profile.command import is_profile, rate_of
 from coffer.trace.tables import duration
 
 TARGET = "A program and its arguments, after --; or profiles, in order of time."
@@ -30,16 +30,20 @@ KINDS = {"live": "inuse_space", "peak": "peak_space", "temporary": "alloc_space"
          "growing": "inuse_space"}
 MEASURES = {"live": sites.LIVE, "peak": sites.PEAK, "temporary": sites.TEMPORARY, "allocated": sites.ALLOCATED,
             "growing": sites.LIVE}
+PROCESS_RATE = "64K"  # nobody who started it has agreed to more
 NOTHING_LIVE = "Nothing that was sampled is live."
 NO_PEAK = "--view peak: the profile does not know its highest moment; an older version wrote it"
 
 Target = Annotated[Optional[list[str]], typer.Argument(metavar=METAVAR, show_default=False, help=TARGET)]
 Pid = Annotated[Optional[int], typer.Option(
-    "--pid", metavar="PID", min=1, help="A process that runs with dump_signal: what is live now.")]
+    "--pid", metavar="PID", min=1, help="A process that runs under Coffer: what is live now.")]
 Signal = Annotated[Optional[int], typer.Option(
-    "--signal", help="With --pid: the process's dump_signal.", show_default="as it was told")]
+    "--signal", help="With --pid: the process's dump_signal.", show_default="as it was told, else none is needed")]
 Toggle = Annotated[Optional[int], typer.Option(
-    "--profile-signal", help="With --pid: the process's profile_signal.", show_default="as it was told")]
+    "--profile-signal", help="With --pid: the process's profile_signal.",
+    show_default="as it was told, else none is needed")]
+Force = Annotated[bool, typer.Option(
+    "--force", help="With --pid: also a process whose seccomp filter may end it for this.")]
 Top = Annotated[int, typer.Option("--top", min=1, help="Places shown.")]
 Depth = Annotated[int, typer.Option("--depth", min=0, help="Callers shown of each.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
@@ -61,6 +65,7 @@ class Asked:
     pid: int | None
     signals: tuple[int | None, int | None]  # its dump_signal, its profile_signal
     rate: str
+    force: bool
     every: float = 1.0
     count: int = 1
     with_moments: bool = False
@@ -79,6 +84,10 @@ class Seen:
         return sites.growing(self.moments, self.is_end)
 
 
+def rate_or(otherwise: str, rate: str | None, pid: int | None) -> str:
+    return rate or (otherwise if pid is None else PROCESS_RATE)
+
+
 def with_names(found: taken.Taken) -> Seen:
     last, *moments = stacks.named([found.last, *found.moments])
     return Seen(last, moments, found.end is not None and found.is_program)
@@ -87,13 +96,14 @@ def with_names(found: taken.Taken) -> Seen:
 @contextlib.contextmanager
 def source(asked: Asked, files: Files) -> Iterator[taken.Taken]:
     target, pid = asked.target, asked.pid
-    if not is_rate(asked.rate):
+    if rate_of(asked.rate) is None:
         raise CofferError(f"--rate {asked.rate}: a size from 1 to 1T, such as 512K")
     if (pid is None) == (not target):
         raise CofferError("a program, profiles, or --pid: one of them is needed")
     if pid is not None:
         files.check([])
-        yield taken.of_process(pid, asked.signals[0], asked.every, asked.count, asked.signals[1])
+        question = taken.Question(*asked.signals, rate_of(asked.rate) or 0, force=asked.force)
+        yield taken.of_process(pid, question, asked.every, asked.count)
     elif target and all(is_profile(one) for one in target):
         files.check([Path(one) for one in target])
         yield taken.of_files([Path(one) for one in target])
@@ -139,7 +149,10 @@ def leaks(
     pid: Pid = None,
     signal: Signal = None,
     profile_signal: Toggle = None,
-    rate: Annotated[str, typer.Option(help="Mean bytes between samples: 64K is cheaper, 1 is every block.")] = "1",
+    force: Force = False,
+    rate: Annotated[Optional[str], typer.Option(
+        help="Mean bytes between samples: 64K is cheaper, 1 is every block.",
+        show_default=f"1, of a process {PROCESS_RATE}")] = None,
     top: Top = 8,
     depth: Depth = 8,
     fail: Annotated[Optional[int], typer.Option(
@@ -152,7 +165,7 @@ def leaks(
 ) -> None:
     """What a program never freed: how much, from where, and by whose calls."""
     files = Files(output, html, speedscope, collapsed)
-    with source(Asked("leaks", target, pid, (signal, profile_signal), rate), files) as found:
+    with source(Asked("leaks", target, pid, (signal, profile_signal), rate_or("1", rate, pid), force), files) as found:
         heap = stacks.named([found.last])[0]
         leaked = sites.sites(heap, sites.LIVE)
         if found.end is not None:
@@ -268,9 +281,12 @@ def heap(
     pid: Pid = None,
     signal: Signal = None,
     profile_signal: Toggle = None,
+    force: Force = False,
     every: Annotated[float, typer.Option(min=0.05, help="With --pid: seconds from moment to moment.")] = 1.0,
     count: Annotated[int, typer.Option(min=1, help="With --pid: moments; three and more show what grows.")] = 1,
-    rate: Annotated[str, typer.Option(help="Mean bytes between samples: 512K is cheaper, 1 is every block.")] = "16K",
+    rate: Annotated[Optional[str], typer.Option(
+        help="Mean bytes between samples: 512K is cheaper, 1 is every block.",
+        show_default=f"16K, of a process {PROCESS_RATE}")] = None,
     top: Top = 8,
     depth: Depth = 8,
     diff: Annotated[bool, typer.Option("--diff", help="What grew from one profile to another.")] = False,
@@ -285,7 +301,8 @@ def heap(
     if diff:
         return show_difference(target, view or "live", files, top, depth, as_json)
     kind = KINDS[view or "peak"]
-    asked = Asked("heap", target, pid, (signal, profile_signal), rate, every, count, with_moments=True, kind=kind)
+    asked = Asked("heap", target, pid, (signal, profile_signal), rate_or("16K", rate, pid), force, every, count,
+                  with_moments=True, kind=kind)
     with source(asked, files) as found:
         seen = with_names(found)
         chosen: View = view or ("live" if pid is not None or seen.last.peak_ns is None else "peak")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from coffer import loading, patience, places, signals
 from coffer.errors import CofferError
+from coffer.heap import attached
 from coffer.live import processes
 from coffer.profile import proto
 
@@ -169,10 +170,12 @@ def of_files(paths: list[Path]) -> Taken:
 @dataclass(frozen=True)
 class Asked:
     process: processes.Process
-    dump_signal: int
-    profile_signal: int  # 0: none
+    dump_signal: int  # 0: none, a thread of it is held
+    profile_signal: int
     prefix: str  # empty: not known
     since_start: bool
+    rate: int  # bytes between samples, where its options do not say it
+    force: bool
 
     def files(self) -> set[Path]:
         """Profiles of the process, where it writes them; under any name, if that is not known."""
@@ -183,6 +186,26 @@ class Asked:
             return set(folder.glob(f"{base.name}.{self.process.inner}.*.pb.gz"))
         except OSError:
             return set()
+
+    def profile(self) -> proto.Profile:
+        """As it is now. A file that the process wrote for it is removed."""
+        if not self.dump_signal:
+            return attached.dump(self.process, self.force)
+        profile, path = ask(self)
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return profile
+
+    def can_turn_on(self, question: Question) -> bool:
+        """One that was to sample since its start and does not was told so by somebody else."""
+        return bool(self.profile_signal) or (question.may_attach and not self.since_start)
+
+    def sample(self, on: bool) -> None:
+        """Turned on, or off, which it is not just now."""
+        if self.profile_signal:
+            processes.ask(self.process, self.profile_signal)
+        else:
+            attached.attach(self.process, *(["start", str(self.rate)] if on else ["stop"]), force=self.force)
 
 
 def options_of(process: processes.Process) -> dict[str, str]:
@@ -202,22 +225,33 @@ def number_of(options: dict[str, str], name: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def find(number: int, dump_signal: int | None, profile_signal: int | None = None) -> Asked:
+@dataclass(frozen=True)
+class Question:
+    """What is said of how a process is to be asked."""
+
+    dump_signal: int | None = None
+    profile_signal: int | None = None
+    rate: int = 64 * 1024
+    may_attach: bool = True
+    force: bool = False  # also where it may end the process
+
+
+def find(number: int, question: Question) -> Asked:
     process = processes.find_process(number)
     options = options_of(process)
-    dump = dump_signal or number_of(options, "dump_signal")
+    dump = question.dump_signal or number_of(options, "dump_signal")
     maps = processes.maps_of(process)
-    if maps is not None and not processes.runs_coffer(maps):
-        raise CofferError(f"process {number} ({process.name}) does not run Coffer: start it by coffer run, or with"
-                          " LD_PRELOAD, and with COFFER_CONF=profile:true,dump_signal:43")
-    if not dump:
+    # Where no signal is known, what holds a thread looks for itself: more closely.
+    if (dump or not question.may_attach) and maps is not None and not processes.runs_coffer(maps):
+        raise CofferError(f"process {number} ({process.name}) does not run Coffer: {attached.NEXT_TIME}")
+    if not dump and not question.may_attach:
         raise CofferError(f"process {number} ({process.name}) knows no signal that asks for a profile: start"
                           " it with COFFER_CONF=profile:true,dump_signal:43. If it was, it has written over its"
-                          " environment, as some servers do for their title: name the signal by --signal")
+                          " environment, as some servers do for their title: name the signal by --dump-signal")
     samples = options.get("profile") == "true" or options.get("leaks") == "true"
-    toggle = profile_signal or (0 if samples else number_of(options, "profile_signal"))
+    toggle = question.profile_signal or (0 if samples else number_of(options, "profile_signal"))
     return Asked(process, dump, toggle, options.get("profile_to") or ("coffer" if options else ""),
-                 samples)
+                 samples, question.rate, question.force)
 
 
 def ask(asked: Asked) -> tuple[proto.Profile, Path]:
@@ -242,10 +276,9 @@ def is_off(profile: proto.Profile) -> bool:
     return profile.is_off or not profile.duration_ns  # as versions before 0.3 said it
 
 
-def of_process(number: int, dump_signal: int | None, seconds: float, count: int,
-               profile_signal: int | None = None) -> Taken:
-    """Several times, so many seconds apart. A file that was asked for here is removed once it is read."""
-    asked = find(number, dump_signal, profile_signal)
+def of_process(number: int, question: Question, seconds: float, count: int) -> Taken:
+    """Several times, so many seconds apart."""
+    asked = find(number, question)
     taken = Taken(process=number, since_start=asked.since_start)
     toggled = False
     try:
@@ -253,28 +286,24 @@ def of_process(number: int, dump_signal: int | None, seconds: float, count: int,
             for turn in range(count):
                 if turn:
                     time.sleep(seconds)
-                profile, path = ask(asked)
-                with contextlib.suppress(OSError):
-                    path.unlink()
-                if is_off(profile) and asked.profile_signal and not toggled:
-                    processes.ask(asked.process, asked.profile_signal)
-                    toggled = True
+                profile = asked.profile()
+                if is_off(profile) and asked.can_turn_on(question) and not toggled:
+                    toggled = True  # also if it fails half way
+                    asked.sample(on=True)
                     taken.notes.append("Sampling went on with this command: of blocks from before it only those are"
                                        " known that came while it was on." if profile.duration_ns else
                                        "Sampling began with this command: blocks from before it are not known.")
                     time.sleep(seconds)
-                    profile, path = ask(asked)
-                    path.unlink(missing_ok=True)
+                    profile = asked.profile()
                 taken.moments.append(profile)
                 step("")
     finally:
         if toggled:
             with contextlib.suppress(CofferError):
-                processes.ask(asked.process, asked.profile_signal)
+                asked.sample(on=False)
     if not taken.moments[-1].duration_ns:
         raise CofferError(f"process {number} ({asked.process.name}) takes no samples: start it with"
-                          " COFFER_CONF=profile:true or profile_signal:42. If it was started with the latter, it has"
-                          " written over its environment: name that signal by --profile-signal")
+                          " COFFER_CONF=profile:true")
     proto.settle_mappings(taken.moments)
     if is_off(taken.last):
         taken.notes.append("Sampling is off: blocks from after its end are not known.")

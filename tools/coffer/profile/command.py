@@ -123,10 +123,15 @@ def profile_program(program: list[str], output: Path | None, rate: str, what: st
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def is_rate(text: str) -> bool:
-    """What the option profile_rate takes."""
+def rate_of(text: str) -> int | None:
+    """Bytes, of what the option profile_rate takes."""
     found = re.fullmatch(r"([0-9]+)([KMGT]?)", text)
-    return found is not None and 1 <= int(found[1]) << 10 * " KMGT".index(found[2] or " ") <= 1 << 40
+    bytes_ = int(found[1]) << 10 * " KMGT".index(found[2] or " ") if found else 0
+    return bytes_ if 1 <= bytes_ <= 1 << 40 else None
+
+
+def is_rate(text: str) -> bool:
+    return rate_of(text) is not None
 
 
 def is_profile(target: str) -> bool:
@@ -158,7 +163,6 @@ def profile(
     if output is not None:
         check_inputs(output, programs_files(target))
     if len(target) == 1 and target[0].isdecimal() and shutil.which(target[0]) is None:
-        raise CofferError(f"{target[0]}: a program or a profile is wanted. A process that runs already writes one by "
-                          "itself, at the signals that COFFER_CONF=profile_signal:N,dump_signal:M named at its start;"
-                          " coffer heap --pid asks for one and shows it")
+        raise CofferError(f"{target[0]}: a program or a profile is wanted. A process that runs already is asked by"
+                          " coffer heap --pid, which shows what it holds; -o keeps the profile")
     raise typer.Exit(profile_program(target, output, rate, what))

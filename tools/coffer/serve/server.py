@@ -157,7 +157,7 @@ class Handler(BaseHTTPRequestHandler):
     def heap(self, query: dict[str, list[str]]) -> tuple[bytes, str]:
         number = self.asked_process(query, self.server.group.look())
         with self.server.profiles[number]:
-            found = taken.of_process(number, self.server.dump_signal, 1.0, 1).last
+            found = taken.of_process(number, taken.Question(self.server.dump_signal, may_attach=False), 1.0, 1).last
         content = proto.with_functions(found, symbols.names_of(found))
         return gzip.compress(content), "application/octet-stream"
 
