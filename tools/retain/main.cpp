@@ -66,7 +66,7 @@ int run(int process, bool still) {
   problem = blocks.find(memory, mappings, threads);
   if (!problem.empty()) return fail(process, problem);
   tell("blocks", began);
-  const std::vector<Object> objects = find_objects(process, mappings);
+  const std::vector<Object> objects = find_objects(snapshot.memory(), mappings);
   const Roots roots = find_roots(memory, mappings, objects, snapshot.threads(), blocks);
   tell("roots", began);
   Edges edges;
