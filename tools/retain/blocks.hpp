@@ -21,10 +21,6 @@ inline constexpr u32 kNone = ~u32{0};
 // Of an edge: its word may mean the end of the block before, as a vector's do. It counts if nothing else leads there.
 inline constexpr u32 kWeak = u32{1} << 31;
 
-struct Range {
-  u64 begin, end;
-};
-
 class Blocks {
  public:
   // An empty text: all is well; else what is wrong, for the user.

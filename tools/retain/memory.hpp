@@ -16,6 +16,10 @@ struct Mapping {
   std::string name;  // a path, [stack], [anon:...], or nothing
 };
 
+struct Range {
+  u64 begin, end;
+};
+
 // Of all. Empty: there is no such process, or it is another user's.
 std::vector<Mapping> read_mappings(int process);
 
@@ -33,42 +37,31 @@ class Memory {
   bool read(u64 address, T* to) const {
     return read(address, static_cast<void*>(to), sizeof(T));
   }
-  // Of pages of 4 KiB: whether there is anything in them; where that is not known, yes.
-  std::vector<bool> present(u64 address, usize pages) const;
+  // Where between the two there is anything, in order; where that is not known, all. By the kernel's walk, for a
+  // program may have reserved terabytes; *next: how far it came.
+  std::vector<Range> present(u64 begin, u64 end, u64* next) const;
 
  private:
   int process_;
   int memory_, pagemap_;
 };
 
-// Calls visit(address, words, count) for what is in [begin, end), by pieces, without the pages that nobody wrote to.
-// `buffer`: of kPiece bytes.
+// Calls visit(address, words, count) for what is in [begin, end), by pieces; of a sparse range without the pages that
+// nobody wrote to. `buffer`: of kPiece bytes.
 inline constexpr usize kPiece = usize{1} << 20, kPage = 4096;
 template <class Visit>
 void for_each_piece(const Memory& memory, u64 begin, u64 end, bool sparse, u64* buffer, Visit&& visit) {
-  for (u64 at = begin; at < end;) {
-    const u64 stop = end - at < kPiece ? end : at + kPiece;
-    if (!sparse) {
-      memory.read(at, buffer, stop - at);
-      visit(at, buffer, (stop - at) / sizeof(u64));
-    } else {
-      const u64 first = at / kPage;
-      const std::vector<bool> there = memory.present(at, (stop + kPage - 1) / kPage - first);
-      for (usize i = 0; i < there.size();) {
-        if (!there[i]) {
-          ++i;
-          continue;
-        }
-        usize j = i;
-        while (j < there.size() && there[j]) ++j;
-        const u64 from = (first + i) * kPage < at ? at : (first + i) * kPage;
-        const u64 to = (first + j) * kPage > stop ? stop : (first + j) * kPage;
-        memory.read(from, buffer, to - from);
-        visit(from, buffer, (to - from) / sizeof(u64));
-        i = j;
-      }
+  const auto read = [&](Range range) {
+    for (u64 at = range.begin; at < range.end;) {
+      const u64 bytes = range.end - at < kPiece ? range.end - at : kPiece;
+      memory.read(at, buffer, bytes);
+      visit(at, buffer, bytes / sizeof(u64));
+      at += bytes;
     }
-    at = stop;
+  };
+  if (!sparse) return read({begin, end});
+  for (u64 at = begin, next = end; at < end; at = next) {
+    for (const Range& range : memory.present(at, end, &next)) read(range);
   }
 }
 
