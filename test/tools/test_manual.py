@@ -17,7 +17,7 @@ BASH = SHARE / "bash-completion/completions/coffer"
 FISH = SHARE / "fish/vendor_completions.d/coffer.fish"
 ZSH = SHARE / "zsh/site-functions/_coffer"
 COMMANDS = ["index", "record", "run", "replay", "report", "tune", "stat", "top", "profile", "leaks", "heap",
-            "explain", "serve", "trace", "bench"]
+            "explain", "retainers", "serve", "trace", "bench"]
 
 
 def run(*words: object, cwd: Path | None = None) -> str:

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Keeps memory alive in ways that `coffer retainers` tells apart: retained cache|stack|ring|local|threads|many [COUNT].
-// With "wait" behind the count it says "ready" and sleeps, else it ends by returning from main.
+// Keeps memory alive in ways that `coffer retainers` tells apart: retained [WHAT [COUNT [wait]]], where WHAT is cache,
+// stack, ring, local, threads, odd, nap or many. With "wait" it says "ready" and sleeps, else it ends by returning from
+// main; nap is the cache, and sleeps for some seconds before its end.
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -78,6 +81,22 @@ __attribute__((noinline)) static void fill_many(int count) {
   }
 }
 
+// Blocks that only memory points to which the program mapped itself, among other mappings that make a reader stumble.
+__attribute__((noinline)) static void fill_odd(int count) {
+  const int anonymous = MAP_PRIVATE | MAP_ANONYMOUS, both = PROT_READ | PROT_WRITE;
+  mmap(nullptr, size_t{1} << 40, both, anonymous | MAP_NORESERVE, -1, 0);
+  mmap(nullptr, size_t{1} << 30, PROT_NONE, anonymous, -1, 0);
+  mmap(nullptr, 4096, both, MAP_SHARED, open("/dev/zero", O_RDWR), 0);
+  std::FILE* file = std::tmpfile();
+  if (file == nullptr || ftruncate(fileno(file), 8192) != 0) std::abort();
+  char* cut = static_cast<char*>(mmap(nullptr, 8192, both, MAP_PRIVATE, fileno(file), 0));
+  *cut = 1;
+  if (ftruncate(fileno(file), 4096) != 0) std::abort();
+  void** own = static_cast<void**>(mmap(nullptr, 1 << 20, both, anonymous, -1, 0));
+  for (int i = 0; i < count; ++i) own[i] = std::malloc(1000);
+  mprotect(reinterpret_cast<char*>(own) + 8192, 4096, PROT_NONE);
+}
+
 // Nothing of what was called before is left on the stack.
 __attribute__((noinline)) static void wipe_stack() {
   volatile char room[64 * 1024];
@@ -88,7 +107,7 @@ int main(int count, char** arguments) {
   const std::string what = count > 1 ? arguments[1] : "cache";
   const int many = count > 2 ? std::atoi(arguments[2]) : 1000;
   const bool waits = count > 3 && std::strcmp(arguments[3], "wait") == 0;
-  if (what == "cache") {
+  if (what == "cache" || what == "nap") {
     for (int i = 0; i < many; ++i) g_cache.insert(i);
   } else if (what == "stack") {
     std::thread(hold_list, many).detach();
@@ -100,10 +119,13 @@ int main(int count, char** arguments) {
   } else if (what == "threads") {
     for (int i = 0; i < 100; ++i) std::thread(hold_list, many).detach();
     usleep(300 * 1000);
+  } else if (what == "odd") {
+    fill_odd(many);
   } else {
     fill_many(many);
   }
   wipe_stack();
+  if (what == "nap") sleep(4);
   if (waits) {
     std::puts("ready");
     std::fflush(stdout);

@@ -87,7 +87,7 @@ def verdicts_of(result: Result) -> list[str]:
     lost = raw["lost"]
     if lost["blocks"]:
         indirect = lost["blocks"] - lost["direct_blocks"]
-        by = f", {count(indirect)} of these by others of them only" if indirect else ""
+        by = f" ({raw['lost']['direct_blocks']:,} of them directly lost, all others through these)" if indirect else ""
         text = (f"{amount(result.lost)} {verb(result.lost)} not reachable from anywhere{by}"
                 f"{allocated_by(result.lost)}.")
         # What leaks is the news, if it is more than what anybody holds.
