@@ -111,7 +111,7 @@ class Titles:
     def __init__(self, raw: dict[str, Any], names: Names) -> None:
         mangled = sorted({root["name"] for holder in raw["holders"] for root in holder["roots"]
                           if root["kind"] in ("variable", "thread-local") and root["name"]})
-        self.plain = dict(zip(mangled, symbols.demangled(mangled)))
+        self.plain = dict(zip(mangled, map(stacks.clean_variable, symbols.demangled(mangled))))
         self.names = names
 
     def of(self, root: dict[str, Any]) -> str:
