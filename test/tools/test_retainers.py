@@ -84,7 +84,8 @@ def test_thread_local_storage() -> None:
 def test_rings_that_nobody_knows() -> None:
     first = coffer("--", PROGRAM, "ring", 1000)[0]
     assert re.match(r"[\d.]+ KiB in (2,000|1,99\d) blocks are not reachable from anywhere \((1,000|99\d) of them"
-                    r" directly lost, all others through these\), all allocated by make_ring, retained\.cpp", first), first
+                    r" directly lost, all others through these\), all allocated by make_ring, retained\.cpp",
+                    first), first
 
 
 def test_a_table_in_c_and_exit() -> None:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Preloaded behind Coffer by `coffer heap`, `coffer leaks` and `coffer retainers`: has the heap profile written before a library is
-// unloaded, for a profile says which file its code lies in; and for `coffer heap` at times that lie further apart the
-// longer the program runs, by a thread. A thread and no signal: a signal would end the program's sleep() and poll()
-// early.
+// Preloaded behind Coffer by `coffer heap`, `coffer leaks` and `coffer retainers`: has the heap profile written before
+// a library is unloaded, for a profile says which file its code lies in; and for `coffer heap` at times that lie
+// further apart the longer the program runs, by a thread. A thread and no signal: a signal would end the program's
+// sleep() and poll() early.
 //
 // COFFER_MOMENTS=PREFIX; files are PREFIX.PROCESS.moment.NUMBER.pb.gz. Each gets its name when it is whole, for the
 // program may end at any time. COFFER_MOMENTS_AT=unloads: only before a library is unloaded.

@@ -82,7 +82,8 @@ void Blocks::walk_span(const Memory& memory, const Arena& arena, const Span& spa
   const Stride stride{span.block_bytes.get(), span.row_log2.get()};
   const u32 slots = span.slots.get(), capacity = span.capacity.get();
   const u64 begin = arena.base + u64{slot} * kSlotBytes, length = u64{slots} * kSlotBytes;
-  if (stride.bytes < 16 || stride.bytes % 16 != 0 || slots == 0 || slots > kMaxSpanSlots || stride.row_log2 > 31) return;
+  if (stride.bytes < 16 || stride.bytes % 16 != 0 || slots == 0 || slots > kMaxSpanSlots || stride.row_log2 > 31)
+    return;
   if (span.first_block - begin >= length || capacity > length / 16) return;
   const u64 absent = span.absent.get();
   const bool whole = stride.bytes <= kWholeBelow;

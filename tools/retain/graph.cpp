@@ -34,7 +34,8 @@ class Scanner {
       const u64 begin = blocks_.start(i);
       u32 j = i + 1;
       u64 end = begin + blocks_.bytes(i);
-      while (j < scan->to && blocks_.start(j) - end <= kMostGap && blocks_.start(j) + blocks_.bytes(j) - begin <= kPiece) {
+      while (j < scan->to && blocks_.start(j) - end <= kMostGap &&
+             blocks_.start(j) + blocks_.bytes(j) - begin <= kPiece) {
         end = blocks_.start(j) + blocks_.bytes(j);
         ++j;
       }

@@ -65,7 +65,9 @@ class Groups {
     bool operator==(const Pair& other) const { return parent == other.parent && key == other.key; }
   };
   struct Hash {
-    usize operator()(const Pair& one) const { return (one.key * 0x9e3779b97f4a7c15) ^ (u64{one.parent} * 0xff51afd7ed558ccd); }
+    usize operator()(const Pair& one) const {
+      return (one.key * 0x9e3779b97f4a7c15) ^ (u64{one.parent} * 0xff51afd7ed558ccd);
+    }
   };
 
   u32 make(u32 parent, u64 key) {

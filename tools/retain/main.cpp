@@ -30,7 +30,9 @@ double wall() {
 double cpu() {
   rusage used;
   getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
@@ -81,8 +83,8 @@ int run(int process, bool still) {
   tell("dominators", began);
   const Holders holders = find_holders(edges, roots, reached, blocks.count());
   tell("holders", began);
-  const std::string text = report({&snapshot, &mappings, &blocks, &roots, &reached, &flow, &dominators, &holders,
-                                   wall() - began, cpu()});
+  const std::string text =
+      report({&snapshot, &mappings, &blocks, &roots, &reached, &flow, &dominators, &holders, wall() - began, cpu()});
   tell("groups", began);
   std::puts(text.c_str());
   return std::fflush(stdout) == 0 ? 0 : 1;

@@ -103,7 +103,8 @@ bool read_object(const File& file, const Mapping& first, Object* object) {
     sections.push_back(section);
   }
   for (const Elf64_Shdr& section : sections) {
-    if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= sections.size()) continue;
+    if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= sections.size())
+      continue;
     object->has_symbols |= section.sh_type == SHT_SYMTAB;
     read_table(file, section, sections[section.sh_link], object);
   }

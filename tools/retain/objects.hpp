@@ -16,8 +16,8 @@ struct Variable {
 
 struct Object {
   std::string path;
-  u64 bias;        // what is added to the file's addresses
-  u64 begin, end;  // in the process, of all that is loaded
+  u64 bias;                                  // what is added to the file's addresses
+  u64 begin, end;                            // in the process, of all that is loaded
   u64 local_bytes = 0, local_alignment = 1;  // thread-local
   bool has_symbols = false;                  // those of variables that are not exported, too
   std::vector<Variable> variables, locals;   // by address

@@ -75,8 +75,7 @@ class Writer {
   }
 
   void by_size(std::vector<u32>* groups) const {
-    std::stable_sort(groups->begin(), groups->end(),
-                     [&](u32 a, u32 b) { return groups_[a].bytes > groups_[b].bytes; });
+    std::stable_sort(groups->begin(), groups->end(), [&](u32 a, u32 b) { return groups_[a].bytes > groups_[b].bytes; });
     while (!groups->empty() && groups_[groups->back()].blocks == 0) groups->pop_back();
   }
 

@@ -11,7 +11,7 @@ namespace coffer::retain {
 
 namespace {
 
-constexpr u64 kRedZone = 128;       // below the stack pointer, a function's own
+constexpr u64 kRedZone = 128;        // below the stack pointer, a function's own
 constexpr u64 kThreadRecord = 4096;  // what a C library keeps behind the thread pointer, at most
 constexpr u32 kMostUnnamed = 65536;  // variables without a symbol, of a file
 
@@ -21,7 +21,11 @@ class Finder {
  public:
   Finder(const Memory& memory, const std::vector<Mapping>& mappings, const std::vector<Object>& objects,
          const std::vector<Thread>& threads, const Blocks& blocks)
-      : memory_(memory), mappings_(mappings), objects_(objects), threads_(threads), blocks_(blocks),
+      : memory_(memory),
+        mappings_(mappings),
+        objects_(objects),
+        threads_(threads),
+        blocks_(blocks),
         buffer_(std::make_unique<u64[]>(kPiece / sizeof(u64))) {}
 
   Roots find() {

@@ -81,7 +81,7 @@ TEST(Dominators, TheExampleOfLengauerAndTarjan) {
   const Dominators found = find_dominators(graph);
   std::map<u32, u32> idom;
   for (u32 i = 1; i < found.nodes.size(); ++i) idom[found.nodes[i]] = found.nodes[found.idom[i]];
-  const std::map<u32, u32> right = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0},  {6, 3},
+  const std::map<u32, u32> right = {{1, 0}, {2, 0}, {3, 0}, {4, 0},  {5, 0},  {6, 3},
                                     {7, 3}, {8, 0}, {9, 0}, {10, 7}, {11, 0}, {12, 4}};
   EXPECT_EQ(idom, right);
 }
