@@ -18,6 +18,10 @@ struct Dominators {
   std::vector<u32> idom;   // by place in that order: the place of its dominator, which is an earlier one; 0 of itself
 };
 
+struct Step {
+  u32 node, next;  // which of its edges is to be followed
+};
+
 // Graph: nodes() in all, first(), count(node) edges, of which at(node, i) is the i-th one's end, or `none`.
 template <class Graph>
 Dominators find_dominators(const Graph& graph) {
@@ -28,9 +32,6 @@ Dominators find_dominators(const Graph& graph) {
   std::vector<u32>& nodes = found.nodes;
   std::vector<u32> degrees;  // by place: edges that lead there
   {
-    struct Step {
-      u32 node, next;
-    };
     std::vector<Step> path{{graph.first(), 0}};
     place[graph.first()] = 0;
     nodes.push_back(graph.first());

@@ -139,7 +139,7 @@ std::vector<Object> find_objects(int process, const std::vector<Mapping>& mappin
     Object object{};
     object.path = one.name;
     // As the process sees its files.
-    const File file("/proc/" + std::to_string(process) + "/root" + one.name);
+    const File file("/proc/" + std::to_string(process) + '/' + "root" + one.name);
     if (read_object(file, one, &object)) found.push_back(std::move(object));
   }
   return found;
