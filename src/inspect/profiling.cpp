@@ -5,6 +5,7 @@
 #include "exchange/inside.hpp"
 #include "exchange/registry.hpp"
 #include "guard/guard.hpp"
+#include "inspect/description.hpp"
 #include "inspect/signals.hpp"
 #include "inspect/watching.hpp"
 #include "large/large.hpp"
@@ -40,6 +41,20 @@ struct Profiling {
 };
 
 constinit Profiling g_profiling;
+
+// Nobody in the library asks for it, so the compiler and the linker have to be told.
+#if __has_attribute(retain)
+__attribute__((used, retain))
+#else
+__attribute__((used))
+#endif
+constinit const Description g_description = {{'C', 'o', 'f', 'f', 'e', 'r', ' ', 'r', 'e', 'c', 'o', 'r', 'd', 's'},
+                                             sizeof(Description),
+                                             records_fingerprint(),
+                                             &g_description,
+                                             &g_arenas,
+                                             &g_profiling.samples,
+                                             kHardening.rests ? 1 : 0};
 
 u64 draw(usize mean) {
   Profiling& p = g_profiling;

@@ -67,7 +67,7 @@ class Samples {
   }
   uptr address(u32 index) const;
 
- private:
+  // What it is made of, for who reads it from outside (inspect/description.hpp).
   static constexpr u32 kStacks = 32 * 1024, kAddresses = 64 * 1024, kFrames = 1024 * 1024;
 
   struct Stack {
@@ -95,7 +95,11 @@ class Samples {
     u64 bytes;
     double weight;
   };
+  const Table* table() const { return table_; }
+  const Live* lives() const { return lives_; }
+  u32 capacity() const { return capacity_; }
 
+ private:
   bool make_table();
   u32 find_address(uptr address);
   u32 find_stack(const CallStack& stack);

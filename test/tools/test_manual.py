@@ -17,7 +17,7 @@ BASH = SHARE / "bash-completion/completions/coffer"
 FISH = SHARE / "fish/vendor_completions.d/coffer.fish"
 ZSH = SHARE / "zsh/site-functions/_coffer"
 COMMANDS = ["index", "record", "run", "replay", "report", "tune", "stat", "top", "profile", "leaks", "heap",
-            "explain", "serve", "trace", "bench"]
+            "explain", "retainers", "serve", "trace", "bench"]
 
 
 def run(*words: object, cwd: Path | None = None) -> str:
@@ -76,7 +76,7 @@ def in_bash(*words: str, cwd: Path | None = None) -> list[str]:
 
 def test_bash_completes() -> None:
     assert in_bash("coffer", "") == COMMANDS
-    assert in_bash("coffer", "re") == ["record", "replay", "report"]
+    assert in_bash("coffer", "re") == ["record", "replay", "report", "retainers"]
     assert in_bash("coffer", "trace", "f") == ["frag", "filter"]
     assert in_bash("coffer", "record", "--st") == ["--stacks"]
     assert in_bash("coffer", "record", "--stacks", "f") == ["frames"]
@@ -102,7 +102,7 @@ def test_fish_completes() -> None:
         said = run("fish", "--no-config", "-c", f"source {FISH}; complete -C '{line}'")
         return [one.split("\t")[0] for one in said.splitlines()]
 
-    assert sorted(in_fish("coffer re")) == ["record", "replay", "report"]
+    assert sorted(in_fish("coffer re")) == ["record", "replay", "report", "retainers"]
     assert sorted(in_fish("coffer trace f")) == ["filter", "frag"]
     assert in_fish("coffer record --st") == ["--stacks"]
     assert sorted(in_fish("coffer record --stacks ")) == ["frames", "none", "unwind"]
@@ -142,7 +142,7 @@ while zpty -r shell line; do print -r -- "$line"; done
     def in_zsh(line: str) -> set[str]:
         return set(re.findall(r"OFFER<([^>]*)>", run("zsh", "-f", driver, line)))
 
-    assert in_zsh("coffer re") == {"record", "replay", "report"}
+    assert in_zsh("coffer re") == {"record", "replay", "report", "retainers"}
     assert "--stacks" in {one.rstrip("=") for one in in_zsh("coffer record --sta")}
     assert in_zsh("coffer record --stacks fr") == {"frames"}
     assert in_zsh("coffer trace f") == {"filter", "frag"}

@@ -21,6 +21,7 @@ from coffer.live.command import stat, top
 from coffer.profile.command import profile
 from coffer.heap.command import heap, leaks
 from coffer.explain.command import explain
+from coffer.retainers.command import retainers
 from coffer.serve.command import serve
 from coffer.tune.command import tune
 from coffer_bench.cli import app as bench
@@ -56,6 +57,7 @@ app.command()(profile)
 app.command()(leaks)
 app.command()(heap)
 app.command()(explain)
+app.command()(retainers)
 app.command()(serve)
 app.add_typer(bench, name="bench")
 

@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: MIT
-// Preloaded behind Coffer by `coffer heap` and `coffer leaks`: has the heap profile written before a library is
-// unloaded, for a profile says which file its code lies in; and for `coffer heap` at times that lie further apart the
-// longer the program runs, by a thread. A thread and no signal: a signal would end the program's sleep() and poll()
-// early.
+// Preloaded behind Coffer by `coffer heap`, `coffer leaks` and `coffer retainers`: has the heap profile written before
+// a library is unloaded, for a profile says which file its code lies in; and for `coffer heap` at times that lie
+// further apart the longer the program runs, by a thread. A thread and no signal: a signal would end the program's
+// sleep() and poll() early.
 //
 // COFFER_MOMENTS=PREFIX; files are PREFIX.PROCESS.moment.NUMBER.pb.gz. Each gets its name when it is whole, for the
 // program may end at any time. COFFER_MOMENTS_AT=unloads: only before a library is unloaded.
+//
+// COFFER_MOMENTS_END=NAME, for `coffer retainers`: the program waits at its end, before anything is taken down, until
+// the command that started it has copied it. NAME is that of a socket in the abstract name space: if the command is
+// killed, the wait is over.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -99,7 +108,64 @@ static void* run(void* unused) {
   return NULL;
 }
 
+static struct sockaddr_un g_end = {.sun_family = AF_UNIX};  // without a name: nobody waits for the end
+static socklen_t g_end_bytes;
+static atomic_flag g_has_ended = ATOMIC_FLAG_INIT;
+
+static void wait_at_end(void) {
+  if (g_end_bytes == 0 || atomic_flag_test_and_set(&g_has_ended)) return;
+  const int end = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  char answer = 0;
+  // Whoever is not waited for gets the end of the stream at once.
+  if (end >= 0 && connect(end, (const struct sockaddr*)&g_end, g_end_bytes) == 0) {
+    while (recv(end, &answer, 1, 0) < 0 && errno == EINTR) {
+    }
+  }
+  if (end >= 0) close(end);
+}
+
+// For the program, in place of the C library's: main's return and exit(), both before what was registered for the end.
+typedef int Main(int count, char** arguments, char** environment);
+static Main* g_main;
+
+static int main_and_wait(int count, char** arguments, char** environment) {
+  const int status = g_main(count, arguments, environment);
+  wait_at_end();
+  return status;
+}
+
+typedef int Start(Main* main, int count, char** arguments, void (*init)(void), void (*fini)(void),
+                  void (*loader_fini)(void), void* stack_end);
+__attribute__((visibility("default"))) int __libc_start_main(Main* main, int count, char** arguments,
+                                                             void (*init)(void), void (*fini)(void),
+                                                             void (*loader_fini)(void), void* stack_end);
+int __libc_start_main(Main* main, int count, char** arguments, void (*init)(void), void (*fini)(void),
+                      void (*loader_fini)(void), void* stack_end) {
+  Start* next = NULL;
+  *(void**)&next = dlsym(RTLD_NEXT, "__libc_start_main");
+  g_main = main;
+  return next(main_and_wait, count, arguments, init, fini, loader_fini, stack_end);
+}
+
+__attribute__((visibility("default"), noreturn)) void exit(int status) {
+  void (*next)(int status) __attribute__((noreturn)) = NULL;
+  *(void**)&next = dlsym(RTLD_NEXT, "exit");
+  wait_at_end();
+  next(status);
+}
+
+static void prepare_end(void) {
+  const char* name = getenv("COFFER_MOMENTS_END");
+  if (name == NULL || strlen(name) + 2 > sizeof g_end.sun_path) return;
+  // The first byte is 0 and the name has no end.
+  memcpy(g_end.sun_path + 1, name, strlen(name));
+  g_end_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+  // Where only ancestors may trace a process, and the one that will is our sibling.
+  prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0UL, 0UL, 0UL);
+}
+
 __attribute__((constructor)) static void begin(void) {
+  prepare_end();
   const char* prefix = getenv("COFFER_MOMENTS");
   if (prefix == NULL || coffer_profile_dump == NULL || strlen(prefix) >= sizeof g_prefix) return;
   strcpy(g_prefix, prefix);

@@ -133,6 +133,11 @@ def clean(function: str) -> str:
     return bare(function)
 
 
+def clean_variable(name: str) -> str:
+    """The same of a variable, which has no arguments."""
+    return RUST_HASH.sub("", name).replace("[abi:cxx11]", "").replace("(anonymous namespace)::", "")
+
+
 class Names:
     """Places of the addresses of many profiles: what they have in common is looked up once."""
 

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Who keeps memory alive: `coffer retainers`."""
