@@ -80,8 +80,9 @@ def with_latencies(results: Results, other: Results) -> Results:
 
 def of_another_run(header: Record) -> list[str]:
     facts, plan = header["machine"], header["plan"]
-    return [f"The latencies are of a run of their own: `make soak HOURS={plan['hours']:g} SOAK_OPTIONS=\"--memory-share "
-            f"{plan['memory_share']:g}\"`, {facts['time']}, commit {facts['commit']}. {describe(facts)}.", ""]
+    command = f"make soak HOURS={plan['hours']:g} SOAK_OPTIONS=\"--memory-share {plan['memory_share']:g}\""
+    return [f"The latencies are of a run of their own: `{command}`, {facts['time']}, commit {facts['commit']}. "
+            f"{describe(facts)}.", ""]
 
 
 def head(results: Results) -> list[str]:
