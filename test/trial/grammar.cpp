@@ -254,16 +254,20 @@ class Author {
       if (!random_.one_in(one_in)) return;
       for (u64 i = random_.between(1, most); i > 0; --i) {
         const u32 thread = any_thread();
-        insert(thread, {action, static_cast<u8>(thread), 0, number()});
+        insert(thread, {action, static_cast<u8>(thread), static_cast<u32>(random_.below(200)), number()});
       }
     };
     some(2, 16, Action::renew, [&] { return u64{0}; });
-    some(2, 8, Action::tick, [&] { return random_.by_magnitude(1, 2000); });
+    some(2, 8, Action::tick, [&] { return random_.by_magnitude(1, random_.one_in(4) ? 100'000'000 : 2000); });
     some(4, 4, Action::limit, [&] { return random_.one_in(3) ? 0 : random_.by_magnitude(kMiB, 64 * kMiB); });
     some(4, 3, Action::trim, [&] { return random_.below(2) * kMiB; });
     some(6, 3, Action::stats, [&] { return u64{0}; });
     some(2, 4, Action::check, [&] { return random_.below(2); });
     some(6, 2, Action::fork, [&] { return random_.one_in(3) ? 0 : random_.by_magnitude(1, 400); });
+    some(6, 4, Action::group, [&] { return random_.one_in(3) ? 0 : random_.by_magnitude(kMiB, 64 * kMiB); });
+    some(6, 4, Action::cores, [&] { return random_.below(128); });
+    some(8, 2, Action::freed_twice, [&] { return random_.below(60); });
+    some(8, 2, Action::freed_inside, [&] { return u64{0}; });
   }
 
   std::vector<Operation> join() {
@@ -281,7 +285,8 @@ class Author {
 };
 
 std::string draw_options(Random& random) {
-  std::string options = "huge:never";
+  constexpr const char* kHuge[] = {"huge:never", "huge:never", "huge:auto", "huge:always"};
+  std::string options = kHuge[random.below(std::size(kHuge))];
   const auto add = [&](u64 one_in, const char* const(&values)[3]) {
     if (random.one_in(one_in)) options += std::string(",") + values[random.below(3)];
   };
@@ -315,9 +320,10 @@ Kernel draw_kernel(Random& random, u64 length, bool faults) {
     }
   }
   if (faults && random.one_in(4)) {
-    // Something is refused from then on, as by a filter of system calls.
+    // Something is refused from then on, as by a filter of system calls, or for long.
     const u32 kind = 1u << random.below(os::fake::kKinds);
-    kernel.faults.push_back({random.by_magnitude(1, calls), Effect::fail, 1'000'000, kind});
+    const u64 count = random.one_in(2) ? 1'000'000 : random.by_magnitude(20, 1000);
+    kernel.faults.push_back({random.by_magnitude(1, calls), Effect::fail, count, kind});
   }
   if (random.one_in(3)) {
     for (u64 i = random.between(1, 4); i > 0; --i) {

@@ -101,6 +101,12 @@ void start_kernel(const Kernel& kernel) {
   os::fake::set_faults(faults);
 }
 
+void set_group_limit(u64 bytes) { os::fake::set_memory_limit(bytes != 0 ? bytes : os::kNoMemoryLimit); }
+void set_cores(u32 count, bool sparse) {
+  g_kernel.processors = count;
+  g_kernel.sparse = sparse;
+}
+
 long fork_process() {
   // The child of a process that has handlers already, or not yet.
   void (*const prepare)() = g_prepare;

@@ -30,6 +30,10 @@ struct Kernel {
 // Before the first call of the allocator, for this process.
 void start_kernel(const Kernel& kernel);
 
+// What changes while it runs. 0: the group has no limit.
+void set_group_limit(u64 bytes);
+void set_cores(u32 count, bool sparse);
+
 // fork, with the handlers that the allocator has registered. In the child only the calling thread is there.
 long fork_process();
 // From now on every call for memory fails; or nothing does for this.

@@ -42,6 +42,7 @@ def worlds_text(sums: dict) -> str:
         ("NULLs, each with a reason", f"{sums['nulls']:,}"),
         ("looks at everything at rest", f"{sums['rests']:,}"),
         ("child processes", f"{sums['children']:,}"),
+        ("double and inner frees, each reported", f"{sums['misuses']:,}"),
         ("longest call, in steps of its own thread", f"{sums['longest_call']:,}"),
         ("violations", "0"),
         ("time", f"{sums['seconds'] / 60:.1f} minutes"),

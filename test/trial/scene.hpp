@@ -37,8 +37,13 @@ enum class Action : u8 {
   stats,
   check,  // everything rests, and is looked at
   fork,   // now, or by the handler of a signal `size` steps from now
+  group,  // the control group's limit is `size` bytes from now on; 0: it has none
+  cores,  // threads run on other processors from now on: on 1 + size % 64, by numbers that are far apart if size is odd
+  // For a full one, in a process of its own that must end with a report.
+  freed_twice,   // after `size` others were freed in between
+  freed_inside,  // a pointer into it
 };
-inline constexpr u32 kActions = static_cast<u32>(Action::fork) + 1;
+inline constexpr u32 kActions = static_cast<u32>(Action::freed_inside) + 1;
 extern const char* const kActionNames[kActions];
 
 struct Operation {

@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Sums {
   u64 worlds = 0, operations = 0, steps = 0, calls = 0, failed_calls = 0, nulls = 0, threads = 0, switches = 0,
-      rests = 0, children = 0, longest_call = 0, most_yields = 0;
+      rests = 0, children = 0, misuses = 0, longest_call = 0, most_yields = 0;
   u64 hash = 0;  // of all steps of all worlds, whatever order these end in
   void add(u64 seed, const Result& one) {
     ++worlds;
@@ -55,16 +55,17 @@ struct Sums {
     switches += one.switches;
     rests += one.rests;
     children += one.children;
+    misuses += one.misuses;
     longest_call = std::max(longest_call, one.longest_call);
     most_yields = std::max(most_yields, one.most_yields);
   }
   void print(double seconds) const {
     std::printf("%" PRIu64 " worlds, %" PRIu64 " operations, %" PRIu64 " steps, %" PRIu64 " threads, %" PRIu64
                 " switches, %" PRIu64 " system calls of which %" PRIu64 " failed, %" PRIu64 " NULLs, %" PRIu64
-                " looks at rest, %" PRIu64 " child processes; longest call %" PRIu64 " steps, most yields %" PRIu64
-                "; hash %016" PRIx64 "; %.1f s\n",
-                worlds, operations, steps, threads, switches, calls, failed_calls, nulls, rests, children, longest_call,
-                most_yields, hash, seconds);
+                " looks at rest, %" PRIu64 " child processes, %" PRIu64 " misuses; longest call %" PRIu64
+                " steps, most yields %" PRIu64 "; hash %016" PRIx64 "; %.1f s\n",
+                worlds, operations, steps, threads, switches, calls, failed_calls, nulls, rests, children, misuses,
+                longest_call, most_yields, hash, seconds);
   }
 };
 
@@ -150,7 +151,7 @@ int run_seeds(const test::Arguments& arguments) {
          << ", \"operations\": " << sums.operations << ", \"steps\": " << sums.steps
          << ", \"threads\": " << sums.threads << ", \"switches\": " << sums.switches << ", \"calls\": " << sums.calls
          << ", \"failed_calls\": " << sums.failed_calls << ", \"nulls\": " << sums.nulls
-         << ", \"rests\": " << sums.rests << ", \"children\": " << sums.children
+         << ", \"rests\": " << sums.rests << ", \"children\": " << sums.children << ", \"misuses\": " << sums.misuses
          << ", \"longest_call\": " << sums.longest_call << "}\n";
     if (!file.flush()) return complain(path, "cannot be written");
   }

@@ -18,6 +18,7 @@
 #include "support/pattern.hpp"
 #include "trial/blocks.hpp"
 #include "trial/clean.hpp"
+#include "trial/misuse.hpp"
 
 namespace coffer::trial {
 
@@ -209,6 +210,14 @@ class World {
     enter(held, moved.at, at != nullptr ? size : old.size, at != nullptr ? 0 : old.alignment);
   }
 
+  void misuse(const Held& held, const Operation& one) {
+    const bool inside = one.action == Action::freed_inside;
+    if (held.busy || held.at == nullptr || (inside && held.size < 32)) return;
+    take(held);
+    commit_misuse(held, inside ? Wrong::freed_inside : Wrong::freed_twice, static_cast<u32>(one.size), blocks_.all());
+    ++result_.misuses;
+  }
+
   void apply(const Operation& one) {
     Held& held = blocks_[one.slot];
     switch (one.action) {
@@ -273,6 +282,15 @@ class World {
           scheduler_.current().fork_at = scheduler_.own_steps() + one.size;
         }
         break;
+      case Action::group:
+        set_group_limit(one.size);
+        break;
+      case Action::cores:
+        set_cores(1 + static_cast<u32>(one.size % 64), one.size % 2 != 0);
+        break;
+      case Action::freed_twice:
+      case Action::freed_inside:
+        return misuse(held, one);
     }
     scheduler_.wake(Wait::slot);
   }

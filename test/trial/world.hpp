@@ -15,6 +15,7 @@ struct Result {
   u64 longest_call = 0;  // in steps of its own thread
   u64 most_yields = 0;   // in a row
   u64 children = 0;      // processes that were forked, not counting those that these forked
+  u64 misuses = 0;       // processes that did wrong and were ended with a report, in no child's child
   u64 choices_kept = 0;
   Switch choices[1 << 16];  // as far as they fit; the end of the process may come before the run's
   char failure[512];
