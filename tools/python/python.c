@@ -269,15 +269,17 @@ static uintptr_t first_frame(void) {
   return found != 0 && g_at.has_cframe ? word(found, g_at.frame_of_cframe) : found;
 }
 
-// Puts the functions of one call of the interpreter, and goes on to the next one's.
-static unsigned put_call(uintptr_t* next, uintptr_t* frames, unsigned count, unsigned most) {
+// Puts the functions of one call of the interpreter, and goes on to the next one's. At most `left` frames are read, of
+// all calls: where something else has come to lie (first_frame), what is read there may go round in a circle.
+static unsigned put_call(uintptr_t* next, uintptr_t* frames, unsigned count, unsigned most, unsigned* left) {
   enum { kFrame = 72 };
   unsigned char frame[kFrame];
   for (int is_last = 0; *next != 0 && !is_last && count < most; *next = word_in(frame, g_at.previous)) {
-    if (!take(frame, *next, sizeof frame)) {
+    if (*left == 0 || !take(frame, *next, sizeof frame)) {
       *next = 0;
       break;
     }
+    --*left;
     const unsigned entry = frame[g_at.entry];
     is_last = g_at.entry_is_owner ? entry == kOwnedByC : entry != 0;
     if (g_at.entry_is_owner && is_last) continue;  // it is none of the program's
@@ -292,7 +294,7 @@ unsigned coffer_interpreted_stack(uintptr_t* frames, unsigned count, unsigned mo
   uintptr_t frame = first_frame();
   if (frame == 0) return count;
   memcpy(g_before, frames, count * sizeof *frames);
-  unsigned put = 0, calls = 0;
+  unsigned put = 0, calls = 0, left = 2 * most;  // a frame in two, at least, is a function's
   int was_called = 0;  // not the interpreter, or a function of it that is interpreted, has been put
   for (unsigned i = 0; i < count; ++i) calls += g_before[i] >= g_eval && g_before[i] < g_eval_end;
   for (unsigned i = 0; i < count && put < most; ++i) {
@@ -305,9 +307,9 @@ unsigned coffer_interpreted_stack(uintptr_t* frames, unsigned count, unsigned mo
     }
     was_called = 1;
     const unsigned before = put;
-    put = put_call(&frame, frames, put, most);
+    put = put_call(&frame, frames, put, most, &left);
     // What the walk up the stack did not come to is called from further out.
-    for (--calls; calls == 0 && frame != 0 && put < most;) put = put_call(&frame, frames, put, most);
+    for (--calls; calls == 0 && frame != 0 && put < most;) put = put_call(&frame, frames, put, most, &left);
     if (put == before) frames[put++] = g_before[i];
   }
   return put;
