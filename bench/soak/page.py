@@ -18,6 +18,7 @@ from soak.verdicts import OURS, Verdict, of, verdicts
 
 MOST_FAULTS = 10
 FAULT_CHARACTERS = 300
+MEMORY_SHARE = 0.6  # of the time, unless the command says otherwise; the rest is latencies
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: int = 1) -> list[str]:
@@ -92,6 +93,8 @@ def head(results: Results) -> list[str]:
     timed = results.header.get("latencies", results.header)["machine"]
     busy = min([timed["load"], *ends]) > timed["processors"]
     options = f"--programs {','.join(plan['programs'])}{' --together' if plan['together'] else ''}"
+    if plan["memory_share"] != MEMORY_SHARE:
+        options += f" --memory-share {plan['memory_share']:g}"
     how = "all programs at a time" if plan["together"] else "one program after the other"
     ended = "" if results.finished and not results.of("end")[-1].get("cut") else " **The run was cut short.**"
     versions = ", ".join(f"{name} {version}".strip() for name, version in results.header["versions"].items())
