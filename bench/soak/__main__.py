@@ -31,7 +31,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--allocators", default="coffer,glibc,jemalloc,mimalloc3", help="for the latencies")
     parser.add_argument("--beside", default="", help="allocators under which memory is watched, too, such as glibc")
     parser.add_argument("--together", action="store_true", help="memory of all programs at a time")
-    parser.add_argument("--memory-share", type=float, default=page.MEMORY_SHARE, help="of the time; the rest is latencies")
+    parser.add_argument("--memory-share", type=float, default=page.MEMORY_SHARE,
+                        help="of the time; the rest is latencies")
     parser.add_argument("--no-machine", action="store_true", help="leave the machine's setting of huge pages alone")
     parser.add_argument("--build-dir", type=Path, default=TOP / "build")
     parser.add_argument("--results", type=Path, help="the file of results (default: build/soak/TIME.jsonl)")
