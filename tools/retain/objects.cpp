@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 namespace coffer::retain {
 
@@ -63,8 +64,9 @@ void read_table(const File& file, const Elf64_Shdr& table, const Elf64_Shdr& str
 }
 
 void sort_variables(std::vector<Variable>* variables) {
-  std::stable_sort(variables->begin(), variables->end(),
-                   [](const Variable& a, const Variable& b) { return a.address < b.address; });
+  std::sort(variables->begin(), variables->end(), [](const Variable& a, const Variable& b) {
+    return std::tie(a.address, a.name) < std::tie(b.address, b.name);
+  });
   const auto same = [](const Variable& a, const Variable& b) { return a.address == b.address; };
   variables->erase(std::unique(variables->begin(), variables->end(), same), variables->end());
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "analyse/json.hpp"
 #include "retain/groups.hpp"
@@ -75,7 +76,8 @@ class Writer {
   }
 
   void by_size(std::vector<u32>* groups) const {
-    std::stable_sort(groups->begin(), groups->end(), [&](u32 a, u32 b) { return groups_[a].bytes > groups_[b].bytes; });
+    std::sort(groups->begin(), groups->end(),
+              [&](u32 a, u32 b) { return std::pair(groups_[b].bytes, a) < std::pair(groups_[a].bytes, b); });
     while (!groups->empty() && groups_[groups->back()].blocks == 0) groups->pop_back();
   }
 

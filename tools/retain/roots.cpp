@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "retain/frames.hpp"
 
@@ -48,8 +49,8 @@ class Finder {
   void sort() {
     std::vector<u32> order(found_.roots.size()), number(found_.roots.size());
     for (u32 i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](u32 a, u32 b) { return found_.roots[a].kind < found_.roots[b].kind; });
+    std::sort(order.begin(), order.end(),
+              [&](u32 a, u32 b) { return std::pair(found_.roots[a].kind, a) < std::pair(found_.roots[b].kind, b); });
     std::vector<Root> roots;
     for (u32 i = 0; i < order.size(); ++i) {
       number[order[i]] = i;
@@ -57,8 +58,8 @@ class Finder {
     }
     found_.roots = std::move(roots);
     for (RootEdge& edge : found_.edges) edge.root = number[edge.root];
-    std::stable_sort(found_.edges.begin(), found_.edges.end(),
-                     [](const RootEdge& a, const RootEdge& b) { return a.root < b.root; });
+    std::sort(found_.edges.begin(), found_.edges.end(),
+              [](const RootEdge& a, const RootEdge& b) { return std::pair(a.root, a.to) < std::pair(b.root, b.to); });
   }
 
   bool is_root(const Mapping& one) const {
@@ -110,7 +111,8 @@ class Finder {
         }
       }
     }
-    std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
+    std::sort(parts.begin(), parts.end(),
+              [](const Part& a, const Part& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     return parts;
   }
 
