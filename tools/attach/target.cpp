@@ -156,7 +156,7 @@ std::vector<Mapping> mappings(pid_t process) {
     char rights[5] = {};
     int path = 0;
     if (std::sscanf(line.c_str(), "%llx-%llx %4s %llx %*s %*s %n", &begin, &end, rights, &offset, &path) < 4) continue;
-    found.push_back({begin, end, offset, rights[0] == 'r', rights[2] == 'x',
+    found.push_back({begin, end, offset, rights[0] == 'r', rights[1] == 'w', rights[2] == 'x', rights[3] == 's',
                      path > 0 && static_cast<std::size_t>(path) < line.size() ? line.substr(path) : ""});
   }
   return found;

@@ -15,8 +15,8 @@ namespace coffer::attach {
 
 struct Mapping {
   std::uint64_t begin = 0, end = 0, offset = 0;
-  bool readable = false, executable = false;
-  std::string path;
+  bool readable = false, writable = false, executable = false, shared = false;
+  std::string path;  // or [stack], [anon:...], or nothing
 };
 std::vector<Mapping> mappings(pid_t process);
 

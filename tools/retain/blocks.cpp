@@ -40,8 +40,8 @@ bool Blocks::find_description(const Memory& memory, const std::vector<Mapping>& 
   // The library's own mappings first, for a program may have gigabytes of others.
   for (const bool is_library : {true, false}) {
     for (const Mapping& one : mappings) {
-      if (!one.readable || one.shared || one.executable || !begins(one.name, "/")) continue;
-      if (begins(base_name(one.name), "libcoffer") != is_library) continue;
+      if (!one.readable || one.shared || one.executable || !begins(one.path, "/")) continue;
+      if (begins(base_name(one.path), "libcoffer") != is_library) continue;
       std::vector<char> content(one.end - one.begin);
       memory.read(one.begin, content.data(), content.size());
       for (usize at = 0; at + sizeof(Description) <= content.size(); at += 8) {
@@ -50,19 +50,19 @@ bool Blocks::find_description(const Memory& memory, const std::vector<Mapping>& 
         std::memcpy(&found, content.data() + at, sizeof found);
         if (reinterpret_cast<u64>(found.self) != one.begin + at) continue;
         if (found.fingerprint != records_fingerprint()) {
-          *problem = one.name + " and this command are of different versions: use the command of that version";
+          *problem = one.path + " and this command are of different versions: use the command of that version";
           return false;
         }
         arenas_at_ = reinterpret_cast<u64>(found.arenas);
         samples_at_ = reinterpret_cast<u64>(found.samples);
         canaries_ = found.canaries != 0;
-        library_ = one.name;
+        library_ = one.path;
         return true;
       }
     }
   }
   bool has_library = false;
-  for (const Mapping& one : mappings) has_library |= begins(base_name(one.name), "libcoffer");
+  for (const Mapping& one : mappings) has_library |= begins(base_name(one.path), "libcoffer");
   *problem = has_library ? "the Coffer that it runs is older than this command needs" : "it does not run Coffer";
   return false;
 }

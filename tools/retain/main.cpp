@@ -63,7 +63,7 @@ int run(int process, bool still) {
   const unsigned cores = std::thread::hardware_concurrency();
   const unsigned threads = cores == 0 ? 1 : cores < kMostThreads ? cores : kMostThreads;
   const Memory memory(snapshot.memory());
-  const std::vector<Mapping> mappings = read_mappings(snapshot.memory());
+  const std::vector<Mapping> mappings = attach::mappings(snapshot.memory());
   Blocks blocks;
   problem = blocks.find(memory, mappings, threads);
   if (!problem.empty()) return fail(process, problem);
@@ -104,6 +104,8 @@ int main(int count, char** arguments) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   try {
     return coffer::retain::run(process, count == 3);
+  } catch (const coffer::attach::Error& error) {  // it has ended
+    return coffer::retain::fail(process, error.what());
   } catch (const std::bad_alloc&) {
     return coffer::retain::fail(process, "there is not memory enough to look at it");
   }

@@ -6,10 +6,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <cinttypes>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace coffer::retain {
 
@@ -32,33 +30,6 @@ constexpr unsigned long kScan = _IOWR('f', 16, Scan);
 constexpr u64 kIsPresent = u64{1} << 3, kIsSwapped = u64{1} << 4, kRegions = 1024;
 
 }  // namespace
-
-std::vector<Mapping> read_mappings(int process) {
-  std::vector<Mapping> found;
-  std::FILE* file = std::fopen(path_of(process, "maps").c_str(), "re");
-  if (file == nullptr) return found;
-  char* line = nullptr;
-  size_t room = 0;
-  while (getline(&line, &room, file) > 0) {
-    Mapping one{};
-    char rights[8] = {};
-    int name = 0;
-    if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n", &one.begin, &one.end, rights,
-                    &one.offset, &one.inode, &name) < 5) {
-      continue;
-    }
-    one.readable = rights[0] == 'r';
-    one.writable = rights[1] == 'w';
-    one.executable = rights[2] == 'x';
-    one.shared = rights[3] == 's';
-    one.name = line + name;
-    while (!one.name.empty() && one.name.back() == '\n') one.name.pop_back();
-    found.push_back(std::move(one));
-  }
-  std::free(line);
-  std::fclose(file);
-  return found;
-}
 
 Memory::Memory(int process)
     : process_(process),

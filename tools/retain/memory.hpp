@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The memory of a process that stands still: its mappings, and what is in them.
+// The memory of a process that stands still: what is in its mappings.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "attach/target.hpp"
 #include "base/base.hpp"
 
 namespace coffer::retain {
 
-struct Mapping {
-  u64 begin, end, offset;
-  bool readable, writable, executable, shared;
-  u64 inode;
-  std::string name;  // a path, [stack], [anon:...], or nothing
-};
+using attach::Mapping;
 
 struct Range {
   u64 begin, end;
 };
-
-// Of all. Empty: there is no such process, or it is another user's.
-std::vector<Mapping> read_mappings(int process);
 
 class Memory {
  public:

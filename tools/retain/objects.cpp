@@ -130,18 +130,18 @@ std::vector<Object> find_objects(int process, const std::vector<Mapping>& mappin
   std::vector<Object> found;
   std::string last;
   for (const Mapping& one : mappings) {
-    if (one.name.empty() || one.name[0] != '/' || one.name == last || one.shared) continue;
+    if (one.path.empty() || one.path[0] != '/' || one.path == last || one.shared) continue;
     // Files that are no code, such as fonts, begin with a mapping of their own, too: they are no ELF files.
-    last = one.name;
+    last = one.path;
     if (std::any_of(found.begin(), found.end(), [&](const Object& object) {
-          return object.path == one.name && one.begin >= object.begin && one.begin < object.end;
+          return object.path == one.path && one.begin >= object.begin && one.begin < object.end;
         })) {
       continue;
     }
     Object object{};
-    object.path = one.name;
+    object.path = one.path;
     // As the process sees its files.
-    const File file("/proc/" + std::to_string(process) + '/' + "root" + one.name);
+    const File file("/proc/" + std::to_string(process) + '/' + "root" + one.path);
     if (read_object(file, one, &object)) found.push_back(std::move(object));
   }
   return found;

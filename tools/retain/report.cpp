@@ -169,7 +169,7 @@ class Writer {
       const auto first = code_.lower_bound(one.begin);
       if (!one.executable || first == code_.end() || *first >= one.end) continue;
       json_.open('{').number("begin", one.begin).number("end", one.end).number("offset", one.offset);
-      json_.key("path").string(one.name).close('}');
+      json_.key("path").string(one.path).close('}');
     }
     json_.close(']');
   }

@@ -64,13 +64,13 @@ class Finder {
 
   bool is_root(const Mapping& one) const {
     if (!one.readable || !one.writable) return false;
-    if (begins(one.name, "[anon:coffer") || one.name == "[vvar]" || one.name == "[vsyscall]") return false;
+    if (begins(one.path, "[anon:coffer") || one.path == "[vvar]" || one.path == "[vsyscall]") return false;
     // Of files and devices that are shared reading may wait for a disk or do something; anonymous memory may be shared.
-    if (one.shared && !begins(one.name, "/dev/zero") && !begins(one.name, "/memfd:") && !begins(one.name, "/SYSV")) {
+    if (one.shared && !begins(one.path, "/dev/zero") && !begins(one.path, "/memfd:") && !begins(one.path, "/SYSV")) {
       return false;
     }
     // Coffer's own library, which knows of free blocks only.
-    return one.name != blocks_.library() || !begins(one.name.substr(one.name.rfind('/') + 1), "libcoffer");
+    return one.path != blocks_.library() || !begins(one.path.substr(one.path.rfind('/') + 1), "libcoffer");
   }
 
   bool is_own(u64 address) const {
@@ -101,7 +101,7 @@ class Finder {
       const u64 sp = one.sp - kRedZone;
       if (sp - mapping.begin < mapping.end - mapping.begin) {
         const u64 end = storage > sp ? storage : mapping.end;
-        if (mapping.name == "[stack]" || storage > sp) {
+        if (mapping.path == "[stack]" || storage > sp) {
           // What is below was a stack's, and is no more.
           parts.push_back({mapping.begin, sp, nullptr, Kind::stack});
           parts.push_back({sp, end, &one, Kind::stack});
@@ -155,7 +155,7 @@ class Finder {
     if (object != objects_.end()) return add_variables(*object, begin, end);
     u32 root = kNone;
     scan(begin, end, !mapping.shared, [&](u64, u32 block) {
-      if (root == kNone) root = add({Kind::mapping, mapping.name, "", mapping.begin, 0, 0, ""});
+      if (root == kNone) root = add({Kind::mapping, mapping.path, "", mapping.begin, 0, 0, ""});
       found_.edges.push_back({root, block});
     });
   }

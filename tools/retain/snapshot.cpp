@@ -23,15 +23,6 @@ double now() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-// A field of the process's status; "" if there is none.
-std::string status_of(pid_t process, const std::string& name) {
-  const std::string text = "\n" + attach::read_proc(process, "status");
-  const usize at = text.find("\n" + name + ":");
-  if (at == std::string::npos) return "";
-  const usize begin = text.find_first_not_of(" \t", at + name.size() + 2);
-  return text.substr(begin, text.find('\n', begin) - begin);
-}
-
 std::string name_of(pid_t process, pid_t thread) {
   std::string name = attach::read_proc(process, "task/" + std::to_string(thread) + "/comm");
   while (!name.empty() && name.back() == '\n') name.pop_back();
@@ -57,6 +48,7 @@ Snapshot::~Snapshot() { release(); }
 std::string Snapshot::stop_all() {
   std::set<pid_t> known;
   std::string problem;
+  bool is_forbidden = false;
   // Threads may be made meanwhile, by those that still run.
   for (bool more = true; more;) {
     more = false;
@@ -84,6 +76,10 @@ std::string Snapshot::stop_all() {
           continue;  // in the end it is one that is in the kernel, touches no memory, and cannot be asked
         } catch (const attach::Ended&) {
           break;
+        } catch (const attach::Forbidden& error) {
+          problem = error.what();
+          is_forbidden = true;
+          break;
         } catch (const attach::Error& error) {
           problem = error.what();
           break;
@@ -94,9 +90,9 @@ std::string Snapshot::stop_all() {
   }
   if (!held_.empty()) return "";
   if (problem.empty()) return "none of its threads can be stopped";
-  const std::string tracer = status_of(process_, "TracerPid");
+  const std::string tracer = attach::status_field(process_, process_, "TracerPid");
   if (!tracer.empty() && tracer != "0") return "process " + tracer + " traces it, as debuggers do";
-  if (problem.find("permitted") == std::string::npos) return problem;
+  if (!is_forbidden) return problem;
   return "permission denied: be root, or its user where /proc/sys/kernel/yama/ptrace_scope is 0";
 }
 
@@ -130,11 +126,11 @@ std::string Snapshot::make_copy() {
 
 std::string Snapshot::take(pid_t process, bool still) try {
   process_ = process;
-  const std::string state = status_of(process, "State");
+  const std::string state = attach::status_field(process, process, "State");
   if (state.empty() || state[0] == 'Z' || state[0] == 'X') return "it has ended";
   still |= state[0] == 'T';
   // A filter of system calls may kill who makes one that it does not expect.
-  if (!still && status_of(process, "Seccomp") != "0") {
+  if (!still && attach::status_field(process, process, "Seccomp") != "0") {
     return "a filter of system calls (seccomp) may forbid to copy it; --stop keeps it stopped instead";
   }
   try {
