@@ -18,6 +18,7 @@ import pytest
 from coffer import places
 from coffer.profile import proto
 from in_process import run
+from ready import ready
 
 PROGRAMS = Path(os.environ["COFFER_ATTACH_DIR"])
 PROGRAM = PROGRAMS / "attach_program"
@@ -33,14 +34,8 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @contextmanager
 def running(*command: object, environment: dict[str, str] = COFFER, **more: object) -> Iterator[subprocess.Popen]:
-    started = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               text=True, env=environment, **more)
-    try:
-        assert started.stdout.readline() == "ready\n"
+    with ready(command, stdin=subprocess.PIPE, env=environment, **more) as started:
         yield started
-    finally:
-        started.kill()
-        started.communicate()
 
 
 def state(process: int) -> str:

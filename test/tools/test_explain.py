@@ -14,6 +14,7 @@ import pytest
 from coffer import places
 from coffer.explain import mappings
 from in_process import run
+from ready import ready
 
 PROGRAM = Path(os.environ["COFFER_HEAP_PROGRAM"])
 DUMP = int(signal.SIGRTMIN) + 8
@@ -71,17 +72,12 @@ def rss_of(process: int) -> int:
 
 
 def test_the_reasons_add_up(tmp_path: Path) -> None:
-    started = subprocess.Popen([PROGRAM, "fragment"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
-                               env={**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": "share:true"})
-    try:
-        assert started.stdout.readline() == "ready\n"
+    environment = {**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": "share:true"}
+    with ready([PROGRAM, "fragment"], cwd=tmp_path, env=environment) as started:
         before = rss_of(started.pid)
         found = explained(started.pid)
         after = rss_of(started.pid)
         text = run("explain", "--pid", started.pid).stdout
-    finally:
-        started.kill()
-        started.communicate()
     by_key = {one["key"]: one["bytes"] for one in found["reasons"]}
     assert sum(by_key.values()) == found["rss"]
     assert 0.95 * min(before, after) <= found["rss"] <= 1.05 * max(before, after)
@@ -95,31 +91,21 @@ def test_the_reasons_add_up(tmp_path: Path) -> None:
 
 def test_a_process_is_asked_who_holds_it(tmp_path: Path) -> None:
     conf = f"share:true,profile:true,profile_rate:16K,dump_signal:{DUMP}"
-    started = subprocess.Popen([PROGRAM, "fragment"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
-                               env={**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": conf})
-    try:
-        assert started.stdout.readline() == "ready\n"
+    environment = {**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": conf}
+    with ready([PROGRAM, "fragment"], cwd=tmp_path, env=environment) as started:
         for words in (["--who"], ["--dump-signal", DUMP]):
             found = explained(started.pid, *words)
             assert found["survivors"][0]["function"] == "seeded::keep_index"
             assert sum(one["bytes"] for one in found["reasons"]) == found["rss"]
-    finally:
-        started.kill()
-        started.communicate()
 
 
 def test_what_rounding_costs_is_told_apart(tmp_path: Path) -> None:
     """900 bytes lie in a class of 960; at every block the profile knows it exactly."""
     conf = f"share:true,profile:true,profile_rate:1,dump_signal:{DUMP}"
-    started = subprocess.Popen([PROGRAM, "rounded"], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
-                               env={**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": conf})
-    try:
-        assert started.stdout.readline() == "ready\n"
+    environment = {**os.environ, "LD_PRELOAD": str(places.library()), "COFFER_CONF": conf}
+    with ready([PROGRAM, "rounded"], cwd=tmp_path, env=environment) as started:
         by_key = {one["key"]: one["bytes"] for one in explained(started.pid, "--who")["reasons"]}
         without = explained(started.pid)["reasons"]
-    finally:
-        started.kill()
-        started.communicate()
     assert by_key["live"] == pytest.approx(10_000 * 900, rel=0.05)
     assert 10_000 * 4 < by_key["rounding"] < 10_000 * 64 and "rounding" not in {one["key"] for one in without}
 

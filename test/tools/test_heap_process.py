@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from coffer import places
 from in_process import run
+from ready import ready
 
 PROGRAM = Path(os.environ["COFFER_HEAP_PROGRAM"])
 DUMP = int(signal.SIGRTMIN) + 8
@@ -29,14 +30,9 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 @contextmanager
 def serving(folder: Path, conf: str, *words: str) -> Iterator[subprocess.Popen]:
     """The program under Coffer, in the folder, that allocates for as long as the block runs."""
-    started = subprocess.Popen([PROGRAM, "serve", *words], stdout=subprocess.PIPE, text=True, cwd=folder,
-                               env={**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())})
-    try:
-        assert started.stdout.readline() == "ready\n"
+    environment = {**os.environ, "COFFER_CONF": conf, "LD_PRELOAD": str(places.library())}
+    with ready([PROGRAM, "serve", *words], cwd=folder, env=environment) as started:
         yield started
-    finally:
-        started.kill()
-        started.communicate()
 
 
 def test_a_process_is_asked_by_its_signal(tmp_path: Path) -> None:

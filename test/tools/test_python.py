@@ -13,6 +13,7 @@ import pytest
 from coffer import places
 from coffer.profile import proto
 from in_process import run
+from ready import ready
 
 HERE = Path(__file__).parent
 PROGRAM = HERE / "python_program.py"
@@ -157,13 +158,7 @@ def test_a_process_that_runs(tmp_path: Path) -> None:
     (python, *_) = [one for one, version in INTERPRETERS.items() if version in SUPPORTED]
     code = "import time\ndef keep():\n    return [bytes(5000) for _ in range(300)]\nkept = keep()\n" \
            "print('ready', flush=True)\ntime.sleep(60)"
-    process = subprocess.Popen(
-        [places.build_dir() / "bin" / "coffer", "run", "--", python, "-c", code], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "COFFER_CONF": f"profile:true,profile_rate:1,dump_signal:43,profile_to:{tmp_path}/x"})
-    try:
-        assert process.stdout.readline() == "ready\n"
+    command = [places.build_dir() / "bin" / "coffer", "run", "--", python, "-c", code]
+    conf = f"profile:true,profile_rate:1,dump_signal:43,profile_to:{tmp_path}/x"
+    with ready(command, env={**os.environ, "COFFER_CONF": conf}) as process:
         assert "from keep" in run("heap", "--pid", process.pid).stdout.splitlines()[0]
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from coffer import places
 from in_process import call, run
+from ready import ready
 
 BUILT = Path(os.environ["COFFER_SEEDED"])
 SOURCES = Path(__file__).with_name("seeded")
@@ -39,14 +40,8 @@ def coffer(*arguments: object) -> list[str]:
 def waiting(*arguments: object, library: str = "coffer", program: Path = PROGRAM, conf: str = "") -> Iterator[int]:
     """A process under Coffer that has allocated and sleeps."""
     environment = {**os.environ, "LD_PRELOAD": str(places.library(library)), "COFFER_CONF": conf}
-    process = subprocess.Popen([program, *map(str, arguments), "wait"], env=environment, stdout=subprocess.PIPE,
-                               text=True)
-    try:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    with ready([program, *arguments, "wait"], env=environment) as process:
         yield process.pid
-    finally:
-        process.kill()
-        process.wait()
 
 
 def scan(process: int, *options: str) -> tuple[dict, dict]:
