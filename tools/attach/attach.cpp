@@ -226,7 +226,9 @@ void attach(const Request& request) {
     }
     for (const Thread& one : found) {
       if (is_busy_there && one.number != busy) continue;
-      if (one.rank > kLate || (one.rank == kLate && !any)) continue;
+      const bool has_better = found.front().rank < kInterrupted;
+      const bool is_later = one.rank == kLate || (one.rank >= kInterrupted && has_better);
+      if (one.rank > kLate || (is_later && !any)) continue;
       if (try_thread(one.number, request, *table, gadgets)) return;
     }
     sleep_ms(2);

@@ -40,6 +40,9 @@ struct Thread {
 };
 // Those that may be held, the best first.
 std::vector<Thread> threads(pid_t process);
+// From here on a stop ends what a thread waits in by EINTR, and a Remote has it begin again: whoever kills us before
+// that lets the program see it. So these wait until no better one has served for long.
+constexpr int kInterrupted = 2;
 // From here on a thread is left for later: it waits for something with a time limit, and would wait too long.
 constexpr int kLate = 3;
 
