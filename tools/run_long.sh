@@ -24,7 +24,11 @@ tools/build.sh --tests fuzz "$jobs" fuzz_programs
 for name in api options trace stream rt; do
   part "fuzz.$name" python3 -B test/fuzz/run.py "build-fuzz/test/fuzz/fuzz_$name" --seconds "$FUZZ_SECONDS"
 done
-part tools.fuzz env PYTHONPATH=tools python3 -B -m pytest -q -p no:cacheprovider test/tools/test_fuzz.py
+tools/build.sh --tests release "$jobs" coffer_command_tests
+for name in reader_page reader_profile; do
+  part "fuzz.$name" build/venv/bin/python -B test/fuzz/run.py "test/fuzz/$name.py" --seconds "$FUZZ_SECONDS" \
+    --artifacts build
+done
 part trial python3 -B test/trial/run.py --jobs "$jobs" --hours "${HOURS:-0.5}"
 part 'tests labelled long' ctest --test-dir build -L '^long$' --output-on-failure
 part models python3 -B models/run.py --deep --jobs "$jobs"
