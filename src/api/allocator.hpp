@@ -49,6 +49,8 @@ concept AllocatorConcept = requires(void* block, usize n, u32 index, Figures& fi
   { A::heap_statistics(index, heap_statistics) } -> std::same_as<bool>;
   // Verifies every invariant; number of violations. Other threads must be outside.
   { A::check() } -> std::same_as<usize>;
+  // Has the options read, if they are not.
+  { A::read_options() } -> std::same_as<void>;
   // Registers its fork handlers, once. May allocate.
   { A::handle_forks() } -> std::same_as<void>;
 };

@@ -106,7 +106,7 @@ COFFER_VISIBLE int coffer_set_limit(size_t bytes) noexcept {
 }
 
 COFFER_VISIBLE size_t coffer_get_limit(void) noexcept {
-  config::load();
+  Allocator::read_options();
   return Allocator::limit();
 }
 
@@ -121,7 +121,7 @@ COFFER_VISIBLE size_t coffer_check(void) noexcept { return Allocator::check(); }
 COFFER_VISIBLE const char* coffer_version(void) noexcept { return kVersion; }
 
 COFFER_VISIBLE int coffer_conf(const char* name, char* text, size_t size) noexcept {
-  config::load();
+  Allocator::read_options();
   Text out(text, text != nullptr ? size : 0);
   if (name == nullptr) {
     config::print_all(config::options(), out);

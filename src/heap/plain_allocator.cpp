@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "config/config.hpp"
 #include "exchange/freed.hpp"
 #include "exchange/inside.hpp"
 #include "exchange/kept_slots.hpp"
@@ -242,6 +243,11 @@ void PlainAllocator::set_limit(usize bytes) {
   note_supply();
 }
 usize PlainAllocator::limit() { return get_limit(); }
+// The start reads them, and knows a fork child, where another thread of the parent may have been reading. Without one
+// (no memory) there is nothing that a child could be known by.
+void PlainAllocator::read_options() {
+  if (!start_process()) config::load();
+}
 COFFER_COLD void PlainAllocator::handle_forks() { coffer::handle_forks(); }
 
 }  // namespace coffer

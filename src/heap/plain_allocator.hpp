@@ -25,6 +25,7 @@ struct PlainAllocator {
   static bool trim(usize keep);
   static void set_limit(usize bytes);
   static usize limit();
+  static void read_options();
   static void handle_forks();
 
   // Inspection (inspect/allocator.cpp).

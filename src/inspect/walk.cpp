@@ -84,12 +84,14 @@ void count_mixed(Figures& statistics, const Span* span, usize& unbacked) {
 void discount(usize& live, usize bytes) { live -= bytes < live ? bytes : live; }
 
 // What a heap keeps of mixed spans is free: lists of blocks from holes, and chains on spans that became mixed since.
-void discount_mixed(Figures& statistics, const Heap* heap) {
+// What is locked is waited for, or counts as live (the figures' reader may be a signal handler).
+using SizeOf = usize (MixedPool::*)(Span*, const void*);
+void discount_mixed(Figures& statistics, const Heap* heap, SizeOf size_of) {
   usize bytes = 0;
   const auto add = [&](const Block* block) {
     for (; block != nullptr; block = next_if_signed(block)) {
       const uptr address = reinterpret_cast<uptr>(block);
-      bytes += g_mixed_pool.size_of(first_record(slot_record(arena_of(address), address)), block);
+      bytes += (g_mixed_pool.*size_of)(first_record(slot_record(arena_of(address), address)), block);
     }
   };
   for (ClassIndex c = 0; c < kClasses; ++c) {
@@ -127,7 +129,7 @@ void discount_lists(Heap* heap) {
     const Span* span = chain.span.get();
     if (span != nullptr && !is_mixed(span)) discount_blocks(span, chain.count());
   }
-  discount_mixed(*g_waiting.figures, heap);
+  discount_mixed(*g_waiting.figures, heap, &MixedPool::size_of);
 }
 
 void discount_waiting_heaps(Figures& figures, ClassStatistics* classes) {
@@ -172,7 +174,7 @@ bool collect_heap(u32 index, HeapStatistics& statistics) {
 namespace {
 
 // classes: an entry for each class, or nullptr. shared_heap: the fallback heap, locked.
-void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_heap) {
+void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_heap, SizeOf size_of) {
   statistics = {};
   const InsideAgain inside;
   const Heap* own = inside.heap();
@@ -219,8 +221,8 @@ void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_he
   statistics.free_resident += kept;
   statistics.bound += statistics.mixed_bound + statistics.large + kept + guard::held_bytes();
   statistics.live += guard::live_bytes();
-  discount_mixed(statistics, own);
-  if (shared_heap != own) discount_mixed(statistics, shared_heap);
+  discount_mixed(statistics, own, size_of);
+  if (shared_heap != own) discount_mixed(statistics, shared_heap, size_of);
   statistics.resident += statistics.held - (unbacked < statistics.held ? unbacked : 0) + statistics.free_resident;
   statistics.limit = get_limit();
 }
@@ -233,7 +235,7 @@ void collect(Figures& figures, ClassStatistics* classes) {
   settle_fork();
   const ReclaimerRests rests;   // it may have seized this thread's heap, whose lists would count as live
   const FallbackHeap fallback;  // locked: its lists may be read, too
-  gather(figures, classes, fallback.get() != nullptr ? fallback.get() : &g_null_heap);
+  gather(figures, classes, fallback.get() != nullptr ? fallback.get() : &g_null_heap, &MixedPool::size_of);
   discount_waiting_heaps(figures, classes);
   figures.page_tables = os::page_table_bytes();
 }
@@ -257,7 +259,8 @@ bool try_statistics(Statistics& statistics) {
   const FallbackHeap fallback(FallbackHeap::Wait::not_at_all);
   if (!fallback.has_lock()) return false;
   statistics.classes = kShapes;
-  gather(statistics, statistics.by_class, fallback.get() != nullptr ? fallback.get() : &g_null_heap);
+  const Heap* const shared = fallback.get() != nullptr ? fallback.get() : &g_null_heap;
+  gather(statistics, statistics.by_class, shared, &MixedPool::try_size_of);
   return true;
 }
 

@@ -183,9 +183,20 @@ usize MixedPool::release(Span* span, void* block, usize least, usize most) {
 usize MixedPool::size_of(Span* span, const void* block) {
   Shard& shard = shard_of(span);
   LockGuard guard(shard.lock);
+  return size_in(shard, span, reinterpret_cast<uptr>(block));
+}
+
+usize MixedPool::try_size_of(Span* span, const void* block) {
+  Shard& shard = shard_of(span);
+  if (!shard.lock.try_lock()) return 0;
+  const usize bytes = size_in(shard, span, reinterpret_cast<uptr>(block));
+  shard.lock.unlock();
+  return bytes;
+}
+
+usize MixedPool::size_in(const Shard& shard, Span* span, uptr address) {
   const UnitMap map = map_of(span);
-  if (!is_block(shard, span, map, reinterpret_cast<uptr>(block))) return 0;
-  return usize{map.block_units(unit_of(span, reinterpret_cast<uptr>(block)))} * kQuantum;
+  return is_block(shard, span, map, address) ? usize{map.block_units(unit_of(span, address))} * kQuantum : 0;
 }
 
 usize MixedPool::size_around(Span* span, uptr address) {

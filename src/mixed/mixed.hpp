@@ -58,6 +58,8 @@ class MixedPool {
   usize release(Span* span, void* block, usize least = 0, usize most = ~usize{0});
   // Usable bytes of a block; 0: no block starts there.
   usize size_of(Span* span, const void* block);
+  // The same; 0 also if the shard is locked. For a signal handler, which may have interrupted who locked it.
+  usize try_size_of(Span* span, const void* block);
   // Usable bytes of the block that the address lies in; 0: it lies in none.
   usize size_around(Span* span, uptr address);
   // Makes a block larger or smaller where it is. false: what follows it is in use (nothing changed).
@@ -111,6 +113,7 @@ class MixedPool {
 
   Shard& shard_of(const Span* span) { return shards_[(span_number(span) / kMaxSpanSlots) % kShards]; }
   static bool is_block(const Shard& shard, const Span* span, const UnitMap& map, uptr address);
+  static usize size_in(const Shard& shard, Span* span, uptr address);
   bool grow(usize bytes);
   void shrink(usize bytes);
   void set_live(Shard& shard, Span* span, u32 units);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "config/config.hpp"
 #include "os/os.hpp"
 #include "papers/common/gauge.hpp"
 #include "papers/common/paper.hpp"
@@ -90,6 +91,7 @@ struct Adapter {
 
   static usize check() { return is_started() ? P::check() : 0; }
 
+  static void read_options() { config::load(); }
   static void handle_forks() { papers::handle_forks(); }
 
  private:

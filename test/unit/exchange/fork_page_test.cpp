@@ -117,6 +117,20 @@ FRESH_TEST(ForkPage, AnotherWasStartingAndTheChildTrims) {
   });
 }
 
+// Another one was reading the options for the start, and the child's first call asks for one of them.
+FRESH_TEST(ForkPage, AnotherWasReadingAndTheChildReads) {
+  start_heaps();
+  give(take());
+  run_fresh([] {
+    alarm(60);  // or it waits for ever
+    g_registry.start.store(reinterpret_cast<uptr>(&g_registry), relaxed);
+    config::g_phase.store(config::kReading, relaxed);
+    PlainAllocator::read_options();
+    EXPECT_TRUE(config::is_read());
+    EXPECT_EQ(g_registry.start.load(relaxed), kStarted);
+  });
+}
+
 // The child's first thread has no heap: the only one was that of a thread that vanished.
 FRESH_TEST(ForkPage, TheOnlyHeapIsAnothers) {
   start_process();
