@@ -265,6 +265,9 @@ class Author {
     some(2, 4, Action::check, [&] { return random_.below(2); });
     some(6, 2, Action::fork, [&] { return random_.one_in(3) ? 0 : random_.by_magnitude(1, 400); });
     some(6, 4, Action::group, [&] { return random_.one_in(3) ? 0 : random_.by_magnitude(kMiB, 64 * kMiB); });
+    some(8, 2, Action::cancel, [&] { return u64{0}; });
+    some(8, 1, Action::exit, [&] { return random_.below(2); });
+    some(6, 60, Action::show, [&] { return random_.by_magnitude(1, 400); });
     some(6, 4, Action::cores, [&] { return random_.below(128); });
     some(8, 2, Action::freed_twice, [&] { return random_.below(60); });
     some(8, 2, Action::freed_inside, [&] { return u64{0}; });
@@ -299,6 +302,7 @@ std::string draw_options(Random& random) {
   add(4, {"span:64K", "span:256K", "align:all"});
   add(4, {"empty_fraction:1/2", "empty_fraction:1/8", "empty_fraction:1/16"});
   add(4, {"reclaimer:false", "reclaimer:false", "cgroup:false"});
+  add(3, {"share_signal:10", "share_signal:10", "share_signal:12"});
   add(6, {"limit:4M", "limit:16M", "limit:64M"});
   return options;
 }

@@ -19,6 +19,12 @@ u32 g_refused;  // kinds of which the last call failed
 
 constexpr u32 kForMemory = os::fake::kReserve | os::fake::kCommit;
 
+void note_refusal(u32 kind) {
+  g_refused |= kind;
+  ++g_failed;
+  g_last_failure = g_pulse.steps;
+}
+
 bool fails(os::fake::Kind kind) {
   // At rest the allocator is looked at: what it asks for then is not part of the program.
   if (!g_pulse.on) return g_refuses && (kind & kForMemory) != 0;
@@ -32,13 +38,12 @@ bool fails(os::fake::Kind kind) {
     }
     fails |= fault.effect == Effect::fail && number - fault.call < fault.count;
   }
-  g_refused = fails ? g_refused | kind : g_refused & ~u32{kind};
+  g_refused &= ~u32{kind};
   if (!fails) {
     g_scheduler->send_stores();  // a barrier, or a change of mappings, which other processors are told of
     return false;
   }
-  ++g_failed;
-  g_last_failure = g_pulse.steps;
+  note_refusal(kind);
   return true;
 }
 
@@ -47,7 +52,11 @@ void returns() {
   step(static_cast<u32>(__LINE__), 1);
 }
 
-void* place(usize length, usize alignment) { return simulation::take_ground(length, alignment); }
+void* place(usize length, usize alignment) {
+  void* const got = simulation::take_ground(length, alignment);
+  if (got == nullptr) note_refusal(os::fake::kReserve);  // ground that was left is not had again
+  return got;
+}
 
 u64 clock() { return g_scheduler != nullptr ? g_scheduler->now() : 1; }
 
@@ -123,6 +132,8 @@ long fork_process() {
   }
   return child;
 }
+
+long copy_process() { return syscall(SYS_fork); }
 
 void refuse_memory(bool refuses) { g_refuses = refuses; }
 u64 kernel_calls() { return g_calls; }

@@ -36,6 +36,8 @@ void set_cores(u32 count, bool sparse);
 
 // fork, with the handlers that the allocator has registered. In the child only the calling thread is there.
 long fork_process();
+// The same process once more, with all its threads; the allocator is not told, as it would be of a fork.
+long copy_process();
 // From now on every call for memory fails; or nothing does for this.
 void refuse_memory(bool refuses);
 // Calls that could have failed, and that did; the world's step at which one failed last; whether the last one of

@@ -7,10 +7,10 @@
 
 namespace coffer::trial {
 
-const char* const kActionNames[kActions] = {"malloc", "calloc",      "aligned",     "free",  "free_sized", "realloc",
-                                            "verify", "await",       "start",       "renew", "sleep",      "tick",
-                                            "limit",  "trim",        "stats",       "check", "fork",       "group",
-                                            "cores",  "freed_twice", "freed_inside"};
+const char* const kActionNames[kActions] = {"malloc", "calloc", "aligned", "free",  "free_sized",  "realloc",
+                                            "verify", "await",  "start",   "renew", "sleep",       "tick",
+                                            "limit",  "trim",   "stats",   "check", "fork",        "group",
+                                            "cancel", "exit",   "show",    "cores", "freed_twice", "freed_inside"};
 
 namespace {
 

@@ -35,9 +35,13 @@ enum class Action : u8 {
   limit,  // coffer_set_limit(size)
   trim,   // coffer_malloc_trim(size)
   stats,
-  check,  // everything rests, and is looked at
-  fork,   // now, or by the handler of a signal `size` steps from now
-  group,  // the control group's limit is `size` bytes from now on; 0: it has none
+  check,   // everything rests, and is looked at
+  fork,    // now, or by the handler of a signal `size` steps from now
+  group,   // the control group's limit is `size` bytes from now on; 0: it has none
+  cancel,  // the thread `slot` ends at its next operation, frees some of what it took, and does no more
+  exit,    // in a copy of the world, this thread ends the process; size is odd: all others stop where they are
+  show,  // `size` steps from now a signal handler of Coffer's runs, wherever the thread is: see Shown (shown.hpp), slot
+         // % 4
   cores,  // threads run on other processors from now on: on 1 + size % 64, by numbers that are far apart if size is odd
   // For a full one, in a process of its own that must end with a report.
   freed_twice,   // after `size` others were freed in between

@@ -201,7 +201,8 @@ void Scheduler::next_turn() {
   }
   left = std::min(left, kLongest);
   due_ = g_pulse.steps + left;
-  g_pulse.left = schedule_.order == Order::given || (current_->sleep_at | current_->fork_at) != 0 ? 1 : left;
+  g_pulse.left =
+      schedule_.order == Order::given || (current_->sleep_at | current_->fork_at | current_->show_at) != 0 ? 1 : left;
 }
 
 void Scheduler::turn(u32 place) {
@@ -221,6 +222,10 @@ void Scheduler::turn(u32 place) {
   if (self.fork_at != 0 && own_steps() >= self.fork_at && is_alone_in_calls()) {
     self.fork_at = 0;
     fork_wherever_it_is();
+  }
+  if (self.show_at != 0 && own_steps() >= self.show_at) {
+    self.show_at = 0;
+    show_wherever_it_is(self.shown);
   }
   if (schedule_.order == Order::walk && !is_due) {
     g_pulse.left = 1;
@@ -261,7 +266,7 @@ void Scheduler::yield() {
   yields_at_ = progress_;
   most_yields_ = std::max(most_yields_, ++yields_);
   const bool long_in_vain = yields_ % kYieldsInVain == 0;
-  if (long_in_vain) wake_sleepers();
+  if (long_in_vain && sleepers_wake_) wake_sleepers();
   REQUIRE(yields_ < kMostYields, "a loop waits for what does not come: %s", threads_text().c_str());
   Thread& self = *current_;
   if (schedule_.order == Order::pct) self.priority = --lowest_;
@@ -273,10 +278,18 @@ void Scheduler::yield() {
   leave();
 }
 
+void Scheduler::put_others_to_sleep() {
+  for (const auto& thread : threads_) {
+    thread->sleep_at = thread.get() != current_ ? 1 : 0;
+  }
+  sleepers_wake_ = false;
+}
+
 bool Scheduler::wake_sleepers() {
   bool any = false;
   for (const auto& thread : threads_) {
     if (thread->wait != Wait::sleep) continue;
+    REQUIRE(sleepers_wake_, "who ends the process waits for a thread that was stopped: %s", threads_text().c_str());
     thread->wait = Wait::none;
     any = true;
   }
@@ -394,6 +407,7 @@ void Scheduler::become_only_thread() {
   delaying_.clear();
   first_ = current_->number;
   rest_wanted_ = false;
+  sleepers_wake_ = true;
 }
 
 // --- Rest. ---

@@ -51,6 +51,8 @@ struct Thread {
   u64 resumed = 0;   // the world's step when it went on last
   u64 sleep_at = 0;  // of its own steps; 0: it does not
   u64 fork_at = 0;   // the same: a signal comes, whose handler forks
+  u64 show_at = 0;   // the same: one whose handler shows what is wanted
+  u32 shown = 0;     // which
   u64 priority = 0;
   std::function<void()> body;
   std::map<simulation::u32, void*> specific;  // pthread_setspecific
@@ -95,6 +97,8 @@ class Scheduler {
 
   u64 now() const { return 1'000'000'000 + g_pulse.steps * kStepNs + passed_; }
   void pass_time(u64 nanoseconds) { passed_ += nanoseconds; }
+  // All other threads sleep for ever from now on, where they have no lock: a wait for one of them has to end by itself.
+  void put_others_to_sleep();
   // Those that sleep for ever go on after all.
   bool wake_sleepers();
   void wake(Wait wait);
@@ -139,6 +143,7 @@ class Scheduler {
   u64 yields_ = 0, most_yields_ = 0;  // in a row, while no call ended
   u64 yields_at_ = 0;
   bool rest_wanted_ = false;
+  bool sleepers_wake_ = true;
   u32 first_ = 0;
 };
 
@@ -146,5 +151,6 @@ class Scheduler {
 extern Scheduler* g_scheduler;
 // What the handler of a signal does, in the thread that was interrupted: the world's.
 void fork_wherever_it_is();
+void show_wherever_it_is(u32 what);
 
 }  // namespace coffer::trial

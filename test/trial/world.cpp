@@ -11,14 +11,15 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "arena/each.hpp"
-#include "exchange/registry.hpp"
+#include "inspect/watching.hpp"
 #include "os/fake/fake.hpp"
 #include "support/check.hpp"
 #include "support/pattern.hpp"
 #include "trial/blocks.hpp"
 #include "trial/clean.hpp"
 #include "trial/misuse.hpp"
+#include "trial/rest.hpp"
+#include "trial/shown.hpp"
 
 namespace coffer::trial {
 
@@ -65,14 +66,18 @@ class World {
       scheduler_.boundary();
       result_.operations += 1;
       note_choices();
+      if (is_cancelled_[thread] && thread != 0) {
+        clean_up();
+        break;
+      }
       if (one.action != Action::renew) {
         apply(one);
       } else if (thread != 0 && scheduler_.start([this, thread, i] { live(thread, i + 1); }) != nullptr) {
-        scheduler_.current().fork_at = 0;
+        expect_no_signal();
         return;
       }
     }
-    scheduler_.current().fork_at = 0;
+    expect_no_signal();
     if (is_child_ && thread == part_of_child_) end_child();
   }
 
@@ -80,20 +85,24 @@ class World {
   // A process more, in which this thread alone goes on, with the call that it is in and what it has still to do; then
   // it is looked at as any world. The parent waits for that.
   void fork() {
+    const Thread& self = scheduler_.current();
+    if (!split(&fork_process)) return;
+    is_child_ = true;
+    part_of_child_ = self.part;
+    // What is in the hands of threads that are not here is nobody's.
+    for (Held& held : blocks_.all()) {
+      if (held.busy && held.by != self.number) held = {};
+    }
+  }
+
+ private:
+  // true: in the process that is more. The other one waits until that has ended well, and is as it was before.
+  bool split(long (*make)()) {
     note_choices();
     char before[offsetof(Result, choices)];
     std::memcpy(before, &result_, sizeof before);
-    const Thread& self = scheduler_.current();
-    const long child = fork_process();
-    if (child == 0) {
-      is_child_ = true;
-      part_of_child_ = self.part;
-      // What is in the hands of threads that are not here is nobody's.
-      for (Held& held : blocks_.all()) {
-        if (held.busy && held.by != self.number) held = {};
-      }
-      return;
-    }
+    const long child = make();
+    if (child == 0) return true;
     int status = 0;
     REQUIRE(child > 0 && waitpid(static_cast<pid_t>(child), &status, 0) == child, "fork failed");
     if (status != 0 && result_.failure[0] != 0) _exit(1);  // it has said why
@@ -101,9 +110,40 @@ class World {
     g_pulse.hash = (g_pulse.hash ^ result_.hash) * 0x9e3779b97f4a7c15u;
     std::memcpy(static_cast<void*>(&result_), before, sizeof before);
     ++result_.children;
+    return false;
   }
 
- private:
+  // Static objects give back what they have, and others are made for it, while all other threads go on or are stopped
+  // for ever; then what the library does at its end.
+  void exit_in_copy(bool others_stop) {
+    if (!split(&copy_process)) return;
+    // Who starts the process is waited for, as for a lock: then there was a block.
+    if (others_stop && largest_ != 0) scheduler_.put_others_to_sleep();
+    for (usize i = 0; i < blocks_.all().size(); ++i) {
+      if (blocks_[i].busy) continue;
+      if (blocks_[i].at != nullptr) {
+        release(blocks_[i], false);
+      } else if (i % 16 == 0) {
+        allocate(blocks_[i], {Action::malloc, 0, static_cast<u32>(i), 1 + i});
+      }
+    }
+    watching_end();
+    note_choices();
+    result_.whole = true;
+    _exit(0);
+  }
+
+  // What a thread that is cancelled does last.
+  void clean_up() {
+    const u32 self = scheduler_.current().number;
+    u32 left = 16;
+    for (Held& held : blocks_.all()) {
+      if (held.at == nullptr || held.busy || held.by != self) continue;
+      release(held, false);
+      if (--left == 0) break;
+    }
+  }
+
   [[noreturn]] void end_child() {
     scheduler_.wait(Wait::join);  // for those that it started
     note_choices();
@@ -111,6 +151,8 @@ class World {
     result_.whole = true;
     _exit(0);
   }
+
+  void expect_no_signal() { scheduler_.current().fork_at = scheduler_.current().show_at = 0; }
 
   void work_on(Held& held) {
     held.busy = true;
@@ -210,12 +252,34 @@ class World {
     enter(held, moved.at, at != nullptr ? size : old.size, at != nullptr ? 0 : old.alignment);
   }
 
-  void misuse(const Held& held, const Operation& one) {
+  void misuse(Held& held, const Operation& one) {
     const bool inside = one.action == Action::freed_inside;
     if (held.busy || held.at == nullptr || (inside && held.size < 32)) return;
     take(held);
+    expect_no_signal();  // who forks there has the report's pipe, too
+    work_on(held);       // others go on until the process is split off
     commit_misuse(held, inside ? Wrong::freed_inside : Wrong::freed_twice, static_cast<u32>(one.size), blocks_.all());
+    held.busy = false;
     ++result_.misuses;
+  }
+
+  // Until the slot is full, or nobody can fill it any more.
+  void await(const Held& held, u32 thread) {
+    for (bool gone = false; !gone && !is_cancelled_[thread] && (held.busy || held.at == nullptr);) {
+      scheduler_.wait(Wait::slot);
+      gone = scheduler_.current().given_up;
+    }
+  }
+
+  void set_limit(u64 bytes) {
+    limited_ = true;
+    ++setting_limit_;
+    call([&] { return coffer_set_limit(bytes); });
+    --setting_limit_;
+    send_own_stores();  // what is known of the limit goes by this order
+    // Of two threads that set it at a time the one whose call ends first may have the last word.
+    limited_ = coffer_get_limit() != 0 || setting_limit_ != 0;
+    last_limited_ = g_pulse.steps;
   }
 
   void apply(const Operation& one) {
@@ -237,10 +301,7 @@ class World {
         if (!held.busy && held.at != nullptr) return Blocks::verify(held, held.size, "when looked at");
         break;
       case Action::await:
-        for (bool gone = false; !gone && (held.busy || held.at == nullptr);) {
-          scheduler_.wait(Wait::slot);
-          gone = scheduler_.current().given_up;
-        }
+        await(held, one.thread);
         break;
       case Action::start:
         return begin(one.slot % kMostThreads);
@@ -253,14 +314,7 @@ class World {
         scheduler_.pass_time(one.size * 1'000'000);
         break;
       case Action::limit:
-        limited_ = true;
-        ++setting_limit_;
-        call([&] { return coffer_set_limit(one.size); });
-        --setting_limit_;
-        send_own_stores();  // what is known of the limit goes by this order
-        // Of two threads that set it at a time the one whose call ends first may have the last word.
-        limited_ = coffer_get_limit() != 0 || setting_limit_ != 0;
-        last_limited_ = g_pulse.steps;
+        set_limit(one.size);
         break;
       case Action::trim:
         call([&] { return coffer_malloc_trim(one.size); });
@@ -281,6 +335,15 @@ class World {
         } else {
           scheduler_.current().fork_at = scheduler_.own_steps() + one.size;
         }
+        break;
+      case Action::cancel:
+        is_cancelled_[one.slot % kMostThreads] = true;
+        break;
+      case Action::exit:
+        return exit_in_copy(one.size % 2 != 0);
+      case Action::show:
+        scheduler_.current().show_at = scheduler_.own_steps() + one.size;
+        scheduler_.current().shown = one.slot % 4;
         break;
       case Action::group:
         set_group_limit(one.size);
@@ -303,7 +366,7 @@ class World {
     if (!outside) return;
     ++result_.rests;
     if (is_child_) coffer_malloc_trim(0);  // a slow call, which settles what threads left that are not here
-    expect_nothing_left_behind();
+    expect_nothing_left_behind(is_child_);
     if (trimmed) {
       coffer_malloc_trim(0);
       coffer_malloc_trim(0);  // what the first one sent on its way
@@ -317,21 +380,6 @@ class World {
     REQUIRE(trimmed && !is_child_ ? stats.live == blocks_.live() : stats.live >= blocks_.live(),
             "stats say that %zu bytes are live, the program holds %zu", stats.live, blocks_.live());
     REQUIRE(stats.held >= stats.live, "held %zu is less than live %zu", stats.held, stats.live);
-  }
-
-  // What a thread leaves behind is nobody's secret: its mail and chains are seen to.
-  void expect_nothing_left_behind() const {
-    for (u32 i = 1; i < heaps_ever(); ++i) {
-      const Heap* const heap = heap_by_index(i);
-      // coffer_check looks at no heap that is at work. In a child one may be without its thread (stamp_heaps).
-      REQUIRE(is_child_ || at_work_on(heap, relaxed) == kOutside, "heap %u is at work and all threads are outside", i);
-      if (heap->attached.load(relaxed) != 0) continue;
-      REQUIRE(heap->mailbox.load(relaxed) == 0, "mail waits at heap %u, which has no thread", i);
-      REQUIRE(heap->left_chains.load(relaxed) == 0, "heap %u has no thread and chains left", i);
-      for (const Chain& chain : heap->chains) {
-        REQUIRE(chain.span.get() == nullptr, "heap %u has no thread and an open chain", i);
-      }
-    }
   }
 
   // All threads but the first have ended: everything is freed, and can be had again though the kernel gives nothing.
@@ -372,17 +420,6 @@ class World {
     refuse_memory(false);
   }
 
-  // Bytes behind the large blocks that there are, up to the end of their last chunks: no other block gets them.
-  static usize large_tails() {
-    usize bytes = 0;
-    for_each_chunk([&](const Arena* arena, u32 index, ChunkUse use) {
-      if (use != ChunkUse::large) return;
-      const usize whole = usize{arena->chunks[index].large_chunks.get()} * kChunkBytes;
-      bytes += whole - large_bytes(arena->spans + usize{index} * kSlotsPerChunk);
-    });
-    return bytes;
-  }
-
   // The largest block that the program had.
   bool is_had_again(std::vector<void*>& got) const {
     for (void* const at : got) coffer_free(at);
@@ -421,6 +458,7 @@ class World {
   std::vector<const Operation*> work_[kMostThreads];
   bool waits_for_start_[kMostThreads] = {};
   bool began_[kMostThreads] = {};
+  bool is_cancelled_[kMostThreads] = {};
   usize largest_ = 0;
   bool is_child_ = false;
   u32 part_of_child_ = 0;  // of the program
@@ -432,15 +470,22 @@ class World {
 
 World* g_world;
 
+bool may_exit(const Scene& scene) {
+  return std::any_of(scene.operations.begin(), scene.operations.end(),
+                     [](const Operation& one) { return one.action == Action::exit; });
+}
+
 }  // namespace
 
 void fork_wherever_it_is() { g_world->fork(); }
+void show_wherever_it_is(u32 what) { show(static_cast<Shown>(what)); }
 
 void run_scene(const Scene& scene, Result* result) {
   if (!scene.options.empty()) setenv("COFFER_CONF", scene.options.c_str(), 1);
   setenv("COFFER_FAKE_PAGE", std::to_string(scene.page).c_str(), 1);
   start_kernel(scene.kernel);
-  os::fake::set_wiped_pages(scene.page == 4096);  // theirs are the machine's own
+  // Theirs are the machine's own. A copy for an exit is no child.
+  os::fake::set_wiped_pages(scene.page == 4096 && !may_exit(scene));
   World world(scene, result);
   g_world = &world;
   world.run();
