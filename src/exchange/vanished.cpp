@@ -82,6 +82,11 @@ void adopt_orphan(Span* span, Heap* heap) {
   keep_from_malloc(span);
   span->local_free.set(local);
   set_countdown(span, count, kNever);
+  if (heap == &g_null_heap) {
+    // Who gave its pages back may have vanished before the kernel took them: they are absent, and hold data.
+    span->pages_zero.set(0);
+    span->dirty_slots_at_start.set(static_cast<u8>(low_mask(span->slots.get())));
+  }
   // Between taking a page from the absent ones and counting its blocks, a thread may have vanished.
   span->cut.set(span->capacity.get() - count_absent_blocks(span));
   span->ring_next.set(0);  // of a ring that nobody will meet: its links may be half written

@@ -149,7 +149,7 @@ bool parts_blocks(const Span* span) {
 // The span is the caller's alone: claimed, without an owner, on no list. Others may push all the while.
 //
 // In this order, so that a fork child finds a span whose blocks are on its list and whose absent pages hold none of
-// them, or a span with an empty list: what was on it is lost there.
+// them, or a span with an empty list: what was on it is lost there. What absent pages hold it does not know.
 usize purge_claimed(Span* span) {
   FreeMap map(span->capacity.get());
   u32 count = 0;
@@ -167,7 +167,8 @@ usize purge_claimed(Span* span) {
     Arena* arena = arena_of_span(span);
     forbid_huge(arena, static_cast<u32>((span_start(span) - arena->base) / kChunkBytes));
     const u64 touched = touched_pages(span);
-    // Marked before they go: what a fork child finds there is zero, and on no list.
+    // Marked before they go: what a fork child finds there is on no list. It takes none of them for zero
+    // (adopt_orphan).
     make_absent(span, idle, map);
     gone = purge_pages(span, idle);
     // Where the machine's pages are larger, a block that starts in such a page may end in one that stays, and of which

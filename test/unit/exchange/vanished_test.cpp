@@ -3,6 +3,8 @@
 // writes what it had written so far; the child that is forked from there has to come to terms with it.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "exchange/sums.hpp"
 #include "forks.hpp"
 #include "heap/refill.hpp"
@@ -265,6 +267,22 @@ FRESH_TEST(Fork, ASpanThatNobodyHadSigned) {
     EXPECT_EQ(held_bytes(), 2 * kSlotBytes);
     EXPECT_EQ(state_of(claimed), SpanState::listed);
     EXPECT_EQ(state_of(full), SpanState::shared);
+  });
+}
+
+// What an absent page holds is not known, so who takes the span, or its slots when it ended, does not go by it.
+FRESH_TEST(Fork, ASpanWhosePagesHadNotGoneBack) {
+  Two two;
+  Span* span = make_orphan(SpanState::claimed, kBlocksPerPage + 1);
+  std::memset(reinterpret_cast<void*>(span->first_block), 7, 2 * kCarvePage);
+  span->absent.set(span->absent.get() | 2);
+  span->cut.set(kBlocksPerPage);
+  in_fork_child([&] {
+    EXPECT_EQ(span->pages_zero.get(), 0u);
+    EXPECT_EQ(untouched_pages(span), 0u) << "they count as resident";
+    EXPECT_TRUE(g_partial_pool.remove(span));
+    end_span(span);
+    EXPECT_EQ(counters().dirty.load(relaxed), kSlotBytes);
   });
 }
 
