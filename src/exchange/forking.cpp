@@ -98,13 +98,18 @@ void begin_child() {
   os::note_process();
   colours_after_fork();
   u32 pending = g_pending.load(relaxed);
+  // A signal handler may fork in the midst of this. Its child finds no lock any more that tells of who vanished.
+  g_pending.store(pending | kVanished, relaxed);
   // It may have had slots, a chunk or a span in hand.
   if (forget_reclaimer()) pending |= kVanished;
   // Who had the fallback heap vanished inside it: it is a heap without a thread, as all others.
   const bool fallback_lost = registry.fallback.forget_others();
   if (forget_locks() || fallback_lost) pending |= kVanished;
   if (registry.start.load(relaxed) == kStarted) {
-    if (fallback_heap_used() && !fallback_lost) record(0)->generation.set(generation);
+    // Of a heap that an earlier child found half changed, this one, made in the midst of that, is told by its
+    // generation.
+    const bool whole = fallback_heap_used() && record(0)->generation.get() == generation - 1;
+    if (whole && !fallback_lost) record(0)->generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, those that had given theirs back and
     // were ending, and those that never had one. Resolved at the first slow call, for most children exec before that.
     // Where it is not known whose heap there is, its thread may be gone, too.

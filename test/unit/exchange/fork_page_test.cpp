@@ -117,6 +117,27 @@ FRESH_TEST(ForkPage, AnotherWasStartingAndTheChildTrims) {
   });
 }
 
+// In the child, before its first slow path, a signal handler forks. Its child finds a lock that nobody has any more.
+FRESH_TEST(ForkPage, AHandlerForksWhereAnotherHadTheFallbackHeap) {
+  Two two;
+  {
+    const FallbackHeap made;
+  }
+  two.other.run([] { g_registry.fallback.lock(); });
+  run_fresh([] {
+    begin_child_once();
+    EXPECT_TRUE(has_vanished(heap_by_index(0)));
+    const pid_t child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+    if (child == 0) {
+      begin_child_once();
+      _exit(has_vanished(heap_by_index(0)) && (g_pending.load(relaxed) & kVanished) != 0 ? 0 : 1);
+    }
+    ASSERT_GT(child, 0);
+    EXPECT_EQ(end_of(child), 0);
+  });
+  two.other.run([] { g_registry.fallback.unlock(); });
+}
+
 // Another one was reading the options for the start, and the child's first call asks for one of them.
 FRESH_TEST(ForkPage, AnotherWasReadingAndTheChildReads) {
   start_heaps();
