@@ -200,11 +200,18 @@ void say_failed() {
   os::write_error(kFailed, sizeof kFailed - 1);
 }
 
+// A handler, or who asks from outside, may come before the process has started. A fork child has to know by then that
+// it is one, or it waits for who had the lock.
+bool try_lock_samples() {
+  watch_for_forks();
+  return g_profiling.samples.lock.try_lock();
+}
+
 void dump_if_wanted() {
   Profiling& p = g_profiling;
   // relaxed, here and in the handler: the flag publishes nothing, the lock does.
   while (p.dump_wanted.load(relaxed) != 0) {
-    if (!p.samples.lock.try_lock()) return;  // whoever has it looks when done
+    if (!try_lock_samples()) return;  // whoever has it looks when done
     if (p.dump_wanted.exchange(0, relaxed) != 0 && !dump_by_number()) say_failed();
     p.samples.lock.unlock();
   }
@@ -371,7 +378,7 @@ bool profile_dump(const char* path) {
 
 Write profile_write(int file) {
   Profiling& p = g_profiling;
-  if (!p.samples.lock.try_lock()) return Write::busy;
+  if (!try_lock_samples()) return Write::busy;
   const bool written = write_locked(file);
   p.samples.lock.unlock();
   dump_if_wanted();
