@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from releases import BUILD_DIR, ROOT, VERSION, codename, files, long, run
 
-NAMES = ("libcoffer0", "libcoffer-dev", "coffer-tools")
+NAMES = ("libcoffer0", "libcoffer0-hardened", "libcoffer-dev", "coffer-tools")
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,7 @@ def test_overrides_are_explained() -> None:
 @long
 def test_packages(debs: Path) -> None:
     built = {path.name.partition("_")[0] for path in debs.glob("*.deb")}
-    assert built == {*NAMES, "libcoffer0-dbgsym", "coffer-tools-dbgsym"}
+    assert built == {*NAMES, "libcoffer0-dbgsym", "libcoffer0-hardened-dbgsym", "coffer-tools-dbgsym"}
     assert (debs / f"coffer_{VERSION}.dsc").exists()
     (changes,) = debs.glob("*_amd64.changes")
     assert "E:" not in run("lintian", "--allow-root", "--fail-on", "error,warning", changes)
@@ -69,7 +69,7 @@ list "$1" >"$WORK/before"
 mkdir "$1/debs"
 cp "$WORK"/debs/*.deb "$WORK/smoke" "$1/debs"
 chroot "$1" sh -c 'apt-get install --yes /debs/*.deb && sh /debs/smoke && echo SMOKE PASSED'
-chroot "$1" apt-get purge --yes libcoffer0 libcoffer-dev coffer-tools
+chroot "$1" apt-get purge --yes libcoffer0 libcoffer0-hardened libcoffer-dev coffer-tools
 chroot "$1" apt-get autoremove --yes --purge
 list "$1" >"$WORK/after"
 """

@@ -23,6 +23,7 @@ import version  # noqa: E402
 LIBRARY = Path(os.environ["COFFER_LIB_DIR"]) / "libcoffer.so"
 HARDENED_LIBRARY = LIBRARY.with_name("libcoffer_hardened.so")
 SYMBOLS = ROOT / "debian/libcoffer0.symbols"
+HARDENED_SYMBOLS = ROOT / "debian/libcoffer0-hardened.symbols"
 RECORD = interface.recorded(interface.RECORD.read_text())
 
 
@@ -95,8 +96,9 @@ def exported(library: Path) -> set[str]:
 def test_symbols_only_grow() -> None:
     """Each symbol of the library is listed with the version that brought it, and none that is listed is gone. The
     hardened build has the same ones and those for clang's tokens, and came later."""
-    lines, hardened = (part.splitlines() for part in SYMBOLS.read_text().split("libcoffer_hardened.so.0"))
-    assert hardened == [" libcoffer0 #MINVER#", " (symver)COFFER_0 0.3.0", ' (regex)"@Base$" 0.3.0']
+    lines, hardened = (path.read_text().splitlines() for path in (SYMBOLS, HARDENED_SYMBOLS))
+    assert hardened == ["libcoffer_hardened.so.0 libcoffer0-hardened #MINVER#", " (symver)COFFER_0 0.3.0",
+                        ' (regex)"@Base$" 0.3.0']
     more = exported(HARDENED_LIBRARY) - exported(LIBRARY)
     assert exported(LIBRARY) <= exported(HARDENED_LIBRARY) and len(more) == 51
     assert all(name.startswith("__alloc_token_") and name.endswith("@Base") for name in more)
