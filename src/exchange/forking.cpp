@@ -99,7 +99,8 @@ void begin_child() {
   colours_after_fork();
   u32 pending = g_pending.load(relaxed);
   // A signal handler may fork in the midst of this. Its child finds no lock any more that tells of who vanished.
-  g_pending.store(pending | kVanished, relaxed);
+  if ((pending & kBeginning) != 0) pending |= kVanished;
+  g_pending.store(pending | kBeginning, relaxed);
   // It may have had slots, a chunk or a span in hand.
   if (forget_reclaimer()) pending |= kVanished;
   // Who had the fallback heap vanished inside it: it is a heap without a thread, as all others.
@@ -122,7 +123,8 @@ void begin_child() {
     registry.start.store(kNotStarted, relaxed);
     config::forget_reading();
   }
-  g_pending.store(pending, relaxed);
+  // With what the beginning of such a child found, which came in between.
+  g_pending.store((g_pending.load(relaxed) | pending) & ~u32{kBeginning}, relaxed);
   watching_after_fork();  // last: it may start the child's reclaimer
 }
 

@@ -49,7 +49,8 @@ class FallbackHeap {
 
 // Called first in every slow path: at the very first, opens the fast one; in a fork child, resolves what the threads
 // that it does not have left behind; and shows what the process holds to those who watch it (inspect/watching.hpp).
-enum Pending : u32 { kVanished = 1, kWatching = 2, kFastPathClosed = 4 };
+// kBeginning: a fork child begins; who forks in a signal handler by then leaves a child that has to walk.
+enum Pending : u32 { kVanished = 1, kWatching = 2, kFastPathClosed = 4, kBeginning = 8 };
 extern Atomic<u32> g_pending __attribute__((visibility("hidden")));
 // Whether a fork child has begun: not, which it finds so, for the cell is in a page that the kernel wipes
 // (forking.cpp); or it has; or in between who begins it (as SpinLock's holder).
