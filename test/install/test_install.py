@@ -266,6 +266,7 @@ def test_command_without_its_packages(tmp_path: Path, prefix: Path) -> None:
     coffer = str(prefix / "bin/coffer")
     program = build(tmp_path, CC, "probe.c")
     assert subprocess.check_output([coffer, "run", "--", program], text=True, env=nowhere) == OURS
+    assert subprocess.check_output([coffer, "run", "--hardened", "--", program], text=True, env=nowhere) == OURS
     version = subprocess.check_output([coffer, "--version"], text=True, env=nowhere)
     assert version == f"coffer {(BUILD_DIR / 'version').read_text()}"
     done = subprocess.run([coffer, "record", "--", program], capture_output=True, text=True, env=nowhere)
