@@ -289,8 +289,9 @@ bool start_process() {
   if (t_heap == nullptr || (g_pending.load(relaxed) & kFastPathClosed) != 0) open_fast_path();
   // Before the start, so that a child that is forked in the middle of it learns that it has to start by itself.
   if (!watch_for_forks()) handle_forks();
-  begin_child_once();  // or it waits for a thread that was starting when another forked, and is not here
   for (;;) {
+    // Or it waits for a thread that was starting when another forked, or a signal handler in this one, and is not here.
+    begin_child_once();
     // acquire, all: as above.
     uptr seen = registry.start.load(acquire);
     if (seen == kStarted) return true;
