@@ -221,14 +221,13 @@ void attach(const Request& request) {
     bool is_busy_there = false;
     const std::vector<Thread> found = threads(request.process);
     if (found.empty()) throw Ended("the process has ended");
+    const int later = found.front().rank < kInterrupted ? kInterrupted : kLate;  // the best is the first
     for (const Thread& one : found) {
       is_busy_there |= one.number == busy && may_be_in(request.process, busy, table->scratch);
     }
     for (const Thread& one : found) {
       if (is_busy_there && one.number != busy) continue;
-      const bool has_better = found.front().rank < kInterrupted;
-      const bool is_later = one.rank == kLate || (one.rank >= kInterrupted && has_better);
-      if (one.rank > kLate || (is_later && !any)) continue;
+      if (one.rank > kLate || (one.rank >= later && !any)) continue;
       if (try_thread(one.number, request, *table, gadgets)) return;
     }
     sleep_ms(2);
