@@ -225,7 +225,7 @@ void Scheduler::turn(u32 place) {
   }
   if (self.show_at != 0 && own_steps() >= self.show_at) {
     self.show_at = 0;
-    show_wherever_it_is(self.shown);
+    show(self.shown);
   }
   if (schedule_.order == Order::walk && !is_due) {
     g_pulse.left = 1;

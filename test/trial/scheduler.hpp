@@ -13,6 +13,7 @@
 #include "bench/simulation/fiber.hpp"
 #include "support/random.hpp"
 #include "trial/pulse.hpp"
+#include "trial/shown.hpp"
 #include "trial/stores.hpp"
 
 namespace coffer::trial {
@@ -52,7 +53,7 @@ struct Thread {
   u64 sleep_at = 0;  // of its own steps; 0: it does not
   u64 fork_at = 0;   // the same: a signal comes, whose handler forks
   u64 show_at = 0;   // the same: one whose handler shows what is wanted
-  u32 shown = 0;     // which
+  Shown shown = Shown::figures;
   u64 priority = 0;
   std::function<void()> body;
   std::map<simulation::u32, void*> specific;  // pthread_setspecific
@@ -151,6 +152,5 @@ class Scheduler {
 extern Scheduler* g_scheduler;
 // What the handler of a signal does, in the thread that was interrupted: the world's.
 void fork_wherever_it_is();
-void show_wherever_it_is(u32 what);
 
 }  // namespace coffer::trial

@@ -19,7 +19,6 @@
 #include "trial/clean.hpp"
 #include "trial/misuse.hpp"
 #include "trial/rest.hpp"
-#include "trial/shown.hpp"
 
 namespace coffer::trial {
 
@@ -73,11 +72,11 @@ class World {
       if (one.action != Action::renew) {
         apply(one);
       } else if (thread != 0 && scheduler_.start([this, thread, i] { live(thread, i + 1); }) != nullptr) {
-        expect_no_signal();
+        drop_signals();
         return;
       }
     }
-    expect_no_signal();
+    drop_signals();
     if (is_child_ && thread == part_of_child_) end_child();
   }
 
@@ -152,7 +151,7 @@ class World {
     _exit(0);
   }
 
-  void expect_no_signal() { scheduler_.current().fork_at = scheduler_.current().show_at = 0; }
+  void drop_signals() { scheduler_.current().fork_at = scheduler_.current().show_at = 0; }
 
   void work_on(Held& held) {
     held.busy = true;
@@ -256,8 +255,8 @@ class World {
     const bool inside = one.action == Action::freed_inside;
     if (held.busy || held.at == nullptr || (inside && held.size < 32)) return;
     take(held);
-    expect_no_signal();  // who forks there has the report's pipe, too
-    work_on(held);       // others go on until the process is split off
+    drop_signals();  // who forks there has the report's pipe, too
+    work_on(held);   // others go on until the process is split off
     commit_misuse(held, inside ? Wrong::freed_inside : Wrong::freed_twice, static_cast<u32>(one.size), blocks_.all());
     held.busy = false;
     ++result_.misuses;
@@ -343,7 +342,7 @@ class World {
         return exit_in_copy(one.size % 2 != 0);
       case Action::show:
         scheduler_.current().show_at = scheduler_.own_steps() + one.size;
-        scheduler_.current().shown = one.slot % 4;
+        scheduler_.current().shown = static_cast<Shown>(one.slot % 4);
         break;
       case Action::group:
         set_group_limit(one.size);
@@ -478,7 +477,6 @@ bool may_exit(const Scene& scene) {
 }  // namespace
 
 void fork_wherever_it_is() { g_world->fork(); }
-void show_wherever_it_is(u32 what) { show(static_cast<Shown>(what)); }
 
 void run_scene(const Scene& scene, Result* result) {
   if (!scene.options.empty()) setenv("COFFER_CONF", scene.options.c_str(), 1);
