@@ -96,15 +96,17 @@ static void crowd_mode(long count) {
   for (int i = 0; i < kThreads; ++i) assert(pthread_join(threads[i], NULL) == 0);
 }
 
-// A relay: one block after another goes from thread to thread, and addresses are used again at once.
+// A relay: blocks go from thread to thread, and addresses are used again at once. Some wait in a ring, so that the
+// threads need not take turns at each block: on a loaded machine a turn is a whole slice of another program's.
+enum { kRelayed = 32 };
 struct relay {
-  void* _Atomic block;
+  void* _Atomic ring[kRelayed];
   long count;
 };
 static void* relay_body(void* given) {
   struct relay* const relay = given;
   for (long i = 0; i < relay->count;) {
-    void* const block = __atomic_exchange_n((void**)&relay->block, NULL, __ATOMIC_ACQUIRE);
+    void* const block = __atomic_exchange_n((void**)&relay->ring[i % kRelayed], NULL, __ATOMIC_ACQUIRE);
     if (block == NULL) {
       sched_yield();
       continue;
@@ -115,13 +117,14 @@ static void* relay_body(void* given) {
   return NULL;
 }
 static void relay_mode(long count) {
-  struct relay relay = {NULL, count};
+  struct relay relay = {{NULL}, count};
   pthread_t thread;
   assert(pthread_create(&thread, NULL, relay_body, &relay) == 0);
   for (long i = 0; i < count; ++i) {
     void* const block = malloc(64);
-    while (__atomic_load_n((void**)&relay.block, __ATOMIC_RELAXED) != NULL) sched_yield();
-    __atomic_store_n((void**)&relay.block, block, __ATOMIC_RELEASE);
+    void** const place = (void**)&relay.ring[i % kRelayed];
+    while (__atomic_load_n(place, __ATOMIC_RELAXED) != NULL) sched_yield();
+    __atomic_store_n(place, block, __ATOMIC_RELEASE);
   }
   pthread_join(thread, NULL);
 }
