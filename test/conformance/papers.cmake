@@ -10,18 +10,19 @@ set(papers_lack
   "sandbox[.].*"
   "contract[.](malloc_trim_gives_memory_back|a_wrong_free_on_the_smallest_stack)"
   "limits[.](exhausted_resident_limit|resident_limit|limit_lowered_at_run_time|exhausted_small_arena)")
-# Left out unless COFFER_PAPERS_ALL_TESTS, for their time: they look for rare meetings of threads in places that these
-# allocators share with Coffer, or run the same again under one more setting, or take hundreds of thousands of blocks
-# that have a mapping each here.
-set(papers_leave_out
+# In `make test-long`, or with COFFER_PAPERS_ALL_TESTS, for their time: they look for rare meetings of threads in places
+# that these allocators share with Coffer, or run the same again under one more setting, or take hundreds of thousands
+# of blocks that have a mapping each here.
+set(papers_long
   "fork[.]fork_while_threads_allocate"
   "dlopen[.].*"
-  "signals[.]signals_interrupt_malloc"
+  "signals[.].*"
   "seccomp[.]every_madvise_.*"
   "seccomp[.]every_(mremap|munmap|membarrier|getrandom|prctl)_fails"
   "contract[.](all_usable_bytes_are_writable|free_keeps_errno|calloc_is_zero_after_dirty_reuse)"
-  "locked[.].*_with_limit"
-  "threads[.]huge_pages_always"
+  "locked[.].*"
+  "threads[.](huge_pages_always|blocks_freed_while_their_owner_dies|threads_die_and_others_free)"
+  "lifetime[.]key_destructors_in_every_round"
   "limits[.]overcommit_refused")
 # Empty spans of 32 KiB keep their pages (paper 2, section 3.3), those of ended threads too.
 set(scalloc_lacks "threads[.]two_thousand_threads_alive")
@@ -29,12 +30,14 @@ set(scalloc_lacks "threads[.]two_thousand_threads_alive")
 # blocks of half a superblock do not fit into one.
 set(papers_arguments_cif_sixty_four_threads_in_256_mib 90)
 list(JOIN papers_lack "|" papers_lack)
-list(JOIN papers_leave_out "|" papers_leave_out)
+list(JOIN papers_long "|" papers_long)
 
-function(paper_runs_case paper case result)
-  set(${result} ON PARENT_SCOPE)
-  if(case MATCHES "^(${papers_lack}|${${paper}_lacks})$"
-      OR (NOT COFFER_PAPERS_ALL_TESTS AND case MATCHES "^(${papers_leave_out})$"))
-    set(${result} OFF PARENT_SCOPE)
+# The labels of the case's test; empty: not asked.
+function(paper_case_labels paper case result)
+  set(${result} papers PARENT_SCOPE)
+  if(case MATCHES "^(${papers_lack}|${${paper}_lacks})$")
+    set(${result} "" PARENT_SCOPE)
+  elseif(NOT COFFER_PAPERS_ALL_TESTS AND case MATCHES "^(${papers_long})$")
+    set(${result} papers long PARENT_SCOPE)
   endif()
 endfunction()
