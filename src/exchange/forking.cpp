@@ -91,16 +91,16 @@ u32 stamp_heaps(u32 generation, bool forked) {
 void begin_child() {
   Registry& registry = g_registry;
   const bool forked = os::is_first_thread();
-  // relaxed, all here: the child has one thread, or its others are on fast paths, which look at nothing of this.
-  const u32 generation = registry.generation.load(relaxed) + 1;
-  registry.generation.store(generation, relaxed);
+  // relaxed, all here: the child has one thread, or its others are on fast paths, which look at nothing of this. What
+  // is read and written is one step where a signal handler may fork in between, whose child begins first, in the
+  // handler, and then goes on with this (models/begin_child.pml).
+  const u32 generation = registry.generation.fetch_add(1, relaxed) + 1;
   const u32 here = stamp_heaps(generation, forked);
   os::note_process();
   colours_after_fork();
-  u32 pending = g_pending.load(relaxed);
-  // A signal handler may fork in the midst of this. Its child finds no lock any more that tells of who vanished.
+  u32 pending = g_pending.fetch_or(kBeginning, relaxed);
+  // In such a handler: this one finds no lock any more that tells of who vanished.
   if ((pending & kBeginning) != 0) pending |= kVanished;
-  g_pending.store(pending | kBeginning, relaxed);
   // It may have had slots, a chunk or a span in hand.
   if (forget_reclaimer()) pending |= kVanished;
   // Who had the fallback heap vanished inside it: it is a heap without a thread, as all others.

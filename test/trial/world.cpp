@@ -255,7 +255,7 @@ class World {
     const bool inside = one.action == Action::freed_inside;
     if (held.busy || held.at == nullptr || (inside && held.size < 32)) return;
     take(held);
-    drop_signals();  // who forks there has the report's pipe, too
+    drop_signals();  // no handler comes in the process that goes wrong
     work_on(held);   // others go on until the process is split off
     commit_misuse(held, inside ? Wrong::freed_inside : Wrong::freed_twice, static_cast<u32>(one.size), blocks_.all());
     held.busy = false;
