@@ -4,7 +4,7 @@
 #                                tests), NAME_shared (lib/libNAME.so)
 # The tests of every paper named in COFFER_PAPERS: test/unit/papers, test/conformance, test/stress, test/apps.
 set(COFFER_PAPERS "" CACHE INTERNAL "")
-option(COFFER_PAPERS_ALL_TESTS "Run the long conformance cases, full stress and all programs over them in make test" OFF)
+option(COFFER_PAPERS_ALL_TESTS "Run the long conformance cases, full stress and all programs over them, too" OFF)
 
 set(coffer_paper_ground_folders base cpu os/linux harden)
 set(coffer_paper_ground_sources "")
