@@ -14,7 +14,7 @@ from coffer_bench.stats import Estimate
 
 from soak import latency, plot
 from soak.trend import Trend
-from soak.verdicts import OURS, Verdict, of, verdicts
+from soak.verdicts import OURS, Verdict, judge_ratio, of, verdicts
 
 MOST_FAULTS = 10
 FAULT_CHARACTERS = 300
@@ -91,7 +91,6 @@ def head(results: Results) -> list[str]:
     ends = [one["load"] for one in results.of("end")]
     load = "".join(f", load at the end {value:.2f}" for value in ends)
     timed = results.header.get("latencies", results.header)["machine"]
-    busy = min([timed["load"], *ends]) > timed["processors"]
     options = f"--programs {','.join(plan['programs'])}{' --together' if plan['together'] else ''}"
     if plan["memory_share"] != MEMORY_SHARE:
         options += f" --memory-share {plan['memory_share']:g}"
@@ -105,9 +104,15 @@ def head(results: Results) -> list[str]:
         f"[soak.md](../design/soak.md).{ended}", "",
         f"{facts['time']}, commit {facts['commit']}. {describe(facts)}{load}.", "", f"{versions}.", "",
         *(of_another_run(results.header["latencies"]) if "latencies" in results.header else []),
-        *(["The machine did other work all the while: the latencies are those of waiting for a processor, and say "
-           "little of the allocators.", ""] if busy else []),
+        *busy_note(timed, ends),
     ]
+
+
+def busy_note(timed: Record, loads_at_end: list[float]) -> list[str]:
+    if min([timed["load"], *loads_at_end]) <= timed["processors"]:
+        return []
+    return ["The machine did other work all the while: the latencies are those of waiting for a processor, and say "
+            "little of the allocators.", ""]
 
 
 def latency_section(found: list[Verdict], allocators: list[str]) -> list[str]:
@@ -185,8 +190,37 @@ def text(results: Results, named: dict[str, str], picture: str) -> str:
     return "\n".join(lines)
 
 
+def latency_rows(found: list[Verdict]) -> list[list[str]]:
+    rows = []
+    for one in found:
+        versus = [one.latencies[name].versus for name in latency.JUDGED]
+        rows.append([one.program, str(len(one.faults)), *map(ratio, versus), *map(judge_ratio, versus)])
+    return rows
+
+
+def latency_text(results: Results) -> str:
+    """Of a run without a memory part."""
+    found, plan, facts = verdicts(results), results.plan, results.header["machine"]
+    ends = [one["load"] for one in results.of("end")]
+    versions = ", ".join(f"{name} {version}".strip() for name, version in results.header["versions"].items())
+    options = f"--programs {','.join(plan['programs'])} --memory-share 0"
+    return "\n".join([
+        "# Latencies of real programs", "",
+        f"Written by `make soak HOURS={plan['hours']:g} REPORT=1 SOAK_OPTIONS=\"{options}\"`, and not by hand: each program under each allocator by turns, undisturbed. What is "
+        f"measured and judged: [soak.md](../design/soak.md).", "",
+        f"{facts['time']}, commit {facts['commit']}. {describe(facts)}.", "", f"{versions}.", "",
+        *busy_note(facts, ends),
+        *table(["program", "faults", *(f"{name} over glibc's" for name in latency.JUDGED), *latency.JUDGED],
+               latency_rows(found), 1),
+        *latency_section(found, plan["allocators"]), *fault_section(found)])
+
+
 def write(results: Results, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
+    if results.plan["memory_share"] == 0 and "latencies" not in results.header:
+        page = folder / "soak-latencies.md"
+        page.write_text(latency_text(results), encoding="utf-8")
+        return page
     named = plot.draw(results, folder / "soak.svg")
     page = folder / "soak.md"
     page.write_text(text(results, named, "soak.svg"), encoding="utf-8")

@@ -156,16 +156,17 @@ def test_what_a_log_tells() -> None:
 # Verdicts and the page.
 
 
-def results(directory: Path, slope: float = 0, ratio: float = 1.0, more: list[dict] | None = None) -> samples.Results:
+def results(directory: Path, slope: float = 0, ratio: float = 1.0, more: list[dict] | None = None,
+            memory_share: float = 0.6) -> samples.Results:
     path = directory / "made.jsonl"
     log = Log(path, {
         "machine": conftest.machine(), "versions": {"coffer": "1"}, "missing": {"nginx": "nginx is missing"},
         "programs": {"redis": "a server"},
         "plan": {"hours": 2, "programs": ["redis"], "together": False, "allocators": ["coffer", "glibc"],
-                 "watched": ["coffer"], "memory_share": 0.6},
+                 "watched": ["coffer"], "memory_share": memory_share},
     })
     noise = numpy.random.default_rng(3).normal(0, 40, 200)
-    for one in line(slope, noise):
+    for one in line(slope, noise) if memory_share > 0 else []:
         log.append({"kind": "memory", "program": "redis", "allocator": "coffer", "seconds": one.seconds, "rss": 1,
                     "own": one.kib, "tables": 0, "processes": 1, "life": 1, "setting": "", "huge": "madvise",
                     "settled": one.seconds > 100})
@@ -233,6 +234,17 @@ def test_latencies_of_another_run(tmp_path: Path) -> None:
     assert "latencies are of a run of their own" in text and "cut short" not in text and "load at the end 0.50" in text
     with pytest.raises(BenchError, match="memory of redis was not watched to the end"):
         page.with_latencies(other, other)
+
+
+def test_the_page_of_latencies_alone(tmp_path: Path) -> None:
+    fault = {"kind": "fault", "program": "redis", "allocator": "coffer", "seconds": 0.0, "what": "turn failed",
+             "text": "no port", "round": 3}
+    written = page.write(results(tmp_path, ratio=1.06, more=[fault], memory_share=0), tmp_path / "pages")
+    assert written.name == "soak-latencies.md" and not (tmp_path / "pages" / "soak.md").exists()
+    text = written.read_text()
+    assert "| redis | 1 | 1.060 (1.060 to 1.060) | 1.060 (1.060 to 1.060) | fails | fails |" in text
+    assert "--programs redis --memory-share 0" in text and "turn failed: `no port`" in text
+    assert "median of 8 turns" in text and "other work" not in text
 
 
 def test_the_time_of_turns() -> None:
