@@ -206,8 +206,9 @@ def latency_text(results: Results) -> str:
     options = f"--programs {','.join(plan['programs'])} --memory-share 0"
     return "\n".join([
         "# Latencies of real programs", "",
-        f"Written by `make soak HOURS={plan['hours']:g} REPORT=1 SOAK_OPTIONS=\"{options}\"`, and not by hand: each program under each allocator by turns, undisturbed. What is "
-        f"measured and judged: [soak.md](../design/soak.md).", "",
+        f"Written by `make soak HOURS={plan['hours']:g} REPORT=1 SOAK_OPTIONS=\"{options}\"`, and not by hand: "
+        "each program under each allocator by turns, undisturbed. What is measured and judged: "
+        "[soak.md](../design/soak.md).", "",
         f"{facts['time']}, commit {facts['commit']}. {describe(facts)}.", "", f"{versions}.", "",
         *busy_note(facts, ends),
         *table(["program", "faults", *(f"{name} over glibc's" for name in latency.JUDGED), *latency.JUDGED],

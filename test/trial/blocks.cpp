@@ -29,7 +29,7 @@ void Blocks::enter(Held& held, void* at, usize size, usize usable, usize alignme
   held.usable = usable;
   held.alignment = alignment;
   held.seed = next_seed_++ * 0x9e3779b97f4a7c15u;
-  held.counted = usable + counted_before(start);
+  held.counted = held.by_handle ? 0 : usable + counted_before(start);
   g_pulse.on = was_on;
   live_ += held.counted;
   test::fill_pattern(at, size, held.seed);

@@ -15,9 +15,10 @@ struct Held {
   usize usable = 0;
   usize alignment = 0;  // 0: from malloc and the like
   u64 seed = 0;
-  usize counted = 0;  // bytes that the statistics count for it
-  bool busy = false;  // a call is at work on it
-  u32 by = 0;         // the thread whose call that is
+  usize counted = 0;       // bytes that the statistics count for it
+  bool by_handle = false;  // of the heap that has one (handle.hpp)
+  bool busy = false;       // a call is at work on it
+  u32 by = 0;              // the thread whose call that is
 };
 
 class Blocks {

@@ -21,6 +21,7 @@ class Author {
 
   std::vector<Operation> write() {
     threads_ = static_cast<u32>(random_.between(1, random_.one_in(3) ? 8 : 4));
+    by_handle_ = random_.one_in(8);
     const u64 plays = random_.between(1, 3);
     for (u64 i = 0; i < plays; ++i) {
       // A play has slots of its own, and some threads or all.
@@ -33,6 +34,7 @@ class Author {
     if (threads_ > 2 && random_.one_in(2)) start_late();
     if (random_.one_in(2)) put_to_sleep();
     sprinkle();
+    if (by_handle_) make_handle();
     return join();
   }
 
@@ -68,6 +70,7 @@ class Author {
         one.action = Action::aligned;
         one.alignment_log2 = static_cast<u32>(random_.between(4, random_.one_in(8) ? 21 : 12));
       }
+      if (by_handle_ && dice >= 17) one.action = Action::by_handle;
     }
     if (action == Action::free && random_.one_in(8)) one.action = Action::free_sized;
     parts_[thread].push_back(one);
@@ -263,7 +266,8 @@ class Author {
     some(4, 3, Action::trim, [&] { return random_.below(2) * kMiB; });
     some(6, 3, Action::stats, [&] { return u64{0}; });
     some(2, 4, Action::check, [&] { return random_.below(2); });
-    some(6, 2, Action::fork, [&] { return random_.one_in(3) ? 0 : random_.by_magnitude(1, 400); });
+    // A handler that forks, and has interrupted a call of a heap by handle, waits for that call for ever.
+    some(6, 2, Action::fork, [&] { return by_handle_ || random_.one_in(3) ? 0 : random_.by_magnitude(1, 400); });
     some(6, 4, Action::group, [&] { return random_.one_in(3) ? 0 : random_.by_magnitude(kMiB, 64 * kMiB); });
     some(8, 2, Action::cancel, [&] { return u64{0}; });
     some(8, 1, Action::exit, [&] { return random_.below(2); });
@@ -271,6 +275,14 @@ class Author {
     some(6, 4, Action::cores, [&] { return random_.below(128); });
     some(8, 2, Action::freed_twice, [&] { return random_.below(60); });
     some(8, 2, Action::freed_inside, [&] { return u64{0}; });
+  }
+
+  // Early, for most: what comes before takes its blocks from nowhere.
+  void make_handle() {
+    const u32 thread = any_thread();
+    Part& part = parts_[thread];
+    const auto at = static_cast<std::ptrdiff_t>(random_.below(part.size() / 4 + 1));
+    part.insert(part.begin() + at, {Action::handle, static_cast<u8>(thread), 0, random_.by_magnitude(8 * kKiB, kMiB)});
   }
 
   std::vector<Operation> join() {
@@ -283,6 +295,7 @@ class Author {
   const u64 length_;
   u64 left_ = 0;
   u32 threads_ = 1, first_ = 0, sizes_ = 0;
+  bool by_handle_ = false;
   u64 one_size_ = 16;
   Part parts_[kMostThreads];
 };

@@ -6,6 +6,7 @@
 
 #include "bench/simulation/ground.hpp"
 #include "os/fake/fake.hpp"
+#include "support/check.hpp"
 #include "trial/scheduler.hpp"
 
 namespace coffer::trial {
@@ -81,14 +82,19 @@ bool start(void (*body)()) {
   return thread != nullptr;
 }
 
-void (*g_prepare)();
-void (*g_in_parent)();
-void (*g_in_child)();
+// In the order in which they were registered, as pthread_atfork has them: Coffer's own, and those of heaps by handle.
+struct Handlers {
+  void (*prepare)();
+  void (*in_parent)();
+  void (*in_child)();
+};
+constexpr u32 kMostHandlers = 4;
+Handlers g_handlers[kMostHandlers];
+u32 g_handlers_made;
 
 bool on_fork(void (*prepare)(), void (*in_parent)(), void (*in_child)()) {
-  g_prepare = prepare;
-  g_in_parent = in_parent;
-  g_in_child = in_child;
+  REQUIRE(g_handlers_made < kMostHandlers, "handlers of fork are registered again and again");
+  g_handlers[g_handlers_made++] = {prepare, in_parent, in_child};
   return true;
 }
 
@@ -118,17 +124,15 @@ void set_cores(u32 count, bool sparse) {
 
 long fork_process() {
   // The child of a process that has handlers already, or not yet.
-  void (*const prepare)() = g_prepare;
-  void (*const in_parent)() = g_in_parent;
-  void (*const in_child)() = g_in_child;
-  if (prepare != nullptr) prepare();
+  const u32 made = g_handlers_made;
+  for (u32 i = made; i-- > 0;) g_handlers[i].prepare();
   g_scheduler->send_stores();            // the kernel interrupts all processors
   const long child = syscall(SYS_fork);  // not the C library's, which knows nothing of these threads
   if (child == 0) {
     g_scheduler->become_only_thread();
-    if (in_child != nullptr) in_child();
-  } else if (in_parent != nullptr) {
-    in_parent();
+    for (u32 i = 0; i < made; ++i) g_handlers[i].in_child();
+  } else {
+    for (u32 i = 0; i < made; ++i) g_handlers[i].in_parent();
   }
   return child;
 }

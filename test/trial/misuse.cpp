@@ -29,7 +29,7 @@ constexpr u32 kAllocations = 3000;
   coffer_free(held.at);
   for (const Held& other : others) {
     if (between == 0) break;
-    if (other.at == nullptr || other.busy || other.at == held.at) continue;
+    if (other.at == nullptr || other.busy || other.by_handle || other.at == held.at) continue;
     coffer_free(other.at);
     --between;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trial/rest.hpp"
 
+#include <coffer/coffer.h>
+
 #include "arena/each.hpp"
 #include "exchange/registry.hpp"
 #include "support/check.hpp"
@@ -19,6 +21,12 @@ void expect_nothing_left_behind(bool is_child) {
       REQUIRE(chain.span.get() == nullptr, "heap %u has no thread and an open chain", i);
     }
   }
+}
+
+usize live_now() {
+  struct coffer_stats stats = {};
+  coffer_stats(&stats, sizeof stats);
+  return stats.live;
 }
 
 usize large_tails() {

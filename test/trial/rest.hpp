@@ -10,5 +10,6 @@ namespace coffer::trial {
 void expect_nothing_left_behind(bool is_child);
 // Bytes behind the large blocks that there are, up to the end of their last chunks: no other block gets them.
 usize large_tails();
+usize live_now();  // as coffer_stats says
 
 }  // namespace coffer::trial

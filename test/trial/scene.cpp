@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "trial/scene.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <sstream>
 
 namespace coffer::trial {
 
-const char* const kActionNames[kActions] = {"malloc", "calloc", "aligned", "free",  "free_sized",  "realloc",
-                                            "verify", "await",  "start",   "renew", "sleep",       "tick",
-                                            "limit",  "trim",   "stats",   "check", "fork",        "group",
-                                            "cancel", "exit",   "show",    "cores", "freed_twice", "freed_inside"};
+const char* const kActionNames[kActions] = {
+    "malloc", "calloc", "aligned", "by_handle", "free",   "free_sized", "realloc",     "verify",      "await",
+    "start",  "renew",  "sleep",   "tick",      "limit",  "trim",       "stats",       "check",       "fork",
+    "group",  "cancel", "exit",    "show",      "handle", "cores",      "freed_twice", "freed_inside"};
 
 namespace {
 
@@ -36,6 +37,11 @@ void add(std::string& text, const char* format, Values... values) {
 }
 
 }  // namespace
+
+bool has(const Scene& scene, Action action) {
+  const auto& all = scene.operations;
+  return std::any_of(all.begin(), all.end(), [&](const Operation& one) { return one.action == action; });
+}
 
 std::string to_text(const Scene& scene) {
   const Kernel& kernel = scene.kernel;

@@ -20,7 +20,8 @@ enum class Action : u8 {
   // For an empty slot: a block is put there.
   malloc,
   calloc,
-  aligned,  // aligned_alloc
+  aligned,    // aligned_alloc
+  by_handle,  // from the world's heap by handle, if there is one
   // For a full one.
   free,
   free_sized,
@@ -42,7 +43,8 @@ enum class Action : u8 {
   exit,    // in a copy of the world, this thread ends the process; size is odd: all others stop where they are
   show,  // `size` steps from now a signal handler of Coffer's runs, wherever the thread is: see Shown (shown.hpp), slot
          // % 4
-  cores,  // threads run on other processors from now on: on 1 + size % 64, by numbers that are far apart if size is odd
+  handle,  // a heap by handle of `size` bytes, if there was none
+  cores,   // threads run on other processors from now on: on 1 + size % 64, by numbers far apart if size is odd
   // For a full one, in a process of its own that must end with a report.
   freed_twice,   // after `size` others were freed in between
   freed_inside,  // a pointer into it
@@ -66,6 +68,7 @@ struct Scene {
   std::vector<Operation> operations;  // each thread does its own, in this order
 };
 
+bool has(const Scene& scene, Action action);
 std::string to_text(const Scene& scene);
 // false: it is none; `wrong` says what.
 bool from_text(const std::string& text, Scene& scene, std::string& wrong);

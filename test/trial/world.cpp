@@ -17,6 +17,7 @@
 #include "support/pattern.hpp"
 #include "trial/blocks.hpp"
 #include "trial/clean.hpp"
+#include "trial/handle.hpp"
 #include "trial/misuse.hpp"
 #include "trial/rest.hpp"
 
@@ -183,17 +184,26 @@ class World {
     REQUIRE(refused || limited_ || last_limited_ >= began_step_, "NULL for %zu bytes, without a reason", size);
   }
 
+  void make_heap(usize bytes) {
+    if (handle_made_) return;
+    handle_made_ = true;
+    handle_ = call([&] { return make_handle(bytes); });
+  }
+
   void allocate(Held& held, const Operation& one) {
+    if (one.action == Action::by_handle && handle_ == nullptr) return;
     work_on(held);
     const usize alignment = usize{1} << one.alignment_log2;
     const bool aligned = one.action == Action::aligned;
+    held.by_handle = one.action == Action::by_handle;
     void* const at = call([&]() -> void* {
+      if (held.by_handle) return coffer_heap_malloc(handle_, one.size);
       if (one.action == Action::calloc) return coffer_calloc(1, one.size);
       return aligned ? coffer_aligned_alloc(alignment, one.size) : coffer_malloc(one.size);
     });
     if (at == nullptr) {
       held.busy = false;
-      return expect_reason(one.size);
+      return held.by_handle ? expect_full(handle_, one.size) : expect_reason(one.size);
     }
     if (one.action == Action::calloc) {
       const usize found = test::find_nonzero(at, one.size);
@@ -204,9 +214,10 @@ class World {
   }
 
   void enter(Held& held, void* at, usize size, usize alignment) {
-    const usize usable = call([&] { return coffer_malloc_usable_size(at); });
+    const usize usable =
+        call([&] { return held.by_handle ? coffer_heap_usable_size(handle_, at) : coffer_malloc_usable_size(at); });
     blocks_.enter(held, at, size, usable, alignment);
-    largest_ = std::max(largest_, size);
+    if (!held.by_handle) largest_ = std::max(largest_, size);
     held.busy = false;
   }
 
@@ -222,13 +233,7 @@ class World {
     blocks_.leave(old);
     work_on(held);
     call([&] {
-      if (!sized) {
-        coffer_free(old.at);
-      } else if (old.alignment == 0) {
-        coffer_free_sized(old.at, old.size);
-      } else {
-        coffer_free_aligned_sized(old.at, old.alignment, old.size);
-      }
+      give_back(handle_, old, sized);
       return 0;
     });
     held = {};
@@ -240,20 +245,21 @@ class World {
     const Held old = held;
     blocks_.leave(old);
     work_on(held);
-    void* const at = call([&] { return coffer_realloc(old.at, size); });
+    void* const at =
+        call([&] { return old.by_handle ? coffer_heap_realloc(handle_, old.at, size) : coffer_realloc(old.at, size); });
     Held moved = old;
     if (at != nullptr) moved.at = static_cast<unsigned char*>(at);
     Blocks::verify(moved, at != nullptr && size < old.size ? size : old.size, "after realloc");
     if (at == nullptr) {
       REQUIRE(size > old.usable, "realloc to %zu bytes, which the block has, failed", size);
-      expect_reason(size);
+      old.by_handle ? expect_full(handle_, size) : expect_reason(size);
     }
     enter(held, moved.at, at != nullptr ? size : old.size, at != nullptr ? 0 : old.alignment);
   }
 
   void misuse(Held& held, const Operation& one) {
     const bool inside = one.action == Action::freed_inside;
-    if (held.busy || held.at == nullptr || (inside && held.size < 32)) return;
+    if (held.busy || held.at == nullptr || held.by_handle || (inside && held.size < 32)) return;
     take(held);
     drop_signals();  // no handler comes in the process that goes wrong
     work_on(held);   // others go on until the process is split off
@@ -287,6 +293,7 @@ class World {
       case Action::malloc:
       case Action::calloc:
       case Action::aligned:
+      case Action::by_handle:
         if (!held.busy && held.at == nullptr) return allocate(held, one);
         break;
       case Action::free:
@@ -344,6 +351,8 @@ class World {
         scheduler_.current().show_at = scheduler_.own_steps() + one.size;
         scheduler_.current().shown = static_cast<Shown>(one.slot % 4);
         break;
+      case Action::handle:
+        return make_heap(one.size);
       case Action::group:
         set_group_limit(one.size);
         break;
@@ -390,9 +399,11 @@ class World {
     for (Held& held : blocks_.all()) {
       if (held.at == nullptr) continue;
       blocks_.leave(held);
-      coffer_free(held.at);
+      give_back(handle_, held, false);
       held = {};
     }
+    if (handle_ != nullptr) expect_sound(handle_, 0, is_child_);
+    coffer_heap_destroy(handle_);
     look(true, true);
     fill_what_is_free();
     look(true, true);
@@ -427,12 +438,6 @@ class World {
     return got[0] != nullptr;
   }
 
-  static usize live_now() {
-    struct coffer_stats stats = {};
-    coffer_stats(&stats, sizeof stats);
-    return stats.live;
-  }
-
   void note_choices() {
     result_.steps = g_pulse.steps;
     result_.hash = g_pulse.hash;
@@ -461,18 +466,15 @@ class World {
   usize largest_ = 0;
   bool is_child_ = false;
   u32 part_of_child_ = 0;  // of the program
-  bool limited_ = false;   // there is a limit, or a call that changes it is under way
-  u32 setting_limit_ = 0;  // threads whose call changes it
-  u64 last_limited_ = 0;   // the step at which the limit changed last
-  u64 began_step_ = 0;     // of the call that ended last: no other thread runs between its end and who asks
+  coffer_heap* handle_ = nullptr;
+  bool handle_made_ = false;  // or it is in the making
+  bool limited_ = false;      // there is a limit, or a call that changes it is under way
+  u32 setting_limit_ = 0;     // threads whose call changes it
+  u64 last_limited_ = 0;      // the step at which the limit changed last
+  u64 began_step_ = 0;        // of the call that ended last: no other thread runs between its end and who asks
 };
 
 World* g_world;
-
-bool may_exit(const Scene& scene) {
-  return std::any_of(scene.operations.begin(), scene.operations.end(),
-                     [](const Operation& one) { return one.action == Action::exit; });
-}
 
 }  // namespace
 
@@ -483,7 +485,7 @@ void run_scene(const Scene& scene, Result* result) {
   setenv("COFFER_FAKE_PAGE", std::to_string(scene.page).c_str(), 1);
   start_kernel(scene.kernel);
   // Theirs are the machine's own. A copy for an exit is no child.
-  os::fake::set_wiped_pages(scene.page == 4096 && !may_exit(scene));
+  os::fake::set_wiped_pages(scene.page == 4096 && !has(scene, Action::exit));
   World world(scene, result);
   g_world = &world;
   world.run();

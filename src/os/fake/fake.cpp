@@ -167,7 +167,10 @@ void keep_locked(void* address, usize length) { os_linux::keep_locked(address, l
 // Bringing pages in is refused as committing them is.
 int pin(void* address, usize length) {
   must_be_pages("pin", address, length);
-  return refuse(fake::kCommit) ? EAGAIN : os_linux::pin(address, length);
+  if (refuse(fake::kCommit)) return EAGAIN;
+  // In a world nothing is locked: how much a process may lock differs from machine to machine.
+  if (g_world != nullptr) return os_linux::populate(address, length) ? 0 : ENOMEM;
+  return os_linux::pin(address, length);
 }
 
 bool resident_pages(const void* address, usize length, u8* pages) {
