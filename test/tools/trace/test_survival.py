@@ -215,7 +215,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
 
-    done = record(tmp_path / "t", "--level=-7", "--", SUBJECT, "relay", 300_000, preexec_fn=limit)
+    done = record(tmp_path / "t", "--level=-7", "--", SUBJECT, "relay", 600_000, preexec_fn=limit)
     assert "done" in done.stdout and "File too large; the program goes on" in done.stderr and " LOST" in done.stderr
     assert (tmp_path / "t").stat().st_size <= 300_000
     trace = read(tmp_path / "t")
