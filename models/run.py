@@ -145,10 +145,6 @@ MODELS = {
             **{name: OWN for name in ["OWN_KEPT", "HOT_FIRST"]},
         },
         stops=True),
-    "begin_child": Model(
-        plain={"two handlers": "", "three": "HANDLERS=3"},
-        faults={name: "" for name in ["GENERATION_APART", "PENDING_APART", "NO_NOTE", "ANY_GENERATION", "LOST_STAYS",
-                                       "LAST_STORE"]}),
     "mixed_span": Model(
         plain={"cut from, purged, made anew": MIXED, "two purges": "CHAIN=1 PURGE PURGE_TWICE"},
         faults={

@@ -87,7 +87,7 @@ def plan(jobs: int) -> str:
         whole += times.total / jobs
         build += times.build / jobs
         parts.append(f"{preset} {times.count} tests, {text(times.total / jobs)}")
-    return (f"make test takes about {text(whole)} with {jobs} at a time ({'; '.join(parts)}), and up to {text(build)} "
+    return (f"make test takes about {text(whole)} on {jobs} processors ({'; '.join(parts)}), and up to {text(build)} "
             "more to build all from nothing")
 
 

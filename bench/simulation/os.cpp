@@ -100,6 +100,8 @@ u64 coarse_ns() { return monotonic_ns() / 4'000'000 * 4'000'000; }
 bool on_fork(void (*)(), void (*)(), void (*)()) { return true; }
 bool on_fork_while_forking() { return true; }
 void* map_wiped_in_children(usize) { return nullptr; }
+bool block_signals(u64*) { return false; }
+void restore_signals(u64) {}
 bool is_first_thread() { return true; }
 
 void prepare_barrier() {}

@@ -7,7 +7,7 @@
 #include "exchange/watch.hpp"
 #include "guard/guard.hpp"
 #include "mixed/mixed.hpp"
-#include "os/os.hpp"
+#include "os/no_signals.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "span/colour.hpp"
@@ -56,8 +56,10 @@ void handle_forks() {
 
 void fork_prepare() {
   // What an earlier fork left is resolved first, so that no thread vanishes in the middle of that. Not where a signal
-  // handler forks that interrupted it: this thread goes on with it in the child. relaxed: made sure of under the lock.
-  if ((g_pending.load(relaxed) & kVanished) != 0 && !g_registry.lock.is_mine()) resolve_vanished();
+  // handler forks that interrupted a call: it has in hand what the walk would take for left behind, and goes on with
+  // it. relaxed, both: the thread's own; made sure of under the lock.
+  const bool in_call = t_slow_paths != 0 || at_work_on(t_heap, relaxed) != kOutside;
+  if (!in_call && (g_pending.load(relaxed) & kVanished) != 0) resolve_vanished();
 }
 
 void fork_parent() {}
@@ -91,31 +93,26 @@ u32 stamp_heaps(u32 generation, bool forked) {
 void begin_child() {
   Registry& registry = g_registry;
   const bool forked = os::is_first_thread();
-  // relaxed, all here: the child has one thread, or its others are on fast paths, which look at nothing of this. What
-  // is read and written is one step where a signal handler may fork in between, whose child begins first, in the
-  // handler, and then goes on with this (models/begin_child.pml).
-  const u32 generation = registry.generation.fetch_add(1, relaxed) + 1;
+  // relaxed, all here: the child has one thread, or its others are on fast paths, which look at nothing of this.
+  const u32 generation = registry.generation.load(relaxed) + 1;
+  registry.generation.store(generation, relaxed);
   const u32 here = stamp_heaps(generation, forked);
   os::note_process();
   colours_after_fork();
-  u32 pending = g_pending.fetch_or(kBeginning, relaxed);
-  // In such a handler: this one finds no lock any more that tells of who vanished.
-  if ((pending & kBeginning) != 0) pending |= kVanished;
   // It may have had slots, a chunk or a span in hand.
-  if (forget_reclaimer()) pending |= kVanished;
+  bool vanished = forget_reclaimer();
   // Who had the fallback heap vanished inside it: it is a heap without a thread, as all others.
   const bool fallback_lost = registry.fallback.forget_others();
-  if (forget_locks() || fallback_lost) pending |= kVanished;
+  vanished = forget_locks() || fallback_lost || vanished;
   if (registry.start.load(relaxed) == kStarted) {
-    // Of a heap that an earlier child found half changed, this one, made in the midst of that, is told by its
-    // generation.
+    // That an earlier child found it half changed, and has not walked, its generation tells.
     const bool whole = fallback_heap_used() && record(0)->generation.get() == generation - 1;
     if (whole && !fallback_lost) record(0)->generation.set(generation);
     // Other threads are gone, and whatever they held with them: those with a heap, those that had given theirs back and
     // were ending, and those that never had one. Resolved at the first slow call, for most children exec before that.
     // Where it is not known whose heap there is, its thread may be gone, too.
     const bool others = !forked || g_attached_heaps.load(relaxed) > here || registry.made.load(relaxed) > 2;
-    if (others || g_heapless_at_work.load(relaxed) != 0) pending |= kVanished;
+    vanished = vanished || others || g_heapless_at_work.load(relaxed) != 0;
     os::forget_locking();
   } else if (!is_starting() || registry.start.load(relaxed) != this_thread()) {
     // Whoever was starting is not here; a new thread may lie in its place. What it had made whole is used, the rest is
@@ -123,8 +120,7 @@ void begin_child() {
     registry.start.store(kNotStarted, relaxed);
     config::forget_reading();
   }
-  // With what the beginning of such a child found, which came in between.
-  g_pending.store((g_pending.load(relaxed) | pending) & ~u32{kBeginning}, relaxed);
+  if (vanished) g_pending.fetch_or(kVanished, relaxed);
   watching_after_fork();  // last: it may start the child's reclaimer
 }
 
@@ -132,9 +128,12 @@ void begin_child() {
 
 void begin_child_once() {
   Atomic<uptr>& cell = *g_begun.load(acquire);  // acquire: see is_settled
+  if (cell.load(acquire) == kBegun) return;     // acquire, all: pairs with the release below
+  // A handler that forks would leave a child whose beginning is half done.
+  const NoSignals quiet;
   for (;;) {
-    uptr seen = cell.load(acquire);  // acquire, both: pairs with the release below
-    // A signal handler that comes in the midst of it goes on with what there is.
+    uptr seen = cell.load(acquire);
+    // Itself: a handler, where signals cannot be blocked. It goes on with what there is.
     if (seen == kBegun || seen == this_thread()) return;
     if (seen == kNotBegun && cell.compare_exchange(seen, this_thread(), acquire, acquire)) break;
     os::yield();
@@ -145,8 +144,9 @@ void begin_child_once() {
 
 // Where the kernel has no such page, the handler is all there is.
 void fork_child() {
-  if (g_begun.load(relaxed) == &g_always_begun) return begin_child();  // relaxed: only compared
-  begin_child_once();
+  if (g_begun.load(relaxed) != &g_always_begun) return begin_child_once();  // relaxed: only compared
+  const NoSignals quiet;
+  begin_child();
 }
 
 SpinLock& registry_lock() { return g_registry.lock; }

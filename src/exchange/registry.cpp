@@ -27,6 +27,7 @@ namespace coffer {
 constinit Heap g_null_heap{&g_null_heap};
 __thread Heap* t_heap = &g_null_heap;
 __thread char t_lock_identity;
+__thread u32 t_slow_paths;
 // What every slow path reads and hardly anybody writes, apart from what starts and ends of threads write.
 alignas(kCacheLine) constinit Atomic<u32> g_pending{kFastPathClosed};
 alignas(kCacheLine) Atomic<u8> g_unusual;
@@ -182,7 +183,7 @@ void thread_ended(void* value) {
   Heap* heap = static_cast<Heap*>(value);
   if (t_heap != heap) return;
   if constexpr (kHardening.rests) rests_end();
-  settle_fork();
+  const SlowPath path;
   if (enter(heap) == heap) {
     close_chains(heap);
   } else {
@@ -322,7 +323,8 @@ bool start_process() {
                      (g_arenas.count.load(relaxed) != 0 || arenas_start(config::options().arena));
   os::note_process();
   // In a static program these may lie on different sides of the program's own thread-local variables.
-  const bool reclaimable = os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended);
+  const bool reclaimable =
+      os::transient_reaches(&t_heap) && os::transient_reaches(&t_ended) && os::transient_reaches(&t_slow_paths);
   set_chores(reclaimable ? &enter_reclaimer : nullptr, kChores, sizeof kChores / sizeof kChores[0], &answer_readers);
   registry.start.store(ready ? kStarted : kNotStarted, release);  // release: pairs with the acquire above
   set_starting(0);

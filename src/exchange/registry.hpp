@@ -49,8 +49,7 @@ class FallbackHeap {
 
 // Called first in every slow path: at the very first, opens the fast one; in a fork child, resolves what the threads
 // that it does not have left behind; and shows what the process holds to those who watch it (inspect/watching.hpp).
-// kBeginning: a fork child begins; who forks in a signal handler by then leaves a child that has to walk.
-enum Pending : u32 { kVanished = 1, kWatching = 2, kFastPathClosed = 4, kBeginning = 8 };
+enum Pending : u32 { kVanished = 1, kWatching = 2, kFastPathClosed = 4 };
 extern Atomic<u32> g_pending __attribute__((visibility("hidden")));
 // Whether a fork child has begun: not, which it finds so, for the cell is in a page that the kernel wipes
 // (forking.cpp); or it has; or in between who begins it (as SpinLock's holder).
@@ -67,6 +66,24 @@ COFFER_INLINE bool is_settled() {
 COFFER_INLINE void settle_fork() {
   if (COFFER_UNLIKELY(!is_settled())) settle_all();
 }
+
+// A slow path that is not inside the thread's heap (Inside): settle_fork, and what tells a signal handler that forks, and
+// forks again in the child, that it interrupted one (fork_prepare).
+extern __thread u32 t_slow_paths __attribute__((visibility("hidden"), tls_model("initial-exec")));
+class SlowPath {
+ public:
+  COFFER_INLINE SlowPath() {
+    ++t_slow_paths;
+    compiler_fence();
+    settle_fork();
+  }
+  COFFER_INLINE ~SlowPath() {
+    compiler_fence();
+    --t_slow_paths;
+  }
+  SlowPath(const SlowPath&) = delete;
+  SlowPath& operator=(const SlowPath&) = delete;
+};
 
 // A thread without a heap is about to change what the pools or large blocks have: the child of another thread's fork
 // has to know of it, for no count of heaps tells. To be called after settle_fork.

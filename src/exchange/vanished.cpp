@@ -29,6 +29,7 @@
 #include "guard/guard.hpp"
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
+#include "os/no_signals.hpp"
 #include "pool/age.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
@@ -223,6 +224,7 @@ void resolve_chunk(Arena* arena, u32 index) {
 
 void resolve_vanished() {
   const ReclaimerRests rests;  // nor does this thread do a chore among what is not whole yet
+  const NoSignals quiet;       // a handler that forks would leave a child in the middle of it
   LockGuard guard(registry_lock());
   if ((g_pending.load(relaxed) & kVanished) == 0) return;  // relaxed: under the lock
   empty_mailboxes();

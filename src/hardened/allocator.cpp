@@ -39,7 +39,7 @@ Held held_of(const char* call, void* block, Arena* arena) {
     return {span->block_bytes.get(), span};
   }
   if (is_mixed(span)) {
-    settle_fork();
+    const SlowPath path;
     const usize have = g_mixed_pool.size_of(span, block);
     if (have < kLeastBlock) report_bad_pointer(call, block);
     return {have, span};

@@ -94,7 +94,7 @@ COFFER_COLD usize usable_foreign(void* block) {
 }
 
 usize mixed_size(const char* call, void* block, Span* span) {
-  settle_fork();
+  const SlowPath path;
   const usize size = g_mixed_pool.size_of(span, block);
   if (COFFER_UNLIKELY(size == 0)) report_bad_pointer(call, block);
   return size;
@@ -181,7 +181,7 @@ COFFER_NOINLINE void* reallocate_other(void* block, usize size) {
   }
   const usize have = large_usable(span);
   if (size > kLargestSmall) {
-    settle_fork();
+    const SlowPath path;
     note_if_heapless(t_heap);
     if (size > have) {
       const Inside inside;
@@ -225,7 +225,7 @@ usize PlainAllocator::usable_size(void* block) {
 
 bool PlainAllocator::trim(usize keep) {
   if (!start_process()) return false;
-  settle_fork();
+  const SlowPath path;
   note_if_heapless(t_heap);
   rob_heaps(Take::pages);  // the thread's own, too
   usize back = purge_all_spans() + purge_mixed_spans();
@@ -237,7 +237,7 @@ bool PlainAllocator::trim(usize keep) {
 }
 
 void PlainAllocator::set_limit(usize bytes) {
-  settle_fork();
+  const SlowPath path;
   note_if_heapless(t_heap);
   coffer::set_limit(bytes);
   note_supply();

@@ -245,6 +245,7 @@ COFFER_INLINE Block* use_heap(Use&& use) {
     Heap* heap = inside.own();
     if (COFFER_LIKELY(heap != nullptr)) return use(heap, true);
   }
+  const SlowPath path;
   FallbackHeap fallback;
   return fallback.get() != nullptr ? use(fallback.get(), false) : nullptr;
 }
@@ -264,7 +265,7 @@ Block* allocate_in_span(ClassIndex size_class) {
 }
 
 void* allocate_large_block(usize size, usize alignment, bool* zero) {
-  settle_fork();
+  const SlowPath path;
   void* block = nullptr;
   if (COFFER_UNLIKELY(samples_lists()) && (block = guard_large(size, alignment)) != nullptr) {
     *zero = true;

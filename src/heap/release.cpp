@@ -105,8 +105,8 @@ void free_in_mixed(Heap* heap, void* block, Span* span, usize least, usize most)
   leave(t_heap);
 }
 
-// After settle_fork.
 void free_large_block(void* block, Span* span) {
+  const SlowPath path;
   note_if_heapless(t_heap);
   forget_sample(block);
   if (!end_large(block, span)) return refuse_free(block);
@@ -203,7 +203,7 @@ void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size, Claim cl
 // A block that no arena has. given: the size that the caller named, if any.
 COFFER_COLD void free_foreign(void* block, usize given = guard::kNoSize) {
   if (guard::owns(block)) {
-    settle_fork();
+    const SlowPath path;
     forget_sample(block);
     return guard::deallocate(block, kMisuseChecks ? given : guard::kNoSize);
   }

@@ -393,7 +393,7 @@ void Checker::check_sums() {
 
 usize check_everything() {
   if (!start_process()) return 0;
-  settle_fork();
+  const SlowPath path;
   const ReclaimerRests rests;
   Checker checker;
   checker.check_heaps();

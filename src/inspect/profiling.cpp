@@ -265,7 +265,7 @@ double live_bytes(u32 index) {
 }  // namespace
 
 void* sample_small(usize size, ClassIndex size_class, usize alignment) {
-  settle_fork();
+  const SlowPath path;
   Inside inside;
   Heap* heap = inside.own();
   if (heap == nullptr || heap->blocks[size_class].get() != nullptr) return nullptr;

@@ -232,7 +232,7 @@ void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_he
 namespace {
 
 void collect(Figures& figures, ClassStatistics* classes) {
-  settle_fork();
+  const SlowPath path;
   const ReclaimerRests rests;   // it may have seized this thread's heap, whose lists would count as live
   const FallbackHeap fallback;  // locked: its lists may be read, too
   gather(figures, classes, fallback.get() != nullptr ? fallback.get() : &g_null_heap, &MixedPool::size_of);

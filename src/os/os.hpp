@@ -165,6 +165,9 @@ bool on_fork_while_forking();
 // Committed memory that is zero, and that the child of a fork, however it was made, finds zero again (the child of
 // vfork has the parent's memory). nullptr: the kernel has none.
 void* map_wiped_in_children(usize length);
+// Blocks all signals of the calling thread; *before: what restore_signals takes. false: the kernel refuses.
+bool block_signals(u64* before);
+void restore_signals(u64 before);
 // Whether the caller is the process's first thread. In a fork child that is the one that forked.
 bool is_first_thread();
 

@@ -5,7 +5,7 @@
 # a list of the system calls that they make, a report of wrong frees; and their locks are held by a thread that forks,
 # for which others wait.
 set(papers_lack
-  "fork[.]fork_while_streams_are_used.*"
+  "fork[.](fork_while_streams_are_used.*|fork_twice_in_a_signal_handler)"
   "reclaimer[.].*"
   "sandbox[.].*"
   "contract[.](malloc_trim_gives_memory_back|a_wrong_free_on_the_smallest_stack)"

@@ -57,7 +57,7 @@ def record(tmp_path: Path, *lines: str) -> None:
 
 def test_how_long_is_said_before() -> None:
     assert test_times.plan(2) == (
-        "make test takes about 1 min with 2 at a time (release 3 tests, 22 s; tsan 1 tests, 30 s), and up to 6 min "
+        "make test takes about 1 min on 2 processors (release 3 tests, 22 s; tsan 1 tests, 30 s), and up to 6 min "
         "more to build all from nothing")
 
 

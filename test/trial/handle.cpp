@@ -26,7 +26,8 @@ void expect_full(coffer_heap* heap, usize size) {
   g_pulse.on = false;
   const usize largest = coffer_heap_largest_free(heap);
   g_pulse.on = was_on;
-  REQUIRE(largest < std::max(size, usize{1}), "a heap by handle has %zu bytes free in a piece, and gives none of %zu", largest, size);
+  REQUIRE(largest < std::max(size, usize{1}), "a heap by handle has %zu bytes free in a piece, and gives none of %zu",
+          largest, size);
 }
 
 void give_back(coffer_heap* heap, const Held& held, bool sized) {

@@ -98,10 +98,12 @@ bool on_fork(void (*prepare)(), void (*in_parent)(), void (*in_child)()) {
   return true;
 }
 
+void block_signals(bool blocked) { g_scheduler->current().no_signals += blocked ? 1 : -1; }
+
 bool is_first_thread() { return g_scheduler->current().number == g_scheduler->first(); }
 
-constexpr os::fake::World kWorld = {&fails, &returns, &place, &clock,   &processor,      &random_seed,
-                                    &yield, &pause,   &start, &on_fork, &is_first_thread};
+constexpr os::fake::World kWorld = {&fails, &returns, &place, &clock,   &processor,       &random_seed,
+                                    &yield, &pause,   &start, &on_fork, &is_first_thread, &block_signals};
 
 }  // namespace
 

@@ -17,6 +17,7 @@ import math
 import os
 import platform
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,15 +29,20 @@ ROOT = HERE.parents[1]
 PAGE = ROOT / "docs/results/trial.md"
 BUGS = "Bugs put into the sources"
 PART = 2000  # worlds
+PART_SECONDS = 300
 LENGTHS = [3000, 16000]  # operations
+
+
+class Failed(Exception):
+    """A world failed, and that was printed."""
 
 
 def worlds_text(sums: dict) -> str:
     last = sums["first"] + sums["worlds"] - 1
-    lengths = " and ".join(f"{length:,}" for length in sums["lengths"])
+    lengths = "; ".join(f"{length:,} in {worlds:,} worlds" for length, worlds in sums["of_length"].items())
     rows = [
         ("worlds", f"{sums['worlds']:,}"),
-        ("operations a world is drawn with, at most", lengths + (" in turn" if len(sums["lengths"]) > 1 else "")),
+        ("operations a world is drawn with, at most", lengths),
         ("their seeds", f"{sums['first']} to {last}"),
         ("operations", f"{sums['operations']:,}"),
         ("steps (accesses to shared cells)", f"{sums['steps']:,}"),
@@ -74,7 +80,7 @@ def bugs_text(faults: list[dict]) -> str:
 def write_page(sums: dict, faults: list[dict] | None) -> None:
     """None: what the page says of faults stays."""
     old = PAGE.read_text(encoding="utf-8")
-    replace_page(worlds_text(sums) + (bugs_text(faults) if faults else old[old.index(BUGS):]))
+    replace_page(worlds_text(sums) + (bugs_text(faults) if faults else "".join(old.partition(BUGS)[1:])))
 
 
 def replace_page(text: str) -> None:
@@ -93,11 +99,27 @@ def add(sums: dict, part: dict) -> dict:
     return sums | both | {"first": sums["first"], "longest_call": max(sums["longest_call"], part["longest_call"])}
 
 
+def run_part(command: list[str]) -> tuple[int, bool]:
+    """What a part says goes on to the terminal. Its status, and whether a world failed."""
+    failed = False
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stdout or []:
+                failed = failed or line.startswith("FAILED ")
+                print(line, end="", flush=True)
+            return process.wait(), failed
+        except BaseException as end:  # what ends this program ends the part, too
+            process.terminate()
+            if failed:
+                raise Failed from end
+            raise
+
+
 def run_worlds(arguments: argparse.Namespace, seed: int, into: Path) -> dict | None:
     """A part at a time, so that one sees how far it is. None: a violation or what else ended it, which was printed."""
-    program = arguments.build / "test/trial/trial"
     lengths = itertools.cycle(arguments.length)
-    page = PAGE.read_text(encoding="utf-8")
+    share = math.ceil(arguments.worlds / len(arguments.length))
+    share_seconds = math.ceil(arguments.hours * 3600 / len(arguments.length))
     end = time.monotonic() + arguments.hours * 3600
     sums: dict = {}
     while True:
@@ -105,18 +127,22 @@ def run_worlds(arguments: argparse.Namespace, seed: int, into: Path) -> dict | N
         left = arguments.worlds - done if arguments.worlds else end - time.monotonic()
         if left <= 0 and sums:
             return sums
-        much = ["--worlds", str(min(left, PART))] if arguments.worlds else [
-            "--seconds", str(max(1, min(int(left), 300)))]
-        run = subprocess.run([str(program), "--seed", str(seed + done), *much, "--length", str(next(lengths)), "--jobs",
-                              str(arguments.jobs), "--report", str(into)], check=False)
-        if run.returncode != 0:
-            if run.returncode < 0:
-                print(f"trial: ended by signal {-run.returncode}, in worlds from {seed + done} on", file=sys.stderr)
-            if arguments.report == "worlds":
-                replace_page(page)
+        much = ["--worlds", str(min(left, share, PART))] if arguments.worlds else [
+            "--seconds", str(max(1, min(int(left), share_seconds, PART_SECONDS)))]
+        length = next(lengths)
+        status, failed = run_part([
+            str(arguments.build / "test/trial/trial"), "--seed", str(seed + done), *much, "--length", str(length),
+            "--jobs", str(arguments.jobs), "--report", str(into)])
+        if failed:
+            raise Failed
+        if status != 0:
+            if status < 0:
+                print(f"trial: ended by signal {-status}, in worlds from {seed + done} on", file=sys.stderr)
             return None
         part = json.loads(into.read_text(encoding="utf-8"))
-        sums = add(sums, part) if sums else part | {"lengths": arguments.length}
+        of_length = sums.get("of_length", {})
+        sums = add(sums, part) if sums else part
+        sums["of_length"] = of_length | {length: of_length.get(length, 0) + part["worlds"]}
         if arguments.report == "worlds":
             write_page(sums, None)
         print(f"trial: {sums['worlds']:,} worlds, {sums['operations']:,} operations, no violation", flush=True)
@@ -168,7 +194,13 @@ def main() -> int:
     seed = arguments.seed or 1 + secrets.randbelow(10**9)
     with tempfile.TemporaryDirectory(prefix="coffer-trial-") as name:
         faults = Path(name) / "faults.json"
-        sums = run_worlds(arguments, seed, Path(name) / "sums.json")
+        page = PAGE.read_text(encoding="utf-8") if arguments.report else ""
+        try:
+            sums = run_worlds(arguments, seed, Path(name) / "sums.json")
+        except Failed:
+            if arguments.report:
+                replace_page(page)
+            return 1
         if sums is None or arguments.report is None:
             return 1 if sums is None else 0
         if arguments.report == "1":
@@ -182,6 +214,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C, so that the part ends, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sys.exit(main())
     except KeyboardInterrupt:  # what was done so far is printed part by part

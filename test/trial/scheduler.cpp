@@ -219,11 +219,11 @@ void Scheduler::turn(u32 place) {
     self.sleep_at = 0;
     return wait(Wait::sleep);
   }
-  if (self.fork_at != 0 && own_steps() >= self.fork_at && is_alone_in_calls()) {
+  if (self.no_signals == 0 && self.fork_at != 0 && own_steps() >= self.fork_at && is_alone_in_calls()) {
     self.fork_at = 0;
     fork_wherever_it_is();
   }
-  if (self.show_at != 0 && own_steps() >= self.show_at) {
+  if (self.no_signals == 0 && self.show_at != 0 && own_steps() >= self.show_at) {
     self.show_at = 0;
     show(self.shown);
   }

@@ -46,13 +46,14 @@ struct Thread {
   bool given_up = false;      // what it waited for does not come
   bool is_reclaimer = false;
   bool in_call = false;
-  u32 part = 0;      // of the program, which it does
-  u32 locks = 0;     // held
-  u64 own = 0;       // steps, but those since `resumed`
-  u64 resumed = 0;   // the world's step when it went on last
-  u64 sleep_at = 0;  // of its own steps; 0: it does not
-  u64 fork_at = 0;   // the same: a signal comes, whose handler forks
-  u64 show_at = 0;   // the same: one whose handler shows what is wanted
+  u32 part = 0;        // of the program, which it does
+  u32 locks = 0;       // held
+  u64 own = 0;         // steps, but those since `resumed`
+  u64 resumed = 0;     // the world's step when it went on last
+  u64 sleep_at = 0;    // of its own steps; 0: it does not
+  u64 fork_at = 0;     // the same: a signal comes, whose handler forks
+  int no_signals = 0;  // so many times they are blocked
+  u64 show_at = 0;     // the same: one whose handler shows what is wanted
   Shown shown = Shown::figures;
   u64 priority = 0;
   std::function<void()> body;

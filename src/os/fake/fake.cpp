@@ -154,6 +154,15 @@ void* map_wiped_in_children(usize length) {
   must_be_pages("map_wiped_in_children", nullptr, length);
   return g_no_wiped_pages.get() == 0 ? os_linux::map_wiped_in_children(length) : nullptr;
 }
+bool block_signals(u64* before) {
+  if (g_world == nullptr) return os_linux::block_signals(before);
+  g_world->block_signals(true);
+  return true;
+}
+void restore_signals(u64 before) {
+  if (g_world == nullptr) return os_linux::restore_signals(before);
+  g_world->block_signals(false);
+}
 bool is_first_thread() { return (g_world != nullptr ? g_world->is_first_thread : os_linux::is_first_thread)(); }
 
 bool limit_allows(usize more, usize unused_reservation) { return os_linux::limit_allows(more, unused_reservation); }

@@ -103,6 +103,7 @@ struct World {
   bool (*start)(void (*body)());  // start_transient
   bool (*on_fork)(void (*prepare)(), void (*parent)(), void (*child)());
   bool (*is_first_thread)();
+  void (*block_signals)(bool blocked);  // of the calling thread, or no more
 };
 // Before the first call, and for ever; it outlives the process.
 void set_world(const World* world);

@@ -27,6 +27,9 @@ class KeepErrno {
   const int saved_;
 };
 
+bool block_signals(u64* before);
+void restore_signals(u64 before);
+
 namespace calls {
 
 inline int open(const char* path, int flags, mode_t mode = 0) {

@@ -2,6 +2,7 @@
 // The process's surroundings on Linux: processors, time, randomness, messages.
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
@@ -77,6 +78,23 @@ bool on_fork(void (*prepare)(), void (*parent)(), void (*child)()) {
 
 // With what runs at load (libcoffer.ld).
 __attribute__((section(".coffer_load"))) bool on_fork_while_forking() { return &_dl_find_object != nullptr; }
+
+namespace {
+
+constexpr usize kSignalBytes = 8;  // of the kernel's set; the C library's sigprocmask leaves two signals out
+
+}  // namespace
+
+bool block_signals(u64* before) {
+  const KeepErrno keep;
+  const u64 all = ~u64{0};
+  return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, before, kSignalBytes) == 0;
+}
+
+void restore_signals(u64 before) {
+  const KeepErrno keep;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, kSignalBytes);
+}
 
 bool is_first_thread() {
   const KeepErrno keep;

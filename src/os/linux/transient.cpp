@@ -112,14 +112,12 @@ bool clone_quietly(Area* area, Atomic<i32>* number) {
   // What pthread_create asks for, so that tools which know threads by it (valgrind) know this one.
   constexpr int kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                          CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
-  constexpr usize kSignalBytes = 8;  // of the kernel's set; sigprocmask leaves two signals out
-  const u64 all = ~u64{0};
-  u64 before = 0;
-  if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, kSignalBytes) != 0) return false;
+  u64 before;
+  if (!block_signals(&before)) return false;
   char* const thread_pointer = area->above;
   fill_descriptor(thread_pointer);
   const int got = clone(&enter, area->stack + kStack, kFlags, nullptr, number, thread_pointer, number);
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, kSignalBytes);
+  restore_signals(before);
   return got > 0;
 }
 
