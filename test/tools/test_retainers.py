@@ -58,6 +58,14 @@ def state_of(process: int) -> str:
     return re.search(r"State:\s+(\w)", Path(f"/proc/{process}/status").read_text())[1]
 
 
+def comes_to_rest(process: int) -> bool:
+    """It waits in the kernel for its next line; on a busy machine it may not have come there yet."""
+    deadline = time.monotonic() + 20
+    while state_of(process) != "S" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return state_of(process) == "S"
+
+
 def test_a_cache_in_cpp() -> None:
     first, second, *_ = coffer("--", PROGRAM, "cache", 1000)
     assert re.match(r"1\.0 MiB in 2,001 blocks are kept alive by g_cache \(seeded_retained\+0x[0-9a-f]+\), all"
@@ -104,7 +112,7 @@ def test_a_process_goes_on_and_keeps_nothing_of_it() -> None:
             copied, result = scan(process, *options)
             assert copied["copy"] == (not options)
             assert result["blocks"] >= 10001 and result["lost"]["blocks"] == 0
-            assert children_of(process) == [] and state_of(process) == "S"
+            assert children_of(process) == [] and comes_to_rest(process)
 
 
 def test_without_samples_blocks_are_told_by_size() -> None:
@@ -125,9 +133,7 @@ def test_the_copy_dies_with_the_command() -> None:
             while any(state_of(int(one)) != "Z" for one in children_of(process)) and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert all(state_of(int(one)) == "Z" for one in children_of(process))
-            while state_of(process) != "S" and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert state_of(process) == "S"
+            assert comes_to_rest(process)
         assert scan(process)[1]["blocks"] >= 300_000
 
 
@@ -152,7 +158,7 @@ def test_memory_that_is_odd() -> None:
     """Terabytes that nobody touched, pages that cannot be read, a mapping behind the end of its file, a device."""
     with waiting("odd", 100) as process:
         _, result = scan(process)
-        assert children_of(process) == [] and state_of(process) == "S"
+        assert children_of(process) == [] and comes_to_rest(process)
     (mapped,) = [one for one in result["holders"] if one["roots"][0]["kind"] == "mapping"]
     assert mapped["blocks"] == 100
     assert result["seconds"] < 60
