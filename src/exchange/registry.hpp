@@ -67,8 +67,8 @@ COFFER_INLINE void settle_fork() {
   if (COFFER_UNLIKELY(!is_settled())) settle_all();
 }
 
-// A slow path that is not inside the thread's heap (Inside): settle_fork, and what tells a signal handler that forks, and
-// forks again in the child, that it interrupted one (fork_prepare).
+// A slow path that is not inside the thread's heap (Inside): settle_fork, and what tells a signal handler that forks,
+// and forks again in the child, that it interrupted one (fork_prepare).
 extern __thread u32 t_slow_paths __attribute__((visibility("hidden"), tls_model("initial-exec")));
 class SlowPath {
  public:
