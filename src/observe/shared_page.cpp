@@ -172,10 +172,22 @@ void SharedPage::close() {
   page_ = nullptr;
 }
 
+namespace {
+
+Copy& next_of(Page* page) {
+  // relaxed, here and below: only the one writer changes it.
+  return page->copies[(page->header.turn.load(relaxed) + 1) % 2];
+}
+
+}  // namespace
+
+// Here and below page_ is read once: a signal handler may fork in between, and in its child, which goes on with this,
+// the page is forgotten.
 void SharedPage::write_now() {
-  if (page_ == nullptr) return;  // here and below: forgotten in the middle
+  Page* const page = page_;
+  if (page == nullptr) return;
   const Counters& counts = counters();
-  Atomic<u64>* now = page_->header.now;
+  Atomic<u64>* now = page->header.now;
   namespace figure = page::now;
   // relaxed, all: figures, each right for itself.
   const u64 held = counts.held.load(relaxed);
@@ -199,21 +211,19 @@ void SharedPage::write_now() {
 bool SharedPage::is_asked() const {
   // relaxed, all: who asks waits until the page says a later time than his, so that a question seen late is answered
   // late. The copy's figures are the process's own, written under the caller's lock.
-  const page::Header& header = page_->header;
+  const Page* const page = page_;
+  if (page == nullptr) return false;
+  const page::Header& header = page->header;
   const u64 turn = header.turn.load(relaxed);
   return turn == 0 ||
-         page_->copies[turn % 2].figures[page::taken_ns].load(relaxed) < header.now[page::now::asked_ns].load(relaxed);
-}
-
-Copy& SharedPage::next() {
-  // relaxed, here and below: only the one writer changes it.
-  return page_->copies[(page_->header.turn.load(relaxed) + 1) % 2];
+         page->copies[turn % 2].figures[page::taken_ns].load(relaxed) < header.now[page::now::asked_ns].load(relaxed);
 }
 
 void SharedPage::begin() {
-  if (page_ == nullptr) return;
-  Copy& copy = next();
-  put(copy.begin, page_->header.turn.load(relaxed) + 1);
+  Page* const page = page_;
+  if (page == nullptr) return;
+  Copy& copy = next_of(page);
+  put(copy.begin, page->header.turn.load(relaxed) + 1);
   // seq_cst: `begin` is seen before any figure that comes after it; a reader looks at it again when it has read them.
   full_fence();
   put(copy.heaps_used, 0);
@@ -223,8 +233,9 @@ void SharedPage::begin() {
 }
 
 void SharedPage::add_span(const SpanFigures& span) {
-  if (page_ == nullptr) return;
-  Copy& copy = next();
+  Page* const page = page_;
+  if (page == nullptr) return;
+  Copy& copy = next_of(page);
   const u64 used = copy.spans_used.load(relaxed);
   if (used < page::kSpanEntries) {
     sift_up(copy.spans, used, span);
@@ -235,8 +246,9 @@ void SharedPage::add_span(const SpanFigures& span) {
 }
 
 void SharedPage::add_heap(u32 index, const HeapStatistics& statistics, u64 allocated_blocks) {
-  if (page_ == nullptr) return;
-  Copy& copy = next();
+  Page* const page = page_;
+  if (page == nullptr) return;
+  Copy& copy = next_of(page);
   const u64 used = copy.heaps_used.load(relaxed);
   if (used >= page::kHeapEntries) return;
   page::Heap& heap = copy.heaps[used];
@@ -250,8 +262,9 @@ void SharedPage::add_heap(u32 index, const HeapStatistics& statistics, u64 alloc
 }
 
 void SharedPage::write(const Statistics& statistics, const Allocated& allocated, u64 taken_ns, u64 walk_ns) {
-  if (page_ == nullptr) return;
-  Copy& copy = next();
+  Page* const page = page_;
+  if (page == nullptr) return;
+  Copy& copy = next_of(page);
   Atomic<u64>* figures = copy.figures;
 #define COFFER_PUT(name) put(figures[page::name], statistics.name);
   COFFER_PUT(live)
@@ -277,8 +290,8 @@ void SharedPage::write(const Statistics& statistics, const Allocated& allocated,
   COFFER_PUT(mixed_resident)
   COFFER_PUT(mixed_bound)
 #undef COFFER_PUT
-  put(page_->header.now[page::now::large], statistics.large);
-  put(page_->header.now[page::now::large_blocks], statistics.large_blocks);
+  put(page->header.now[page::now::large], statistics.large);
+  put(page->header.now[page::now::large_blocks], statistics.large_blocks);
   const os::Purged purged = os::purged();
   put(figures[page::purges], purged.calls);
   put(figures[page::purged_bytes], purged.bytes);
@@ -299,9 +312,9 @@ void SharedPage::write(const Statistics& statistics, const Allocated& allocated,
     put(to.bound, from.bound);
     put(to.allocated_blocks, allocated.by_class[i]);
   }
-  const u64 turn = page_->header.turn.load(relaxed) + 1;
+  const u64 turn = page->header.turn.load(relaxed) + 1;
   copy.end.store(turn, release);  // release, both: whoever sees the number sees the figures
-  page_->header.turn.store(turn, release);
+  page->header.turn.store(turn, release);
   write_now();
 }
 

@@ -156,8 +156,6 @@ class SharedPage {
   const char* path() const { return path_; }
 
  private:
-  page::Copy& next();
-
   page::Page* page_ = nullptr;
   char path_[kPagePathBytes] = {};
 };
