@@ -263,6 +263,14 @@ namespace {
 std::atomic<int> forks_by_signals;
 int most_forks;
 
+// In this thread, and those that it starts: the C library's fork has locks, and must not be interrupted by one.
+void mask_signals(int how) {
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, SIGUSR1);
+  CHECK(pthread_sigmask(how, &one, nullptr) == 0);
+}
+
 // Signals come every millisecond, and each handler calls fork_once, until there were `forks`.
 void fork_by_signals(int forks, void (*fork_once)(int)) {
   most_forks = forks;
@@ -271,12 +279,14 @@ void fork_by_signals(int forks, void (*fork_once)(int)) {
   action.sa_handler = fork_once;
   CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
   const pid_t parent = getpid();
+  mask_signals(SIG_BLOCK);
   const pid_t sender = fork();
   if (sender == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // not by the clock: without signals the parent would wait for ever
     while (getppid() == parent && kill(parent, SIGUSR1) == 0) usleep(1000);
     _exit(0);
   }
+  mask_signals(SIG_UNBLOCK);
   for (unsigned long seed = 1; forks_by_signals < forks; ++seed) exercise(1000, seed, 3'000'000);
   kill(sender, SIGKILL);
 }
@@ -309,7 +319,9 @@ CASE(fork_in_a_signal_handler) {
 // Beside threads that allocate, too, and a reporter of crashes forks twice, so that nobody has to wait for it. POSIX
 // promises nothing there, and glibc's malloc hangs.
 CASE(fork_twice_in_a_signal_handler) {
+  mask_signals(SIG_BLOCK);
   Hammer hammer(1, 400'000);
+  hammer.go_on(1);
   fork_by_signals(300, [](int) {
     fork_in_handler([] {
       const pid_t second = fork();
