@@ -287,7 +287,16 @@ void fork_by_signals(int forks, void (*fork_once)(int)) {
     _exit(0);
   }
   mask_signals(SIG_UNBLOCK);
-  for (unsigned long seed = 1; forks_by_signals < forks; ++seed) exercise(1000, seed, 3'000'000);
+  // Some of it in calls alone, where handlers come in the midst of one.
+  Random random(3);
+  void* churned[64] = {};
+  for (unsigned long seed = 1; forks_by_signals < forks; ++seed) {
+    if (seed % 1000 == 1) exercise(1000, seed, 3'000'000);
+    void*& slot = churned[random.below(64)];
+    free(slot);
+    slot = malloc(random.below(8) == 0 ? random.below(3'000'000) : random.below(9000));
+  }
+  for (void* block : churned) free(block);
   kill(sender, SIGKILL);
 }
 
@@ -322,14 +331,18 @@ CASE(fork_twice_in_a_signal_handler) {
   mask_signals(SIG_BLOCK);
   Hammer hammer(1, 400'000);
   hammer.go_on(1);
-  fork_by_signals(300, [](int) {
-    fork_in_handler([] {
-      const pid_t second = fork();
-      if (second == 0) _exit(0);
-      int status = 0;
-      if (second < 0 || waitpid(second, &status, 0) != second || status != 0) _exit(8);
+  const auto forks = [](void*) -> void* {
+    fork_by_signals(300, [](int) {
+      fork_in_handler([] {
+        const pid_t second = fork();
+        if (second == 0) _exit(0);
+        int status = 0;
+        if (second < 0 || waitpid(second, &status, 0) != second || status != 0) _exit(8);
+      });
     });
-  });
+    return nullptr;
+  };
+  CHECK(pthread_join(start_thread(forks, nullptr), nullptr) == 0);
   hammer.stop();
   check_metadata();
 }
