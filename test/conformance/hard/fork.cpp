@@ -263,7 +263,7 @@ namespace {
 std::atomic<int> forks_by_signals;
 int most_forks;
 
-// In this thread, and those that it starts: the C library's fork has locks, and must not be interrupted by one.
+// In this thread, and those that it starts from now on.
 void mask_signals(int how) {
   sigset_t one;
   sigemptyset(&one);
@@ -271,32 +271,45 @@ void mask_signals(int how) {
   CHECK(pthread_sigmask(how, &one, nullptr) == 0);
 }
 
-// Signals come every millisecond, and each handler calls fork_once, until there were `forks`.
-void fork_by_signals(int forks, void (*fork_once)(int)) {
+// Calls alone, so that handlers come in the midst of one.
+void* churn(void* number) {
+  Random random(reinterpret_cast<unsigned long>(number));
+  void* blocks[64] = {};
+  // The thread's first call comes before the first handler: it may be in pthread_atfork, which has a lock that fork
+  // takes.
+  blocks[0] = malloc(1);
+  mask_signals(SIG_UNBLOCK);
+  while (forks_by_signals < most_forks) {
+    void*& slot = blocks[random.below(64)];
+    free(slot);
+    slot = malloc(random.below(8) == 0 ? random.below(3'000'000) : random.below(9000));
+  }
+  mask_signals(SIG_BLOCK);
+  for (void* block : blocks) free(block);
+  return nullptr;
+}
+
+// Signals come every millisecond, and each handler calls fork_once, until there were `forks`: in this thread, or in
+// `threads` others.
+void fork_by_signals(int forks, void (*fork_once)(int), unsigned long threads = 0) {
   most_forks = forks;
   forks_by_signals = 0;
   struct sigaction action = {};
   action.sa_handler = fork_once;
   CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
+  mask_signals(SIG_BLOCK);  // the C library's fork has a lock, too
   const pid_t parent = getpid();
-  mask_signals(SIG_BLOCK);
   const pid_t sender = fork();
   if (sender == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // not by the clock: without signals the parent would wait for ever
     while (getppid() == parent && kill(parent, SIGUSR1) == 0) usleep(1000);
     _exit(0);
   }
-  mask_signals(SIG_UNBLOCK);
-  // Some of it in calls alone, where handlers come in the midst of one.
-  Random random(3);
-  void* churned[64] = {};
-  for (unsigned long seed = 1; forks_by_signals < forks; ++seed) {
-    if (seed % 1000 == 1) exercise(1000, seed, 3'000'000);
-    void*& slot = churned[random.below(64)];
-    free(slot);
-    slot = malloc(random.below(8) == 0 ? random.below(3'000'000) : random.below(9000));
-  }
-  for (void* block : churned) free(block);
+  pthread_t others[2];
+  for (unsigned long i = 0; i < threads; ++i) others[i] = start_thread(churn, reinterpret_cast<void*>(i + 1));
+  for (unsigned long i = 0; i < threads; ++i) CHECK(pthread_join(others[i], nullptr) == 0);
+  if (threads == 0) mask_signals(SIG_UNBLOCK);
+  for (unsigned long seed = 1; forks_by_signals < forks; ++seed) exercise(1000, seed, 3'000'000);
   kill(sender, SIGKILL);
 }
 
@@ -328,21 +341,14 @@ CASE(fork_in_a_signal_handler) {
 // Beside threads that allocate, too, and a reporter of crashes forks twice, so that nobody has to wait for it. POSIX
 // promises nothing there, and glibc's malloc hangs.
 CASE(fork_twice_in_a_signal_handler) {
-  mask_signals(SIG_BLOCK);
-  Hammer hammer(1, 400'000);
-  hammer.go_on(1);
-  const auto forks = [](void*) -> void* {
-    fork_by_signals(300, [](int) {
-      fork_in_handler([] {
-        const pid_t second = fork();
-        if (second == 0) _exit(0);
-        int status = 0;
-        if (second < 0 || waitpid(second, &status, 0) != second || status != 0) _exit(8);
-      });
+  const auto fork_twice = [](int) {
+    fork_in_handler([] {
+      const pid_t second = fork();
+      if (second == 0) _exit(0);
+      int status = 0;
+      if (second < 0 || waitpid(second, &status, 0) != second || status != 0) _exit(8);
     });
-    return nullptr;
   };
-  CHECK(pthread_join(start_thread(forks, nullptr), nullptr) == 0);
-  hammer.stop();
+  fork_by_signals(1000, fork_twice, 2);
   check_metadata();
 }
