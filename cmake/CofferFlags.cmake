@@ -8,6 +8,13 @@ if(COFFER_WERROR)
   target_compile_options(coffer_warnings INTERFACE -Werror)
 endif()
 
+# In this folder and those below, in place of the release build's own optimisation and debug information.
+macro(coffer_release_flags flags)
+  foreach(language C CXX)
+    string(REGEX REPLACE "-O2 -g$" "${flags}" CMAKE_${language}_FLAGS_RELEASE "${CMAKE_${language}_FLAGS_RELEASE}")
+  endforeach()
+endmacro()
+
 add_library(coffer_flags INTERFACE)
 target_link_libraries(coffer_flags INTERFACE coffer_warnings)
 target_compile_features(coffer_flags INTERFACE cxx_std_20)

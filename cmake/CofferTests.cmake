@@ -54,13 +54,11 @@ endfunction()
 # What only tests is compiled once for each run of it: less optimised and with lines but no variables for a debugger,
 # in six tenths of the time. What measures is optimised as it is installed.
 function(coffer_add_tests folder)
-  set(flags "-O2 -g1")
   if(folder MATCHES "^test/")
-    set(flags "-O1 -g1")
+    coffer_release_flags("-O1 -g1")
+  else()
+    coffer_release_flags("-O2 -g1")
   endif()
-  foreach(language C CXX)
-    string(REGEX REPLACE "-O2 -g$" "${flags}" CMAKE_${language}_FLAGS_RELEASE "${CMAKE_${language}_FLAGS_RELEASE}")
-  endforeach()
   add_subdirectory(${folder})
 endfunction()
 # The tests' own atomics of one byte: GCC before 13 calls a library for them.

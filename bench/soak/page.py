@@ -86,9 +86,17 @@ def of_another_run(header: Record) -> list[str]:
             f"{describe(facts)}.", ""]
 
 
+def loads_at_end(results: Results) -> list[float]:
+    return [one["load"] for one in results.of("end")]
+
+
+def versions_of(results: Results) -> str:
+    return ", ".join(f"{name} {version}".strip() for name, version in results.header["versions"].items())
+
+
 def head(results: Results) -> list[str]:
     plan, facts = results.plan, results.header["machine"]
-    ends = [one["load"] for one in results.of("end")]
+    ends = loads_at_end(results)
     load = "".join(f", load at the end {value:.2f}" for value in ends)
     timed = results.header.get("latencies", results.header)["machine"]
     options = f"--programs {','.join(plan['programs'])}{' --together' if plan['together'] else ''}"
@@ -96,20 +104,19 @@ def head(results: Results) -> list[str]:
         options += f" --memory-share {plan['memory_share']:g}"
     how = "all programs at a time" if plan["together"] else "one program after the other"
     ended = "" if results.finished and not results.of("end")[-1].get("cut") else " **The run was cut short.**"
-    versions = ", ".join(f"{name} {version}".strip() for name, version in results.header["versions"].items())
     return [
         "# Soak", "",
         f"Written by `make soak HOURS={plan['hours']:g} REPORT=1 SOAK_OPTIONS=\"{options}\"`, and not by hand: {how} "
         f"under load and disturbances for the memory part, then latencies by turns. What is measured and judged: "
         f"[soak.md](../design/soak.md).{ended}", "",
-        f"{facts['time']}, commit {facts['commit']}. {describe(facts)}{load}.", "", f"{versions}.", "",
+        f"{facts['time']}, commit {facts['commit']}. {describe(facts)}{load}.", "", f"{versions_of(results)}.", "",
         *(of_another_run(results.header["latencies"]) if "latencies" in results.header else []),
         *busy_note(timed, ends),
     ]
 
 
-def busy_note(timed: Record, loads_at_end: list[float]) -> list[str]:
-    if min([timed["load"], *loads_at_end]) <= timed["processors"]:
+def busy_note(timed: Record, ends: list[float]) -> list[str]:
+    if min([timed["load"], *ends]) <= timed["processors"]:
         return []
     return ["The machine did other work all the while: the latencies are those of waiting for a processor, and say "
             "little of the allocators.", ""]
@@ -201,16 +208,14 @@ def latency_rows(found: list[Verdict]) -> list[list[str]]:
 def latency_text(results: Results) -> str:
     """Of a run without a memory part."""
     found, plan, facts = verdicts(results), results.plan, results.header["machine"]
-    ends = [one["load"] for one in results.of("end")]
-    versions = ", ".join(f"{name} {version}".strip() for name, version in results.header["versions"].items())
     options = f"--programs {','.join(plan['programs'])} --memory-share 0"
     return "\n".join([
         "# Latencies of real programs", "",
         f"Written by `make soak HOURS={plan['hours']:g} REPORT=1 SOAK_OPTIONS=\"{options}\"`, and not by hand: "
         "each program under each allocator by turns, undisturbed. What is measured and judged: "
         "[soak.md](../design/soak.md).", "",
-        f"{facts['time']}, commit {facts['commit']}. {describe(facts)}.", "", f"{versions}.", "",
-        *busy_note(facts, ends),
+        f"{facts['time']}, commit {facts['commit']}. {describe(facts)}.", "", f"{versions_of(results)}.", "",
+        *busy_note(facts, loads_at_end(results)),
         *table(["program", "faults", *(f"{name} over glibc's" for name in latency.JUDGED), *latency.JUDGED],
                latency_rows(found), 1),
         *latency_section(found, plan["allocators"]), *fault_section(found)])
@@ -218,7 +223,7 @@ def latency_text(results: Results) -> str:
 
 def write(results: Results, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    if results.plan["memory_share"] == 0 and "latencies" not in results.header:
+    if results.plan["memory_share"] == 0:
         page = folder / "soak-latencies.md"
         page.write_text(latency_text(results), encoding="utf-8")
         return page

@@ -18,7 +18,7 @@ import pytest
 from coffer import places
 from coffer.profile import proto
 from in_process import run
-from ready import ready
+from ready import comes_to_rest, ready, state
 
 PROGRAMS = Path(os.environ["COFFER_ATTACH_DIR"])
 PROGRAM = PROGRAMS / "attach_program"
@@ -36,18 +36,6 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def running(*command: object, environment: dict[str, str] = COFFER, **more: object) -> Iterator[subprocess.Popen]:
     with ready(command, stdin=subprocess.PIPE, env=environment, **more) as started:
         yield started
-
-
-def state(process: int) -> str:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def comes_to_rest(process: int) -> bool:
-    """It waits in the kernel; on a busy machine it may not have come there yet."""
-    deadline = time.monotonic() + 20
-    while state(process) != "S" and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return state(process) == "S"
 
 
 def is_stopped(process: int) -> bool:

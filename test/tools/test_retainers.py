@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from coffer import places
 from in_process import call, run
-from ready import ready
+from ready import comes_to_rest, ready, state
 
 BUILT = Path(os.environ["COFFER_SEEDED"])
 SOURCES = Path(__file__).with_name("seeded")
@@ -52,18 +52,6 @@ def scan(process: int, *options: str) -> tuple[dict, dict]:
 
 def children_of(process: int) -> list[str]:
     return Path(f"/proc/{process}/task/{process}/children").read_text().split()
-
-
-def state_of(process: int) -> str:
-    return re.search(r"State:\s+(\w)", Path(f"/proc/{process}/status").read_text())[1]
-
-
-def comes_to_rest(process: int) -> bool:
-    """It waits in the kernel for its next line; on a busy machine it may not have come there yet."""
-    deadline = time.monotonic() + 20
-    while state_of(process) != "S" and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return state_of(process) == "S"
 
 
 def test_a_cache_in_cpp() -> None:
@@ -130,9 +118,9 @@ def test_the_copy_dies_with_the_command() -> None:
             running.kill()
             running.wait()
             deadline = time.monotonic() + 10
-            while any(state_of(int(one)) != "Z" for one in children_of(process)) and time.monotonic() < deadline:
+            while any(state(int(one)) != "Z" for one in children_of(process)) and time.monotonic() < deadline:
                 time.sleep(0.01)
-            assert all(state_of(int(one)) == "Z" for one in children_of(process))
+            assert all(state(int(one)) == "Z" for one in children_of(process))
             assert comes_to_rest(process)
         assert scan(process)[1]["blocks"] >= 300_000
 
@@ -148,10 +136,10 @@ def test_a_hundred_threads() -> None:
 def test_a_stopped_process_stays_stopped() -> None:
     with waiting("cache", 100) as process:
         os.kill(process, signal.SIGSTOP)
-        while state_of(process) != "T":
+        while state(process) != "T":
             time.sleep(0.01)
         assert scan(process)[1]["blocks"] >= 201
-        assert state_of(process) == "T"
+        assert state(process) == "T"
 
 
 def test_memory_that_is_odd() -> None:

@@ -33,10 +33,6 @@ PART_SECONDS = 300
 LENGTHS = [3000, 16000]  # operations
 
 
-class Failed(Exception):
-    """A world failed, and that was printed."""
-
-
 def worlds_text(sums: dict) -> str:
     last = sums["first"] + sums["worlds"] - 1
     lengths = "; ".join(f"{length:,} in {worlds:,} worlds" for length, worlds in sums["of_length"].items())
@@ -99,24 +95,22 @@ def add(sums: dict, part: dict) -> dict:
     return sums | both | {"first": sums["first"], "longest_call": max(sums["longest_call"], part["longest_call"])}
 
 
-def run_part(command: list[str]) -> tuple[int, bool]:
-    """What a part says goes on to the terminal. Its status, and whether a world failed."""
-    failed = False
+def run_part(command: list[str], page: str) -> int:
+    """What a part says goes on to the terminal. At once when a world fails, the page is this one, if any."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             for line in process.stdout or []:
-                failed = failed or line.startswith("FAILED ")
+                if page and line.startswith("FAILED "):
+                    replace_page(page)
                 print(line, end="", flush=True)
-            return process.wait(), failed
-        except BaseException as end:  # what ends this program ends the part, too
-            process.terminate()
-            if failed:
-                raise Failed from end
-            raise
+            return process.wait()
+        finally:
+            process.terminate()  # if it did not end: what ends this program ends the part, too
 
 
 def run_worlds(arguments: argparse.Namespace, seed: int, into: Path) -> dict | None:
     """A part at a time, so that one sees how far it is. None: a violation or what else ended it, which was printed."""
+    page = PAGE.read_text(encoding="utf-8") if arguments.report else ""
     lengths = itertools.cycle(arguments.length)
     share = math.ceil(arguments.worlds / len(arguments.length))
     share_seconds = math.ceil(arguments.hours * 3600 / len(arguments.length))
@@ -130,11 +124,9 @@ def run_worlds(arguments: argparse.Namespace, seed: int, into: Path) -> dict | N
         much = ["--worlds", str(min(left, share, PART))] if arguments.worlds else [
             "--seconds", str(max(1, min(int(left), share_seconds, PART_SECONDS)))]
         length = next(lengths)
-        status, failed = run_part([
+        status = run_part([
             str(arguments.build / "test/trial/trial"), "--seed", str(seed + done), *much, "--length", str(length),
-            "--jobs", str(arguments.jobs), "--report", str(into)])
-        if failed:
-            raise Failed
+            "--jobs", str(arguments.jobs), "--report", str(into)], page)
         if status != 0:
             if status < 0:
                 print(f"trial: ended by signal {-status}, in worlds from {seed + done} on", file=sys.stderr)
@@ -194,13 +186,7 @@ def main() -> int:
     seed = arguments.seed or 1 + secrets.randbelow(10**9)
     with tempfile.TemporaryDirectory(prefix="coffer-trial-") as name:
         faults = Path(name) / "faults.json"
-        page = PAGE.read_text(encoding="utf-8") if arguments.report else ""
-        try:
-            sums = run_worlds(arguments, seed, Path(name) / "sums.json")
-        except Failed:
-            if arguments.report:
-                replace_page(page)
-            return 1
+        sums = run_worlds(arguments, seed, Path(name) / "sums.json")
         if sums is None or arguments.report is None:
             return 1 if sums is None else 0
         if arguments.report == "1":
