@@ -200,11 +200,15 @@ void Process::copy(const Item& item) {
   payload_records_ += head.records;
 }
 
+// relaxed: a thread that waits sees that it changes, no more.
+void Process::show_life() { area_->beat.fetch_add(1, std::memory_order_relaxed); }
+
 bool Process::pass(bool everything, bool final) {
   std::vector<Item> items;
   collect(items);
   bool any = false;
   for (const Item& item : items) {
+    show_life();  // a look over thousands of chunks may take seconds where others have the processor
     u32& expected = expected_[item.thread];
     // A thread's chunk that this look came too early to see comes first.
     if (item.sequence != expected && !final) continue;
@@ -223,7 +227,7 @@ bool Process::pass(bool everything, bool final) {
 
 bool Process::drain() {
   const trace::Clock now = read_clock(settings_.use_tsc);
-  area_->beat.fetch_add(1, std::memory_order_relaxed);               // relaxed: a sign of life
+  show_life();
   const u32 mapped = area_->mapped.load(std::memory_order_relaxed);  // relaxed: a reason to look, no more
   if (settings_.stacks != Stacks::none && (now.ns - modules_ns_ >= kModulesNs || mapped != mapped_)) write_modules();
   mapped_ = mapped;

@@ -77,6 +77,7 @@ class Process {
   void map(u64 room);
   trace::Information describe(const Hello& hello);
   void collect(std::vector<Item>& items);
+  void show_life();
   bool pass(bool everything, bool final);
   void copy(const Item& item);
   void release(u32 index);

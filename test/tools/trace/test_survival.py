@@ -195,7 +195,7 @@ def test_a_thread_that_others_are_quicker_than(tmp_path: Path) -> None:
     while started.poll() is None:
         before = cpu_time(started.pid)
         started.send_signal(signal.SIGSTOP)
-        time.sleep(0.4)
+        time.sleep(1)
         started.send_signal(signal.SIGCONT)
         while started.poll() is None and cpu_time(started.pid) == before:  # a tick of work
             time.sleep(0.001)
