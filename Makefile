@@ -15,12 +15,13 @@ SAMPLES ?=
 FIGURES_OPTIONS ?=
 # Of `make hw-report`: --calls 20000 --accesses 2000 (hw/report/report.py --help).
 REPORT_OPTIONS ?=
-# Of `make trial`: the seed of the first world (else one is drawn), and for how long, or how many worlds; REPORT=1: the
-# table, too.
+# Of `make trial`: the seed of the first world (else one is drawn), and for how long, or how many worlds; LENGTH="3000
+# 16000": operations drawn for a world at most, of several in turn; REPORT=1: the table, too.
 # `make soak` has HOURS and REPORT, too, and options: "--programs redis,nginx --together" (bench/soak/__main__.py).
 SEED ?=
 HOURS ?=
 WORLDS ?=
+LENGTH ?=
 REPORT ?=
 SOAK_OPTIONS ?=
 # Of `make outside`: --suites glibc jemalloc --allocators glibc coffer (test/outside/run.py --help).

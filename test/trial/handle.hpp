@@ -11,8 +11,13 @@ namespace coffer::trial {
 
 // nullptr: the kernel refused memory.
 coffer_heap* make_handle(usize bytes);
-// An allocation failed: no block of the heap is that large.
-void expect_full(coffer_heap* heap, usize size);
+// Calls that may give memory back to the heap.
+struct Returns {
+  u64 begun = 0, ended = 0;
+};
+// An allocation failed that began `then`: no block of the heap is that large, unless another call gave memory back
+// since, too late for it.
+void expect_full(coffer_heap* heap, usize size, const Returns& then, const Returns& now);
 // To the heap by handle if it is from there, else to malloc's; sized: with its size.
 void give_back(coffer_heap* heap, const Held& held, bool sized);
 // `live` blocks, and nothing is damaged. In a fork child there may be more.

@@ -91,12 +91,13 @@ int run_case(const char* path) {
   return verdict.failed ? 1 : 0;
 }
 
-int report(u64 seed, u64 length, const Verdict& verdict, u32 seconds) {
+// differs: only the second run of the world failed, by another hash, of which no shorter world would tell.
+int report(u64 seed, u64 length, const Verdict& verdict, bool differs, u32 seconds) {
   std::printf("FAILED in the world of seed %" PRIu64 ": %s\nagain: build/test/trial/trial --seed %" PRIu64
-              " --worlds 1 --length %" PRIu64 "\n",
-              seed, verdict.how.c_str(), seed, length);
+              " --worlds 1 --length %" PRIu64 "%s\n",
+              seed, verdict.how.c_str(), seed, length, differs ? " --twice" : "");
   std::fflush(stdout);
-  if (seconds == 0) return 1;
+  if (differs || seconds == 0) return 1;
   bool cut_short = false;
   const Scene least = shrink(draw(seed, length), seconds, &cut_short);
   const Verdict last = run_one(least, nullptr);
@@ -121,6 +122,7 @@ int run_seeds(const test::Arguments& arguments) {
   Sums sums;
   u64 given = 0, bad = 0;
   Verdict wrong;
+  bool differs = false;
   std::map<u64, u64> hashes;  // of worlds that ran once
   const u64 runs = twice ? 2 : 1;
   run_all(
@@ -138,13 +140,16 @@ int run_seeds(const test::Arguments& arguments) {
         wrong = verdict;
         if (!verdict.failed && twice) {
           const auto [at, is_first] = hashes.emplace(number, result.hash);
-          if (!is_first && at->second != result.hash) wrong = {true, "a second run took other steps"};
+          differs = !is_first && at->second != result.hash;
+          if (differs) wrong = {true, "a second run took other steps"};
           if (!is_first) hashes.erase(at);
         }
         return !wrong.failed;
       });
   sums.print(passed());
-  if (wrong.failed) return report(bad, length, wrong, static_cast<u32>(arguments.number("--shrink-seconds", 60)));
+  if (wrong.failed) {
+    return report(bad, length, wrong, differs, static_cast<u32>(arguments.number("--shrink-seconds", 60)));
+  }
   if (path != nullptr) {
     std::ofstream file(path);
     file << "{\"first\": " << first << ", \"seconds\": " << passed() << ", \"worlds\": " << sums.worlds

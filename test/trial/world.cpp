@@ -162,8 +162,7 @@ class World {
   // Runs one call of the allocator, and sees what must be true of each.
   template <class Call>
   auto call(const Call& body) {
-    const u64 before = scheduler_.own_steps();
-    const u64 began = g_pulse.steps;
+    const u64 before = scheduler_.own_steps(), began = g_pulse.steps;
     scheduler_.current().in_call = true;
     const auto got = body();
     scheduler_.current().in_call = false;
@@ -196,6 +195,7 @@ class World {
     const usize alignment = usize{1} << one.alignment_log2;
     const bool aligned = one.action == Action::aligned;
     held.by_handle = one.action == Action::by_handle;
+    const Returns returns = returns_;
     void* const at = call([&]() -> void* {
       if (held.by_handle) return coffer_heap_malloc(handle_, one.size);
       if (one.action == Action::calloc) return coffer_calloc(1, one.size);
@@ -203,7 +203,7 @@ class World {
     });
     if (at == nullptr) {
       held.busy = false;
-      return held.by_handle ? expect_full(handle_, one.size) : expect_reason(one.size);
+      return held.by_handle ? expect_full(handle_, one.size, returns, returns_) : expect_reason(one.size);
     }
     if (one.action == Action::calloc) {
       const usize found = test::find_nonzero(at, one.size);
@@ -232,10 +232,12 @@ class World {
     const Held old = held;
     blocks_.leave(old);
     work_on(held);
+    returns_.begun += old.by_handle;
     call([&] {
       give_back(handle_, old, sized);
       return 0;
     });
+    returns_.ended += old.by_handle;
     held = {};
   }
 
@@ -245,14 +247,17 @@ class World {
     const Held old = held;
     blocks_.leave(old);
     work_on(held);
+    const Returns returns = returns_;
+    returns_.begun += old.by_handle;
     void* const at =
         call([&] { return old.by_handle ? coffer_heap_realloc(handle_, old.at, size) : coffer_realloc(old.at, size); });
+    at == nullptr ? returns_.begun -= old.by_handle : returns_.ended += old.by_handle;  // one that failed gave nothing
     Held moved = old;
     if (at != nullptr) moved.at = static_cast<unsigned char*>(at);
     Blocks::verify(moved, at != nullptr && size < old.size ? size : old.size, "after realloc");
     if (at == nullptr) {
       REQUIRE(size > old.usable, "realloc to %zu bytes, which the block has, failed", size);
-      old.by_handle ? expect_full(handle_, size) : expect_reason(size);
+      old.by_handle ? expect_full(handle_, size, returns, returns_) : expect_reason(size);
     }
     enter(held, moved.at, at != nullptr ? size : old.size, at != nullptr ? 0 : old.alignment);
   }
@@ -467,6 +472,7 @@ class World {
   bool is_child_ = false;
   u32 part_of_child_ = 0;  // of the program
   coffer_heap* handle_ = nullptr;
+  Returns returns_;           // to it
   bool handle_made_ = false;  // or it is in the making
   bool limited_ = false;      // there is a limit, or a call that changes it is under way
   u32 setting_limit_ = 0;     // threads whose call changes it
