@@ -422,6 +422,7 @@ u64 calls_of(Kind kind) { return g_calls_of[lowest_bit(kind)].get(); }
 void set_address_space(usize bytes) { g_address_space.set(bytes); }
 usize reserved_bytes() { return g_reserved.get(); }
 
+bool offers_wiped_pages() { return g_no_wiped_pages.get() == 0; }
 void set_wiped_pages(bool offered) { g_no_wiped_pages.set(offered ? 0 : 1); }
 void set_barrier(bool offered) { g_no_barrier.set(offered ? 0 : 1); }
 void set_memory_limit(usize bytes) { g_memory_limit.set(bytes); }

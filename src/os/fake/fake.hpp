@@ -75,6 +75,7 @@ void set_at_release(void (*call)());
 
 // Whether the kernel has pages that forks wipe; before the start.
 void set_wiped_pages(bool offered);
+bool offers_wiped_pages();
 
 // Whether the kernel offers the barrier; before prepare_barrier is called.
 void set_barrier(bool offered);
