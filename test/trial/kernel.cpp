@@ -135,19 +135,23 @@ bool another_starts() {
 }  // namespace
 
 long fork_process() {
-  // The child of a process that has handlers already, or not yet.
-  const u32 made = g_handlers_made;
-  for (u32 i = made; i-- > 0;) g_handlers[i].prepare();
-  // Without the page that forks wipe, who starts the process by now is missed by the child (fork.md, known gaps).
-  while (!os::fake::offers_wiped_pages() && another_starts()) g_scheduler->yield();
+  // The child of a process that has handlers already, or not yet. Without the page that forks wipe, it misses what has
+  // come since the handlers began, as who starts the process (fork.md, known gaps): then they begin anew.
+  u32 made = 0;
+  const auto run = [&](void (*Handlers::*which)()) {
+    for (u32 i = 0; i < made; ++i) (g_handlers[i].*which)();
+  };
+  for (;;) {
+    made = g_handlers_made;
+    for (u32 i = made; i-- > 0;) g_handlers[i].prepare();
+    if (os::fake::offers_wiped_pages() || (made == g_handlers_made && !another_starts())) break;
+    run(&Handlers::in_parent);
+    g_scheduler->yield();
+  }
   g_scheduler->send_stores();            // the kernel interrupts all processors
   const long child = syscall(SYS_fork);  // not the C library's, which knows nothing of these threads
-  if (child == 0) {
-    g_scheduler->become_only_thread();
-    for (u32 i = 0; i < made; ++i) g_handlers[i].in_child();
-  } else {
-    for (u32 i = 0; i < made; ++i) g_handlers[i].in_parent();
-  }
+  if (child == 0) g_scheduler->become_only_thread();
+  run(child == 0 ? &Handlers::in_child : &Handlers::in_parent);
   return child;
 }
 
