@@ -51,10 +51,11 @@ void report_bad_pointer(const char* call, void* block) {
     harden::bad_pointer(call, block, BadPointer::not_a_start, large_usable(span));
   }
   if (is_mixed(span)) {
-    // Of a block that was freed the table knows nothing any more.
+    // Of a block that was freed the table knows nothing any more; or it is a whole one, which waits on a list.
     const usize bytes = g_mixed_pool.size_around(span, address);
     const bool hole = bytes == 0 && address % kQuantum == 0;
-    harden::bad_pointer(call, block, hole ? BadPointer::already_free : BadPointer::not_a_start, bytes);
+    const bool waits = g_mixed_pool.size_of(span, block) != 0;
+    harden::bad_pointer(call, block, hole || waits ? BadPointer::already_free : BadPointer::not_a_start, bytes);
   }
   const BadPointer what = is_block_start(span, address) ? BadPointer::already_free : BadPointer::not_a_start;
   harden::bad_pointer(call, block, what, span->block_bytes.get());

@@ -67,7 +67,8 @@ bool is_on_hole_list(const Span* span, const Block* block) {
 bool is_freed(const Span* span, const void* address) {
   const Block* block = static_cast<const Block*>(address);
   if (!is_signed(block)) return false;
-  if (is_mixed(span)) return is_on_hole_list(span, block);
+  // On a chain that was open when the span was converted there are blocks still.
+  if (is_mixed(span)) return is_on_chain(span, block) || is_on_hole_list(span, block);
   const usize page = (reinterpret_cast<uptr>(block) - span_start(span)) / kCarvePage;
   if (((span->absent.get() >> page) & 1) != 0) return true;
   for (u32 i = 0; i < kTries; ++i) {

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <set>
 #include <string>
 
 #include "heaps.hpp"
+#include "mixed/mixed.hpp"
 
 namespace coffer {
 namespace {
@@ -120,6 +122,31 @@ FRESH_TEST(Freed, ByAnotherWithManyMoreAndThenByEither) {
     scene.other.run([&] { give(scene.victim), give_many(scene.more), close_chains(own_heap()); });
     scene.other.run([&] { give(scene.victim); });
   });
+}
+
+// The other's chain stays open, and the fast path puts blocks there as before.
+FRESH_TEST(Freed, ByAnotherTwiceAfterItsSpanBecameMixed) {
+  for (const u32 between : {0u, 1u, 20u}) {
+    const Outcome outcome = outcome_of([&] {
+      start_heaps();
+      const Blocks blocks = take_many(3000, 48);
+      Span* const span = span_of(blocks[1500]);
+      Blocks here;
+      std::copy_if(blocks.begin(), blocks.end(), std::back_inserter(here), [=](void* b) { return span_of(b) == span; });
+      Worker other;
+      other.run([&] { give(here[0]); });
+      if (!claim(span) || !g_mixed_pool.convert(span)) std::fputs("not converted\n", stderr);
+      other.run([&] {
+        give(here[1]);
+        for (u32 i = 0; i < between; ++i) give(here[2 + i]);
+        give(here[1]);
+        std::fputs("not seen at once\n", stderr);
+      });
+    });
+    EXPECT_TRUE(outcome.aborted()) << between;
+    EXPECT_EQ(outcome.errors.find("not seen at once"), std::string::npos) << between;
+    EXPECT_NE(outcome.errors.find("already free"), std::string::npos) << between << ": " << outcome.errors;
+  }
 }
 
 FRESH_TEST(Freed, AfterItsOwnerHasEnded) {
