@@ -112,7 +112,7 @@ struct alignas(kCacheLine) Span {
   Owned<u32> ring_slack;           // free bytes that the heap of the ring counts for the span
   Owned<u8> shard;                 // shard of the partial pool; fixed while the span lives
   Owned<u8> listed;                // what next and previous are worth: PartialPool's duty flags; the same lock
-  Owned<u8> pages_zero;            // absent pages are known to be zero
+  Owned<u8> absent_are;            // what is known of absent pages (AbsentPages)
   Owned<u8> dirty_slots_at_start;  // slots that held old data when the span was made
   Owned<u8> row_log2;              // Stride: how the blocks follow each other
   Owned<u8> first_line;            // lines from the span's start to block 0

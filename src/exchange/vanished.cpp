@@ -85,7 +85,7 @@ void adopt_orphan(Span* span, Heap* heap) {
   set_countdown(span, count, kNever);
   if (heap == &g_null_heap) {
     // Who gave its pages back may have vanished before the kernel took them: they are absent, and hold data.
-    span->pages_zero.set(0);
+    set_absent_are(span, AbsentPages::unknown);
     span->dirty_slots_at_start.set(static_cast<u8>(low_mask(span->slots.get())));
   }
   // Between taking a page from the absent ones and counting its blocks, a thread may have vanished.

@@ -24,6 +24,7 @@
 #include "pool/reclaimer.hpp"
 #include "pool/slot_pool.hpp"
 #include "span/class_use.hpp"
+#include "span/order.hpp"
 
 namespace coffer {
 
@@ -97,6 +98,7 @@ enum class Reach : u8 {
 
 Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size, bool used_up) {
   if (Span* span = pop_ring(heap, size_class)) {
+    restore_order(span);
     raise_claim(span);
     return {span, nullptr};
   }

@@ -176,7 +176,9 @@ usize purge_claimed(Span* span) {
     const u64 tails = touched & ~touched_pages(span) & ~idle;
     note_slots(span, gone, (idle & ~gone) | tails);
     // A block that starts in such a page may end in one that is not zero.
-    if (parts_blocks(span) || gone != idle || tails != 0) span->pages_zero.set(0);
+    if (absent_are(span) != AbsentPages::zero || parts_blocks(span) || gone != idle || tails != 0) {
+      set_absent_are(span, AbsentPages::unknown);
+    }
   }
   link_free(span, map);
   return count_bits(gone) * kCarvePage;

@@ -35,7 +35,7 @@ void shuffle(u8 (&order)[kMostInPiece], u32 count) {
 Linked link_shuffled(const Span* span, u32 from, u32 to) {
   Linked list = {nullptr, nullptr};
   const usize bytes = span->block_bytes.get();
-  const bool zero = span->pages_zero.get() != 0;
+  const bool zero = absent_are(span) == AbsentPages::zero;
   u8 order[kMostInPiece];
   const u32 piece = piece_of(bytes);
   for (u32 begin = from; begin < to; begin += piece) {

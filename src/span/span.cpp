@@ -13,17 +13,6 @@ namespace coffer {
 
 namespace {
 
-// The slots of a span that may be resident when it ends: those that were so when it began (and were not purged whole
-// since), and those that blocks touched.
-u64 dirty_slots(const Span* span) {
-  u64 dirty = span->dirty_slots_at_start.get();
-  const u64 touched = touched_pages(span);
-  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
-    if (((touched >> (slot * kPagesPerSlot)) & low_mask(kPagesPerSlot)) != 0) dirty |= u64{1} << slot;
-  }
-  return dirty;
-}
-
 void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
   // relaxed: `use` tells a free that is not local what it met; a block reaches another thread only through the
   // program's own synchronisation, which carries these with it.
@@ -78,15 +67,25 @@ u32 claim_of_used(const Span* span) { return claim_in_use(reuse_threshold(span->
 // written to.
 Linked link_blocks(const Span* span, u32 from, u32 first, u32 to) {
   if constexpr (kHardening.shuffles) return link_shuffled(span, from, to);
-  Block* head = block_at(span, first);
+  Block* const head = block_at(span, first);
   Block* block = head;
-  const auto append = [&](u32 index) {
-    Block* next = block_at(span, index);
-    set_link(block, next);
-    block = next;
+  const Stride stride = stride_of(span);
+  const auto append = [&](uptr next) {
+    set_link(block, reinterpret_cast<Block*>(next));
+    block = reinterpret_cast<Block*>(next);
   };
-  for (u32 i = first + 1; i < to; ++i) append(i);
-  for (u32 i = from; i < first; ++i) append(i);
+  const auto append_all = [&](u32 index, u32 end) {
+    while (index < end) {
+      append(span->first_block + stride.offset(index));
+      const u32 row_end = (index | (stride.row() - 1)) + 1;
+      const uptr last =
+          reinterpret_cast<uptr>(block) + uptr{(row_end < end ? row_end : end) - index - 1} * stride.bytes;
+      while (reinterpret_cast<uptr>(block) != last) append(reinterpret_cast<uptr>(block) + stride.bytes);
+      index = row_end;
+    }
+  };
+  append_all(first + 1, to);
+  append_all(from, first);
   return {head, block};
 }
 
@@ -109,6 +108,15 @@ u64 touched_pages(const Span* span) {
     touched |= low_mask(end) & ~low_mask(page);
   });
   return touched & all;
+}
+
+u64 dirty_slots(const Span* span) {
+  u64 dirty = span->dirty_slots_at_start.get();
+  const u64 touched = touched_pages(span);
+  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
+    if (((touched >> (slot * kPagesPerSlot)) & low_mask(kPagesPerSlot)) != 0) dirty |= u64{1} << slot;
+  }
+  return dirty;
 }
 
 u64 untouched_pages(const Span* span) {
@@ -152,7 +160,7 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
   span->listed.set(0);
   span->ring_next.set(0);
   span->ring_slack.set(0);
-  span->pages_zero.set(run.dirty == 0 ? 1 : 0);
+  set_absent_are(span, run.dirty == 0 ? AbsentPages::zero : AbsentPages::unknown);
   span->dirty_slots_at_start.set(static_cast<u8>(run.dirty));
   describe_slots(span, slots, SlotUse::span, SlotUse::span_rest);
   span_made(span);
@@ -185,7 +193,8 @@ Linked cut_blocks(Span* span, bool* zero) {
   const u32 cut = span->cut.get();
   u64 absent = span->absent.get();
   // A class of which a page is enough stays with it.
-  const u32 most = cut == 0 ? 1 : most_cut_at_once(span->block_bytes.get());
+  const u32 usual = cut == 0 ? 1 : most_cut_at_once(span->block_bytes.get());
+  const u32 most = absent_are(span) == AbsentPages::resident ? kCutResident : usual;
   const u32 start = start_block(span);
   const u64 from_start = ~low_mask(static_cast<u32>((first_offset(span) + stride_of(span).offset(start)) / kCarvePage));
   while (absent != 0 && blocks < most) {
@@ -211,7 +220,7 @@ Linked cut_blocks(Span* span, bool* zero) {
   }
   if (all.first == nullptr) return all;
   span->cut.set(cut + blocks);
-  *zero = kHardening.zeroes || span->pages_zero.get() != 0;
+  *zero = kHardening.zeroes || absent_are(span) == AbsentPages::zero;
   return all;
 }
 

@@ -119,10 +119,18 @@ inline Block* block_at(const Span* span, u32 index) {
   return reinterpret_cast<Block*>(span->first_block + stride_of(span).offset(index));
 }
 
+// What is known of absent pages: nothing; that they are zero; that blocks lay there, and they were not purged since.
+enum class AbsentPages : u8 { unknown, zero, resident };
+inline AbsentPages absent_are(const Span* span) { return static_cast<AbsentPages>(span->absent_are.get()); }
+inline void set_absent_are(Span* span, AbsentPages what) { span->absent_are.set(static_cast<u8>(what)); }
+
 // Pages of the span that a block which is not absent can have touched; the others are as they were when the span was
 // made, or were purged.
 u64 touched_pages(const Span* span);
-// Those that nobody wrote to since they were last known to be zero.
+// The slots of a span that may be resident: those that were so when it began (and were not purged whole since), and
+// those that blocks touched.
+u64 dirty_slots(const Span* span);
+// Pages that nobody wrote to since they were last known to be zero.
 u64 untouched_pages(const Span* span);
 
 // --- Life. ---

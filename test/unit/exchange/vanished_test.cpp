@@ -278,7 +278,7 @@ FRESH_TEST(Fork, ASpanWhosePagesHadNotGoneBack) {
   span->absent.set(span->absent.get() | 2);
   span->cut.set(kBlocksPerPage);
   in_fork_child([&] {
-    EXPECT_EQ(span->pages_zero.get(), 0u);
+    EXPECT_EQ(absent_are(span), AbsentPages::unknown);
     EXPECT_EQ(untouched_pages(span), 0u) << "they count as resident";
     EXPECT_TRUE(g_partial_pool.remove(span));
     end_span(span);

@@ -176,7 +176,7 @@ FRESH_TEST(Cut, KnowsZerosOnlyWhenEverySlotIsFresh) {
   end_span(span);
   ASSERT_EQ(counters().dirty.load(relaxed), kSlotBytes) << "the first block";
   span = make_span(wide, nullptr);
-  EXPECT_EQ(span->pages_zero.get(), 0u);
+  EXPECT_EQ(absent_are(span), AbsentPages::unknown);
   zero = true;
   cut_page(span, &zero);
   EXPECT_FALSE(zero) << "some of its slots hold old data";

@@ -151,7 +151,7 @@ FRESH_TEST(PurgeSpan, BlocksOverTwoPages) {
   EXPECT_EQ(purge_all_spans(), kCarvePage);
   EXPECT_EQ(shared.span->absent.get(), 0b10u);
   EXPECT_EQ(local_count(shared.span), 1u) << "block 85";
-  EXPECT_EQ(shared.span->pages_zero.get(), 0u);
+  EXPECT_EQ(absent_are(shared.span), AbsentPages::unknown);
   shared.check();
 
   Shared kept(size_class);
@@ -216,7 +216,7 @@ FRESH_TEST(PurgeSpan, RefusedPagesStayAndCount) {
   EXPECT_EQ(purge_all_spans(), 0u);
   EXPECT_EQ(fake::failed_calls(), 2u);
   fake::stop_faults();
-  EXPECT_EQ(shared.span->pages_zero.get(), 0u);
+  EXPECT_EQ(absent_are(shared.span), AbsentPages::unknown);
   EXPECT_EQ(unbacked_bytes(shared.span), 0u);
   shared.check();
 }

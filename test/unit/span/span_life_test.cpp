@@ -70,7 +70,7 @@ FRESH_TEST(SpanLife, BeginsOwned) {
     EXPECT_EQ(absent_count(span), layout.capacity) << "no page is cut";
     EXPECT_EQ(claim_at_of(span), reuse_threshold(layout.capacity));
     EXPECT_EQ(span->absent.get(), low_mask(slots * kPagesPerSlot));
-    EXPECT_EQ(span->pages_zero.get(), 1u);
+    EXPECT_EQ(absent_are(span), AbsentPages::zero);
     const uptr start = span_start(span);
     EXPECT_EQ(start % (slots * kSlotBytes), 0u) << "on its own size";
     EXPECT_EQ(span_bytes(span), slots * kSlotBytes);
