@@ -27,9 +27,12 @@ u32 all_free(const Span* span) { return free_blocks(span, acquire); }
 // are missing were all local ones. Remote ones are counted at the event.
 u32 frees_to_event(u32 capacity, u32 free) { return free >= capacity ? kNever : frees_to_recount(capacity, free); }
 
+// Whether no other heap has a thread that could use what it keeps. relaxed, both: a hint.
+bool is_alone(const Heap* heap) { return !several_heaps() && heap->attached.load(relaxed) != 0; }
+
 usize budget_of_partly_used(const Heap* heap) {
   // relaxed: a figure for budgets.
-  return slack_budget(config::options().slack, heaps_share(), heap->held.load(relaxed));
+  return slack_budget(config::options().slack, heaps_share(), heap->held.load(relaxed), is_alone(heap));
 }
 
 usize budget_of_empties() { return empties_budget(config::options().slack, heaps_share()); }

@@ -263,7 +263,7 @@ void Checker::check_kept(const Heap* heap, const Kept& kept) {
   expect(heap->empties.get() + kept_bytes(heap) <= empties_budget(slack, share), "a heap keeps more than it may",
          {heap});
   // relaxed: no other thread is inside.
-  const usize most = slack_budget(slack, share, heap->held.load(relaxed));
+  const usize most = slack_budget(slack, share, heap->held.load(relaxed), true);
   expect(heap->slack.get() - heap->empties.get() <= most + kept.mailed,
          "a heap keeps more in partly used spans than it may", {heap});
 }

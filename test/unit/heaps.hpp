@@ -81,6 +81,9 @@ inline void give_now(const Blocks& blocks, usize from = 0, usize to = ~usize{0})
   if (t_heap != &g_null_heap) close_chains(t_heap);
 }
 
+// As if another thread had a heap: the calling one's is not alone.
+inline void count_as_several() { g_attached_heaps.fetch_add(1, relaxed); }
+
 inline Span* span_of(const void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
   Arena* arena = arena_of(address);

@@ -16,7 +16,8 @@ using namespace test;
 
 usize budget_now() {
   const config::Options& options = config::options();
-  return slack_budget(options.slack, heaps_share_of(options.free_limit, attached_heaps()), held_by(own_heap()));
+  const u32 heaps = attached_heaps();
+  return slack_budget(options.slack, heaps_share_of(options.free_limit, heaps), held_by(own_heap()), heaps <= 1);
 }
 usize empties_budget_now() {
   const config::Options& options = config::options();
@@ -89,7 +90,7 @@ FRESH_TEST(Place, HeapsShareWhatMayBeFree) {
   Heap* heap = own_heap();
   Span* partly = make_reusable(20);
   Span* empty = make_reusable(0);
-  ASSERT_EQ(budget_now(), (usize{32} << 20) + 6 * kSlotBytes / 8);
+  ASSERT_EQ(budget_now(), (usize{32} << 20) + 6 * kSlotBytes / 2);
   ASSERT_EQ(empties_budget_now(), usize{32} << 20);
   // Half of what may be free: there is room for as much again as long as the heap is alone.
   set_kept(heap, budget_now() - (usize{16} << 20), usize{16} << 20);
@@ -154,6 +155,7 @@ FRESH_TEST(Place, CountsRemoteFreesFromNowOn) {
 FRESH_TEST(Place, ASpanThatIsCountedAnewCountsOnce) {
   start_tight(14 * kSize);
   Heap* heap = own_heap();
+  count_as_several();
   Blocks blocks;
   Span* span = make_on_ring(kCapacity - 5, kClass, &blocks);
   ASSERT_EQ(heap->slack.get(), 5 * kSize);

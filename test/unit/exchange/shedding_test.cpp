@@ -40,6 +40,7 @@ FRESH_TEST(ShedSurplus, HandsOnASpanACallFromOneClassAfterTheOther) {
 FRESH_TEST(ShedSurplus, StopsAtTheBudget) {
   start_heaps(0);
   Heap* heap = own_heap();
+  count_as_several();
   for (u32 i = 0; i < 2; ++i) make_on_ring(8);
   set_free_limit(0);
   changeable_options().reclaimer = false;
@@ -56,6 +57,7 @@ FRESH_TEST(ShedSurplus, StopsAtTheBudget) {
 FRESH_TEST(ShedDown, HandsOnWhatIsOverWhenTheHeapHoldsLess) {
   start_heaps(0);
   Heap* heap = own_heap();
+  count_as_several();
   changeable_options().slack = 0;
   changeable_options().reclaimer = false;
   set_free_limit(0);
@@ -85,6 +87,7 @@ FRESH_TEST(ShedDown, HandsOnWhatIsOverWhenTheHeapHoldsLess) {
 FRESH_TEST(ShedDown, LeavesWhatWasOverBefore) {
   start_heaps(usize{1} << 20);
   Heap* heap = own_heap();
+  count_as_several();
   changeable_options().reclaimer = false;
   set_free_limit(0);
   for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity - 28);
@@ -104,6 +107,7 @@ FRESH_TEST(ShedDown, GoesOnUntilItFits) {
   constexpr usize kWide = 32 * 1024;
   start_heaps(usize{1} << 20);
   Heap* heap = own_heap();
+  count_as_several();
   changeable_options().reclaimer = false;
   set_free_limit(0);
   const Blocks blocks = take_many(9, kWide);  // eight in a span of eight slots
@@ -149,6 +153,7 @@ FRESH_TEST(ShedSurplus, EndsEmptySpansThatAreTooManyNow) {
 FRESH_TEST(ShedDown, ASpanInTheMailIsNoReasonToKeepOthers) {
   start_tight();
   Heap* heap = own_heap();
+  count_as_several();
   Span* const full = make_reusable(kCapacity);
   for (u32 i = 0; i < 3; ++i) make_reusable(kCapacity);
   Blocks blocks;

@@ -90,11 +90,17 @@ TEST(Emptiness, SlackIsJudgedAtEachInequality) {
 }
 
 TEST(Emptiness, TheBudgetIsTheOptionAShareAndAnEighthOfWhatTheHeapHolds) {
-  EXPECT_EQ(slack_budget(65536, 0, 0), 65536u);
-  EXPECT_EQ(slack_budget(65536, 0, 7), 65536u);
-  EXPECT_EQ(slack_budget(65536, 0, 8), 65537u);
-  EXPECT_EQ(slack_budget(65536, 5, 8), 65542u);
-  EXPECT_EQ(slack_budget(0, usize{1} << 29, usize{1} << 30), usize{5} << 27);
+  EXPECT_EQ(slack_budget(65536, 0, 0, false), 65536u);
+  EXPECT_EQ(slack_budget(65536, 0, 7, false), 65536u);
+  EXPECT_EQ(slack_budget(65536, 0, 8, false), 65537u);
+  EXPECT_EQ(slack_budget(65536, 5, 8, false), 65542u);
+  EXPECT_EQ(slack_budget(0, usize{1} << 29, usize{1} << 30, false), usize{5} << 27);
+}
+
+TEST(Emptiness, AHeapThatIsAloneMayKeepHalfOfWhatItHolds) {
+  EXPECT_EQ(slack_budget(65536, 0, 1, true), 65536u);
+  EXPECT_EQ(slack_budget(65536, 5, 8, true), 65545u);
+  EXPECT_EQ(slack_budget(0, usize{1} << 29, usize{1} << 30, true), usize{1} << 30);
 }
 
 // That of empty spans grows with nothing that the heap holds.
