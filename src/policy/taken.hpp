@@ -38,7 +38,7 @@ constexpr u32 most_cut_at_once(u32 block_bytes) {
   return blocks < 1 ? 1 : blocks < kCutBlocks ? blocks : kCutBlocks;
 }
 
-// The same of a span whose absent pages are known to be resident, for it is cut again (span/order.hpp). Chosen by
+// Blocks that are cut at once of a span that is cut again (span/order.hpp): its absent pages are resident. Chosen by
 // batches that are freed at random, ns a pair with 8, 32, 64: 9.8, 8.7, 8.1 of 256 bytes, 15.4, 11.8, 11.1 of 1 KiB.
 // (Where slots merely may be resident, 64 held 6 % more in a ring of 16 threads.)
 inline constexpr u32 kCutResident = 64;
