@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <ucontext.h>
 
 #include <atomic>
@@ -112,7 +113,16 @@ bool look() {
   return true;
 }
 
-bool try_look(u32 beat) {
+// What the thread took itself: where others have the processor a look costs no more, and the next must not wait for it.
+u64 processor_ns() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+}
+
+// unknown: for the sake of an address that lies in nothing that is known. If that was in vain, as with one that is no
+// code's, the next such look waits; a look that came before what it lies in was loaded says nothing of it.
+bool try_look(u32 beat, bool unknown = false) {
   // acquire and release: the lists and tables are as the one before left them. Nobody waits: a handler could be in the
   // middle of it, and who reads what is mapped may have to wait for the loader.
   if (g_locked.exchange(1, std::memory_order_acquire) != 0) return false;
@@ -120,14 +130,14 @@ bool try_look(u32 beat) {
   sigset_t all, old;
   sigfillset(&all);
   syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, 8);
-  const u64 begun = kernel_ns();
+  const u64 begun = processor_ns();
   const bool is_new = look();
-  const u64 ended = kernel_ns(), took = ended - begun;
+  const u64 took = processor_ns() - begun;
   // relaxed, both: when to look again is a matter of cost alone.
   constexpr u64 kBeatNs = 5'000'000;
   const u64 beats = took * kLookShare / kBeatNs;
   g_look_at.store(beat + kLookBeats + static_cast<u32>(beats), std::memory_order_relaxed);
-  g_useless_until.store(is_new ? 0 : ended + took * kLookShare / 4, std::memory_order_relaxed);
+  if (unknown) g_useless_until.store(is_new ? 0 : kernel_ns() + took * kLookShare / 4, std::memory_order_relaxed);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, nullptr, 8);
   g_locked.store(0, std::memory_order_release);
   errno = saved;
@@ -286,7 +296,7 @@ u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most) {
     Rule rule;
     if (find_rule(at, rule) == Found::nothing) {
       // relaxed: see try_look.
-      if (kernel_ns() >= g_useless_until.load(std::memory_order_relaxed) && try_look(beat)) find_rule(at, rule);
+      if (kernel_ns() >= g_useless_until.load(std::memory_order_relaxed) && try_look(beat, true)) find_rule(at, rule);
     }
     is_return = rule.cfa != Cfa::signal;
     if (!step(bounds, rule, now)) break;
