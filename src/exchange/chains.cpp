@@ -43,10 +43,11 @@ void free_remote(Heap* heap, Span* span, Block* block) {
     return;
   }
   close_chain(heap, chain);
-  chain.span.set(span);
   set_next(block, nullptr);
   chain.first.set(block);
   chain.last.set(block);
+  compiler_fence();  // who looks for a block that is freed twice must not take the old list for this span's
+  chain.span.set(span);
   const u32 limit = chain_limit(span, load_word(span, relaxed));  // relaxed: a snapshot
   chain.limit.set(static_cast<u16>(limit));
   chain.left.set(limit - 1);

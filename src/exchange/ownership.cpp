@@ -30,10 +30,11 @@ u32 frees_to_event(u32 capacity, u32 free) { return free >= capacity ? kNever : 
 // Whether no other heap has a thread that could use what it keeps. relaxed, both: a hint.
 bool is_alone(const Heap* heap) { return !several_heaps() && heap->attached.load(relaxed) != 0; }
 
-usize budget_of_partly_used(const Heap* heap) {
+usize budget_of_partly_used(const Heap* heap, bool alone) {
   // relaxed: a figure for budgets.
-  return slack_budget(config::options().slack, heaps_share(), heap->held.load(relaxed), is_alone(heap));
+  return slack_budget(config::options().slack, heaps_share(), heap->held.load(relaxed), alone);
 }
+usize budget_of_partly_used(const Heap* heap) { return budget_of_partly_used(heap, is_alone(heap)); }
 
 usize budget_of_empties() { return empties_budget(config::options().slack, heaps_share()); }
 
@@ -166,6 +167,15 @@ void shed_surplus(Heap* heap) {
   const usize over = over_budget(heap);
   shed_one(heap, nullptr, [=](const Span* span) { return are_too_many(span->ring_slack.get() == span_bytes(span)); });
   shed_down(heap, over);
+}
+
+bool keeps_more_than_among_others(const Heap* heap) {
+  return in_partly_used(heap) > budget_of_partly_used(heap, false);
+}
+
+void shed_as_among_others(Heap* heap) {
+  while (keeps_more_than_among_others(heap) && shed_one(heap, nullptr, [](const Span*) { return true; })) {
+  }
 }
 
 void release_idle(Heap* heap) {

@@ -26,6 +26,9 @@ void give_up(Heap* heap, Span* span, Claimed claimed = Claimed::no);
 
 // Hands on a span of those that exceed the slack.
 void shed_surplus(Heap* heap);
+// Whether it keeps more in partly used spans than it might if it were not alone; and hands that on, the oldest first.
+bool keeps_more_than_among_others(const Heap* heap);
+void shed_as_among_others(Heap* heap);
 // Bytes that it keeps in partly used spans over its budget: heaps came since, or it holds less.
 usize over_budget(const Heap* heap);
 // What a heap may keep in partly used spans falls with what it holds. Whoever made that less sees to it that the heap

@@ -67,6 +67,7 @@ struct alignas(kCacheLine) Heap {
   Atomic<usize> held;                       // bytes of the spans that are private to it
   Atomic<u32> attached;                     // 1: a thread uses it
   Atomic<u32> growth_seen;                  // slots by which the process had grown when kNoteOfGrowth was left
+  Owned<usize> slack_seen;                  // the reclaimer's: slack at the end of the last tick
   Atomic<u8> emptied;                       // 1: the reclaimer emptied it, and its thread went no slow way since
   Atomic<u8> left_chains;                   // 1: its thread ended while another had it, and may have left chains open
 };

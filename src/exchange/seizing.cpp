@@ -272,6 +272,17 @@ void note_awake(Heap* heap) {
   if (heaps_may_keep_much()) want_reclaimer();
 }
 
+namespace {
+
+// Whether a heap that is alone keeps more than among others, and used nothing of it for a tick.
+bool keeps_unused(Heap* heap) {
+  const usize slack = heap->slack.get(), seen = heap->slack_seen.get();
+  heap->slack_seen.set(slack);
+  return slack == seen && keeps_more_than_among_others(heap);
+}
+
+}  // namespace
+
 bool empty_idle_heaps() {
   // A filter that came after the start may kill for a barrier, which a program with one thread need not have allowed.
   if (os::filter_came()) return false;
@@ -290,6 +301,8 @@ bool empty_idle_heaps() {
     return false;
   };
   take_in_batches(is_idle, [&](Heap** heaps, u32 count) { wait = seize(heaps, count, empty) < count || wait; });
+  // So that idle pages in its spans go back though its thread is at work.
+  take_in_batches(keeps_unused, [](Heap** heaps, u32 count) { seize(heaps, count, shed_as_among_others); });
   return wait;
 }
 

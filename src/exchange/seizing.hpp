@@ -37,7 +37,8 @@ void note_all_heaps(const Heap* but);
 // Whether all these notes are there: unless supply was counted, no thread but that of `but` made a call since.
 bool are_all_noted(const Heap* but);
 
-// A chore of the reclaimer: empties the heaps that slept since its last step. true: others may yet.
+// A chore of the reclaimer: empties the heaps that slept since its last step, and takes from others what they keep for
+// being alone and did not use since. true: others may yet.
 bool empty_idle_heaps();
 // The thread goes on with a heap that was emptied: the reclaimer has to look at it again.
 void note_awake(Heap* heap);

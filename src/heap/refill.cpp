@@ -98,8 +98,8 @@ enum class Reach : u8 {
 
 Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size, bool used_up) {
   if (Span* span = pop_ring(heap, size_class)) {
+    raise_claim(span);  // by what was cut till now
     restore_order(span);
-    raise_claim(span);
     return {span, nullptr};
   }
   if (Span* span = adopt(heap, size_class)) return {span, nullptr};

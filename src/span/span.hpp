@@ -125,7 +125,7 @@ inline AbsentPages absent_are(const Span* span) { return static_cast<AbsentPages
 inline void set_absent_are(Span* span, AbsentPages what) { span->absent_are.set(static_cast<u8>(what)); }
 
 // Pages of the span that a block which is not absent can have touched; the others are as they were when the span was
-// made, or were purged.
+// made, or were purged, or belong to slots that count as dirty (order.cpp).
 u64 touched_pages(const Span* span);
 // The slots of a span that may be resident: those that were so when it began (and were not purged whole since), and
 // those that blocks touched.

@@ -82,8 +82,7 @@ class World {
   }
 
  public:
-  // A process more, in which this thread alone goes on, with the call that it is in and what it has still to do; then
-  // it is looked at as any world. The parent waits for that.
+  // A process more, in which this thread alone goes on; it is looked at as any world, and the parent waits for that.
   void fork() {
     const Thread& self = scheduler_.current();
     if (!split(&fork_process)) return;
@@ -93,6 +92,7 @@ class World {
     for (Held& held : blocks_.all()) {
       if (held.busy && held.by != self.number) held = {};
     }
+    returns_.ended = returns_.begun;  // they give nothing back any more
   }
 
  private:

@@ -137,7 +137,11 @@ bool try_look(u32 beat, bool unknown = false) {
   constexpr u64 kBeatNs = 5'000'000;
   const u64 beats = took * kLookShare / kBeatNs;
   g_look_at.store(beat + kLookBeats + static_cast<u32>(beats), std::memory_order_relaxed);
-  if (unknown) g_useless_until.store(is_new ? 0 : kernel_ns() + took * kLookShare / 4, std::memory_order_relaxed);
+  if (is_new) {
+    g_useless_until.store(0, std::memory_order_relaxed);
+  } else if (unknown) {
+    g_useless_until.store(kernel_ns() + took * kLookShare / 4, std::memory_order_relaxed);
+  }
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, nullptr, 8);
   g_locked.store(0, std::memory_order_release);
   errno = saved;

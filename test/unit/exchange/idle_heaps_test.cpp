@@ -71,6 +71,30 @@ FRESH_TEST(IdleHeaps, OneThatWorksInPlaceIsLeftAlone) {
   EXPECT_EQ(state_of(hot), SpanState::free);
 }
 
+FRESH_TEST(IdleHeaps, OneThatIsAloneGivesUpWhatItDidNotUse) {
+  start_heaps(0);
+  Heap* heap = own_heap();
+  set_free_limit(0);
+  changeable_options().reclaimer = false;
+  for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity / 2);
+  const usize kept = heap->slack.get();
+  ASSERT_EQ(kept, 4 * kSlotBytes / 2);
+  const auto end_tick = [] {
+    give(take(64));  // it is awake, and uses another class
+    empty_idle_heaps();
+  };
+  end_tick();
+  EXPECT_EQ(heap->slack.get(), kept) << "as far as is known, it was used";
+  make_on_ring(kCapacity / 2);
+  end_tick();
+  EXPECT_EQ(ring_length(heap, kClass), 5u) << "so it was";
+  end_tick();
+  // An eighth of what is left, which is less than half of a span.
+  EXPECT_EQ(ring_length(heap, kClass), 0u);
+  EXPECT_EQ(listed_spans().size(), 5u);
+  EXPECT_EQ(check_everything(), 0u);
+}
+
 FRESH_TEST(IdleHeaps, OneInTheMiddleOfACallIsTriedAgain) {
   start_heaps(usize{1} << 20);
   own_heap();
