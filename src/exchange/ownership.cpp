@@ -67,6 +67,19 @@ bool shed_one(Heap* heap, const Span* but, Choose&& choose) {
   return false;
 }
 
+// Bytes that it keeps in partly used spans over the budget.
+usize bytes_over(const Heap* heap, bool alone) {
+  const usize kept = in_partly_used(heap), budget = budget_of_partly_used(heap, alone);
+  return kept > budget ? kept - budget : 0;
+}
+
+// Gives up spans, the oldest of the rings, as long as there are some and too_much().
+template <class TooMuch>
+void shed_while(TooMuch&& too_much, Heap* heap, const Span* but) {
+  while (COFFER_UNLIKELY(too_much()) && shed_one(heap, but, [](const Span*) { return true; })) {
+  }
+}
+
 // Puts the heap's list of the class back where it came from; the class has no hot span afterwards. Returns the span
 // that was hot, which is on no ring.
 Span* put_down_hot(Heap* heap, ClassIndex size_class) {
@@ -146,14 +159,16 @@ void place(Heap* heap, Span* span, Claimed claimed, const Span* but) {
   push_ring(heap, span, free_bytes);
 }
 
-usize over_budget(const Heap* heap) {
-  const usize kept = in_partly_used(heap), budget = budget_of_partly_used(heap);
-  return kept > budget ? kept - budget : 0;
-}
+usize over_budget(const Heap* heap) { return bytes_over(heap, is_alone(heap)); }
 
 void shed_down(Heap* heap, usize over, const Span* but) {
-  while (COFFER_UNLIKELY(over_budget(heap) > over) && shed_one(heap, but, [](const Span*) { return true; })) {
-  }
+  shed_while([=] { return over_budget(heap) > over; }, heap, but);
+}
+
+bool keeps_more_than_among_others(const Heap* heap) { return bytes_over(heap, false) != 0; }
+
+void shed_as_among_others(Heap* heap) {
+  shed_while([=] { return keeps_more_than_among_others(heap); }, heap, nullptr);
 }
 
 // Budgets shrink when heaps are added. Of each kind, partly used and empty, what is too much of it; one that stands
@@ -167,15 +182,6 @@ void shed_surplus(Heap* heap) {
   const usize over = over_budget(heap);
   shed_one(heap, nullptr, [=](const Span* span) { return are_too_many(span->ring_slack.get() == span_bytes(span)); });
   shed_down(heap, over);
-}
-
-bool keeps_more_than_among_others(const Heap* heap) {
-  return in_partly_used(heap) > budget_of_partly_used(heap, false);
-}
-
-void shed_as_among_others(Heap* heap) {
-  while (keeps_more_than_among_others(heap) && shed_one(heap, nullptr, [](const Span*) { return true; })) {
-  }
 }
 
 void release_idle(Heap* heap) {

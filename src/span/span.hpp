@@ -149,9 +149,9 @@ struct Linked {
 };
 // Cuts the next absent page that a block starts in, in address order from the page that the span's colour says, and on
 // from the first; once a page is cut, and of slots that were resident before, the pages behind it, too, up to a few
-// blocks. None: no absent page is left. *zero tells whether the blocks are zero but for their links; the last one has
-// none, so that a block alone, which is for malloc's caller, is not written to: the program takes the page fault. (The
-// hardened build writes it.) Owner only.
+// blocks (of a span that is cut again at once, and kCutResident). None: no absent page is left. *zero tells whether the
+// blocks are zero but for their links; the last one has none, so that a block alone, which is for malloc's caller, is
+// not written to: the program takes the page fault. (The hardened build writes it.) Owner only.
 Linked cut_blocks(Span* span, bool* zero);
 
 // --- The remote word. ---

@@ -143,9 +143,9 @@ void put_figures(Thread* thread) {
 
 __thread Thread* t_thread = &g_none;
 
-u64 kernel_ns() {
+u64 kernel_ns(clockid_t clock) {
   timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
 }
 

@@ -3,6 +3,8 @@
 // one private mapping for the threads' states.
 #pragma once
 
+#include <time.h>
+
 #include <cstddef>
 
 #include "record/shared.hpp"
@@ -98,7 +100,7 @@ void bind_system(const void* allocator);
 bool start_stacks(Stacks kind, u32 depth);
 u64 new_stack_number();
 
-u64 kernel_ns();
+u64 kernel_ns(clockid_t clock = CLOCK_MONOTONIC);
 
 // Stamps; docs/reference/trace.md says why these.
 RECORD_INLINE u64 stamp_before() {

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <ucontext.h>
 
 #include <atomic>
@@ -113,13 +112,6 @@ bool look() {
   return true;
 }
 
-// What the thread took itself: where others have the processor a look costs no more, and the next must not wait for it.
-u64 processor_ns() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
-}
-
 // unknown: for the sake of an address that lies in nothing that is known. If that was in vain, as with one that is no
 // code's, the next such look waits; a look that came before what it lies in was loaded says nothing of it.
 bool try_look(u32 beat, bool unknown = false) {
@@ -130,9 +122,10 @@ bool try_look(u32 beat, bool unknown = false) {
   sigset_t all, old;
   sigfillset(&all);
   syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, 8);
-  const u64 begun = processor_ns();
+  // The thread's own time: where others have the processor a look costs no more, and the next must not wait for it.
+  const u64 begun = kernel_ns(CLOCK_THREAD_CPUTIME_ID);
   const bool is_new = look();
-  const u64 took = processor_ns() - begun;
+  const u64 took = kernel_ns(CLOCK_THREAD_CPUTIME_ID) - begun;
   // relaxed, both: when to look again is a matter of cost alone.
   constexpr u64 kBeatNs = 5'000'000;
   const u64 beats = took * kLookShare / kBeatNs;
