@@ -23,22 +23,8 @@ const Chore* g_chores;
 u32 g_chore_count;
 bool (*g_attend)();
 
-// At most one works: the reclaimer at its chores, or whoever keeps it from them; by its thread's identity, 0 is nobody.
-// No SpinLock: fork does not wait for it.
-Atomic<uptr> g_working;
-
-uptr this_thread_name() { return reinterpret_cast<uptr>(&t_lock_identity); }
-
-void begin_work() {
-  for (;;) {
-    uptr idle = 0;
-    // acquire: pairs with the release in end_work.
-    if (g_working.compare_exchange(idle, this_thread_name(), acquire, relaxed)) return;
-    os::yield();
-  }
-}
-
-void end_work() { g_working.store(0, release); }  // release: pairs with the acquire in begin_work
+// At most one works: the reclaimer at its chores, or whoever keeps it from them.
+SpinLock g_working;
 
 // Returns whether one of them has something to wait for.
 bool do_chores() {
@@ -57,10 +43,10 @@ void run() {
     // acq_rel: with the CASes in want_reclaimer: what was freed before the request is seen by the chores.
     asked = g_state.exchange(State::running, acq_rel) == State::wanted || asked;
     if (asked) idle = 0;
-    begin_work();
+    g_working.lock();
     if (idle < kResting) idle = do_chores() ? 0 : idle + 1;
     const bool attends = g_attend != nullptr && g_attend();
-    end_work();
+    g_working.unlock();
     State seen = State::running;
     // release: pairs with the acquire of the next one who starts. A failure without reason is one more round.
     if (idle == kResting && !attends && g_state.compare_exchange(seen, State::none, release, relaxed)) return;
@@ -113,9 +99,7 @@ bool calls_sweep() { return g_by_calls.load(relaxed) != 0; }  // relaxed: as abo
 
 bool sweep_step() {
   if (!calls_sweep()) return true;
-  uptr idle = 0;
-  // acquire: as in begin_work. Who fails is in a step of its own, or leaves it to another who is.
-  if (!g_working.compare_exchange(idle, this_thread_name(), acquire, relaxed)) return false;
+  if (!g_working.try_lock()) return false;  // in a step of its own, or another is
   bool through = true;
   for (; g_turn < g_chore_count; ++g_turn) {
     if (g_chores[g_turn].step != nullptr && !g_chores[g_turn].step()) {
@@ -127,33 +111,32 @@ bool sweep_step() {
     g_turn = 0;
     g_by_calls.store(g_by_calls.load(relaxed) - 1, relaxed);  // relaxed: as above
   }
-  end_work();
+  g_working.unlock();
   return through;
 }
 
 // relaxed: at its end it finds nothing more to wait for; who comes later than that asks for a new one.
 bool reclaimer_lives() { return g_state.load(relaxed) != State::none; }
 
-// relaxed: equal only if this thread wrote it.
-ReclaimerRests::ReclaimerRests() : outer_(g_working.load(relaxed) != this_thread_name()) {
-  if (outer_) begin_work();
+ReclaimerRests::ReclaimerRests() : outer_(!g_working.is_mine()) {
+  if (outer_) g_working.lock();
 }
 ReclaimerRests::~ReclaimerRests() {
-  if (outer_) end_work();
+  if (outer_) g_working.unlock();
 }
 
 void let_walks_in() {
-  if (g_working.load(relaxed) != this_thread_name()) return;  // relaxed: as above. A call, not the reclaimer
-  end_work();
+  if (!g_working.is_mine()) return;  // a call, not the reclaimer
+  g_working.unlock();
   os::yield();
-  begin_work();
+  g_working.lock();
 }
 
 bool forget_reclaimer() {
   // relaxed: the child has one thread.
   const bool was = g_state.load(relaxed) != State::none;
   g_state.store(State::none, relaxed);
-  g_working.store(0, relaxed);
+  g_working.forget_others();
   g_by_calls.store(0, relaxed);
   return was;
 }

@@ -280,9 +280,7 @@ void Scheduler::yield() {
 
 void Scheduler::put_others_to_sleep() {
   for (const auto& thread : threads_) {
-    // Not the reclaimer: the walk of a fork child waits until it rests, as for a lock.
-    thread->sleep_at = thread.get() != current_ && !thread->is_reclaimer ? 1 : 0;
-    if (thread->is_reclaimer && thread->wait == Wait::sleep) thread->wait = Wait::none;
+    thread->sleep_at = thread.get() != current_ ? 1 : 0;
   }
   sleepers_wake_ = false;
 }
