@@ -138,11 +138,12 @@ bool search_lowest(u32 count, u32 alignment, u32 shard, SlotRun* run) {
   return found || (~own != 0 && search_dirty(count, alignment, ~own, 0, run));
 }
 
-// A resident run of so many slots was given back.
+// A resident run of so many slots was given back. It may be longer than any run that is taken: neighbours joined while
+// they were kept (exchange/kept_slots.hpp).
 void note_lowest(const Arena* arena, u32 chunk, u32 count) {
   if (arena != &g_arenas.arenas[0]) return;
   Lowest& lowest = g_lowest[chunk & (g_shards - 1)];
-  for (u32 slots = 1; slots <= count; ++slots) {
+  for (u32 slots = 1; slots <= count && slots <= kMostSlots; ++slots) {
     // relaxed, both: a hint.
     if (lowest.chunk[slots].load(relaxed) > chunk + 1) lowest.chunk[slots].store(chunk + 1, relaxed);
   }
