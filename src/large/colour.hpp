@@ -69,8 +69,10 @@ inline usize slot_run_offset(u32 slot, u32 slots, usize size, usize alignment) {
   if (!has_line_colours(alignment)) return 0;
   // Runs of one length, packed into chunks of one shard, follow each other; those of different shards are far apart.
   const u32 chunk = slot / kSlotsPerChunk;
-  const u32 place = chunk / shard_count() * (kSlotsPerChunk / slots) + slot % kSlotsPerChunk / slots +
-                    chunk % shard_count() * (kCacheSets / shard_count());
+  const u32 shards = shard_count();
+  const u32 shift = lowest_bit(shards);
+  const u32 place = (chunk >> shift) * (kSlotsPerChunk / slots) + slot % kSlotsPerChunk / slots +
+                    (chunk & (shards - 1)) * (kCacheSets >> shift);
   return run_offset(index_of_place(place), slot, slots * kSlotBytes - size, alignment);
 }
 
