@@ -144,7 +144,8 @@ long fork_process() {
   for (;;) {
     made = g_handlers_made;
     for (u32 i = made; i-- > 0;) g_handlers[i].prepare();
-    if (os::fake::offers_wiped_pages() || (made == g_handlers_made && !another_starts())) break;
+    // The look at the start first: others may go on before it, and not between what follows and the fork.
+    if (os::fake::offers_wiped_pages() || (!another_starts() && made == g_handlers_made)) break;
     run(&Handlers::in_parent);
     g_scheduler->yield();
   }
