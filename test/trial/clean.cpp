@@ -37,9 +37,8 @@ class Present {
   unsigned char there_[kPagesPerChunk];
 };
 
-}  // namespace
-
-void expect_clean_is_zero() {
+// Chunks that are taken.
+void expect_clean_slots_are_zero() {
   for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
     const Present present(chunk_address(arena, index));
@@ -55,6 +54,29 @@ void expect_clean_is_zero() {
       present.expect_zero(span->absent.get() & all, slot, "an absent page of a mixed span");
     });
   });
+}
+
+// Chunks that nobody has, and that are writable.
+void expect_free_chunks_are_zero() {
+  // relaxed, all: everything rests.
+  for (u32 a = 0; a < g_arenas.count.load(relaxed); ++a) {
+    const Arena& arena = g_arenas.arenas[a];
+    for (u32 index = 0; index < arena.highest_chunk.load(relaxed); ++index) {
+      const Group& group = arena.groups[index / kChunksPerGroup];
+      const u64 free = group.committed.get() & ~group.taken.get();
+      if ((free >> index % kChunksPerGroup & 1) == 0) continue;
+      const Present present(chunk_address(&arena, index));
+      for (u64 clean = ~arena.chunks[index].dirty.load(relaxed); clean != 0; clean &= clean - 1)
+        present.expect_zero(low_mask(kPagesPerSlot), lowest_bit(clean), "a clean slot of a free chunk");
+    }
+  }
+}
+
+}  // namespace
+
+void expect_clean_is_zero() {
+  expect_clean_slots_are_zero();
+  expect_free_chunks_are_zero();
 }
 
 void expect_room_is_known() {

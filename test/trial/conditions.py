@@ -15,12 +15,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 WORLDS = ["--seed", "2000", "--worlds", "30"]
 REFUSED = ["--wolds 5", "--worlds 0", "--worlds -1", "--seed 1e9", "--seed 99999999999999999999", "--jobs 0",
-           "--length 0", "--worlds", "--case /dev/null", "--case /nowhere", "--worlds 1 --report /nowhere/report",
-           "--worlds 1 --report /dev/full"]
+           "--length 0", "--show --length 0", "--shrink-seconds x", "--shrink-seconds -1",
+           "--shrink-seconds 4294967296", "--worlds", "--case /dev/null", "--case /nowhere",
+           "--worlds 1 --report /nowhere/report", "--worlds 1 --report /dev/full"]
 REFUSED_BY_RUN = ["--worlds 0", "--worlds -5", "--hours -1", "--hours nan", "--jobs 0", "--seed 1e9", "--report yes"]
 KERNEL = "kernel 1 page {} processors {} roams 0 sparse 0 torn 0 barrier 1 memory 0\n0 malloc 0 1\n"
 BROKEN = ["", "options huge:never\n", "x malloc 0 1\n", "0 mallok 0 1\n", "99 malloc 0 1\n", "0 malloc 9999 1\n",
-          KERNEL.format(0, 1), KERNEL.format(4096, 0), "order wlak 1 1\n0 malloc 0 1\n"]
+          KERNEL.format(0, 1), KERNEL.format(4096, 0), "order wlak 1 1\n0 malloc 0 1\n", "0 aligned 0 100 99\n",
+          "0 malloc 0 1 x\n", "0 malloc 0 -1\n", "call 5 fail\n0 malloc 0 1\n", "call 5 fail 1 x\n0 malloc 0 1\n"]
 
 
 def hash_of(words: list[str], **changes: str) -> str:

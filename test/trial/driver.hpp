@@ -25,6 +25,6 @@ Verdict run_one(const Scene& scene, Result* result);
 
 // The shortest failing scene that was found in `seconds`; in the end its order is given switch by switch. *cut_short:
 // with more time it might be shorter.
-Scene shrink(Scene scene, u32 seconds, bool* cut_short);
+Scene shrink(Scene scene, const Verdict& verdict, u32 seconds, bool* cut_short);
 
 }  // namespace coffer::trial

@@ -3,11 +3,35 @@
 
 #include <coffer/coffer.h>
 
+#include <vector>
+
 #include "arena/each.hpp"
+#include "config/config.hpp"
 #include "exchange/registry.hpp"
+#include "exchange/registry_record.hpp"
+#include "observe/counters.hpp"
+#include "policy/returned.hpp"
+#include "pool/reclaimer.hpp"
 #include "support/check.hpp"
 
 namespace coffer::trial {
+
+namespace {
+
+// take_waiting looks at nothing: a heap that waits twice would get two threads.
+void expect_waiting_once() {
+  std::vector<bool> seen(heaps_ever());
+  for (const Waiting& waiting : g_registry.waiting) {
+    // relaxed, both: everything rests.
+    for (u32 i = waiting_index(waiting.newest.load(relaxed)); i != 0; i = record(i)->next_waiting.get()) {
+      REQUIRE(!seen[i], "heap %u waits twice for a thread", i);
+      seen[i] = true;
+      REQUIRE(record(i)->attached.load(relaxed) == 0, "heap %u waits for a thread and has one", i);
+    }
+  }
+}
+
+}  // namespace
 
 void expect_nothing_left_behind(bool is_child) {
   for (u32 i = 1; i < heaps_ever(); ++i) {
@@ -21,6 +45,19 @@ void expect_nothing_left_behind(bool is_child) {
       REQUIRE(chain.span.get() == nullptr, "heap %u has no thread and an open chain", i);
     }
   }
+  expect_waiting_once();
+}
+
+void expect_little_resident() {
+  if (calls_sweep()) return;  // no thread can be had: by the option, or at a look in the midst of the program
+  const usize dirty = counters().dirty.load(relaxed);  // relaxed: everything rests
+  const usize most = config::options().free_limit + kFreeBatch;
+  REQUIRE(dirty <= most, "%zu free bytes are resident after seconds of rest; at most %zu may be", dirty, most);
+}
+
+void expect_nothing_resident() {
+  const usize dirty = counters().dirty.load(relaxed);  // relaxed: everything rests
+  REQUIRE(dirty == 0, "%zu free bytes are resident after a trim", dirty);
 }
 
 usize live_now() {

@@ -6,8 +6,12 @@
 
 namespace coffer::trial {
 
-// What a thread leaves behind is nobody's secret: its mail and chains are seen to.
+// Heaps without a thread have no mail and no chains, and each waits for one thread only.
 void expect_nothing_left_behind(bool is_child);
+// After some seconds without a call, where the kernel refused nothing and the reclaimer can be had.
+void expect_little_resident();
+// After a trim that the kernel did not refuse.
+void expect_nothing_resident();
 // Bytes behind the large blocks that there are, up to the end of their last chunks: no other block gets them.
 usize large_tails();
 usize live_now();  // as coffer_stats says

@@ -20,6 +20,7 @@ constexpr const char* kMemoryNames[] = {"at_once", "as_x86", "as_arm"};
 constexpr const char* kEffectNames[] = {"fail", "slow"};
 
 constexpr u64 kMostPage = 65536;
+constexpr u32 kMostAlignmentLog2 = 40;
 
 template <usize kCount>
 bool find_name(const char* const (&names)[kCount], const std::string& word, u32& index) {
@@ -27,6 +28,17 @@ bool find_name(const char* const (&names)[kCount], const std::string& word, u32&
     if (word == names[index]) return true;
   }
   return false;
+}
+
+// A last number, which may be missing.
+void read_if_there(std::istream& words, u32& value) {
+  u32 found = 0;
+  if (!words) return;
+  if (words >> found) {
+    value = found;
+  } else {
+    words.clear();
+  }
 }
 
 template <class... Values>
@@ -99,9 +111,7 @@ bool from_text(const std::string& text, Scene& scene, std::string& wrong) {
       words >> fault.call >> word >> fault.count;
       good = find_name(kEffectNames, word, index);
       fault.effect = static_cast<Effect>(index);
-      u32 kinds = 0;
-      if (good && words && words >> kinds) fault.kinds = kinds;
-      if (good) words.clear();
+      read_if_there(words, fault.kinds);
       scene.kernel.faults.push_back(fault);
     } else if (first == "switch") {
       Switch one{};
@@ -115,10 +125,12 @@ bool from_text(const std::string& text, Scene& scene, std::string& wrong) {
              thread < kMostThreads && one.slot < kSlots;
       one.thread = static_cast<u8>(thread);
       one.action = static_cast<Action>(index);
-      if (good && words) words >> one.alignment_log2, words.clear();
+      read_if_there(words, one.alignment_log2);
+      good = good && one.alignment_log2 <= kMostAlignmentLog2;
       scene.operations.push_back(one);
     }
-    if (good && words) continue;
+    good = good && words && (first == "options" || line.find('-') == std::string::npos);
+    if (good && !(words >> word)) continue;  // nothing follows
     wrong = "not understood: " + line;
     return false;
   }

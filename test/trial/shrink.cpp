@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <sstream>
 
 #include "support/stretches.hpp"
 #include "trial/driver.hpp"
@@ -15,10 +16,23 @@ using Clock = std::chrono::steady_clock;
 // Another program runs in another order, so each is tried with some: the one that failed last, and new ones.
 constexpr u64 kOrders = 6;
 
+// What went wrong, without addresses, sizes and lines: a shorter world that fails by something else is another one.
+std::string kind_of(const std::string& how) {
+  std::istringstream words(how);
+  std::string kind;
+  for (std::string word; words >> word;) {
+    if (word.find_first_of("0123456789") == std::string::npos) kind += word + ' ';
+  }
+  return kind;
+}
+
 class Shrinker {
  public:
-  Shrinker(Scene scene, u32 seconds)
-      : scene_(std::move(scene)), end_(Clock::now() + std::chrono::seconds(seconds)), result_(new Result) {}
+  Shrinker(Scene scene, const Verdict& verdict, u32 seconds)
+      : scene_(std::move(scene)),
+        kind_(kind_of(verdict.how)),
+        end_(Clock::now() + std::chrono::seconds(seconds)),
+        result_(new Result) {}
 
   Scene run() {
     if (scene_.schedule.order != Order::given) {
@@ -45,7 +59,10 @@ class Shrinker {
   bool in_time() const { return Clock::now() < end_; }
   usize size() const { return scene_.operations.size() + scene_.kernel.faults.size(); }
 
-  bool fails(const Scene& scene) { return run_one(scene, result_.get()).failed; }
+  bool fails(const Scene& scene) {
+    const Verdict verdict = run_one(scene, result_.get());
+    return verdict.failed && kind_of(verdict.how) == kind_;
+  }
 
   bool take(Scene candidate) {
     const u64 first = candidate.schedule.seed;
@@ -120,6 +137,7 @@ class Shrinker {
   }
 
   Scene scene_;
+  const std::string kind_;
   Clock::time_point end_;
   std::unique_ptr<Result> result_;
   bool one_order_ = false;
@@ -128,8 +146,8 @@ class Shrinker {
 
 }  // namespace
 
-Scene shrink(Scene scene, u32 seconds, bool* cut_short) {
-  Shrinker shrinker(std::move(scene), seconds);
+Scene shrink(Scene scene, const Verdict& verdict, u32 seconds, bool* cut_short) {
+  Shrinker shrinker(std::move(scene), verdict, seconds);
   Scene least = shrinker.run();
   *cut_short = shrinker.cut_short();
   return least;

@@ -25,6 +25,7 @@ namespace {
 constexpr u64 kLength = 3000;
 constexpr u64 kLongest = 1'000'000;
 constexpr u64 kMostJobs = 256;  // each has a megabyte, and a file
+constexpr u64 kShrinkSeconds = 60, kMostShrinkSeconds = 86'400;
 
 constexpr const char* kHelp =
     R"(trial [--seed N] [--worlds N] [--seconds N] [--jobs N] [--length N] [--shrink-seconds N] [--report FILE]
@@ -99,7 +100,7 @@ int report(u64 seed, u64 length, const Verdict& verdict, bool differs, u32 secon
   std::fflush(stdout);
   if (differs || seconds == 0) return 1;
   bool cut_short = false;
-  const Scene least = shrink(draw(seed, length), seconds, &cut_short);
+  const Scene least = shrink(draw(seed, length), verdict, seconds, &cut_short);
   const Verdict last = run_one(least, nullptr);
   std::printf("shrunk, to be put into test/trial/cases: it fails by: %s\n%s", last.how.c_str(), to_text(least).c_str());
   if (cut_short) std::printf("# It may become shorter in more time: --shrink-seconds is %u.\n", seconds);
@@ -115,6 +116,7 @@ int run_seeds(const test::Arguments& arguments) {
   const char* const path = arguments.text("--report", nullptr);
   if (path != nullptr && !std::ofstream(path)) return complain(path, "cannot be written");
   const bool twice = arguments.given("--twice");
+  const u64 shrink = arguments.number_in("--shrink-seconds", kShrinkSeconds, 0, kMostShrinkSeconds);
   std::printf("seed %" PRIu64 "\n", first);
   std::fflush(stdout);
   const auto start = Clock::now();
@@ -147,9 +149,7 @@ int run_seeds(const test::Arguments& arguments) {
         return !wrong.failed;
       });
   sums.print(passed());
-  if (wrong.failed) {
-    return report(bad, length, wrong, differs, static_cast<u32>(arguments.number("--shrink-seconds", 60)));
-  }
+  if (wrong.failed) return report(bad, length, wrong, differs, static_cast<u32>(shrink));
   if (path != nullptr) {
     std::ofstream file(path);
     file << "{\"first\": " << first << ", \"seconds\": " << passed() << ", \"worlds\": " << sums.worlds
@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
       {"--show", "--twice"});
   Scheduler::make_fibers(2 * kMostThreads + 4);
   if (arguments.given("--show")) {
-    std::fputs(to_text(draw(arguments.number("--seed", 1), arguments.number("--length", kLength))).c_str(), stdout);
+    std::fputs(to_text(draw(arguments.number("--seed", 1), length_of(arguments))).c_str(), stdout);
     return 0;
   }
   if (const char* const path = arguments.text("--case", nullptr)) return run_case(path);

@@ -20,11 +20,13 @@
 #include "trial/handle.hpp"
 #include "trial/misuse.hpp"
 #include "trial/rest.hpp"
+#include "trial/room.hpp"
 
 namespace coffer::trial {
 
 namespace {
 
+constexpr u64 kIdleNs = 10'000'000'000;
 constexpr u64 kLongestCall = 4'000'000;  // steps; the longest that was seen is a tenth of it
 
 class World {
@@ -83,9 +85,10 @@ class World {
 
  public:
   // A process more, in which this thread alone goes on; it is looked at as any world, and the parent waits for that.
-  void fork() {
+  // Returns true in the child.
+  bool fork() {
     const Thread& self = scheduler_.current();
-    if (!split(&fork_process)) return;
+    if (!split(&fork_process)) return false;
     is_child_ = true;
     part_of_child_ = self.part;
     // What is in the hands of threads that are not here is nobody's.
@@ -93,6 +96,7 @@ class World {
       if (held.busy && held.by != self.number) held = {};
     }
     returns_.ended = returns_.begun;  // they give nothing back any more
+    return true;
   }
 
  private:
@@ -131,6 +135,11 @@ class World {
     note_choices();
     result_.whole = true;
     _exit(0);
+  }
+
+  // In the child of a process that is none itself: another thread does the second half of what a vanished one had to.
+  void take_over(u32 part) {
+    if (!work_[part].empty()) scheduler_.start([this, part] { live(part, work_[part].size() / 2); });
   }
 
   // What a thread that is cancelled does last.
@@ -198,7 +207,8 @@ class World {
     const Returns returns = returns_;
     void* const at = call([&]() -> void* {
       if (held.by_handle) return coffer_heap_malloc(handle_, one.size);
-      if (one.action == Action::calloc) return coffer_calloc(1, one.size);
+      if (one.action == Action::calloc)
+        return one.size % 4 == 0 ? coffer_calloc(one.size / 4, 4) : coffer_calloc(1, one.size);
       return aligned ? coffer_aligned_alloc(alignment, one.size) : coffer_malloc(one.size);
     });
     if (at == nullptr) {
@@ -341,10 +351,10 @@ class World {
         scheduler_.end_rest();
         break;
       case Action::fork:
-        if (one.size == 0) {
-          fork();
-        } else {
+        if (one.size != 0) {
           scheduler_.current().fork_at = scheduler_.own_steps() + one.size;
+        } else if (const bool child = is_child_; fork() && !child) {
+          take_over((one.thread + 1) % kMostThreads);
         }
         break;
       case Action::cancel:
@@ -380,10 +390,7 @@ class World {
     ++result_.rests;
     if (is_child_) coffer_malloc_trim(0);  // a slow call, which settles what threads left that are not here
     expect_nothing_left_behind(is_child_);
-    if (trimmed) {
-      coffer_malloc_trim(0);
-      coffer_malloc_trim(0);  // what the first one sent on its way
-    }
+    if (trimmed) trim_all();
     REQUIRE(coffer_check() == 0, "coffer_check finds violations");
     expect_room_is_known();
     if (trimmed) expect_clean_is_zero();
@@ -395,9 +402,19 @@ class World {
     REQUIRE(stats.held >= stats.live, "held %zu is less than live %zu", stats.held, stats.live);
   }
 
+  void trim_all() {
+    const u64 failed = failed_calls();
+    coffer_malloc_trim(0);
+    coffer_malloc_trim(0);  // what the first one sent on its way
+    if (!is_child_ && scene_.page == kCarvePage && failed_calls() == failed) expect_nothing_resident();
+  }
+
   // All threads but the first have ended: everything is freed, and can be had again though the kernel gives nothing.
   void finish() {
+    // As long as the reclaimer takes to give back what a process that does nothing may not keep.
+    if (!is_child_) scheduler_.wait(Wait::pause, scheduler_.now() + kIdleNs);
     scheduler_.begin_rest();
+    if (!is_child_ && scene_.page == kCarvePage && failed_calls() == 0) expect_little_resident();
     coffer_set_limit(0);
     look(true, false);
     look(true, true);
@@ -410,37 +427,12 @@ class World {
     if (handle_ != nullptr) expect_sound(handle_, 0, is_child_);
     coffer_heap_destroy(handle_);
     look(true, true);
-    fill_what_is_free();
+    expect_room(scene_.kernel.seed, largest_, is_child_);
+    // Slots are smaller than larger pages, which go back only whole: each call at the limit walks in vain.
+    if (!is_child_ && scene_.page == kCarvePage) expect_limit_holds();
     look(true, true);
     note_choices();
     scheduler_.end_rest();
-  }
-
-  void fill_what_is_free() {
-    struct coffer_stats stats = {};
-    coffer_stats(&stats, sizeof stats);
-    refuse_memory(true);
-    const usize sizes[] = {30'000, 4'000, 500};
-    const usize size = sizes[stats.committed < 8 * kMiB ? scene_.kernel.seed % 3 : 0];
-    std::vector<void*> got;
-    while (void* const at = coffer_malloc(size)) got.push_back(at);
-    const usize usable = live_now();
-    const bool largest_again = largest_ == 0 || is_child_ || is_had_again(got);
-    REQUIRE(largest_again, "a block of %zu bytes cannot be had again", largest_);
-    // Blocks that are lost in a child keep their spans, and large ones what is left of their last chunk.
-    const usize free = stats.committed - (is_child_ ? stats.held + large_tails() : 0);
-    REQUIRE(usable - stats.live >= free / 4 * 3, "of %zu bytes that are free %zu can be had, by blocks of %zu", free,
-            usable - stats.live, size);
-    for (void* const at : got) coffer_free(at);
-    refuse_memory(false);
-  }
-
-  // The largest block that the program had.
-  bool is_had_again(std::vector<void*>& got) const {
-    for (void* const at : got) coffer_free(at);
-    coffer_malloc_trim(0);  // what is resident would be found first
-    got.assign(1, coffer_malloc(largest_));
-    return got[0] != nullptr;
   }
 
   void note_choices() {
@@ -457,8 +449,6 @@ class World {
       result_.choices[result_.choices_kept] = choices[result_.choices_kept];
     }
   }
-
-  static constexpr usize kMiB = usize{1} << 20;
 
   const Scene& scene_;
   Result& result_;
