@@ -174,7 +174,8 @@ void empty_record(Heap* heap) {
   heap->inside.store(kOutside, relaxed);
   heap->mailbox.store(0, relaxed);
   heap->self.store(heap, relaxed);
-  if (heap != t_heap) heap->attached.store(0, relaxed);
+  // The child's own was seized; its thread goes on with it, whatever thread makes the walk.
+  if (heap->generation.get() != g_registry.generation.load(relaxed)) heap->attached.store(0, relaxed);
 }
 
 }  // namespace

@@ -49,6 +49,28 @@ FRESH_TEST(Fork, TheOwnHeapWasSeized) {
   });
 }
 
+// The walk is another thread's, which the child made before its first slow call.
+FRESH_TEST(Fork, TheOwnHeapWasSeizedAndANewThreadMakesTheWalk) {
+  if (kSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in such a child";
+  Two two;
+  const Blocks mine = take_some();
+  const Seized seized(t_heap);
+  run_fresh([&] {
+    Worker thread;
+    Heap* other = nullptr;
+    thread.run([&] {
+      give(take());
+      other = t_heap;
+    });
+    EXPECT_EQ(g_pending.load(relaxed), 0u) << "it has made the walk";
+    EXPECT_EQ(t_heap->attached.load(relaxed), 1u);
+    EXPECT_NE(other, t_heap);
+    EXPECT_EQ(attached_heaps(), 2u);
+    give_now(mine);
+    EXPECT_EQ(check_everything(), 0u);
+  });
+}
+
 // Another thread had counted a record, and not yet begun with it: its lists lead nowhere.
 FRESH_TEST(Fork, ARecordWasInTheMaking) {
   Two two;
