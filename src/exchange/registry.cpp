@@ -164,9 +164,14 @@ Heap* take_record() {
   return take_waiting(processor, kMostProcessors);
 }
 
-void open_heap(Heap* heap) {
+// Its thread is here.
+void stamp(Heap* heap) {
   // relaxed: grows in a fork child only, while it has one thread.
   heap->generation.set(g_registry.generation.load(relaxed));
+}
+
+void open_heap(Heap* heap) {
+  stamp(heap);
   heap->attached.store(1, seq_cst);  // seq_cst: before the thread's look at `self`; pairs with seize
   full_fence();
 }
@@ -216,6 +221,9 @@ Heap* attach() {
   if (heap == nullptr && make_room()) heap = take_heap();
   if (heap == nullptr) return nullptr;
   t_heap = heap;
+  // A signal handler may have forked before: the child stamped the thread's heap, and there was none yet.
+  compiler_fence();
+  stamp(heap);
   // The heap is in place first: pthread_setspecific may allocate. If it fails the heap is kept until the process ends.
   if (registry.has_key) pthread_setspecific(registry.key, heap);
   if (several_heaps()) handle_forks();  // may allocate, too
