@@ -16,7 +16,7 @@ struct Returns {
   u64 begun = 0, ended = 0;
 };
 // An allocation failed that began `then`: no block of the heap is that large, unless another call gave memory back
-// since, too late for it.
+// since, too late for it. `now` changes as they do.
 void expect_full(coffer_heap* heap, usize size, const Returns& then, const Returns& now);
 // To the heap by handle if it is from there, else to malloc's; sized: with its size.
 void give_back(coffer_heap* heap, const Held& held, bool sized);
