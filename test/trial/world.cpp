@@ -354,6 +354,7 @@ class World {
         if (one.size != 0) {
           scheduler_.current().fork_at = scheduler_.own_steps() + one.size;
         } else if (const bool child = is_child_; fork() && !child) {
+          call([] { return coffer_get_limit(); });  // the child begins here and not in a new thread: known gaps
           take_over((one.thread + 1) % kMostThreads);
         }
         break;
