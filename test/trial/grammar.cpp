@@ -68,9 +68,8 @@ class Author {
       if (dice < 3) one.action = Action::calloc;
       if (dice == 3) {
         one.action = Action::aligned;
-        one.alignment_log2 = static_cast<u32>(random_.between(4, random_.one_in(64)  ? 23
-                                                                 : random_.one_in(8) ? 21
-                                                                                     : 12));
+        const u32 most = random_.one_in(64) ? 23 : random_.one_in(8) ? 21 : 12;
+        one.alignment_log2 = static_cast<u32>(random_.between(4, most));
       }
       if (by_handle_ && dice >= 17) one.action = Action::by_handle;
     }

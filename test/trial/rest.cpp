@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "trial/rest.hpp"
 
-#include <coffer/coffer.h>
-
 #include <vector>
 
 #include "arena/each.hpp"
@@ -58,12 +56,6 @@ void expect_little_resident() {
 void expect_nothing_resident() {
   const usize dirty = counters().dirty.load(relaxed);  // relaxed: everything rests
   REQUIRE(dirty == 0, "%zu free bytes are resident after a trim", dirty);
-}
-
-usize live_now() {
-  struct coffer_stats stats = {};
-  coffer_stats(&stats, sizeof stats);
-  return stats.live;
 }
 
 usize large_tails() {

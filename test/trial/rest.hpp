@@ -14,6 +14,5 @@ void expect_little_resident();
 void expect_nothing_resident();
 // Bytes behind the large blocks that there are, up to the end of their last chunks: no other block gets them.
 usize large_tails();
-usize live_now();  // as coffer_stats says
 
 }  // namespace coffer::trial

@@ -40,7 +40,7 @@ void expect_room(u64 kind, usize largest, bool is_child) {
   refuse_memory(true);
   const usize size = kSizes[stats.committed < kMuch ? kind % 3 : 0];
   const std::vector<void*> got = fill(size);
-  const usize had = live_now() - stats.live;
+  const usize had = figures().live - stats.live;
   give_back_all(got);
   // What is left of lost blocks' spans, and of large ones' last chunks, is not free.
   const usize free = stats.committed - (is_child ? stats.held + large_tails() : 0);
@@ -61,7 +61,7 @@ void expect_limit_holds() {
   refuse_memory(true);
   coffer_set_limit(limit);
   const std::vector<void*> got = fill(kSizes[0]);
-  const usize charged = budget().charged.load(relaxed), had = live_now() - stats.live;
+  const usize charged = budget().charged.load(relaxed), had = figures().live - stats.live;
   REQUIRE(charged <= limit, "%zu bytes are charged, the limit is %zu", charged, limit);
   REQUIRE(had >= room / 8 * 5, "of %zu bytes below the limit %zu can be had", room, had);
   give_back_all(got);

@@ -26,7 +26,7 @@ namespace coffer::trial {
 
 namespace {
 
-constexpr u64 kIdleNs = 10'000'000'000;
+constexpr u64 kIdleNs = 10'000'000'000;  // the reclaimer needs no more to give back what may not stay
 constexpr u64 kLongestCall = 4'000'000;  // steps; the longest that was seen is a tenth of it
 
 class World {
@@ -204,11 +204,11 @@ class World {
     const usize alignment = usize{1} << one.alignment_log2;
     const bool aligned = one.action == Action::aligned;
     held.by_handle = one.action == Action::by_handle;
+    const usize each = one.size % 4 == 0 ? 4 : 1;
     const Returns returns = returns_;
     void* const at = call([&]() -> void* {
       if (held.by_handle) return coffer_heap_malloc(handle_, one.size);
-      if (one.action == Action::calloc)
-        return one.size % 4 == 0 ? coffer_calloc(one.size / 4, 4) : coffer_calloc(1, one.size);
+      if (one.action == Action::calloc) return coffer_calloc(one.size / each, each);
       return aligned ? coffer_aligned_alloc(alignment, one.size) : coffer_malloc(one.size);
     });
     if (at == nullptr) {
@@ -412,7 +412,6 @@ class World {
 
   // All threads but the first have ended: everything is freed, and can be had again though the kernel gives nothing.
   void finish() {
-    // As long as the reclaimer takes to give back what a process that does nothing may not keep.
     if (!is_child_) scheduler_.wait(Wait::pause, scheduler_.now() + kIdleNs);
     scheduler_.begin_rest();
     if (!is_child_ && scene_.page == kCarvePage && failed_calls() == 0) expect_little_resident();
