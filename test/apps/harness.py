@@ -125,8 +125,10 @@ def run(
     except subprocess.TimeoutExpired:
         stacks = describe_hang(process.pid)
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise AssertionError(f"{arguments[0]} under {allocator.name} hangs\n{stacks}") from None
+        stdout, stderr = process.communicate()
+        raise AssertionError(
+            f"{arguments[0]} under {allocator.name} hangs\n{stacks}\n{tail(stdout)}\n{tail(stderr)}"
+        ) from None
     outcome = Outcome(process.returncode, stdout, stderr)
     check_quiet(allocator, stdout, stderr)
     ended = f"{describe_status(outcome.status)}, expected {status or 0}"
