@@ -78,15 +78,15 @@ bool forget_locks() {
 // The heaps whose threads are here: of a child that began in the thread that forked, its own. Else that one has made a
 // thread before it came by here, and there was one heap at most (or nearly two: the second began just then). Then all
 // count as used: what a heap keeps that in truth has no thread is lost, and nothing else.
-u32 stamp_heaps(u32 generation, bool forked) {
+u32 stamp_heaps(bool forked) {
   Registry& registry = g_registry;
   if (forked) {
     if (t_heap == &g_null_heap) return 0;
-    t_heap->generation.set(generation);
+    stamp(t_heap);
     return 1;
   }
   const u32 made = registry.made.load(relaxed);  // relaxed, both: the threads that changed it are gone
-  for (u32 i = 1; i < made; ++i) record(i)->generation.set(generation);
+  for (u32 i = 1; i < made; ++i) stamp(record(i));
   return g_attached_heaps.load(relaxed);
 }
 
@@ -96,7 +96,7 @@ void begin_child() {
   // relaxed, all here: the child has one thread, or its others are on fast paths, which look at nothing of this.
   const u32 generation = registry.generation.load(relaxed) + 1;
   registry.generation.store(generation, relaxed);
-  const u32 here = stamp_heaps(generation, forked);
+  const u32 here = stamp_heaps(forked);
   os::note_process();
   colours_after_fork();
   // It may have had slots, a chunk or a span in hand.
@@ -107,7 +107,7 @@ void begin_child() {
   if (registry.start.load(relaxed) == kStarted) {
     // That an earlier child found it half changed, and has not walked, its generation tells.
     const bool whole = fallback_heap_used() && record(0)->generation.get() == generation - 1;
-    if (whole && !fallback_lost) record(0)->generation.set(generation);
+    if (whole && !fallback_lost) stamp(record(0));
     // Other threads are gone, and whatever they held with them: those with a heap, those that had given theirs back and
     // were ending, and those that never had one. Resolved at the first slow call, for most children exec before that.
     // Where it is not known whose heap there is, its thread may be gone, too.
@@ -175,7 +175,7 @@ void empty_record(Heap* heap) {
   heap->mailbox.store(0, relaxed);
   heap->self.store(heap, relaxed);
   // The child's own was seized; its thread goes on with it, whatever thread makes the walk.
-  if (heap->generation.get() != g_registry.generation.load(relaxed)) heap->attached.store(0, relaxed);
+  if (!is_stamped(heap)) heap->attached.store(0, relaxed);
 }
 
 }  // namespace
@@ -212,7 +212,7 @@ void reclaim_vanished_records() {
 bool has_vanished(const Heap* heap) {
   // relaxed, all: see reclaim_vanished_records. Not its own: seized, or in the making, with lists of zero bytes.
   if (heap->self.load(relaxed) != heap) return true;
-  return heap->attached.load(relaxed) != 0 && heap->generation.get() != g_registry.generation.load(relaxed);
+  return heap->attached.load(relaxed) != 0 && !is_stamped(heap);
 }
 
 }  // namespace coffer

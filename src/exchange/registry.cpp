@@ -164,12 +164,6 @@ Heap* take_record() {
   return take_waiting(processor, kMostProcessors);
 }
 
-// Its thread is here.
-void stamp(Heap* heap) {
-  // relaxed: grows in a fork child only, while it has one thread.
-  heap->generation.set(g_registry.generation.load(relaxed));
-}
-
 void open_heap(Heap* heap) {
   stamp(heap);
   heap->attached.store(1, seq_cst);  // seq_cst: before the thread's look at `self`; pairs with seize

@@ -64,6 +64,13 @@ extern Registry g_registry __attribute__((visibility("hidden")));
 // need two pages of tables of their own.
 inline Heap* record(u32 index) { return g_registry.heaps - index; }
 
+// The heap's thread is of this process, not of one that forked it.
+inline void stamp(Heap* heap) {
+  // relaxed, here and below: grows in a fork child only, while it has one thread.
+  heap->generation.set(g_registry.generation.load(relaxed));
+}
+inline bool is_stamped(const Heap* heap) { return heap->generation.get() == g_registry.generation.load(relaxed); }
+
 // The heap waits for a thread on this processor.
 inline void wait_for_thread(Heap* heap, u32 processor) {
   Atomic<u64>& newest = g_registry.waiting[processor % kMostProcessors].newest;

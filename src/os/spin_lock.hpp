@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A lock for short critical sections that make no system call. It lies in os/ because a waiter that spins in vain
-// gives its processor away.
+// A lock for critical sections that are short; docs/architecture.md names those that make a system call. It lies in os/
+// because a waiter that spins in vain gives its processor away.
 //
 // A fork child may inherit a lock that a thread holds which it does not have. Coffer lets go of it there
 // (forget_others) and makes whole what it protects (docs/design/fork.md). The papers' allocators hold all of theirs
