@@ -9,9 +9,9 @@
 #include <cstddef>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "fresh.hpp"
 #include "observe/counters.hpp"
@@ -22,15 +22,12 @@ namespace coffer {
 namespace {
 
 // As another process sees it.
-std::vector<u64> read_page(const char* path) {
+std::unique_ptr<page::Page> read_page(const char* path) {
+  auto copied = std::make_unique<page::Page>();
   std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::vector<u64> words(bytes.size() / sizeof(u64));
-  std::memcpy(words.data(), bytes.data(), words.size() * sizeof(u64));
-  return words;
+  EXPECT_TRUE(file.read(reinterpret_cast<char*>(copied.get()), sizeof *copied)) << path;
+  return copied;
 }
-
-const page::Page& view_of(const std::vector<u64>& words) { return *reinterpret_cast<const page::Page*>(words.data()); }
 
 u64 figure_of(const page::Copy& copy, page::Figure figure) { return copy.figures[figure].load(relaxed); }
 
@@ -48,8 +45,8 @@ FRESH_TEST(SharedPage, IsAFileOfTheUserAlone) {
   EXPECT_EQ(status.st_mode, mode_t{S_IFREG | 0600});
   EXPECT_EQ(static_cast<usize>(status.st_size), page::kFileBytes);
   EXPECT_GE(static_cast<usize>(status.st_blocks) * 512, page::kFileBytes) << "a full file system is found out now";
-  const std::vector<u64> words = read_page(page.path());
-  const page::Header& header = view_of(words).header;
+  const auto copied = read_page(page.path());
+  const page::Header& header = copied->header;
   EXPECT_EQ(std::memcmp(header.magic, page::kMagic, sizeof header.magic), 0);
   EXPECT_EQ(header.version, page::kVersion);
   EXPECT_EQ(header.process, static_cast<u64>(getpid()));
@@ -75,8 +72,8 @@ FRESH_TEST(SharedPage, TheNewestCopyIsWholeWhileTheOtherIsWritten) {
     page.begin();
     page.add_heap(3, {1, 10 * turn, 20, 30}, 99);
     {
-      const std::vector<u64> words = read_page(page.path());
-      const page::Page& view = view_of(words);
+      const auto copied = read_page(page.path());
+      const page::Page& view = *copied;
       EXPECT_EQ(view.header.turn.load(relaxed), turn - 1);
       if (turn > 1) {
         EXPECT_EQ(figure_of(view.copies[(turn - 1) % 2], page::live), 1000 + turn - 1);
@@ -85,8 +82,8 @@ FRESH_TEST(SharedPage, TheNewestCopyIsWholeWhileTheOtherIsWritten) {
       EXPECT_NE(view.copies[turn % 2].begin.load(relaxed), view.copies[turn % 2].end.load(relaxed));
     }
     page.write(statistics, allocated, 7, 8);
-    const std::vector<u64> words = read_page(page.path());
-    const page::Page& view = view_of(words);
+    const auto copied = read_page(page.path());
+    const page::Page& view = *copied;
     const page::Copy& copy = view.copies[turn % 2];
     EXPECT_EQ(view.header.turn.load(relaxed), turn);
     EXPECT_EQ(copy.begin.load(relaxed), turn);
@@ -108,8 +105,8 @@ FRESH_TEST(SharedPage, MoreHeapsThanEntriesAreLeftOut) {
   page.begin();
   for (u32 i = 0; i < page::kHeapEntries + 10; ++i) page.add_heap(i, {1, i, 0, 0}, i);
   page.write({}, {}, 0, 0);
-  const std::vector<u64> words = read_page(page.path());
-  const page::Copy& copy = view_of(words).copies[1];
+  const auto copied = read_page(page.path());
+  const page::Copy& copy = copied->copies[1];
   EXPECT_EQ(copy.heaps_used.load(relaxed), page::kHeapEntries);
   EXPECT_EQ(copy.heaps[page::kHeapEntries - 1].index.load(relaxed), page::kHeapEntries - 1);
   page.close();
@@ -127,12 +124,12 @@ FRESH_TEST(SharedPage, OfMoreSpansThanEntriesThoseWithMostFreeAreShown) {
       free = (free + step) % kSpans;
       page.add_span({4096 + free, 64, 1, 2, 9000, 9000 - free, 5});
       if (i == 2) {
-        EXPECT_EQ(view_of(read_page(page.path())).copies[1].spans_used.load(relaxed), 3u);
+        EXPECT_EQ(read_page(page.path())->copies[1].spans_used.load(relaxed), 3u);
       }
     }
     page.write({}, {}, 0, 0);
-    const std::vector<u64> words = read_page(page.path());
-    const page::Copy& copy = view_of(words).copies[1];
+    const auto copied = read_page(page.path());
+    const page::Copy& copy = copied->copies[1];
     EXPECT_EQ(copy.span_entries.load(relaxed), page::kSpanEntries);
     EXPECT_EQ(copy.span_fields.load(relaxed), sizeof(page::Span) / sizeof(u64));
     ASSERT_EQ(copy.spans_used.load(relaxed), page::kSpanEntries);
@@ -153,8 +150,8 @@ FRESH_TEST(SharedPage, WhatNeedsNoWalkIsWrittenWhenItChanged) {
   SharedPage page;
   ASSERT_TRUE(page.open(0));
   const auto now = [&](page::now::Figure figure) {
-    const std::vector<u64> words = read_page(page.path());
-    return view_of(words).header.now[figure].load(relaxed);
+    const auto copied = read_page(page.path());
+    return copied->header.now[figure].load(relaxed);
   };
   counters().held.store(4096, relaxed);
   page.write_now();
