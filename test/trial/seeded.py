@@ -115,7 +115,7 @@ def main() -> int:
     for line in wrong:
         print(f"trial: {line}", file=sys.stderr)
     print(f"trial: {len(faults)} faults listed, {len(chosen)} tried, {len(wrong)} complaints")
-    if arguments.results and not wrong:
+    if arguments.results and results:
         arguments.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
     return 1 if wrong else 0
 
