@@ -64,11 +64,11 @@ extern Registry g_registry __attribute__((visibility("hidden")));
 // need two pages of tables of their own.
 inline Heap* record(u32 index) { return g_registry.heaps - index; }
 
-// The heap's thread is of this process, not of one that forked it.
-inline void stamp(Heap* heap) {
-  // relaxed, here and below: grows in a fork child only, while it has one thread.
-  heap->generation.set(g_registry.generation.load(relaxed));
-}
+// The heap's thread is of this process, not of one that forked it: its generation is the process's. A child stamps the
+// heap of the thread that forked, or all heaps, if it does not know that thread; the others have lost theirs.
+// relaxed: the process's generation grows in a fork child only, while it has one thread.
+inline void stamp(Heap* heap) { heap->generation.set(g_registry.generation.load(relaxed)); }
+// relaxed: as above.
 inline bool is_stamped(const Heap* heap) { return heap->generation.get() == g_registry.generation.load(relaxed); }
 
 // The heap waits for a thread on this processor.
