@@ -58,7 +58,7 @@ def results(
         options += ["--match", pattern]
     for pattern in IGNORE.get(group, []):
         options += ["--ignore", pattern]
-    # A test that hangs ends with Python's own stacks, which say more than the kernel's.
+    # A test that hangs ends with Python's own stacks, which say more than those of its C functions.
     seconds = harness.HANG_SECONDS - 60
     command = [python(), "-m", "test", "--timeout", str(seconds), *options, *GROUPS[group]]
     # Tests that fail under glibc too say nothing here: the exit status is left to the comparison of single tests.

@@ -190,12 +190,12 @@ CASE(resident_limit) {
   pthread_join(watcher, nullptr);
   note("%zu MiB in all", total.load() / kMega);
   CHECK(total.load() > 1000 * kMega);
-  // Freed memory counts again: all but records, and what is in use, can be had. Records stay a small part; how large,
-  // the addresses decide at which four threads met.
+  // Freed memory counts again, and what this thread's heap keeps: all but records and live blocks can be had, to the
+  // rest of these blocks' spans. Records stay a small part; how large, the addresses decide at which four threads met.
   struct coffer_stats had{};
   CHECK(function<int(struct coffer_stats*, std::size_t)>("coffer_stats")(&had, sizeof had) == 0);
   CHECK(had.metadata <= 6 * kMega, "%zu bytes of metadata", had.metadata);
-  const std::size_t rest = 64 * kMega - had.metadata - (had.resident - had.free_resident) - 64 * 1024;
+  const std::size_t rest = 64 * kMega - had.metadata - had.live - 256 * 1024;
   CHECK(malloc(hide(rest)) != nullptr, "%zu bytes", rest);
   const pid_t child = fork();
   if (child == 0) _exit(malloc(hide(10 * kMega)) == nullptr && get_limit() == 64 * kMega ? 0 : 1);
