@@ -248,9 +248,13 @@ def test_the_page_of_latencies_alone(tmp_path: Path) -> None:
 
 
 def test_the_time_of_turns() -> None:
-    rounds, load = turns.rounds_of(3600, 4)
-    assert rounds == 20 and 30 < load < 40
-    assert turns.rounds_of(10, 4) == (turns.ROUNDS[0], turns.TURN[0])
+    long, short = turns.rounds_of(3600, 4, 5.0), turns.rounds_of(3600, 4, 2.0)
+    assert long == 120 and 190 < short < 210
+    assert turns.rounds_of(10, 4, 5.0) == turns.ROUNDS[0] and turns.rounds_of(1e6, 4, 5.0) == turns.ROUNDS[1]
+    # The program of long turns has its rounds early and late, and the first one is for all.
+    had = [number for number in range(1, short + 1)
+           if turns.turns_until(number, long, short) > turns.turns_until(number - 1, long, short)]
+    assert len(had) == long and had[0] == 1 and max(b - a for a, b in zip(had, had[1:], strict=False)) == 2
 
 
 # Programs that go wrong.

@@ -36,10 +36,11 @@ inline constexpr usize kSmallProcess = usize{1} << 20;
 // sizes to 32 KiB, where 40 classes share what a thread can do (docs/design/drawn.md): with 64 2 % more memory;
 // with 128 in twice the time the same, and such sizes in two threads take 9 % longer.
 inline constexpr u32 kChurn = 96;
-// Nanoseconds. Below that rate what mixed spans cost is a thousandth of a processor for each class, while a span of
-// 256 KiB is held for what is seldom used. Chosen by the same on two processors, with 64 blocks: in any time 3 %
-// more memory, in four times as long the same, in an eighth 2.6 % less, and sizes to 32 KiB take 1.8 of the time.
-inline constexpr u64 kChurnNs = 4'000'000;
+// Nanoseconds. Below that rate what mixed spans cost is two thousandths of a processor for each class, where there are
+// two, while a span of 256 KiB is held for what is seldom used. Chosen by nginx, which replaces blocks of a dozen
+// classes some 10,000 times a second: with a quarter of it 1.5 % more processor time (docs/design/drawn.md, "A server's
+// classes"). By programs drawn at random: with a quarter 0.7 % less memory, with twice 0.8 % more.
+inline constexpr u64 kChurnNs = 16'000'000;
 // For each of the shards, of which there is one a processor up to 16: mixed spans have as many locks however many
 // threads come to them. A thread that works with 40 classes just too slowly comes 500 times in a millisecond where
 // there are two processors, and 60 times where there are 16.

@@ -30,6 +30,7 @@ class Soaked(ABC):
     limit_mib = 256  # Coffer's, with which it must work on
     survives_children = False  # it starts new processes for those that were killed
     harmless = ""  # pattern of lines of its log that tell of nothing
+    turn_seconds = 5.0  # of load, in which ten thousand requests are sure to end: enough for p99.9
 
     @abstractmethod
     def require(self) -> None:

@@ -53,6 +53,7 @@ class Nginx(Soaked):
     what = "nginx with two workers; wrk asks for files, compressed, half of them through a proxy, on 8 connections"
     survives_children = True
     harmless = r"exited on signal 9|http upstream|connect\(\) to unix:"
+    turn_seconds = 2.0
 
     def require(self) -> None:
         find_program("nginx", "nginx-light")

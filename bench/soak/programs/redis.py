@@ -28,6 +28,7 @@ REQUESTS = 1_500  # of each test and size
 class Redis(Soaked):
     name = "redis"
     what = "redis-server; strings, lists, sets, hashes and sorted sets of changing sizes from 8 clients, saves in forks"
+    turn_seconds = 2.0
 
     def require(self) -> None:
         find_program("redis-server", "redis-server")
