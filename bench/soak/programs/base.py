@@ -30,6 +30,8 @@ class Soaked(ABC):
     limit_mib = 256  # Coffer's, with which it must work on
     survives_children = False  # it starts new processes for those that were killed
     harmless = ""  # pattern of lines of its log that tell of nothing
+    # In turns the load has the last processor for itself, and the server the others: for servers that do not use more.
+    apart = False
     turn_seconds = 5.0  # of load, in which ten thousand requests are sure to end: enough for p99.9
 
     @abstractmethod

@@ -18,10 +18,12 @@ from soak import latency
 from soak.programs.base import Soaked, answers, free_port, port_of, wrk
 
 FILES = 40
+# One processor is for the load.
+WORKERS = max(1, len(os.sched_getaffinity(0)) - 1)
 CONFIGURATION = """
 daemon off;
 {user}
-worker_processes 2;
+worker_processes {workers};
 pid {home}/pid;
 error_log stderr warn;
 events {{ worker_connections 256; }}
@@ -50,10 +52,11 @@ http {{
 
 class Nginx(Soaked):
     name = "nginx"
-    what = "nginx with two workers; wrk asks for files, compressed, half of them through a proxy, on 8 connections"
+    what = "nginx with a worker for each processor but one; wrk asks for files, compressed, half of them through a proxy, on 8 connections"
     survives_children = True
     harmless = r"exited on signal 9|http upstream|connect\(\) to unix:"
     turn_seconds = 2.0
+    apart = True
 
     def require(self) -> None:
         find_program("nginx", "nginx-light")
@@ -73,7 +76,7 @@ class Nginx(Soaked):
         (home / "port").write_text(str(port))
         (home / "behind").unlink(missing_ok=True)
         user = "user root root;" if os.geteuid() == 0 else ""
-        (home / "nginx.conf").write_text(CONFIGURATION.format(user=user, home=home, port=port))
+        (home / "nginx.conf").write_text(CONFIGURATION.format(user=user, home=home, port=port, workers=WORKERS))
         command: list[str | Path] = [
             find_program("nginx", "nginx-light"), "-p", home, "-c", home / "nginx.conf", "-e", "stderr",
         ]

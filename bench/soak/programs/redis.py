@@ -29,6 +29,7 @@ class Redis(Soaked):
     name = "redis"
     what = "redis-server; strings, lists, sets, hashes and sorted sets of changing sizes from 8 clients, saves in forks"
     turn_seconds = 2.0
+    apart = True
 
     def require(self) -> None:
         find_program("redis-server", "redis-server")
