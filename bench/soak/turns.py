@@ -17,7 +17,6 @@ from soak import faults, latency
 from soak.programs import Soaked
 from soak.results import Log
 
-WARM = 0.2  # of a turn's seconds of load, before it; a second at least
 START_SECONDS = 1.5  # about what a turn takes besides
 # Rounds of turns as short as they may be tell more than few long ones: how fast a machine is changes from minute to
 # minute, and a turn of 20 s differs from the next one by as much as a turn of 2 s (p99.9 of nginx: by 30 to 50 %).
@@ -27,7 +26,7 @@ SEED = 20
 
 def rounds_of(seconds: float, allocators: int, load: float) -> int:
     """How many rounds of turns with so many seconds of load, for one program."""
-    turn = load + max(1.0, load * WARM) + START_SECONDS
+    turn = load + START_SECONDS
     return min(ROUNDS[1], max(ROUNDS[0], round(seconds / allocators / turn)))
 
 
@@ -52,15 +51,15 @@ def bound(apart: bool, to: slice) -> Iterator[None]:
         os.sched_setaffinity(0, all_of_them)
 
 
-def run_turn(program: Soaked, allocator: Allocator, inputs: Path, seconds: float, number: int, log: Log) -> None:
+def run_turn(program: Soaked, allocator: Allocator, inputs: Path, number: int, log: Log) -> None:
     where = {"program": program.name, "allocator": allocator.name, "round": number}
     try:
         with program.home(inputs) as home, contextlib.ExitStack() as server:
             with bound(program.apart, slice(None, -1)):
                 server.enter_context(program.running(allocator, home))
             with bound(program.apart, slice(-1, None)):
-                program.load(home, max(1.0, seconds * WARM))
-                found = program.load(home, seconds)
+                program.load(home, program.warm_seconds)
+                found = program.load(home, program.turn_seconds)
             server.close()
             printed = (home / "server.log").read_text(errors="replace")
         log.append({"kind": "turn", **where, "count": found.get_total_count(), "us": latency.percentiles(found),
@@ -76,7 +75,8 @@ def run_all(programs: list[tuple[Soaked, Path]], allocators: list[Allocator], se
     """Rounds over all programs, so that each has turns early and late: in some rounds those of long turns are left out,
     for each gets as much time. The first one is whole, and none begins after the time."""
     chance = random.Random(SEED)
-    of = {one.name: rounds_of(seconds / len(programs), len(allocators), one.turn_seconds) for one, _ in programs}
+    of = {one.name: rounds_of(seconds / len(programs), len(allocators), one.warm_seconds + one.turn_seconds)
+          for one, _ in programs}
     rounds = max(of.values())
     began = time.monotonic()
     for number in range(1, rounds + 1):
@@ -86,5 +86,5 @@ def run_all(programs: list[tuple[Soaked, Path]], allocators: list[Allocator], se
             if turns_until(number, of[program.name], rounds) == turns_until(number - 1, of[program.name], rounds):
                 continue
             for allocator in chance.sample(allocators, len(allocators)):
-                run_turn(program, allocator, inputs, program.turn_seconds, number, log)
+                run_turn(program, allocator, inputs, number, log)
         log.say(f"latencies: round {number} of {rounds}, {(time.monotonic() - began) / 60:.1f} minutes")

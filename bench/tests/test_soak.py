@@ -248,7 +248,7 @@ def test_the_page_of_latencies_alone(tmp_path: Path) -> None:
 
 
 def test_the_time_of_turns() -> None:
-    long, short = turns.rounds_of(3600, 4, 5.0), turns.rounds_of(3600, 4, 2.0)
+    long, short = turns.rounds_of(3600, 4, 6.0), turns.rounds_of(3600, 4, 3.0)
     assert long == 120 and 190 < short < 210
     assert turns.rounds_of(10, 4, 5.0) == turns.ROUNDS[0] and turns.rounds_of(1e6, 4, 5.0) == turns.ROUNDS[1]
     # The program of long turns has its rounds early and late, and the first one is for all.

@@ -32,6 +32,7 @@ class Soaked(ABC):
     harmless = ""  # pattern of lines of its log that tell of nothing
     # In turns the load has the last processor for itself, and the server the others: for servers that do not use more.
     apart = False
+    warm_seconds = 1.0  # of load before a turn's, until what it holds has its size
     turn_seconds = 5.0  # of load, in which ten thousand requests are sure to end: enough for p99.9
 
     @abstractmethod

@@ -33,6 +33,7 @@ class PostgreSql(Soaked):
     what = "PostgreSQL; pgbench's TPC-B-like transactions and queries that sort, hash and build JSON, from 4 clients, \
 new connections with each load"
     survives_children = True
+    turn_seconds = 10.0  # the first tenths of a second of a connection are little of that
     # What processes say that end because another one was killed.
     harmless = r"terminated by signal 9|because of crash of another server process"
 
