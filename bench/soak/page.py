@@ -208,7 +208,7 @@ def latency_rows(found: list[Verdict]) -> list[list[str]]:
 def latency_text(results: Results) -> str:
     """Of a run without a memory part."""
     found, plan, facts = verdicts(results), results.plan, results.header["machine"]
-    options = f"--programs {','.join(plan['programs'])} --memory-share 0"
+    options = f"--programs {','.join(plan['programs'])} --allocators {','.join(plan['allocators'])} --memory-share 0"
     return "\n".join([
         "# Latencies of real programs", "",
         f"Written by `make soak HOURS={plan['hours']:g} REPORT=1 SOAK_OPTIONS=\"{options}\"`, and not by hand: "

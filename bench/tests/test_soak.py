@@ -243,7 +243,7 @@ def test_the_page_of_latencies_alone(tmp_path: Path) -> None:
     assert written.name == "soak-latencies.md" and not (tmp_path / "pages" / "soak.md").exists()
     text = written.read_text()
     assert "| redis | 1 | 1.060 (1.060 to 1.060) | 1.060 (1.060 to 1.060) | fails | fails |" in text
-    assert "--programs redis --memory-share 0" in text and "turn failed: `no port`" in text
+    assert "--programs redis --allocators coffer,glibc --memory-share 0" in text and "turn failed: `no port`" in text
     assert "median of 8 turns" in text and "other work" not in text
 
 
