@@ -52,7 +52,8 @@ http {{
 
 class Nginx(Soaked):
     name = "nginx"
-    what = "nginx with a worker for each processor but one; wrk asks for files, compressed, half of them through a proxy, on 8 connections"
+    what = "nginx with a worker for each processor but one; wrk asks for files, compressed, half of them through \
+a proxy, on 8 connections"
     survives_children = True
     harmless = r"exited on signal 9|http upstream|connect\(\) to unix:"
     turn_seconds = 2.0
