@@ -257,6 +257,22 @@ def test_the_time_of_turns() -> None:
     assert len(had) == long and had[0] == 1 and max(b - a for a, b in zip(had, had[1:], strict=False)) == 2
 
 
+def test_server_and_load_have_processors_of_their_own() -> None:
+    had = os.sched_getaffinity(0)
+    if len(had) < 2:
+        pytest.skip("one processor")
+    with turns.bound(True, slice(None, -1)):
+        server = os.sched_getaffinity(0)
+    with turns.bound(True, slice(-1, None)):
+        load = os.sched_getaffinity(0)
+    assert not server & load and server | load == had and len(load) == 1
+    with pytest.raises(BenchError), turns.bound(True, slice(-1, None)):
+        raise BenchError("refused")
+    assert os.sched_getaffinity(0) == had
+    with turns.bound(False, slice(-1, None)):
+        assert os.sched_getaffinity(0) == had
+
+
 # Programs that go wrong.
 
 FAKE = """

@@ -37,6 +37,14 @@ def test_the_interval_covers_what_it_should() -> None:
     assert 0.05 < numpy.mean(wide) < 0.3
 
 
+def test_another_middle() -> None:
+    """Of ten ratios the lowest and the highest do not count, and two that undo each other leave one."""
+    values = [0.001, *[0.5, 2.0] * 4, 1000.0]
+    found = stats.estimate(values, stats.trimmed_mean)
+    assert found.value == pytest.approx(1.0) and 0.1 < found.low < 0.5 and 2 < found.high < 10
+    assert stats.trimmed_mean([[1.0, 4.0], [9.0, 1.0]], axis=1) == pytest.approx([2.0, 3.0])
+
+
 def test_one_sample_has_no_interval_and_none_no_estimate() -> None:
     found = stats.estimate([1.5])
     assert found.value == 1.5 and math.isnan(found.low) and not found.above and not found.below
