@@ -55,13 +55,9 @@ class Recipe:
                   for key, value in arguments.items()}
         command = [str(self.build_dir / "bench" / "suite" / program), *pairs(shrunk)]
         # One thread stays on its processor: elsewhere it would meet another heap of CIF's, and fill that one, too.
-        before = os.sched_getaffinity(0)
-        if arguments.get("threads", 1) == 1:
-            os.sched_setaffinity(0, {min(before)})
-        try:
+        allowed = os.sched_getaffinity(0)
+        with processes.on_processors({min(allowed)} if arguments.get("threads", 1) == 1 else allowed):
             outcome = processes.execute(command, allocator.environment(), timeout=600.0, name=allocator.name)
-        finally:
-            os.sched_setaffinity(0, before)
         return parse_suite(outcome.stdout.decode()), outcome.stderr.decode()
 
 

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from coffer_bench.allocators import Allocator
 from coffer_bench.errors import BenchError
+from coffer_bench.processes import on_processors
 
 from soak import faults, latency
 from soak.programs import Soaked
@@ -35,26 +35,18 @@ def turns_until(number: int, mine: int, rounds: int) -> int:
     return -(-number * mine // rounds)
 
 
-@contextlib.contextmanager
-def bound(apart: bool, to: slice) -> Iterator[None]:
+def bound(apart: bool, to: slice) -> AbstractContextManager[None]:
     """What is started here runs on some of the processors only, if there are two. Where a server and its load compete
     for a processor, the slowest requests are those that waited for it: p99 of nginx with two workers, and wrk, on two
     processors differs by 30 % from turn to turn, apart by 10 %."""
-    all_of_them = os.sched_getaffinity(0)
-    if not apart or len(all_of_them) < 2:
-        yield
-        return
-    os.sched_setaffinity(0, sorted(all_of_them)[to])
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, all_of_them)
+    allowed = sorted(os.sched_getaffinity(0))
+    return on_processors(allowed[to] if apart and len(allowed) > 1 else allowed)
 
 
 def run_turn(program: Soaked, allocator: Allocator, inputs: Path, number: int, log: Log) -> None:
     where = {"program": program.name, "allocator": allocator.name, "round": number}
     try:
-        with program.home(inputs) as home, contextlib.ExitStack() as server:
+        with program.home(inputs) as home, ExitStack() as server:
             with bound(program.apart, slice(None, -1)):
                 server.enter_context(program.running(allocator, home))
             with bound(program.apart, slice(-1, None)):
