@@ -13,6 +13,7 @@
 
 #include "analyse/edit.hpp"
 #include "analyse/export.hpp"
+#include "analyse/flows.hpp"
 #include "analyse/moment.hpp"
 #include "analyse/statistics.hpp"
 
@@ -130,12 +131,31 @@ void survey(Arguments& arguments) {
   std::printf("%s\n", out.text().c_str());
 }
 
+// By call site over time. Duration and peak are those that survey has told.
+void flows(Arguments& arguments) {
+  const std::string path = arguments.one("in");
+  const u64 duration = arguments.number("duration", 0);
+  const u64 parts = arguments.number("parts", 120);
+  const u64 peak_event = arguments.number("peak_event", 0);
+  arguments.done();
+  if (parts == 0 || parts > 100000) throw Error("parts=: from 1 to 100000");
+  Reader reader(trace::open_file(path));
+  Flows found(duration, static_cast<u32>(parts), peak_event);
+  for (Event event; reader.next(event);) found.add(event);
+  Json out;
+  out.open('{');
+  found.write(out);
+  out.close('}');
+  std::printf("%s\n", out.text().c_str());
+}
+
 Range range(Arguments& arguments, const std::string& key) {
   return {arguments.number(key + "_from", 0), arguments.number(key + "_to", ~u64{0})};
 }
 
 void run(const std::string& command, Arguments& arguments) {
   if (command == "survey") return survey(arguments);
+  if (command == "flows") return flows(arguments);
   const std::vector<std::string> inputs = arguments.all("in");
   if (inputs.empty()) throw Error("in= is missing");
   const std::string to = arguments.one("out");
@@ -189,7 +209,7 @@ void run(const std::string& command, Arguments& arguments) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: trace survey|cut|filter|merge|anonymize|csv|chrome|rt|hw KEY=VALUE...\n");
+    std::fprintf(stderr, "usage: trace survey|flows|cut|filter|merge|anonymize|csv|chrome|rt|hw KEY=VALUE...\n");
     return 2;
   }
   try {

@@ -16,15 +16,6 @@ constexpr u64 kPoints = 500;
 constexpr u64 kFigures = 4096;
 constexpr u64 kPage = 4096;
 
-u32 log2_of(u64 value) { return value == 0 ? 0 : 63u - static_cast<u32>(__builtin_clzll(value)); }
-
-// Four steps to an octave.
-u64 step_of(u64 size) {
-  if (size < 8) return size;
-  const u32 shift = log2_of(size) - 2;
-  return size >> shift << shift;
-}
-
 const char* const kOperations[trace::kOps] = {"malloc",       "calloc",     "aligned", "realloc", "free",
                                               "thread_start", "thread_end", "fork",    "take",    "give",
                                               "figure",       "stack",      "lost"};
@@ -37,6 +28,14 @@ void write_tally(Json& out, const Tally& tally) { out.number(tally.count).number
 u64 rounded_size(u64 size) {
   if (size <= kLargestSmall) return class_bytes(compute_class(size));
   return size > ~u64{0} - kPage ? size : (size + kPage - 1) / kPage * kPage;
+}
+
+u32 log2_of(u64 value) { return value == 0 ? 0 : 63u - static_cast<u32>(__builtin_clzll(value)); }
+
+u64 size_step(u64 size) {
+  if (size < 8) return size;
+  const u32 shift = log2_of(size) - 2;
+  return size >> shift << shift;
 }
 
 Statistics::Statistics(u64 expected_events) : every_(std::max<u64>(1, expected_events / kPoints)) {}
@@ -62,7 +61,7 @@ void Statistics::sized(u64 size, bool is_born) {
       facts.most_live = facts.live;
       facts.requested_at_most = facts.live_requested;
     }
-    histogram_[step_of(size)].add(size);
+    histogram_[size_step(size)].add(size);
   } else {
     --facts.live;
     facts.live_requested -= size;
@@ -248,7 +247,8 @@ void Statistics::write_remote(Json& out) const {
 
 void Statistics::write(Json& out) const {
   out.number("events", events_).number("duration_ns", last_time_).number("peak_bytes", peak_);
-  out.number("peak_ns", peak_time_).number("end_bytes", live_).number("end_blocks", blocks_);
+  out.number("peak_ns", peak_time_).number("peak_event", peak_event_).number("end_bytes", live_);
+  out.number("end_blocks", blocks_);
   out.number("lost", lost_).number("forks", forks_).number("implied_frees", implied_);
   out.key("operations").open('{');
   for (std::size_t op = 0; op < trace::kOps; ++op) {

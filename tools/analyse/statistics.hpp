@@ -8,18 +8,11 @@
 #include <vector>
 
 #include "analyse/json.hpp"
+#include "analyse/tally.hpp"
 #include "replay/flat_map.hpp"
 #include "trace/reader.hpp"
 
 namespace coffer::analyse {
-
-struct Tally {
-  u64 count = 0, bytes = 0;
-  void add(u64 size) {
-    ++count;
-    bytes += size;
-  }
-};
 
 class Statistics {
  public:
@@ -89,5 +82,11 @@ class Statistics {
 
 // What a request of this size gets in Coffer's size classes; whole pages above them.
 u64 rounded_size(u64 size);
+
+// The size, rounded down to a quarter of an octave.
+u64 size_step(u64 size);
+
+// Rounded down; of 0 it is 0.
+u32 log2_of(u64 value);
 
 }  // namespace coffer::analyse

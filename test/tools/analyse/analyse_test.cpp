@@ -2,6 +2,7 @@
 // Statistics and windows on events that are made here.
 #include <gtest/gtest.h>
 
+#include "analyse/flows.hpp"
 #include "analyse/moment.hpp"
 #include "analyse/statistics.hpp"
 
@@ -177,6 +178,44 @@ TEST(Json, CommasAndQuotes) {
       .string("x\"\\\n\xff")
       .close('}');
   EXPECT_EQ(out.text(), "{\"a\":[1,2],\"b\":3,\"c\":\"x\\u0022\\u005c\\u000a\\u00ff\"}");
+}
+
+std::string written(const Flows& flows) {
+  Json out;
+  out.open('{');
+  flows.write(out);
+  return out.close('}').text();
+}
+
+TEST(Flows, EachPartHasWhatWasAllocatedAndFreedThere) {
+  Flows flows(99, 10, 2);  // parts of 10 ns
+  flows.add(make(Op::malloc, 5, 1, 100, 0, 7));
+  flows.add(make(Op::malloc, 15, 2, 50, 0, 7));
+  flows.add(make(Op::free, 35, 1, 100));
+  const std::string text = written(flows);
+  EXPECT_TRUE(has(text, "\"at_peak\":[150,2],\"flows\":[[0,100,1,0,0,0,0],[1,50,1,0,0,0,0],[3,0,0,100,1,0,0]]")) << text;
+  EXPECT_TRUE(has(text, "\"sizes\":[[0,96,1,100],[1,48,1,50]],\"lifetimes\":[[3,16,1,100]]")) << text;
+}
+
+TEST(Flows, FreedAtOnceIsWhatItsThreadAllocatedLast) {
+  Flows flows(99, 1, 0);
+  flows.add(make(Op::malloc, 1, 1, 100, 0, 7));
+  flows.add(make(Op::malloc, 2, 2, 50, 0, 8, 2));  // another thread's does not matter
+  flows.add(make(Op::free, 3, 1, 100, 0, 0, 2));   // nor who frees
+  flows.add(make(Op::malloc, 4, 3, 30, 0, 7));
+  flows.add(make(Op::malloc, 5, 4, 20, 0, 7));
+  flows.add(make(Op::free, 6, 3, 30));
+  const std::string text = written(flows);
+  EXPECT_TRUE(has(text, "[0,150,3,130,2,100,1]")) << text;
+}
+
+TEST(Flows, AReallocEndsABlockAndBeginsOne) {
+  Flows flows(99, 1, 2);
+  flows.add(make(Op::malloc, 1, 1, 100, 0, 7));
+  flows.add(make(Op::realloc, 2, 1, 300, 0, 8));
+  const std::string text = written(flows);
+  EXPECT_TRUE(has(text, "{\"stack\":7,\"at_peak\":[0,0],\"flows\":[[0,100,1,100,1,0,0]]}")) << text;
+  EXPECT_TRUE(has(text, "{\"stack\":8,\"at_peak\":[300,1],\"flows\":[[0,300,1,0,0,0,0]]}")) << text;
 }
 
 }  // namespace

@@ -19,12 +19,11 @@ from coffer.files import programs_files
 from coffer.heap import owners, show, sites, stacks, taken
 from coffer.heap.outputs import Files, Views, print_json
 from coffer.live.figures import size as short_size
-from coffer.profile import proto
 from coffer.profile.command import is_profile, rate_of
 from coffer.trace.tables import duration
 
-TARGET = "A program and its arguments, after --; or profiles, in order of time."
-METAVAR = "PROGRAM [ARGUMENT]... | PROFILE..."
+TARGET = "A program and its arguments, after --; or profiles, in order of time; or a trace of coffer record."
+METAVAR = "PROGRAM [ARGUMENT]... | PROFILE... | TRACE"
 View = Literal["live", "peak", "temporary", "growing", "allocated"]
 KINDS = {"live": "inuse_space", "peak": "peak_space", "temporary": "alloc_space", "allocated": "alloc_space",
          "growing": "inuse_space"}
@@ -256,12 +255,12 @@ def views_of(seen: Seen, first: View) -> Views:
 
 def show_difference(target: list[str] | None, view: View, files: Files, top: int, depth: int, as_json: bool) -> None:
     if target is None or len(target) != 2:
-        raise CofferError("--diff: two profiles are needed, the earlier one first")
+        raise CofferError("--diff: two profiles or traces are needed, the earlier one first")
     if view == "growing":
         raise CofferError("--diff: two moments do not tell what grows all the time; give three profiles without it")
     measure = MEASURES[view]
     files.check([Path(one) for one in target])
-    profiles = [proto.read(Path(one)) for one in target]
+    profiles = [taken.read(Path(one)) for one in target]
     before, after = stacks.named(profiles)
     if view == "peak" and None in (before.peak_ns, after.peak_ns):
         raise CofferError(NO_PEAK)
@@ -293,7 +292,7 @@ def heap(
         show_default=f"16K, of a process {PROCESS_RATE}")] = None,
     top: Top = 8,
     depth: Depth = 8,
-    diff: Annotated[bool, typer.Option("--diff", help="What grew from one profile to another.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="What grew from one profile or trace to another.")] = False,
     as_json: Json = False,
     html: Html = None,
     speedscope: Speedscope = None,

@@ -18,7 +18,7 @@ from coffer import loading, patience, places, signals
 from coffer.errors import CofferError
 from coffer.heap import attached
 from coffer.live import processes
-from coffer.profile import proto
+from coffer.profile import of_trace, proto
 
 ANSWER_SECONDS = 10.0
 MOST_MOMENTS = 40
@@ -30,7 +30,7 @@ class Taken:
 
     end: proto.Profile | None = None  # the last one; of a program, when it had ended
     moments: list[proto.Profile] = field(default_factory=list)
-    is_program: bool = False  # that was run to its end
+    is_program: bool = False  # that was run to its end, here or as it was recorded
     since_start: bool = False  # samples were taken since the process began, as far as its options say
     process: int | None = None
     others: int = 0  # further processes that wrote profiles
@@ -152,9 +152,22 @@ def of_program(command: str, program: list[str], rate: str, looks: bool, kind: s
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def read(path: Path) -> proto.Profile:
+    """Of a profile, or of the end of a trace."""
+    return of_trace.record_of(path).profile() if of_trace.is_trace(path) else proto.read(path)
+
+
+def of_trace_file(path: Path) -> Taken:
+    """It knows all moments."""
+    recorded = of_trace.record_of(path)
+    return Taken(end=recorded.profile(), moments=recorded.moments(), is_program=recorded.has_ended)
+
+
 def of_files(paths: list[Path]) -> Taken:
     """In order of their times."""
-    profiles = sorted(((proto.read(path), path) for path in paths), key=lambda one: one[0].time_ns)
+    if len(paths) == 1 and of_trace.is_trace(paths[0]):
+        return of_trace_file(paths[0])
+    profiles = sorted(((read(path), path) for path in paths), key=lambda one: one[0].time_ns)
     taken = Taken(end=profiles[-1][0])
     if len(profiles) > 1:
         taken.moments = [profile for profile, _ in profiles]
