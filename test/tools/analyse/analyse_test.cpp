@@ -193,7 +193,8 @@ TEST(Flows, EachPartHasWhatWasAllocatedAndFreedThere) {
   flows.add(make(Op::malloc, 15, 2, 50, 0, 7));
   flows.add(make(Op::free, 35, 1, 100));
   const std::string text = written(flows);
-  EXPECT_TRUE(has(text, "\"at_peak\":[150,2],\"flows\":[[0,100,1,0,0,0,0],[1,50,1,0,0,0,0],[3,0,0,100,1,0,0]]")) << text;
+  EXPECT_TRUE(has(text, "\"at_peak\":[150,2],\"flows\":[[0,100,1,0,0,0,0],[1,50,1,0,0,0,0],[3,0,0,100,1,0,0]]"))
+      << text;
   EXPECT_TRUE(has(text, "\"sizes\":[[0,96,1,100],[1,48,1,50]],\"lifetimes\":[[3,16,1,100]]")) << text;
 }
 

@@ -18,9 +18,9 @@ from coffer.errors import CofferError
 from coffer.files import programs_files
 from coffer.heap import owners, show, sites, stacks, taken
 from coffer.heap.outputs import Files, Views, print_json
+from coffer.heap.verdicts import NOTHING_LIVE, Seen, nothing, verdicts_of, with_names
 from coffer.live.figures import size as short_size
 from coffer.profile.command import is_profile, rate_of
-from coffer.trace.tables import duration
 
 TARGET = "A program and its arguments, after --; or profiles, in order of time; or a trace of coffer record."
 METAVAR = "PROGRAM [ARGUMENT]... | PROFILE... | TRACE"
@@ -30,7 +30,6 @@ KINDS = {"live": "inuse_space", "peak": "peak_space", "temporary": "alloc_space"
 MEASURES = {"live": sites.LIVE, "peak": sites.PEAK, "temporary": sites.TEMPORARY, "allocated": sites.ALLOCATED,
             "growing": sites.LIVE}
 PROCESS_RATE = "64K"  # nobody who started it has agreed to more
-NOTHING_LIVE = "Nothing that was sampled is live."
 NO_PEAK = "--view peak: the profile does not know its highest moment; an older version wrote it"
 
 Target = Annotated[Optional[list[str]], typer.Argument(metavar=METAVAR, show_default=False, help=TARGET)]
@@ -73,25 +72,8 @@ class Asked:
     kind: str = "inuse_space"  # which of the profile's figures: the process that has most of it is shown
 
 
-@dataclass
-class Seen:
-    """What was taken, with names."""
-
-    last: stacks.Heap
-    moments: list[stacks.Heap]
-    is_end: bool  # the last one is from the program's end
-
-    def growing(self) -> list[sites.Growth]:
-        return sites.growing(self.moments, self.is_end)
-
-
 def rate_or(otherwise: str, rate: str | None, pid: int | None) -> str:
     return rate or (otherwise if pid is None else PROCESS_RATE)
-
-
-def with_names(found: taken.Taken) -> Seen:
-    last, *moments = stacks.named([found.last, *found.moments])
-    return Seen(last, moments, found.end is not None and found.is_program)
 
 
 @contextlib.contextmanager
@@ -124,10 +106,6 @@ def python_note(found: taken.Taken, heap: stacks.Heap) -> list[str]:
         return []
     return ["Python keeps small objects in memory of its own, which is not seen here: PYTHONMALLOC=malloc has it ask"
             " for each."]
-
-
-def nothing(heap: stacks.Heap, of_all: str, of_samples: str) -> str:
-    return of_all if stacks.sees_every_block(heap.period) else of_samples
 
 
 def sampling_note(heap: stacks.Heap, measure: sites.Measure) -> list[str]:
@@ -191,27 +169,6 @@ def leaks(
     if fail is not None and leaked:
         status = fail
     raise typer.Exit(status)
-
-
-def verdicts_of(seen: Seen, is_peak_first: bool) -> list[str]:
-    """What there is to say, in the order of what people ask."""
-    growing = seen.growing()
-    if seen.is_end:
-        what, none = "left at the end", nothing(seen.last, "Nothing is left at the end.",
-                                                "Nothing that was sampled is left at the end.")
-    else:
-        what, none = "live", nothing(seen.last, "Nothing that the program allocated is live.", NOTHING_LIVE)
-    live = show.sentence(sites.sites(seen.last, sites.LIVE), what, none)
-    result = [show.growth_sentence(growing)] if growing else []
-    if seen.last.peak_ns is None:
-        result.append(live)
-    else:
-        after = f"{duration(seen.last.peak_ns)} after {'the start' if seen.is_end else 'sampling began'}"
-        peak = show.sentence(sites.sites(seen.last, sites.PEAK), f"held at the highest moment, {after}",
-                             nothing(seen.last, "Nothing was ever held.", "Nothing was sampled."))
-        # Of a process that runs the first question is what it holds now.
-        result = [peak, *result, live] if is_peak_first else [live, *result, peak]
-    return result + show.apart(seen.last, sites.LIVE, "kept")
 
 
 def grown_of(seen: Seen) -> tuple[stacks.Heap, list[sites.Growth]]:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
@@ -32,10 +33,11 @@ def record(
     program: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGUMENT]...", help="What is recorded.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The trace.")],
     allocator: Annotated[str, typer.Option(help=ALLOCATORS)] = "coffer",
-    stacks: Annotated[Stacks, typer.Option(
+    stacks: Annotated[Optional[Stacks], typer.Option(
         help="Call stacks of allocations: by unwind tables (x86-64), or by frame pointers, where callers that were "
-             "compiled without end the stack.")
-    ] = Stacks.none,
+             "compiled without end the stack.",
+        show_default="unwind, where that can be had, else frames; none with --instructions")
+    ] = None,
     depth: Annotated[int, typer.Option(min=1, max=256, help="Frames of a stack, at most.")] = 32,
     instructions: Annotated[bool, typer.Option(
         "--instructions", help="Counts the instructions between calls, too: the program runs under valgrind, slowly.")
@@ -60,10 +62,18 @@ def record(
         print(f"coffer record: {program[0]} brings its own malloc, and what goes through it is not recorded",
               file=sys.stderr)
     arguments = [str(places.program("record")), "--output", str(output), "--preload", preload,
-                 "--stacks", stacks.value, "--depth", str(depth), "--level", str(level)]
+                 "--stacks", (stacks or default_stacks(instructions)).value, "--depth", str(depth),
+                 "--level", str(level)]
     arguments += ["--instructions", str(tool)] * instructions
     arguments += ["--children"] * children + ["--quiet"] * quiet
     places.become(arguments[0], [*arguments, "--", *program])
+
+
+def default_stacks(instructions: bool) -> Stacks:
+    """Whoever records wants to know who allocates. Where instructions are counted, a walk would be counted, too."""
+    if instructions:
+        return Stacks.none
+    return Stacks.unwind if platform.machine() == "x86_64" else Stacks.frames
 
 
 def has_own_malloc(program: str) -> bool:

@@ -10,71 +10,23 @@ import plotly.graph_objects as graph
 
 from coffer import axes
 from coffer.replay.play import Result
-from coffer.trace.tables import duration, size
+from coffer.trace.tables import size
 
 COLOURS = ["#1f5fa8", "#e08e0b", "#c0392b", "#8e44ad", "#16a085", "#d35475", "#7f6000", "#5d6d7e"]
-LIVE, GREY = "#2e8b57", "#9aa5b1"
-FIGURES = {"resident": "resident (the process)", "held": "held (the allocator says)",
-           "allocator_resident": "resident (the allocator says)", "bound": "bound"}
+LIVE = "#2e8b57"
 MATRIX_THREADS = 24
 
 
 def fragment(figure: graph.Figure, height: int, title: str = "") -> str:
     """Of a page that has plotly's own script once. Titles stand in the page, legends alone above the axes: plotly makes
     room for each side of a picture, not for two things on one side."""
-    figure.update_layout(height=height, template="plotly_white", font={"family": "system-ui, sans-serif", "size": 12},
-                         **axes.LAYOUT)
+    # The page's script gives colours, for it knows whether the page is dark.
+    figure.update_layout(height=height, template="none", font={"family": "system-ui, sans-serif", "size": 12},
+                         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", **axes.LAYOUT)
     figure.update_xaxes(automargin=True, **axes.WHOLE)
     figure.update_yaxes(automargin=True, **axes.WHOLE)
     drawn = figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
     return (f'<h4 class="chart">{html.escape(title)}</h4>' if title else "") + drawn
-
-
-def over_time(found: dict[str, Any]) -> str:
-    """What was live, and what was held where the recording says."""
-    points = found["timeline"]
-    figure = graph.Figure()
-    figure.add_scatter(name="live", x=[p[0] / 1e9 for p in points], y=[p[1] for p in points], mode="lines",
-                       fill="tozeroy", line={"color": LIVE, "width": 1.5})
-    figure.add_scatter(name="most live in between", x=[p[0] / 1e9 for p in points], y=[p[3] for p in points],
-                       mode="lines", line={"color": GREY, "width": 1, "dash": "dot"})
-    for number, (key, name) in enumerate(FIGURES.items()):
-        if series := found["figures"].get(key):
-            figure.add_scatter(name=name, x=[p[0] / 1e9 for p in series], y=[p[1] for p in series], mode="lines",
-                               line={"color": COLOURS[number], "width": 1.5},
-                               visible="legendonly" if key == "bound" else True)
-    shown = [p[3] for p in points] + [p[1] for series in found["figures"].values() for p in series]
-    figure.update_xaxes(title="seconds")
-    figure.update_yaxes(title="memory", rangemode="tozero", **axes.of_bytes(shown).axis)
-    return fragment(figure, 360)
-
-
-def sizes(found: dict[str, Any]) -> str:
-    rows = found["histogram"]
-    names = [str(row[0]) for row in rows]
-    figure = graph.Figure()
-    figure.add_bar(name="calls", x=names, y=[row[1] for row in rows], marker={"color": COLOURS[0]})
-    figure.add_bar(name="bytes", x=names, y=[row[2] for row in rows], marker={"color": COLOURS[1]},
-                   visible="legendonly")
-    figure.update_xaxes(type="category", title="bytes asked for, from ... on")
-    figure.update_yaxes(type="log", title="calls or bytes, log scale",
-                        **axes.logarithmic([count for row in rows for count in row[1:3]]).axis)
-    return fragment(figure, 340, "Sizes")
-
-
-def lifetimes(found: dict[str, Any]) -> str:
-    rows = found["lifetimes"]
-    if not rows:
-        return ""
-    names = [duration(row[0]) for row in rows]
-    figure = graph.Figure()
-    figure.add_bar(name="blocks", x=names, y=[row[1] for row in rows], marker={"color": COLOURS[0]})
-    figure.add_bar(name="bytes", x=names, y=[row[2] for row in rows], marker={"color": COLOURS[1]},
-                   visible="legendonly")
-    figure.update_xaxes(type="category", title="lifetime of freed blocks, from ... on")
-    figure.update_yaxes(type="log", title="blocks or bytes, log scale",
-                        **axes.logarithmic([count for row in rows for count in row[1:3]]).axis)
-    return fragment(figure, 340, "Lifetimes")
 
 
 def waste(found: dict[str, Any]) -> str:
