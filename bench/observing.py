@@ -219,7 +219,7 @@ def main() -> int:
     print(format_table(head, lines))
     if arguments.report:
         loads = "\n".join(f"- {one.name}: {one.what}." for one in chosen)
-        explained = ("Time of a fixed load, as a ratio to the same load with what stands under *over*: the median of"
+        explained = ("Time of a fixed load, over that of the same load with what stands under *over*: the median of"
                      f" {arguments.rounds} rounds in turn, with its interval of 95 %. Recorded are whole stacks in both."
                      " heaptrack writes its raw file here, which it interprets and compresses afterwards;"
                      " `coffer record` does both on the way.")

@@ -116,7 +116,7 @@ bool next_chunk(Thread* thread) {
   head.state.store(static_cast<u32>(ChunkState::active), std::memory_order_release);  // pairs with the collector's
   thread->cursor = thread->data;
   thread->real_limit = thread->data + kChunkBytes - kRoom;
-  thread->limit = thread->resting = g_stacks == Stacks::none && !kCounts ? thread->real_limit : kAlwaysSlow;
+  thread->limit = thread->resting = kCounts ? kAlwaysSlow : thread->real_limit;
   return true;
 }
 

@@ -212,12 +212,15 @@ void note_allocation_slow(Op op, std::size_t size, void* block, u8 log2, const v
   record.a = size;
   record.b = reinterpret_cast<u64>(block);
   record.detail = log2;
+  bool is_stale = true;
   if (g_stacks != Stacks::none && block != nullptr) {
     record.stack = stack_number(thread, frame);
     if (thread == nullptr) return;
+    // The fast path asks that itself, and comes here where the answer was no.
+    is_stale = kCounts || !is_fresh(thread, record.b);
   }
-  own(thread, record.b);
-  record.time = stamp_after();
+  if (is_stale) own(thread, record.b);
+  record.time = is_stale ? stamp_after() : thread->base.time;
   add_instructions(record);
   put(thread, record);
   finish(thread);

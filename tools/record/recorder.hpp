@@ -208,6 +208,7 @@ RECORD_INLINE bool is_recorded(const Thread* thread, const Place& seen, u64 bloc
 
 inline u8 log2_of(std::size_t alignment) { return static_cast<u8>(63 - __builtin_clzll(u64{alignment} | 1)); }
 
+// With stacks it takes every allocation, and no time of its own where the fast one would take none.
 __attribute__((noinline)) void note_allocation_slow(Op op, std::size_t size, void* block, u8 log2, const void* frame);
 __attribute__((noinline)) void note_free_slow(void* block, std::size_t stated);
 // Before and after a realloc of a block.
@@ -228,7 +229,7 @@ RECORD_INLINE void note_allocation(const Place& seen, std::size_t size, void* bl
   const u64 key = reinterpret_cast<u64>(block);
   if (RECORD_UNLIKELY(is_recorded(thread, seen, key))) return;
   if (RECORD_UNLIKELY(!has_room(thread) || kOp == Op::aligned || size > 0xFFFF || block == nullptr ||
-                      !is_fresh(thread, key))) {
+                      g_stacks != Stacks::none || !is_fresh(thread, key))) {
     note_allocation_slow(kOp, size, block, log2, frame);
     return;
   }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "record/last_walk.hpp"
 #include "record/maps.hpp"
 #include "record/session.hpp"
 #include "record/unwind.hpp"
@@ -35,7 +36,7 @@ u32 follow(u64 at, u64 high, u64* frames) {
   return count;
 }
 
-u32 walk(Thread* thread, const void* frame, u64* frames) {
+u32 walk(Thread* thread, const void* frame, u64* frames, u64& hash) {
   const u64 at = reinterpret_cast<u64>(frame);
   if (at < reinterpret_cast<u64>(thread->stack_low) || at >= reinterpret_cast<u64>(thread->stack_high)) {
     // A first look, or the thread is on another stack (a signal's, a coroutine's).
@@ -47,21 +48,20 @@ u32 walk(Thread* thread, const void* frame, u64* frames) {
   const StackBounds bounds{reinterpret_cast<u64>(thread->stack_low), reinterpret_cast<u64>(thread->stack_high)};
   // relaxed: a coarse clock.
   if (g_stacks == Stacks::unwind) {
-    return unwind(at, bounds, thread->beat->load(std::memory_order_relaxed), frames, g_depth);
+    return unwind(at, bounds, thread->beat->load(std::memory_order_relaxed), frames, g_depth, hash);
   }
-  return follow(at, bounds.high, frames);
-}
-
-u64 hash_of(const u64* frames, u32 count) {
-  u64 hash = 0x9E3779B97F4A7C15u * (count + 1);
-  for (u32 i = 0; i < count; ++i) {
-    hash = (hash ^ frames[i]) * 0xD6E8FEB86659FD93u;
-    hash ^= hash >> 32;
-  }
-  return hash | 1;
+  const u32 count = follow(at, bounds.high, frames);
+  hash = hash_of_stack(frames, count);
+  return count;
 }
 
 }  // namespace
+
+u64 hash_of_stack(const u64* frames, u32 count) {
+  u64 hash = kStackSeed;
+  for (u32 i = count; i-- != 0;) hash = stack_hash(hash, frames[i]);
+  return hash;
+}
 
 StackBounds stack_at(u64 address) {
   const int saved = errno;
@@ -91,9 +91,10 @@ bool start_stacks(Stacks kind, u32 depth) {
 
 u32 stack_number(Thread*& thread, const void* frame) {
   u64 frames[trace::kMaxFrames];
-  const u32 count = walk(thread, frame, frames);
+  u64 hash = 0;
+  const u32 count = walk(thread, frame, frames, hash);
   if (count == 0) return 0;
-  const u64 hash = hash_of(frames, count);
+  hash |= 1;  // 0 is a free cell
   for (u32 i = 0; i < 16; ++i) {
     Cell& cell = g_cells[(hash + i) % kCells];
     // acquire: pairs with the release of the number. A number is published after its hash, so 0 may be seen.

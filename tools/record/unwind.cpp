@@ -10,6 +10,7 @@
 
 #include <atomic>
 
+#include "record/last_walk.hpp"
 #include "record/maps.hpp"
 #include "record/session.hpp"
 #include "record/unwind_objects.hpp"
@@ -44,6 +45,7 @@ struct Unwinding {
 };
 
 Unwinding* g_unwinding = nullptr;
+__thread LastWalk t_last_walk;
 std::atomic<u32> g_locked{0};
 std::atomic<u32> g_writing{0};    // numbers of lists: that which is being written or was last
 std::atomic<u32> g_published{0};  // that which counts
@@ -196,13 +198,14 @@ Found find_rule(u64 at, Rule& rule) {
 
 struct Registers {
   u64 pc, sp, bp;
+  u64 bp_cell;  // as WalkedFrame has it
 };
 
 u64 word_at(u64 address) { return *reinterpret_cast<const u64*>(address); }
 
 bool by_frame_pointer(const StackBounds& bounds, Registers& now) {
   if (now.bp < now.sp || !bounds.holds(now.bp) || !bounds.holds(now.bp + 8)) return false;
-  now = {word_at(now.bp + 8), now.bp + 16, word_at(now.bp)};
+  now = {word_at(now.bp + 8), now.bp + 16, word_at(now.bp), now.bp};
   return true;
 }
 
@@ -213,7 +216,7 @@ bool before_signal(StackBounds& bounds, Registers& now) {
   if (!bounds.holds(registers) || !bounds.holds(registers + bytes - 8)) return false;
   const auto saved = [&](int which) { return word_at(registers + 8 * static_cast<u64>(which)); };
   const u64 sp_before = now.sp;
-  now = {saved(REG_RIP), saved(REG_RSP), saved(REG_RBP)};
+  now = {saved(REG_RIP), saved(REG_RSP), saved(REG_RBP), kNotFixed};
   if (now.sp > sp_before && now.sp < bounds.high) return true;
   bounds = stack_at(now.sp);
   return bounds.high != 0;
@@ -223,6 +226,7 @@ bool before_signal(StackBounds& bounds, Registers& now) {
 bool step(StackBounds& bounds, const Rule& rule, Registers& now) {
   const auto offset = static_cast<u64>(i64{rule.offset});
   u64 cfa = 0;
+  bool is_fixed = true;
   switch (rule.cfa) {
     case Cfa::none:
       return by_frame_pointer(bounds, now);
@@ -241,6 +245,7 @@ bool step(StackBounds& bounds, const Rule& rule, Registers& now) {
       const u64 at = (rule.cfa == Cfa::at_sp ? now.sp : now.bp) + offset;
       if (!bounds.holds(at)) return false;
       cfa = word_at(at);
+      is_fixed = false;
       break;
     }
     case Cfa::plt:
@@ -249,16 +254,86 @@ bool step(StackBounds& bounds, const Rule& rule, Registers& now) {
   }
   // Callers' frames lie higher: so it ends, whatever stands there.
   if (cfa <= now.sp || !bounds.holds(cfa - 8)) return false;
-  u64 bp = now.bp;
+  u64 bp = now.bp, cell = 0;
   if (rule.bp == SavedBp::lost) {
     bp = 0;
   } else if (rule.bp != SavedBp::same) {
     const u64 at = (rule.bp == SavedBp::at_cfa ? cfa : now.bp) + static_cast<u64>(i64{rule.bp_offset});
-    bp = bounds.holds(at) ? word_at(at) : 0;
+    const bool is_there = bounds.holds(at);
+    bp = is_there ? word_at(at) : 0;
+    cell = is_there ? at : 0;
   }
-  now = {word_at(cfa - 8), cfa, bp};
+  now = {word_at(cfa - 8), cfa, bp, is_fixed ? cell : kNotFixed};
   return true;
 }
+
+// The rule of a frame whose address nothing may cover so far.
+Rule rule_at(u64 at, u32 beat) {
+  Rule rule;
+  if (find_rule(at, rule) == Found::nothing) {
+    // relaxed: see try_look.
+    if (kernel_ns() >= g_useless_until.load(std::memory_order_relaxed) && try_look(beat, true)) find_rule(at, rule);
+  }
+  return rule;
+}
+
+// A walk, and what is known of it from the last one, if `last` is given.
+class Walk {
+ public:
+  Walk(LastWalk* last, u64* frames, u32 most) : last_(last), frames_(frames), most_(most) {}
+
+  u32 run(Registers now, StackBounds bounds, u32 beat, u64& hash) {
+    bool is_return = true;  // the address is behind a call, not where a signal came
+    bool is_whole = true, is_plain = true;
+    while (now.pc >= LastWalk::kLeastCode) {
+      if (last_ != nullptr && is_plain && take_known(now)) break;
+      if (count_ == most_) {
+        is_whole = false;
+        break;
+      }
+      note(now);
+      frames_[count_++] = now.pc;
+      const Rule rule = rule_at(is_return ? now.pc - 1 : now.pc, beat);
+      is_return = rule.cfa != Cfa::signal;
+      is_plain = is_plain && is_return;
+      if (!step(bounds, rule, now)) break;
+      // The end of the stack is known as such, too.
+      if (now.pc < LastWalk::kLeastCode) note(now);
+    }
+    hash = finish(is_whole && is_plain);
+    return count_;
+  }
+
+ private:
+  void note(const Registers& now) {
+    if (new_ < LastWalk::kMost) inner_[new_] = {now.pc, now.sp, now.bp, now.bp_cell};
+    ++new_;
+  }
+
+  bool take_known(const Registers& now) {
+    const u32 entries = last_->known(now.pc, now.sp, now.bp);
+    if (entries == 0 || count_ + entries > most_) return false;
+    kept_ = entries;
+    for (u32 i = entries; i-- != 0;) {
+      const u64 pc = last_->frame(i).pc;
+      if (pc >= LastWalk::kLeastCode) frames_[count_++] = pc;
+    }
+    return true;
+  }
+
+  u64 finish(bool is_kept) {
+    if (last_ == nullptr) return hash_of_stack(frames_, count_);
+    if (is_kept && kept_ + new_ <= LastWalk::kMost) return last_->keep(kept_, inner_, new_);
+    last_->forget();
+    return hash_of_stack(frames_, count_);
+  }
+
+  LastWalk* last_;
+  u64* frames_;
+  u32 most_, count_ = 0;
+  u32 kept_ = 0, new_ = 0;  // entries of the last walk that hold; frames that are new, and the stack's end
+  WalkedFrame inner_[LastWalk::kMost];
+};
 
 }  // namespace
 
@@ -276,7 +351,7 @@ bool start_unwinding() {
 
 void note_unloading() { g_unloaded.store(1, std::memory_order_relaxed); }  // relaxed: by the thread that walks next
 
-u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most) {
+u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most, u64& hash) {
   // relaxed, both: see try_look, note_unloading.
   if (static_cast<std::int32_t>(beat - g_look_at.load(std::memory_order_relaxed)) > 0) try_look(beat);
   if (g_unloaded.load(std::memory_order_relaxed) != 0 && g_unloaded.exchange(0, std::memory_order_relaxed) != 0) {
@@ -284,20 +359,12 @@ u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most) {
   }
   // The recorder's own function keeps a frame pointer.
   if (!bounds.holds(frame) || !bounds.holds(frame + 8)) return 0;
-  Registers now{word_at(frame + 8), frame + 16, word_at(frame)};
-  u32 count = 0;
-  bool is_return = true;  // the address is behind a call, not where a signal came
-  while (count < most && now.pc >= 4096) {
-    frames[count++] = now.pc;
-    const u64 at = is_return ? now.pc - 1 : now.pc;
-    Rule rule;
-    if (find_rule(at, rule) == Found::nothing) {
-      // relaxed: see try_look.
-      if (kernel_ns() >= g_useless_until.load(std::memory_order_relaxed) && try_look(beat, true)) find_rule(at, rule);
-    }
-    is_return = rule.cfa != Cfa::signal;
-    if (!step(bounds, rule, now)) break;
-  }
+  LastWalk* const last = t_last_walk.enter() ? &t_last_walk : nullptr;
+  // relaxed: an older list's walk is taken for another's.
+  if (last != nullptr) last->begin(bounds, g_published.load(std::memory_order_relaxed));
+  const Registers first{word_at(frame + 8), frame + 16, word_at(frame), frame};
+  const u32 count = Walk(last, frames, most).run(first, bounds, beat, hash);
+  if (last != nullptr) last->leave();
   return count;
 }
 

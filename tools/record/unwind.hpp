@@ -24,8 +24,10 @@ StackBounds stack_at(u64 address);
 bool start_unwinding();
 // Something was unloaded: tables may be of what is not there any more.
 void note_unloading();
-// Return addresses from that of the function whose frame pointer this is, at most `most`. `beat`: a clock that goes
-// every few milliseconds.
-u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most);
+// Return addresses from that of the function whose frame pointer this is, at most `most`, and their hash
+// (last_walk.hpp). `beat`: a clock that goes every few milliseconds.
+u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most, u64& hash);
+// The same hash of any return addresses, the innermost first.
+u64 hash_of_stack(const u64* frames, u32 count);
 
 }  // namespace coffer::record
