@@ -2,6 +2,7 @@
 // What `coffer trace` and `coffer report` do with a trace: libexec/coffer/trace COMMAND KEY=VALUE... Files are checked
 // and arguments explained by the Python front; here a wrong one is only refused. Errors are one line, status 1.
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -42,6 +43,11 @@ class Arguments {
     std::vector<std::string> result = std::move(it->second);
     values_.erase(it);
     return result;
+  }
+  // Those that all() will give.
+  std::vector<std::string> seen(const std::string& key) const {
+    const auto it = values_.find(key);
+    return it == values_.end() ? std::vector<std::string>{} : it->second;
   }
   std::string one(const std::string& key) {
     std::string text = one(key, "");
@@ -93,6 +99,30 @@ u64 expected_records(const Reader& reader) {
 
 bool has_addresses(const Reader& reader) {
   return static_cast<trace::Blocks>(reader.file().head().blocks) == trace::Blocks::addresses;
+}
+
+// Lines `DONE ALL` of records to this descriptor, a few a second, for whoever waits.
+int g_progress_to = -1;
+u64 g_records_read = 0, g_records_in_all = 0;
+
+void tell_progress(u64 records) {
+  static std::chrono::steady_clock::time_point told;
+  g_records_read += records;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - told < std::chrono::milliseconds(100)) return;
+  told = now;
+  dprintf(g_progress_to, "%llu %llu\n", static_cast<unsigned long long>(g_records_read),
+          static_cast<unsigned long long>(g_records_in_all));
+}
+
+void begin_progress(Arguments& arguments, const std::string& command) {
+  const u64 to = arguments.number("progress", ~u64{0});
+  if (to > 1023) return;
+  for (const std::string& path : arguments.seen("in")) {
+    g_records_in_all += expected_records(Reader(trace::open_file(path))) * (command == "survey" ? 2 : 1);
+  }
+  g_progress_to = static_cast<int>(to);
+  trace::g_frame_was_read = tell_progress;
 }
 
 // Statistics, then the fullest moment and the one in which most is pinned.
@@ -214,6 +244,7 @@ int main(int argc, char** argv) {
   }
   try {
     Arguments arguments(argc, argv);
+    begin_progress(arguments, argv[1]);
     run(argv[1], arguments);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

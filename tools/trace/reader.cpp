@@ -36,6 +36,7 @@ Reader::~Reader() = default;
 void Reader::load(std::size_t index) {
   const Frame& frame = file_.frames()[index];
   const auto payload = file_.load(frame);
+  if (g_frame_was_read != nullptr) g_frame_was_read(frame.head.records);
   if (payload == nullptr) return;
   if (static_cast<Kind>(frame.head.kind) == Kind::modules) {
     load_modules(frame, *payload);

@@ -75,6 +75,10 @@ struct Summary {
   u64 live_blocks = 0, live_bytes = 0, peak_bytes = 0;
 };
 
+// Called after each frame that a reader has read, with its number of records; nullptr: nobody wants to know. For the
+// progress of programs of one thread.
+inline void (*g_frame_was_read)(u64 records) = nullptr;
+
 class Reader {
  public:
   explicit Reader(std::unique_ptr<Source> source);

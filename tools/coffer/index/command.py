@@ -82,8 +82,7 @@ def index(
     results = [read_list(path, shape) for path in addresses or []]
     sizes = Sizes(low, high, step, count, together)
     for allocator in chosen:
-        with console.status(f"{allocator.name}: {(high - low) // step + 1} sizes"):
-            results.append(survey(allocator, sizes, shape, aligned))
+        results.append(survey(allocator, sizes, shape, aligned))
 
     show(console, results, worst, size or [])
     if plot_file:

@@ -9,10 +9,11 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coffer import places
+from coffer import patience, places
 from coffer.errors import CofferError
 from coffer.index.geometry import Machine
 
@@ -64,6 +65,9 @@ class Allocator:
         return environment
 
 
+ALIGNMENTS = 11  # from 64 to 65536
+
+
 @dataclass(frozen=True)
 class Sizes:
     low: int = 64
@@ -103,9 +107,20 @@ def verify_library(allocator: Allocator, text: str) -> str:
     return str(real)
 
 
-def run_survey(allocator: Allocator, arguments: list[str]) -> str:
+def run_survey(allocator: Allocator, arguments: list[str], expected: int) -> str:
+    """expected: lines that it writes, about."""
     command = [str(places.program("survey")), *arguments]
-    done = subprocess.run(command, env=allocator.environment(), capture_output=True, text=True)
+    with tempfile.TemporaryFile("w+") as complaint, patience.counted(f"{allocator.name}: blocks", "blocks") as tell:
+        process = subprocess.Popen(command, env=allocator.environment(), stdout=subprocess.PIPE, stderr=complaint,
+                                   text=True)
+        lines = []
+        with process:
+            for line in process.stdout or ():
+                lines.append(line)
+                if len(lines) % 4096 == 0:
+                    tell(len(lines), expected)
+        complaint.seek(0)
+        done = subprocess.CompletedProcess(command, process.returncode, "".join(lines), complaint.read())
     if done.returncode != 0:
         raise CofferError(f"the survey under {allocator.name} failed: {complaints(done)}")
     # What an allocator says of its options concerns the caller. What the loader could not preload is an error anyway.
@@ -135,10 +150,11 @@ def measure(text: str, machine: Machine, source: str) -> list[dict]:
 
 def survey(allocator: Allocator, sizes: Sizes, machine: Machine, aligned: bool) -> Result:
     arguments = [f"{name}={int(getattr(sizes, name))}" for name in ("low", "high", "step", "count", "together")]
-    text = run_survey(allocator, arguments)
+    text = run_survey(allocator, arguments, sizes.count * ((sizes.high - sizes.low) // sizes.step + 1))
     result = Result(allocator.name, measure(text, machine, allocator.name), library=verify_library(allocator, text))
     if aligned:
-        text = run_survey(allocator, ["aligned=1", "held=1", "low=64", "high=65536", f"count={sizes.count}"])
+        text = run_survey(allocator, ["aligned=1", "held=1", "low=64", "high=65536", f"count={sizes.count}"],
+                          sizes.count * ALIGNMENTS)
         result.aligned = measure(text, machine, allocator.name)
     return result
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coffer import places
+from coffer import patience, places
 from coffer.errors import CofferError
 from coffer_bench import allocators, processes
 from coffer_bench.allocators import Allocator
@@ -131,15 +131,17 @@ def replay(trace: Path, chosen: list[Allocator], options: Options) -> tuple[dict
     if not trace.is_file():
         raise CofferError(f"{trace}: {'no regular file' if trace.exists() else 'no such file'}")
     results = [Result(allocator.name) for allocator in chosen]
-    with compiled(trace, options.gaps) as (plan, facts):
-        for _ in range(options.rounds):
-            for allocator, result in zip(chosen, results):
-                if result.failure:
-                    continue
-                try:
-                    take(result, play(plan, allocator, options))
-                except ReplayFailed as error:
-                    result.failure = str(error)
+    with patience.bar(f"replaying {trace.name}", 1 + options.rounds * len(chosen)) as step:
+        with compiled(trace, options.gaps) as (plan, facts):
+            step("")
+            for _ in range(options.rounds):
+                for allocator, result in zip(chosen, results):
+                    if not result.failure:
+                        try:
+                            take(result, play(plan, allocator, options))
+                        except ReplayFailed as error:
+                            result.failure = str(error)
+                    step(allocator.name)
     return facts, results
 
 

@@ -8,11 +8,12 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from coffer import places
+from coffer import patience, places
 from coffer.errors import CofferError
 from coffer.replay.play import describe_status
 
@@ -45,13 +46,34 @@ def run(command: str, inputs: list[Path], **options: object) -> str:
         for key, value in options.items():
             values = value if isinstance(value, list) else [] if value is None else [value]
             words += [f"{key}={int(one) if isinstance(one, bool) else one}" for one in values]
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, pass_fds=passed)
+        done = watched(words, passed, f"reading {inputs[0].name}")
     said = done.stderr.strip().replace(f"{options.get('out')}:", f"{out}:")
     if done.returncode != 0:
         raise CofferError(said or f"trace {command} ended with {describe_status(done.returncode)}")
     if said:
         print(f"coffer: {said}", file=sys.stderr)
     return done.stdout
+
+
+def watched(words: list[str], passed: list[int], what: str) -> subprocess.CompletedProcess[str]:
+    """Runs the program. It tells its progress through a pipe, if somebody watches."""
+    if not patience.is_watched():
+        return subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, pass_fds=passed)
+    told, tells = os.pipe()
+    with tempfile.TemporaryFile("w+", errors="replace") as output, tempfile.TemporaryFile(
+            "w+", errors="replace") as complaint, os.fdopen(told) as lines, patience.counted(what, "records") as tell:
+        try:
+            process = subprocess.Popen([*words, f"progress={tells}"], stdout=output, stderr=complaint,
+                                       pass_fds=[*passed, tells])
+        finally:
+            os.close(tells)
+        with process:
+            for line in lines:
+                done, of = map(int, line.split())
+                tell(done, of)
+        output.seek(0)
+        complaint.seek(0)
+        return subprocess.CompletedProcess(words, process.returncode, output.read(), complaint.read())
 
 
 @lru_cache(maxsize=4)

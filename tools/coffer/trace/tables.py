@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from coffer import patience
 from coffer.index.report import make_table
 from coffer.trace.symbols import Symbols, middle
 
@@ -24,9 +25,11 @@ def describe(path: Path) -> dict[str, Any]:
     """Head, footer, modules and stacks; these need the whole trace read."""
     from coffer.trace.reader import Trace  # here, since numpy takes a while to load
 
-    with Trace(path) as trace:
-        for _ in trace:
-            pass
+    with Trace(path) as trace, patience.counted(f"reading {path.name}", "records") as tell:
+        expected, done = trace.describe()["footer"].get("records"), 0
+        for events in trace:
+            done += len(events)
+            tell(done, int(expected) if expected else None)
         return trace.describe()
 
 
