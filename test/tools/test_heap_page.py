@@ -34,17 +34,25 @@ def browser() -> Iterator[Any]:
         yield opened
 
 
-@pytest.mark.parametrize("width, scheme", [(1280, "light"), (390, "dark")])
-def test_the_page(browser: Any, written: Path, width: int, scheme: str) -> None:
+WIDTHS = pytest.mark.parametrize("width, scheme", [(1280, "light"), (390, "dark")])
+
+
+def opened(browser: Any, path: Path, width: int, scheme: str, problems: list[str]) -> Any:
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    problems: list[str] = []
     page.on("console",
             lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith(("file:", "data:", "blob:"))
             else problems.append(f"asks for {request.url}"))
-    page.goto((written / "page.html").as_uri())
+    page.goto(path.as_uri())
     page.wait_for_selector("#picture .slice", timeout=60_000)
+    return page
+
+
+@WIDTHS
+def test_the_page(browser: Any, written: Path, width: int, scheme: str) -> None:
+    problems: list[str] = []
+    page = opened(browser, written / "page.html", width, scheme, problems)
     shown = json.loads((written / "shown.json").read_text())
     assert page.locator(".verdict").all_inner_texts() == shown["verdicts"]
     assert page.locator("#picture .slice").count() > 5 and page.locator("#time .scatterlayer .trace").count() == 2
@@ -57,6 +65,26 @@ def test_the_page(browser: Any, written: Path, width: int, scheme: str) -> None:
     page.fill("#search", "<no such function>")
     assert page.inner_text("#found") == "0 found, 0.0 % of the bytes"
     page.select_option("#view", "temporary")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing is wider than the page"
+    assert problems == []
+    page.close()
+
+
+@WIDTHS
+def test_the_page_of_explain(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
+    done = subprocess.run([COMMAND, "explain", "--json", "--html", tmp_path / "page.html", "--", PROGRAM, "fragment",
+                           "700"], check=True, capture_output=True, text=True,
+                          env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
+    shown = json.loads(done.stdout.splitlines()[-1])
+    problems: list[str] = []
+    page = opened(browser, tmp_path / "page.html", width, scheme, problems)
+    assert page.locator(".verdict").first.inner_text() == shown["verdict"] and page.locator(".tile").count() == 3
+    rows = page.locator("#reasons tbody tr")
+    assert rows.count() == len(shown["reasons"]) >= 5
+    assert [rows.nth(at).locator("b").inner_text() for at in range(rows.count())] == [
+        one["name"] for one in shown["reasons"]]
+    texts = page.locator("#picture .slicetext").all_text_contents()
+    assert any("free in spans" in text for text in texts) and any("-byte blocks" in text for text in texts)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing is wider than the page"
     assert problems == []
     page.close()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from coffer import consoles, loading, places, signals
 from coffer.errors import CofferError
-from coffer.explain import mappings, reasons
+from coffer.explain import mappings, picture, reasons
 from coffer.explain.survivors import survivors
 from coffer.heap import show, stacks, taken
 from coffer.live import page, processes
@@ -74,14 +75,19 @@ def who(found: Found, profile: proto.Profile | None, knows_all: bool) -> list[di
     return result
 
 
+def verdicts(explanation: reasons.Explanation, held_by: list[dict[str, Any]]) -> list[str]:
+    result = [reasons.verdict(explanation)]
+    if held_by and any(one.key == "spans" for one in explanation.reasons):
+        block = reasons.class_name(explanation.fullest or 0)
+        result.append(f"Live among them, in spans {block}: {'; '.join(one['text'] for one in held_by)}.")
+    return result
+
+
 def print_text(console: Console, found: Found, held_by: list[dict[str, Any]], title: str) -> None:
     explanation = found.explanation
     soft = not console.is_terminal
-    console.print(Text(reasons.verdict(explanation), style="bold"), soft_wrap=soft)
-    if held_by and any(one.key == "spans" for one in explanation.reasons):
-        block = reasons.class_name(explanation.fullest or 0)
-        console.print(Text(f"Live among them, in spans {block}: {'; '.join(one['text'] for one in held_by)}."),
-                      soft_wrap=soft)
+    for number, text in enumerate(verdicts(explanation, held_by)):
+        console.print(Text(text, style="" if number else "bold"), soft_wrap=soft)
     for note in explanation.notes:
         console.print(Text(note, style="dim"), soft_wrap=soft)
     console.print(Text(f"\n{explanation.program} ({explanation.process}), resident memory by reason{title}",
@@ -168,12 +174,16 @@ def explain(
         "--force", help="With --who: also a process whose seccomp filter may end it for this.")] = False,
     rate: Annotated[str, typer.Option(help="Of a program: mean bytes between samples.")] = "64K",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    html: Annotated[Optional[Path], typer.Option(
+        metavar="FILE", help="A page with a picture of it, that needs nothing else.", show_default=False)] = None,
 ) -> None:
     """Why more is resident than live: memory by reason, and what would give each back."""
     if not is_rate(rate):
         raise CofferError(f"--rate {rate}: a size from 1 to 1T, such as 512K")
     if (pid is None) == (not target):
         raise CofferError("a process or a program: one of them is needed")
+    if html is not None and (html.is_dir() or not html.absolute().parent.is_dir()):
+        raise CofferError(f"{html}: {'is a directory' if html.is_dir() else 'no such directory'}")
     status, title, knows_all = 0, "", True
     if pid is None and target and len(target) == 1 and target[0].isascii() and target[0].isdigit():
         pid = int(target[0])
@@ -183,6 +193,9 @@ def explain(
         found, profile, status = of_program(target or [], rate)
         title = ", when most was above live"
     held_by = who(found, profile, knows_all)
+    if html is not None:
+        picture.write(html, found.explanation, verdicts(found.explanation, held_by), title)
+        print(f"coffer: {html}", file=sys.stderr)
     if as_json:
         print(json.dumps(reasons.as_json(found.explanation, reasons.verdict(found.explanation), held_by)))
     else:

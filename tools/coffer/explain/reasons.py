@@ -24,6 +24,7 @@ class Reason:
     detail: list[str] = field(default_factory=list)
     is_live: bool = False
     key: str = ""
+    parts: list[tuple[str, int]] = field(default_factory=list)  # name and bytes, where it has some
 
 
 @dataclass
@@ -85,6 +86,7 @@ def in_spans(reading: Reading, room: int) -> tuple[Reason, int | None]:
     scale = min(1.0, room / counted)
     found.bytes = round(counted * scale)
     largest = sorted(by_class, key=lambda block: -by_class[block])
+    found.parts = [(class_name(block), round(by_class[block] * scale)) for block in largest]
     found.detail = [f"{size(by_class[block] * scale)} in spans {class_name(block)}"
                     for block in largest[:MOST_CLASSES]]
     if rest := sum(by_class[block] for block in largest[MOST_CLASSES:]):
@@ -160,5 +162,6 @@ def as_json(found: Explanation, text: str, survivors: list[dict[str, Any]]) -> d
     return {"program": found.program, "pid": found.process, "verdict": text, "rss": found.rss, "live": found.live,
             "page_tables": found.page_tables, "notes": found.notes, "fullest_class": found.fullest,
             "reasons": [{"key": one.key, "name": one.name, "bytes": one.bytes, "detail": one.detail,
+                         "parts": [{"name": name, "bytes": part} for name, part in one.parts],
                          "release": one.release} for one in found.reasons],
             "survivors": survivors}

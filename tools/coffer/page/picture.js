@@ -1,14 +1,6 @@
 // The picture of call stacks. The page has #view, #kind, #search, #found, #picture, and calls drawPicture(title,
 // weights): bytes of each node that is a stack's innermost function.
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const at = (id) => document.getElementById(id);
 const LEAST = 0.0005; // of the whole: smaller parts cannot be seen, and leave a gap
-const options = { displaylogo: false, responsive: true, displayModeBar: false };
-const colour = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
-const style = () => {
-  const own = getComputedStyle(document.body);
-  return { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: own.fontFamily, size: 12, color: own.color } };
-};
 function size(bytes) {
   const units = ["B", "KiB", "MiB", "GiB"];
   let unit = 0;
