@@ -128,17 +128,17 @@ class Atomic {
     }
   }
   COFFER_INLINE T fetch_add(T amount, std::memory_order order) {
-    static_assert(!kInWord, "of bytes nothing is a sum");
+    static_assert(!kInWord, "of less than a word nothing is a sum");
     return value_.fetch_add(amount, order);
   }
   COFFER_INLINE T fetch_sub(T amount, std::memory_order order) {
-    static_assert(!kInWord, "of bytes nothing is a sum");
+    static_assert(!kInWord, "of less than a word nothing is a sum");
     return value_.fetch_sub(amount, order);
   }
 
  private:
   std::atomic<T> value_{};
-  static constexpr bool kInWord = kBytesInWords && sizeof(T) == 1;
+  static constexpr bool kInWord = kBytesInWords && sizeof(T) < sizeof(WordOfBytes);
   static_assert(kInWord || std::atomic<T>::is_always_lock_free);
 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Read-modify-writes of one byte where the processor has them for words only (RISC-V, whose compilers before GCC 13
-// would call libatomic): on the aligned word of 32 bits that the byte is in. The neighbours keep what others store
+// Read-modify-writes of one byte or two where the processor has them for words only (RISC-V, whose compilers before GCC
+// 13 would call libatomic): on the aligned word of 32 bits that they are in. The neighbours keep what others store
 // there meanwhile, for then the exchange of the word fails. Little endian.
 #pragma once
 
 #include <atomic>
+#include <type_traits>
 
 #include "base/base.hpp"
 
@@ -53,8 +54,13 @@ class ByteInWord {
   }
 
  private:
-  T byte_of(u32 word) const { return static_cast<T>(static_cast<u8>(word >> shift_)); }
-  u32 with(u32 word, T byte) const { return (word & ~(u32{0xff} << shift_)) | u32{static_cast<u8>(byte)} << shift_; }
+  using Bits = std::conditional_t<sizeof(T) == 1, u8, u16>;
+  static_assert(sizeof(T) == sizeof(Bits));
+
+  T byte_of(u32 word) const { return static_cast<T>(static_cast<Bits>(word >> shift_)); }
+  u32 with(u32 word, T byte) const {
+    return (word & ~(u32{static_cast<Bits>(~Bits{0})} << shift_)) | u32{static_cast<Bits>(byte)} << shift_;
+  }
 
   WordOfBytes* word_;
   u32 shift_;
