@@ -19,7 +19,7 @@ constexpr usize kTiB = usize{1} << 40;
 
 bool set_limit(int what, usize bytes) {
   const struct rlimit limit = {bytes, bytes};
-  return setrlimit(static_cast<__rlimit_resource_t>(what), &limit) == 0;
+  return setrlimit(static_cast<decltype(RLIMIT_AS)>(what), &limit) == 0;
 }
 
 // Gives every privilege up, for good.

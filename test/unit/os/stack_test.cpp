@@ -19,8 +19,11 @@ struct Walk {
 
 uptr address_of(const void* code) { return reinterpret_cast<uptr>(code); }
 
+// musl has no tables of unwinding to ask, and its toolchain no function with a frame pointer of its own choice.
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
 // Whether a frame lies in a function that begins there and has at most so many bytes.
-[[maybe_unused]] bool lies_in(uptr frame, const void* function, usize bytes = 400) {
+bool lies_in(uptr frame, const void* function, usize bytes = 400) {
   return frame >= address_of(function) && frame < address_of(function) + bytes;
 }
 
@@ -48,7 +51,7 @@ __attribute__((noinline)) void aligned(Walk& walk) {
   __asm__ volatile("" ::"r"(space) : "memory");
 }
 
-[[maybe_unused]] __attribute__((noinline)) void of_any_size(Walk& walk, usize bytes) {
+__attribute__((noinline)) void of_any_size(Walk& walk, usize bytes) {
   volatile char* space = static_cast<volatile char*>(__builtin_alloca(bytes));
   space[0] = 1;
   aligned(walk);
@@ -63,8 +66,6 @@ __attribute__((noinline)) void recurse(Walk& walk, u32 depth) {
   }
   __asm__ volatile("" ::: "memory");
 }
-
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 TEST(CallStack, PassesEveryKindOfFrame) {
   Walk walk;
@@ -186,14 +187,16 @@ TEST(CodeMappings, NameTheProgramWithItsBuildId) {
         Found& to = *static_cast<Found*>(context);
         ++to.count;
         to.with_id += mapping.build_id_bytes != 0 ? 1 : 0;
-        const uptr here = reinterpret_cast<uptr>(&plain);
+        const uptr here = address_of(reinterpret_cast<const void*>(&address_of));
         to.own |= here >= mapping.begin && here < mapping.end && std::strstr(mapping.path, "unit_os") != nullptr;
         EXPECT_LT(mapping.begin, mapping.end);
       },
       &found);
   EXPECT_TRUE(found.own);
+#ifdef __GLIBC__  // with musl the program is fully static
   EXPECT_GE(found.count, 3u);
   EXPECT_GE(found.with_id, 2u) << "the C library's at least has one";
+#endif
 }
 
 }  // namespace
