@@ -19,15 +19,18 @@ inline constexpr usize kUnitMapBytes = 2 * kSlotBytes / kQuantum / 8 + 2 * sizeo
 inline constexpr u32 kSummaryRatio = 64;  // groups a bit-word of the room summary stands for
 
 struct Arena {
+  // What the fast paths read, in pairs (base/words.hpp).
   uptr base = uptr{1} << 63;    // first byte of chunk 0; until there is one, above every address, null included
   Atomic<usize> fast_frontier;  // frontier, as the fast path of free sees it; 0 where that path is off
   Atomic<usize> fast_sizes;     // of [0]: malloc's fast path serves requests below; 0 until a slow path has opened it
-  Atomic<usize> frontier;       // bytes from base whose metadata is committed; grows only
-  Span* spans = nullptr;        // by slot
-  Chunk* chunks = nullptr;      // by chunk
-  Group* groups = nullptr;      // by group
+  Atomic<uptr> heap_offset;     // of [0]: t_heap from the thread pointer, where that is asked for (kKeepsOffset)
   Atomic<uptr> link_key;        // of [0]: what links of free blocks are signed with (block.hpp)
-  u64* unit_maps = nullptr;     // kUnitMapBytes by slot: side tables of mixed spans (mixed/unit_map.hpp)
+  Span* spans = nullptr;        // by slot
+
+  Atomic<usize> frontier;          // bytes from base whose metadata is committed; grows only
+  Chunk* chunks = nullptr;         // by chunk
+  Group* groups = nullptr;         // by group
+  u64* unit_maps = nullptr;        // kUnitMapBytes by slot: side tables of mixed spans (mixed/unit_map.hpp)
   Atomic<u64>* summary = nullptr;  // kOrders words for each kSummaryRatio groups: which groups have room
   usize bytes = 0;                 // of the arena proper
   usize reserved = 0;              // with metadata
@@ -41,7 +44,7 @@ struct Arena {
 
 // All arenas; [0] is the one the fast path knows. Entries are filled once and never change place.
 struct ArenaTable {
-  Arena arenas[kMaxArenas];
+  alignas(alignof(Arena)) alignas(kHotAlignment) Arena arenas[kMaxArenas];
   Atomic<u32> count;
   SpinLock growth;  // making a new arena
 };

@@ -77,12 +77,6 @@ struct alignas(kCacheLine) Span {
   // takes what was freed last; else, and while lists are watched, local_free.
   Owned<BlockList*> freed;
   BlockList local_free;
-  Owned<i32> countdown;      // local frees left until something must happen
-  Owned<i32> countdown_sum;  // blocks freed there + countdown: so the count costs no instruction of its own
-  // Plain: written while no block of the span exists, read by whoever holds one.
-  uptr first_block;  // address of block 0, or of the large block
-  u64 multiplier;    // BlockTest of the class; limit 0 rejects every pointer (free spans)
-  u64 limit;
   // Which of two there is says `use`, here and below.
   union {
     Owned<u32> cut{};       // span: blocks cut so far; capacity - cut lie in absent pages
@@ -93,6 +87,13 @@ struct alignas(kCacheLine) Span {
   Owned<u8> first_distance;  // span_rest: slots back to the first
   Owned<u8> size_class;
   Owned<u8> slots;  // slots of the span
+  // Plain: written while no block of the span exists, read by whoever holds one.
+  uptr first_block;  // address of block 0, or of the large block
+  u64 multiplier;    // BlockTest of the class; limit 0 rejects every pointer (free spans)
+  u64 limit;
+  // Behind the limit, so that aarch64 loads both at once.
+  Owned<i32> countdown;      // local frees left until something must happen
+  Owned<i32> countdown_sum;  // blocks freed there + countdown: so the count costs no instruction of its own
 
   // --- The shared line: what others write. ---
   Atomic<u64> remote;            // RemoteWord: first remotely freed block, count, state, tag

@@ -37,6 +37,11 @@ inline constexpr std::memory_order seq_cst = std::memory_order_seq_cst;
 #define COFFER_OWN_FENCES 0
 #endif
 
+// For base/words.hpp: a cell is a word of memory here, and nothing else.
+#if !defined(__SANITIZE_THREAD__)
+#define COFFER_CELLS_ARE_WORDS 1
+#endif
+
 // Loads and stores of a cell. A volatile access of an aligned word is as whole as an atomic one; but GCC for aarch64
 // gives the atomic one a register of its own for the address, an instruction more, and GCC before 14 makes an amoswap
 // of each atomic store for RISC-V, and fences everything, devices too, where the unprivileged specification asks for

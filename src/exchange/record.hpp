@@ -28,15 +28,22 @@ struct alignas(kCacheLine) Heap {
   constexpr Heap() = default;
   constexpr explicit Heap(Heap* name) : self(name) {}
 
+#if !COFFER_PAIRS
   // --- What malloc touches. Owner only. First, so that the index is the whole address. ---
   BlockList blocks[kClasses];  // free blocks of the hot span of the class
-
   // --- What every call touches. ---
   Atomic<Heap*> self;  // this heap; the null heap while another than its thread has it (seizing.hpp)
+#endif
   // What its thread is at work on: kOutside, kPopping, kInSlowPath, or the span that it frees into (and, while that is
   // hot, the list that malloc pops from). Beside that, notes of others: each call writes over them, so that one which
   // is still there says that the thread made no call since (seizing.cpp).
   Atomic<uptr> inside;
+#if COFFER_PAIRS
+  // The same, for a machine whose loads with acquire and stores with release know no offset: the store to `inside` is
+  // one that moves the address on to `self`, and that `inside` of which `self` is the address needs none.
+  Atomic<Heap*> self;
+  BlockList blocks[kClasses];
+#endif
 
   // --- Slow paths. Owner only, but for the mailbox. ---
   Owned<u32> index;         // in the registry
@@ -77,7 +84,8 @@ struct alignas(kCacheLine) Heap {
 // without a test of their own.
 // See Heap::inside.
 inline constexpr uptr kOutside = 0;
-inline constexpr uptr kPopping = 1;     // malloc's fast path: a list that malloc pops from
+// malloc's fast path: a list that malloc pops from. What it has just compared the size with, and so in a register.
+inline constexpr uptr kPopping = kLargestSmall + 1;
 inline constexpr uptr kInSlowPath = 2;  // anything
 
 // Notes, bits that no span's address has.
@@ -86,7 +94,7 @@ inline constexpr uptr kNoteOfSweep = 8;     // seen by the reclaimer
 inline constexpr uptr kNothingFound = 16;   // robbed, or looked at, and nothing was found
 inline constexpr uptr kNoteOfFailure = 32;  // seen by who looks for memory in vain
 inline constexpr uptr kNotes = kNoteOfGrowth | kNoteOfSweep | kNothingFound | kNoteOfFailure;
-static_assert(kNotes < alignof(Span));
+static_assert(kNotes < alignof(Span) && kPopping % alignof(Span) != 0 && (kPopping & kNotes) == 0);
 
 // What its thread is at work on, without the notes. relaxed, or acquire to see what the thread did before.
 inline uptr at_work_on(const Heap* heap, std::memory_order order) { return heap->inside.load(order) & ~kNotes; }

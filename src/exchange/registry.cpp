@@ -273,6 +273,17 @@ constexpr Chore kChores[] = {{&purge_spans_that_wait, &purge_spans_step},
 
 namespace {
 
+// Before malloc's fast path is open. A thread that finds it open loaded what says so after the barrier, and the offset
+// by the same instruction or a later one, so it sees the offset. false: there was no barrier.
+bool keep_offset() {
+  if constexpr (kKeepsOffset) {
+    const auto offset = reinterpret_cast<uptr>(&t_heap) - reinterpret_cast<uptr>(__builtin_thread_pointer());
+    g_arenas.arenas[0].heap_offset.store(offset, relaxed);  // relaxed: the barrier
+    return os::barrier_everywhere();
+  }
+  return true;
+}
+
 // Before the thread's name is in g_registry.start, and after it is there no more, for whoever forks in a signal
 // handler.
 void set_starting(char value) {
@@ -307,8 +318,8 @@ bool start_process() {
   os::note_filter();
   os::prepare_barrier();
   // relaxed, both: before there is a span. Here and nowhere else, so that nobody opens what has to stay closed.
-  if (os::has_barrier()) {
-    g_arenas.arenas[0].fast_sizes.store(kLargestSmall + 1, relaxed);
+  if (os::has_barrier() && keep_offset()) {
+    g_arenas.arenas[0].fast_sizes.store(kPopping, relaxed);
   } else {
     g_unusual.fetch_or(kFenceCalls, relaxed);
   }

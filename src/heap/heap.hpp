@@ -55,49 +55,96 @@ void free_marked(void* block, Span* span, usize size, Claim claim);
 #endif
 #define COFFER_KEEP_IN_REGISTER(x) __asm__("" : "+r"(x))
 
+// t_heap, by what the caller loaded beside other words.
+COFFER_INLINE Heap* heap_at([[maybe_unused]] uptr offset) {
+  if constexpr (!kKeepsOffset) return t_heap;
+  return *reinterpret_cast<Heap**>(static_cast<char*>(__builtin_thread_pointer()) + offset);
+}
+
 // malloc's own. nullptr: the slow path has to serve, and ends the call.
 COFFER_INLINE void* allocate_fast(usize size) {
   // relaxed: it goes from 0 to its value once (open_fast_path in registry.cpp), and a thread that sees 0 late takes the
   // slow path once more.
-  if (COFFER_UNLIKELY(!g_arenas.arenas[0].fast_sizes.is_above(size))) return nullptr;
-  Heap* own = t_heap;
-  usize size_class = class_of(size);
-  // relaxed and a compiler fence, for the barrier is the seizer's (inside.hpp).
-  own->inside.store(kPopping, relaxed);
+  const Arena& arena = page_of(g_arenas)->arenas[0];
+  Words opened;  // fast_sizes and heap_offset; relaxed, both: see keep_offset in registry.cpp
+  if constexpr (kPairs) {
+    opened = load_words_at_once(&arena.fast_sizes);
+    if (COFFER_UNLIKELY(size >= opened.first)) return nullptr;
+  } else if constexpr (kKeepsOffset) {
+    opened.first = arena.fast_sizes.load(relaxed);
+    if (COFFER_UNLIKELY(size >= opened.first)) return nullptr;
+    opened.second = arena.heap_offset.load(relaxed);
+  } else {
+    if (COFFER_UNLIKELY(!arena.fast_sizes.is_above(size))) return nullptr;
+    opened.first = kPopping;
+  }
+  Heap* own = heap_at(opened.second);
+  usize word = word_of(size);
+  // relaxed and a compiler fence, for the barrier is the seizer's (inside.hpp). It is kPopping.
+  own->inside.store(opened.first, relaxed);
   compiler_fence();
   Heap* heap = own->self.load(acquire);  // acquire: pairs with the release in seize
-  COFFER_KEEP_IN_RDX(size_class);        // so that the block can be in the register in which it is returned
-  // In a register, and not as two scaled accesses: processors forward what the last call stored there to this call's
-  // load at once where the address is a register alone (docs/design/speed-log.md).
-  BlockList* list = &heap->blocks[size_class];
-  COFFER_KEEP_IN_REGISTER(list);
+  COFFER_KEEP_IN_RDX(word);              // so that the block can be in the register in which it is returned
+  // On x86-64 in a register, and not as two scaled accesses: processors forward what the last call stored there to this
+  // call's load at once where the address is a register alone (docs/design/speed-log.md).
+  BlockList* list = reinterpret_cast<BlockList*>(heap) + word;
+  if constexpr (!kPairs) COFFER_KEEP_IN_REGISTER(list);
   Block* block = list->first();
   COFFER_KEEP_IN_RAX(block);
   if (!kMisuseChecks && COFFER_UNLIKELY(block == nullptr)) return nullptr;
-  Block* next = block->link;
+  Words signed_link;
+  if constexpr (kPairs) signed_link = load_words(block);
+  Block* next = kPairs ? reinterpret_cast<Block*>(signed_link.first) : block->link;
   // Before the signature is looked at, so that `next` can be made it: an empty list stays as it is, and nobody goes on
   // after a report.
   list->set_first(next);
   // The next call reads its link, and the program writes to it. Also of kListEnd, and of a link that is no address.
   __builtin_prefetch(next);
   if constexpr (kMisuseChecks) {
-    if (COFFER_UNLIKELY(block->mark != signature(next))) {
+    const uptr wanted = arena.link_key.plus(reinterpret_cast<uptr>(next));  // relaxed: see links_start
+    if (COFFER_UNLIKELY((kPairs ? signed_link.second : block->mark) != wanted)) {
       if (COFFER_UNLIKELY(block != kListEnd)) report_broken_link(block);
       return nullptr;
     }
     block->mark = 0;
   }
-  own->inside.store(kOutside, release);  // release: pairs with the seizer's acquire
+  // release: pairs with the seizer's acquire. A heap that has a block is its own `self`.
+  (kPairs ? heap : own)->inside.store(kOutside, release);
   return block;
 }
 
+// Of machines with pairs: what a fast path got beside other words.
+struct Beside {
+  uptr freed = 0, key = 0;
+};
+COFFER_INLINE Beside beside([[maybe_unused]] const Span* span) {
+  if constexpr (!kPairs) return {};
+  // relaxed: it is there before there is a block (links_start).
+  return {reinterpret_cast<uptr>(span->freed.get()), g_arenas.arenas[0].link_key.load(relaxed)};
+}
+
 // Pushes a block on `list`, where a span that the thread's heap owns has what is freed of it. True: the countdown is
-// over.
-COFFER_INLINE bool push_freed(Span* span, BlockList& list, Block* block) {
-  set_link(block, list.first());
+// over. Of pairs: the key of links, and the countdown.
+COFFER_INLINE bool push_freed(Span* span, BlockList& list, Block* block, uptr key, i32 left) {
+  if constexpr (kPairs && kMisuseChecks) {
+    Block* link = list.first();
+    uptr mark = reinterpret_cast<uptr>(link) + key;
+    __asm__("" : "+r"(mark), "+r"(block));  // so that the two stores come together, and are one instruction
+    block->link = link;
+    block->mark = mark;
+  } else {
+    set_link(block, list.first());
+  }
   compiler_fence();  // a fork child must not see the list before the link
   list.set_first(block);
-  return span->countdown.decrement();
+  if constexpr (!kPairs) return span->countdown.decrement();
+  const i32 next = left - 1;
+  span->countdown.set(next);
+  return next == 0;
+}
+
+COFFER_INLINE bool push_freed(Span* span, BlockList& list, Block* block) {
+  return push_freed(span, list, block, beside(span).key, kPairs ? span->countdown.get() : 0);
 }
 
 COFFER_INLINE bool is_of_class(const Span* span, usize size) {
@@ -106,37 +153,48 @@ COFFER_INLINE bool is_of_class(const Span* span, usize size) {
 
 // Frees a block of a span that `heap`, the thread's, owns, and ends the call.
 template <Claim kClaim>
-COFFER_INLINE void free_own(void* block, Span* span, Heap* heap, usize size) {
-  BlockList& list = *span->freed.get();
+COFFER_INLINE void free_own(void* block, Span* span, Heap* heap, usize size, Beside got) {
+  BlockList& list = *(kPairs ? reinterpret_cast<BlockList*>(got.freed) : span->freed.get());
+  Words limit;
+  if constexpr (kPairs) limit = load_words_at_once(&span->limit);  // and countdown, which is the owner's
   if constexpr (kMisuseChecks) {
-    if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_free(block);
+    const uptr offset = reinterpret_cast<uptr>(block) - span->first_block;
+    if (COFFER_UNLIKELY(!passes(offset, span->multiplier, kPairs ? limit.first : span->limit)))
+      return refuse_free(block);
     if (COFFER_UNLIKELY(may_be_free(block))) return free_marked(block, span, size, kClaim);
     if constexpr (kClaim != Claim::nothing) {
       if (COFFER_UNLIKELY(!is_of_class(span, size)) && is_wrong_size(span, size, kClaim))
         return refuse_size(block, size);
     }
   }
-  if (COFFER_UNLIKELY(push_freed(span, list, static_cast<Block*>(block)))) return local_event(span);
+  if (COFFER_UNLIKELY(push_freed(span, list, static_cast<Block*>(block), got.key, static_cast<i32>(limit.second))))
+    return local_event(span);
   heap->inside.store(kOutside, release);  // release: as in allocate_fast. A heap that can be used is its own `self`
 }
 
 template <Claim kClaim>
 COFFER_INLINE void deallocate_as(void* block, usize size) {
-  Arena& arena = g_arenas.arenas[0];
-  const usize offset = reinterpret_cast<uptr>(block) - arena.base;
-  // relaxed: see arena_of. A null pointer is outside, too.
-  if (COFFER_UNLIKELY(!arena.fast_frontier.is_above(offset)))
+  Arena& arena = page_of(g_arenas)->arenas[0];
+  Words first, signing, owned;
+  // relaxed, here and below: see arena_of. A null pointer is outside, too.
+  if constexpr (kPairs) first = load_words(&arena.base);  // and fast_frontier
+  const usize offset = reinterpret_cast<uptr>(block) - (kPairs ? first.first : arena.base);
+  if (COFFER_UNLIKELY(kPairs ? offset >= first.second : !arena.fast_frontier.is_above(offset)))
     return kClaim != Claim::nothing ? free_sized_elsewhere(block, size, kClaim) : free_elsewhere(block);
-  Span* span = arena.spans + offset / kSlotBytes;
-  Heap* own = t_heap;
+  if constexpr (kPairs) signing = load_words_at_once(&arena.link_key);  // and spans
+  Span* span = (kPairs ? reinterpret_cast<Span*>(signing.second) : arena.spans) + offset / kSlotBytes;
+  if constexpr (kPairs) COFFER_KEEP_IN_REGISTER(span);
+  // relaxed: it is there before there is a block.
+  Heap* own = heap_at(kKeepsOffset ? arena.heap_offset.load(relaxed) : 0);
   own->inside.store(reinterpret_cast<uptr>(span), relaxed);  // relaxed, and the fence: as in allocate_fast
   compiler_fence();
   Heap* heap = own->self.load(acquire);  // acquire: as there
   // relaxed: equal only if this thread wrote it, or who had the heap before it.
-  if (COFFER_UNLIKELY(!span->owner.is(heap)))
+  if constexpr (kPairs) owned = load_words(&span->owner);  // and freed
+  if (COFFER_UNLIKELY(kPairs ? owned.first != reinterpret_cast<uptr>(heap) : !span->owner.is(heap)))
     return kClaim != Claim::nothing ? free_sized_beyond(block, span, heap, size, kClaim)
                                     : free_beyond(block, span, heap);
-  free_own<kClaim>(block, span, heap, size);
+  free_own<kClaim>(block, span, heap, size, {owned.second, signing.first});
 }
 
 COFFER_INLINE void deallocate(void* block) { deallocate_as<Claim::nothing>(block, 0); }

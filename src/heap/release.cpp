@@ -170,7 +170,7 @@ COFFER_INLINE void free_not_own(void* block, Span* slot, Heap* heap, usize size)
     own->inside.store(reinterpret_cast<uptr>(span), relaxed);  // relaxed, and what follows: as there
     compiler_fence();
     heap = own->self.load(acquire);  // acquire: as there
-    if (span->owner.is(heap)) return free_own<kClaim>(block, span, heap, size);
+    if (span->owner.is(heap)) return free_own<kClaim>(block, span, heap, size, beside(span));
   }
   // The commonest remote free goes on an open chain, and nobody but this thread sees it yet. The blocks that wait there
   // are live to all others, so the span is what it was when the chain was opened. The mark of the fast path is enough:

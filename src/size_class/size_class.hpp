@@ -8,6 +8,7 @@
 
 #include "base/bits.hpp"
 #include "base/hardening.hpp"
+#include "base/words.hpp"
 
 namespace coffer {
 
@@ -55,15 +56,21 @@ constexpr ClassIndex compute_class(usize size) { return rung(size, 16, 8, 8); }
 constexpr ClassIndex compute_twin(usize size) { return kSizeClasses + rung(size, 128, 8, 4); }
 
 // Class by size in steps of 16: one byte load on the fast path instead of a dozen instructions. The table is read-only
-// and shared by all processes; a program touches the lines of the sizes it uses.
-inline constexpr std::array<u8, kLargestSmall / kQuantum + 1> kClassBySize = [] {
+// and shared by all processes; a program touches the lines of the sizes it uses. It has the word of a heap's record
+// that is the class's list, which is the class where the lists come first (exchange/record.hpp).
+inline constexpr u32 kListsAt = kPairs ? 2 : 0;
+alignas(kHotAlignment) inline constexpr std::array<u8, kLargestSmall / kQuantum + 1> kWordBySize = [] {
   std::array<u8, kLargestSmall / kQuantum + 1> table{};
-  for (usize i = 0; i < table.size(); ++i) table[i] = static_cast<u8>(compute_class(i * kQuantum));
+  for (usize i = 0; i < table.size(); ++i) table[i] = static_cast<u8>(compute_class(i * kQuantum) + kListsAt);
   return table;
 }();
 
 // size <= kLargestSmall.
-COFFER_INLINE constexpr ClassIndex class_of(usize size) { return kClassBySize[(size + kQuantum - 1) / kQuantum]; }
+COFFER_INLINE constexpr ClassIndex class_of(usize size) {
+  return kWordBySize[(size + kQuantum - 1) / kQuantum] - kListsAt;
+}
+COFFER_INLINE usize word_of(usize size) { return (*page_of(kWordBySize))[(size + kQuantum - 1) / kQuantum]; }
+static_assert(kClasses + kListsAt <= 256);
 
 static_assert(class_bytes(kSizeClasses - 1) == kLargestSmall && compute_class(kLargestSmall) == kSizeClasses - 1);
 static_assert(class_bytes(kClasses - 1) == kLargestSmall && class_bytes(kSizeClasses) == 128);
