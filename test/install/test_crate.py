@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -19,6 +20,13 @@ BUILD_DIR = Path(os.environ["COFFER_BUILD_DIR"]).resolve()
 ROOT = Path(__file__).resolve().parents[2]
 CRATE = ROOT / "bindings/rust"
 LONG = os.environ.get("COFFER_LONG") == "1"
+
+sys.path.insert(0, str(ROOT / "tools"))
+import test_arch  # noqa: E402
+
+# A compiler and the sources of its standard library, by names that differ between the distributions.
+RUST_PACKAGES = (("rustc-web", "rust-web-src"), ("rustc", "rust-src"))
+MUSL = "x86_64-unknown-linux-musl"
 
 pytestmark = pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is missing")
 long = pytest.mark.skipif(not LONG, reason="make test-packages has it")
@@ -119,3 +127,68 @@ def test_from_the_packed_crate(target: Path, tmp_path: Path) -> None:
     assert "libc.so.6" in needed and "libstdc++" not in needed and "libcoffer" not in needed
     assert "1 passed" in cargo("test", "--test", "hardened", "--features", "hardened", *manifest, target=clean)
     cargo("doc", "--no-deps", "--all-features", *manifest, target=clean, DOCS_RS="1", RUSTDOCFLAGS="-D warnings")
+
+
+def rust_with_sources() -> Path | None:
+    """Debian's compiler, unpacked and not installed, with the sources of its standard library; None: not to be had."""
+    root = BUILD_DIR / "rust-with-sources"
+    if root.is_dir() or not shutil.which("apt-get"):
+        return root if root.is_dir() else None
+    for names in RUST_PACKAGES:
+        shown = subprocess.run(["apt-get", "-qq", "-s", "install", "--no-install-recommends", *names],
+                               capture_output=True, text=True)
+        wanted = re.findall(r"^Inst (\S+)", shown.stdout, re.MULTILINE)
+        if shown.returncode != 0 or not set(names) <= set(wanted):
+            continue
+        work = root.with_suffix(".new")
+        work.mkdir(parents=True, exist_ok=True)
+        if subprocess.run(["apt-get", "-qq", "-o", "APT::Sandbox::User=", "download", *wanted], cwd=work).returncode:
+            return None
+        for package in work.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "--extract", package, work / "root"], check=True)
+        (work / "root").rename(root)
+        shutil.rmtree(work)
+        return root
+    return None
+
+
+def zig_driver(folder: Path, language: str) -> Path:
+    """A compiler and linker as cc and rustc call one, by zig: without what zig takes from nobody."""
+    driver = folder / f"zig-{language}"
+    driver.write_text(f"""#!/bin/bash
+words=()
+for word in "$@"; do
+  case $word in
+    --target=*) ;;
+    -Wl,/*) words+=("${{word#-Wl,}}") ;;
+    *) words+=("$word") ;;
+  esac
+done
+exec {test_arch.zig()} {language} -target x86_64-linux-musl "${{words[@]}}"
+""")
+    driver.chmod(0o755)
+    return driver
+
+
+@long
+def test_fully_static_with_musl(crate: Path, target: Path, tmp_path: Path) -> None:
+    """The crate's tests as --target x86_64-unknown-linux-musl, with C's malloc replaced. No package has that target's
+    standard library, so it is compiled from its sources; what that takes is an unstable option."""
+    root = rust_with_sources()
+    if root is None:
+        pytest.skip("no package with the sources of Rust's standard library")
+    try:
+        cc, cxx = (zig_driver(tmp_path, language) for language in ("cc", "c++"))
+    except subprocess.CalledProcessError:
+        pytest.skip(f"{test_arch.ZIG}: not to be had")
+    variables = {f"CC_{MUSL.replace('-', '_')}": str(cc), f"CXX_{MUSL.replace('-', '_')}": str(cxx),
+                 f"CARGO_TARGET_{MUSL.upper().replace('-', '_')}_LINKER": str(cc),
+                 "RUSTC": str(root / "usr/bin/rustc"), "RUSTC_BOOTSTRAP": "1",
+                 "LD_LIBRARY_PATH": str(root / "usr/lib/x86_64-linux-gnu"),
+                 "RUSTFLAGS": "-C link-self-contained=no"}
+    said = cargo("test", "--tests", "--release", "-Zbuild-std=std,panic_unwind,test", "--target", MUSL,
+                 "--features", "replace", "--manifest-path", crate / "Cargo.toml", target=target / "musl", **variables)
+    assert "7 passed" in said
+    programs = [file for file in (target / "musl" / MUSL / "release/deps").glob("allocator-*") if not file.suffix]
+    headers = subprocess.check_output(["readelf", "--program-headers", "--wide", programs[0]], text=True)
+    assert "INTERP" not in headers  # fully static
