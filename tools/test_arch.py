@@ -11,6 +11,7 @@ accesses is stronger than theirs: a missing barrier does not show."""
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import re
@@ -280,8 +281,11 @@ def instructions(platform: Platform) -> float | None:
     return (counts[1] - counts[0]) / 1000
 
 
-def run(platform: Platform, jobs: int, quick: bool, larger: bool) -> bool:
+def run(platform: Platform, jobs: int, quick: bool, larger: bool, kinds: list[str]) -> bool:
     print(f"test_arch: {platform.name}", flush=True)
+    if kinds:
+        chosen = re.compile(rf"(test/)?({'|'.join(kinds)})\b|({'|'.join(kinds)})_")
+        platform = dataclasses.replace(platform, tests=tuple(filter(chosen.match, platform.tests)))
     subprocess.run(["cmake", "-S", TOP, "-B", platform.build, *configuration(platform, quick)], check=True,
                    stdout=subprocess.DEVNULL)
     targets = ("coffer_shared", *platform.quick) if quick else ("coffer_libraries", "pair_static", *platform.tests)
@@ -290,10 +294,11 @@ def run(platform: Platform, jobs: int, quick: bool, larger: bool) -> bool:
     if larger and platform.name == "aarch64-glibc":
         for page, name in EMULATED_PAGES.items():
             results[name] = run_tests(platform, jobs, platform.quick if quick else (), page)[PAGES[""]]
-    if not quick and platform.name == "aarch64-musl":
+    if not quick and not kinds and platform.name == "aarch64-musl":
         results[KERNEL_PAGES] = large_pages(platform)
     pair = None if quick else instructions(platform)
-    (platform.build / "results.json").write_text(json.dumps({"quick": quick, "pages": results, "pair": pair}, indent=1))
+    part = quick or bool(kinds)
+    (platform.build / "results.json").write_text(json.dumps({"quick": part, "pages": results, "pair": pair}, indent=1))
     total: Counter[str] = Counter()
     for kinds in results.values():
         for counts in kinds.values():
@@ -387,6 +392,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a few minutes of it")
     parser.add_argument("--larger-pages", action="store_true",
                         help="aarch64-glibc once more, where the emulator has pages of 16 and 64 KiB")
+    parser.add_argument("--kinds", metavar="KIND,...", type=lambda text: text.split(","), default=[],
+                        help="builds only these, and runs what is built")
     options = parser.parse_args()
     if options.action == "table":
         write_table()
@@ -399,7 +406,7 @@ def main() -> int:
             print(f"test_arch: skipped: {missing} (tools/setup.sh arch)")
             return 77
         fail(f"{missing} (tools/setup.sh arch)")
-    good = [run(platform, options.jobs, options.quick, options.larger_pages) for platform in chosen]
+    good = [run(platform, options.jobs, options.quick, options.larger_pages, options.kinds) for platform in chosen]
     return 0 if all(good) else 1
 
 
