@@ -91,5 +91,26 @@ TEST(Owned, DecrementTouchesNoNeighbour) {
   EXPECT_EQ(row.cell.get(), ~u32{0});
 }
 
+// RISC-V's exchanges of less than a word, on the word around.
+template <class T>
+void exchange_in_word() {
+  constexpr u32 kMany = sizeof(u64) / sizeof(T);
+  alignas(8) T cells[kMany];
+  for (u32 i = 0; i < kMany; ++i) {
+    for (T& cell : cells) cell = static_cast<T>(0x5a5a);
+    ByteInWord<T> cell(&cells[i]);
+    T expected = 1;
+    EXPECT_FALSE(cell.compare_exchange(expected, 2, relaxed, relaxed));
+    EXPECT_EQ(expected, static_cast<T>(0x5a5a));
+    while (!cell.compare_exchange(expected, static_cast<T>(0xf1e2), relaxed, relaxed)) {
+    }
+    EXPECT_EQ(cell.update(relaxed, [](T before) { return static_cast<T>(before + 1); }), static_cast<T>(0xf1e2));
+    for (u32 j = 0; j < kMany; ++j) EXPECT_EQ(cells[j], static_cast<T>(j == i ? 0xf1e3 : 0x5a5a)) << j;
+  }
+}
+
+TEST(ByteInWord, OneByte) { exchange_in_word<u8>(); }
+TEST(ByteInWord, TwoBytes) { exchange_in_word<u16>(); }
+
 }  // namespace
 }  // namespace coffer
