@@ -195,16 +195,17 @@ def count(junit: Path) -> dict[str, dict[str, Counter[str]]]:
     return found
 
 
-def run_tests(platform: Platform, jobs: int, only: tuple[str, ...] = (),
-              page: int = 0) -> dict[str, dict[str, Counter[str]]]:
+def run_tests(platform: Platform, jobs: int, only: tuple[str, ...] = (), page: int = 0,
+              kinds: Iterable[str] = KINDS) -> dict[str, dict[str, Counter[str]]]:
     """By pages and kind. `page`: of the emulated machine, where it is not as everywhere."""
     junit = platform.build / "junit.xml"
     junit.unlink(missing_ok=True)
     command = ["ctest", "--test-dir", platform.build, "--parallel", str(jobs), "--timeout", "600",
                "--output-on-failure", "--output-junit", junit, "-E", left_out(platform), "-L",
-               "^(" + "|".join(KINDS) + ")$"]
+               "^(" + "|".join(kinds) + ")$"]
     # Of what was not built nothing can run.
-    names = [name for name in built_tests(platform, only) if not re.search(left_out(platform), name)]
+    names = [name for name in built_tests(platform, only) if not re.search(left_out(platform), name)
+             and name.split(".")[0] in kinds]
     if page:
         names = [name for name in names if not any(name.endswith(suffix) for suffix in PAGES if suffix)
                  and not re.search("|".join(NOT_LARGE_PAGES), name)]
@@ -284,16 +285,17 @@ def instructions(platform: Platform) -> float | None:
 def run(platform: Platform, jobs: int, quick: bool, larger: bool, kinds: list[str]) -> bool:
     print(f"test_arch: {platform.name}", flush=True)
     if kinds:
-        chosen = re.compile(rf"(test/)?({'|'.join(kinds)})\b|({'|'.join(kinds)})_")
-        platform = dataclasses.replace(platform, tests=tuple(filter(chosen.match, platform.tests)))
+        named = re.compile(rf"(test/)?({'|'.join(kinds)})(\b|_)")
+        platform = dataclasses.replace(platform, tests=tuple(filter(named.match, platform.tests)))
     subprocess.run(["cmake", "-S", TOP, "-B", platform.build, *configuration(platform, quick)], check=True,
                    stdout=subprocess.DEVNULL)
     targets = ("coffer_shared", *platform.quick) if quick else ("coffer_libraries", "pair_static", *platform.tests)
     subprocess.run(["cmake", "--build", platform.build, "--parallel", str(jobs), "--target", *targets], check=True)
-    results = run_tests(platform, jobs, platform.quick if quick else ())
+    chosen = platform.quick if quick else ()
+    results = run_tests(platform, jobs, chosen, kinds=kinds or KINDS)
     if larger and platform.name == "aarch64-glibc":
         for page, name in EMULATED_PAGES.items():
-            results[name] = run_tests(platform, jobs, platform.quick if quick else (), page)[PAGES[""]]
+            results[name] = run_tests(platform, jobs, chosen, page, kinds or KINDS)[PAGES[""]]
     if not quick and not kinds and platform.name == "aarch64-musl":
         results[KERNEL_PAGES] = large_pages(platform)
     pair = None if quick else instructions(platform)
@@ -393,7 +395,7 @@ def main() -> int:
     parser.add_argument("--larger-pages", action="store_true",
                         help="aarch64-glibc once more, where the emulator has pages of 16 and 64 KiB")
     parser.add_argument("--kinds", metavar="KIND,...", type=lambda text: text.split(","), default=[],
-                        help="builds only these, and runs what is built")
+                        help="builds and runs only these")
     options = parser.parse_args()
     if options.action == "table":
         write_table()
