@@ -53,7 +53,8 @@ NOT_EMULATED = {
     r"conformance\.threads\.|conformance\.lifetime\.(key_destructors|first_allocation)":
         "QEMU 7 keeps 280 KiB of each thread that ended, over any malloc, and these ask what is resident",
     r"stress\.limit": "QEMU 7 takes the source of MREMAP_DONTUNMAP for unmapped, and the program ends by SIGSEGV",
-    r"stress\.fork|misuse\.in_a_child": "QEMU 7 ends by an assertion of its own in children of programs with threads",
+    r"stress\.fork|misuse\.in_a_child|conformance\.fork\.fork_while_":
+        "QEMU 7 ends by an assertion of its own in children of programs with threads",
     r"fault\.sweep": "minutes each, and no instruction that other tests lack",
 }
 NOT_EMULATED_CASES = {
