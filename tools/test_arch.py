@@ -45,7 +45,8 @@ NOT_EMULATED = {
     r"conformance\.(limits|locked)\.": "the limit binds the emulator",
     r"conformance\.(seccomp|sandbox)\.": "qemu-user has no filters of system calls",
     r"conformance\.(simulated|start_up|core_file|glibc_suite)": "of this machine's processor",
-    r"conformance\.reclaimer\.": "what is resident is the emulator's as well",
+    r"conformance\.reclaimer\.|conformance\.contract\.malloc_trim_gives_memory_back$":
+        "what is resident is the emulator's as well",
     r"(conformance|misuse)\.every_case_is_registered": "a question to the program's text, answered by the native build",
     r"conformance\.fork\.(spawn|vfork)_": "qemu-user does not run programs that an emulated one executes",
     r"unit\.(exchange|interleavings|os)$": "thousands of children; no instruction of the target; the kernel itself",
@@ -53,7 +54,7 @@ NOT_EMULATED = {
     r"conformance\.threads\.|conformance\.lifetime\.(key_destructors|first_allocation)":
         "QEMU 7 keeps 280 KiB of each thread that ended, over any malloc, and these ask what is resident",
     r"stress\.limit": "QEMU 7 takes the source of MREMAP_DONTUNMAP for unmapped, and the program ends by SIGSEGV",
-    r"stress\.fork|misuse\.in_a_child|conformance\.fork\.fork_while_":
+    r"stress\.fork|misuse\.in_a_child|conformance\.fork\.(fork_while_|fork_from_many_|chain_of_|child_goes_on_)":
         "QEMU 7 ends by an assertion of its own in children of programs with threads",
     r"fault\.sweep": "minutes each, and no instruction that other tests lack",
 }
