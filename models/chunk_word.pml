@@ -2,16 +2,16 @@
 /* A chunk's two words: `free` and `dirty`. Claims are CASes, releases are fetch_or, a purge is a claim that gives
  * back, and an empty chunk leaves by a claim of everything.
  *
- * One chunk of four slots. For each slot the checker knows who has it and whether old data lies in it; nobody may get
- * a slot that another has, be told that a slot is zero when it is not, or purge what is in use. Code: claim_in_chunk,
- * take_dirty, put_back and return_empty_chunks in src/pool/slot_pool.cpp, purge_slots_of in src/pool/purge.cpp.
+ * One chunk of four slices. For each slice the checker knows who has it and whether old data lies in it; nobody may get
+ * a slice that another has, be told that a slice is zero when it is not, or purge what is in use. Code: claim_in_chunk,
+ * take_dirty, put_back and return_empty_chunks in src/pool/slice_pool.cpp, purge_slices_of in src/pool/purge.cpp.
  */
-#define SLOTS 4
+#define SLICES 4
 #define ALL 15
 
 byte free = ALL, dirty = 0;
-byte holder[SLOTS];  /* 1 + _pid, 0: nobody */
-bit data[SLOTS];     /* resident, and perhaps not zero */
+byte holder[SLICES];  /* 1 + _pid, 0: nobody */
+bit data[SLICES];     /* resident, and perhaps not zero */
 bit gone = 0;        /* the chunk went back to the arena */
 byte done = 0;
 hidden byte k;
@@ -21,7 +21,7 @@ inline get(mask) {
   d_step {
     k = 0;
     do
-    :: k < SLOTS -> if :: (mask) & (1 << k) -> assert(holder[k] == 0); holder[k] = me :: else fi; k++
+    :: k < SLICES -> if :: (mask) & (1 << k) -> assert(holder[k] == 0); holder[k] = me :: else fi; k++
     :: else -> break
     od
   }
@@ -30,12 +30,12 @@ inline give(mask) {
   d_step {
     k = 0;
     do
-    :: k < SLOTS -> if :: (mask) & (1 << k) -> assert(holder[k] == me); holder[k] = 0 :: else fi; k++
+    :: k < SLICES -> if :: (mask) & (1 << k) -> assert(holder[k] == me); holder[k] = 0 :: else fi; k++
     :: else -> break
     od
   }
 }
-/* The lowest aligned run of n slots (1 or 2) in a word; 0: none. */
+/* The lowest aligned run of n slices (1 or 2) in a word; 0: none. */
 #define run_of(n, w) ((n) == 2 -> (((w) & 3) == 3 -> 3 : (((w) & 12) == 12 -> 12 : 0)) : \
                       ((w) & 1 -> 1 : ((w) & 2 -> 2 : ((w) & 4 -> 4 : (w) & 8))))
 
@@ -47,7 +47,7 @@ proctype User(byte n; byte rounds) {
      rounds--;
 claim:
      seen = free;
-     /* dirty slots first: a preference, the CAS decides */
+     /* dirty slices first: a preference, the CAS decides */
      atomic { mask = run_of(n, seen & dirty); if :: mask == 0 -> mask = run_of(n, seen) :: else fi }
      if
      :: mask == 0 -> seen = 0; goto next
@@ -66,7 +66,7 @@ claim:
      d_step {
        k = 0;
        do
-       :: k < SLOTS ->
+       :: k < SLICES ->
           if :: mask & (1 << k) -> assert(holder[k] == me && (!data[k] || (old & (1 << k)))); data[k] = 1 :: else fi;
           k++
        :: else -> break
@@ -88,7 +88,7 @@ next: skip
   done++
 }
 
-/* purge_slots_of: claims dirty slots, gives their pages back, clears their bits, releases them. */
+/* purge_slices_of: claims dirty slices, gives their pages back, clears their bits, releases them. */
 proctype Purger() {
   byte seen, mask;
 again:
@@ -106,7 +106,7 @@ again:
   :: d_step {
        k = 0;
        do
-       :: k < SLOTS ->
+       :: k < SLICES ->
           if
           :: mask & (1 << k) -> assert(holder[k] == 0 || holder[k] == me); data[k] = 0
           :: else
@@ -155,7 +155,7 @@ init {
   /* At rest: everything is free, and what is not dirty is zero; or the chunk is gone. */
   assert(gone -> free == 0 : free == ALL);
   do
-  :: i < SLOTS -> assert(gone || !data[i] || (dirty & (1 << i))); assert(!(dirty & ~free)); i++
+  :: i < SLICES -> assert(gone || !data[i] || (dirty & (1 << i))); assert(!(dirty & ~free)); i++
   :: else -> break
   od
 }

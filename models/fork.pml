@@ -31,7 +31,7 @@ inline share_it() {
 }
 inline end_it() {
   assert(!linked);
-  st = FREE; count = 0; owner = 0; local_list = 0; base = 0; absent = K; described = 0; slots_free = 1
+  st = FREE; count = 0; owner = 0; local_list = 0; base = 0; absent = K; described = 0; slices_free = 1
 }
 
 proctype Child() {
@@ -55,9 +55,9 @@ proctype Child() {
 #endif
     /* resolve_chunk, resolve_span. */
     if
-    :: !slots_free && !described ->
-#ifndef FAULT_SLOTS_STAY
-       st = FREE; slots_free = 1; owner = 0
+    :: !slices_free && !described ->
+#ifndef FAULT_SLICES_STAY
+       st = FREE; slices_free = 1; owner = 0
 #endif
     :: described && owner != 0 && gone[owner] ->
        /* adopt_orphan: the list of the heap's hot span is joined to the span's own. */
@@ -104,14 +104,14 @@ proctype Child() {
 #endif
        :: st < SHARED -> share_it()
        fi
-    :: slots_free
+    :: slices_free
     fi;
     /* reclaim_vanished_records */
     if :: gone[1] -> blocks[1] = 0; hot[1] = 0; ring[1] = 0; self[1] = 1; attached[1] = 0 :: else fi;
     if :: gone[2] -> blocks[2] = 0; hot[2] = 0; ring[2] = 0; self[2] = 1 :: else fi;
 
     /* Heaps that are not gone are as they were; all else is resolved. */
-    assert((st == FREE) == slots_free && self[1] && self[2]);
+    assert((st == FREE) == slices_free && self[1] && self[2]);
     if
     :: st == FREE -> assert(live == 0 && lost == 0 && !hot[1] && !hot[2] && !ring[1] && !ring[2])
     :: st != FREE ->

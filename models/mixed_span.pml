@@ -27,14 +27,14 @@
 #define MIXED 2
 #define SHARED 3
 
-/* SlotUse. */
+/* SliceUse. */
 #define NONE 0
 #define SPAN 1
 
 byte st = CLAIMED, remote = 0; /* the remote word */
 byte use = SPAN;
 byte local_list = LOCAL;
-bit slots_free = 0;
+bit slices_free = 0;
 /* Under the lock of the shard. */
 byte lock = 0, table = 0, cut = 0, purged = 0;
 
@@ -68,11 +68,11 @@ bit forked = 0;    /* the purger has not: its signal handler forked */
 /* MixedPool::end, without the lock. */
 inline end_span() {
   atomic {
-    assert(!slots_free && live == 0 && flight == 0 && table == 0 && cut == 0 && purged == 0);
+    assert(!slices_free && live == 0 && flight == 0 && table == 0 && cut == 0 && purged == 0);
     use = NONE;
     st = FREE
   }
-  atomic { assert(!slots_free && st == FREE); slots_free = 1; last = 0 }
+  atomic { assert(!slices_free && st == FREE); slices_free = 1; last = 0 }
 }
 
 /* MixedPool::release. The program's free: refused if the table has no such block, which must not happen here. */
@@ -198,7 +198,7 @@ proctype Taker() provided(!frozen) {
     if
     :: use == MIXED && table != ALL ->
        b = lowest(ALL - table);
-       assert((live & b) == 0 && (flight & b) == 0 && (purged & b) == 0 && !slots_free);
+       assert((live & b) == 0 && (flight & b) == 0 && (purged & b) == 0 && !slices_free);
        table = table | b; flight = flight | b
     :: use != MIXED || table == ALL -> LEAVE_LOCK; goto out
     fi; THEN
@@ -265,10 +265,10 @@ out:
     assert(!forked || ((live & table) == live && (table & (live | flight)) == table)) }
 }
 
-/* MixedPool::make, once the slots are free, and the free of its block. */
+/* MixedPool::make, once the slices are free, and the free of its block. */
 proctype Maker() provided(!frozen) {
   bit last = 0;
-  atomic { if :: slots_free -> slots_free = 0 :: else -> busy--; goto out fi }
+  atomic { if :: slices_free -> slices_free = 0 :: else -> busy--; goto out fi }
   atomic {
     lock == 0;
     assert(use == NONE && st == FREE && live == 0);
@@ -286,13 +286,13 @@ proctype Rest() {
   atomic {
     busy == 0 && !frozen;
     assert(live == 0 && flight == 0 && lock == 0 && table == 0 && cut == 0 && purged == 0 && remote == 0);
-    assert(slots_free && st == FREE && use == NONE)
+    assert(slices_free && st == FREE && use == NONE)
   }
 }
 
 #ifdef FORK
 /* vanished.cpp: resolve_vanished. */
-inline end_it() { assert(!slots_free); st = FREE; use = NONE; slots_free = 1 }
+inline end_it() { assert(!slices_free); st = FREE; use = NONE; slices_free = 1 }
 proctype Child() {
   d_step {
 #ifdef BY_PURGER
@@ -308,9 +308,9 @@ proctype Child() {
     :: lock != 0 ->
 #endif
        table = table & (ALL - purged); purged = 0;
-       if :: !slots_free && use == SPAN && st == MIXED -> local_list = 0; use = MIXED :: else fi;
+       if :: !slices_free && use == SPAN && st == MIXED -> local_list = 0; use = MIXED :: else fi;
        if
-       :: !slots_free && use == MIXED -> cut = size(table); if :: cut == 0 -> end_it() :: else fi
+       :: !slices_free && use == MIXED -> cut = size(table); if :: cut == 0 -> end_it() :: else fi
        :: else
        fi
     :: else
@@ -329,14 +329,14 @@ proctype Child() {
     fi;
     /* resolve_chunk */
     if
-    :: !slots_free && use == NONE -> end_it() /* release_slot: told to be free by a thread that vanished then */
-    :: !slots_free && use == SPAN -> /* adopt_orphan */
+    :: !slices_free && use == NONE -> end_it() /* release_slice: told to be free by a thread that vanished then */
+    :: !slices_free && use == SPAN -> /* adopt_orphan */
        assert(st == CLAIMED);
        local_list = local_list | remote; remote = 0;
        assert(local_list == (ALL & (ALL - (live | flight))));
        table = 0;
        st = SHARED
-    :: !slots_free && use == MIXED ->
+    :: !slices_free && use == MIXED ->
        assert(st == MIXED && remote == 0);
        /* Of a block in a free, whether it came as far as the table. */
        assert((live & table) == live && (table & (live | flight)) == table && cut == size(table) && cut != 0)

@@ -2,9 +2,9 @@
 /* The room map's hints: room is never forgotten. A run that is free when all is quiet has its bit in its group's word,
  * and the group has its bit in the summary.
  *
- * Two groups of two chunks of two slots; one order, for the words of the orders are independent. All accesses that
+ * Two groups of two chunks of two slices; one order, for the words of the orders are independent. All accesses that
  * count are sequentially consistent, so interleaving is all there is. Each step is one of them. Code: note_room,
- * set_bit, note_no_room, next_with_room in src/pool/room_map.cpp; put_back and search in src/pool/slot_pool.cpp.
+ * set_bit, note_no_room, next_with_room in src/pool/room_map.cpp; put_back and search in src/pool/slice_pool.cpp.
  */
 #define CHUNKS 4
 #define GROUPS 2
@@ -15,7 +15,7 @@ byte free[CHUNKS];  /* Chunk::free */
 byte room[GROUPS];  /* Group::room */
 byte summary = 0;
 byte done = 0;
-byte held[CHUNKS];  /* for the checker: slots that threads have */
+byte held[CHUNKS];  /* for the checker: slices that threads have */
 
 /* room_map.cpp: set_bit. */
 inline set_bit(c) {
@@ -28,19 +28,19 @@ inline set_bit(c) {
 #endif
 }
 
-/* slot_pool.cpp: put_back; room_map.cpp: note_room. */
-proctype Freer(byte c; byte slot) {
+/* slice_pool.cpp: put_back; room_map.cpp: note_room. */
+proctype Freer(byte c; byte slice) {
 #ifdef FAULT_NOTE_FIRST
   if :: room[group_of(c)] & bit_of(c) :: else -> set_bit(c) fi;
-  atomic { free[c] = free[c] | (1 << slot); held[c] = held[c] & ~(1 << slot) }
+  atomic { free[c] = free[c] | (1 << slice); held[c] = held[c] & ~(1 << slice) }
 #else
-  atomic { free[c] = free[c] | (1 << slot); held[c] = held[c] & ~(1 << slot) }
+  atomic { free[c] = free[c] | (1 << slice); held[c] = held[c] & ~(1 << slice) }
   if :: room[group_of(c)] & bit_of(c) :: else -> set_bit(c) fi;
 #endif
   done++
 }
 
-/* slot_pool.cpp: search, claim_in_chunk; room_map.cpp: next_with_room, note_no_room. */
+/* slice_pool.cpp: search, claim_in_chunk; room_map.cpp: next_with_room, note_no_room. */
 proctype Searcher(byte n) {
   byte g, c = CHUNKS, seen;
   bit last;
@@ -58,7 +58,7 @@ proctype Searcher(byte n) {
      :: c == CHUNKS /* the group's word was cleared meanwhile */
      :: c < CHUNKS ->
         atomic {
-          if /* claim_in_chunk: the lowest free slot, by one CAS */
+          if /* claim_in_chunk: the lowest free slice, by one CAS */
           :: free[c] & 1 -> assert(!(held[c] & 1)); free[c] = free[c] - 1; held[c] = held[c] | 1; goto next
           :: !(free[c] & 1) && free[c] & 2 ->
              assert(!(held[c] & 2)); free[c] = free[c] - 2; held[c] = held[c] | 2; goto next
@@ -95,7 +95,7 @@ next: atomic { last = 0; seen = 0; g = 0; c = CHUNKS }
 init {
   byte c;
   atomic {
-    /* Chunk 0 has one free slot; all else is held. */
+    /* Chunk 0 has one free slice; all else is held. */
     free[0] = 1; held[0] = 2; held[1] = 3; held[2] = 3; held[3] = 3;
     room[0] = 1; summary = 1;
     run Freer(0, 1); run Freer(1, 0); run Freer(2, 0); run Searcher(3); run Searcher(2)

@@ -73,7 +73,7 @@ MODELS = {
             "from the first block": "A=3,1,0,0 F1=0,2,0,0",
             "two freers, after a take": TAKEN,
             "two freers, placed by a seizer": PLACED,
-            "two freers, robbed": ROBBED,
+            "two freers, stolen from": ROBBED,
             "memory exhausted": "SHORT K=4 FULL A=1,1,0,0 F1=0,1,0,0 B=1,0,0,0",
             "memory exhausted, a seizer": EXHAUSTED,
         },
@@ -139,7 +139,7 @@ MODELS = {
             "memory in need": "FULL A=1,1,0,0 F1=0,1,0,0 NEED=0,0,0,1",
         },
         faults={
-            **{name: ADOPTER for name in ["NAME_STAYS", "SLOTS_STAY", "TWIN", "NOT_MEASURED", "MAIL_WAITS",
+            **{name: ADOPTER for name in ["NAME_STAYS", "SLICES_STAY", "TWIN", "NOT_MEASURED", "MAIL_WAITS",
                                            "FULL_STAYS"]},
             "NOT_MAILED": FORKER,
             **{name: OWN for name in ["OWN_KEPT", "HOT_FIRST"]},

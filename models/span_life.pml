@@ -158,7 +158,7 @@ bit pool_lock = 0; /* the partial pool's: an adopter may vanish with it */
 bit twin = 0;      /* local list and heap's list are one */
 byte transit = 0;  /* a list in a register */
 bit uncounted = 0; /* on the local list, not yet in the countdown */
-bit slots_free = 1, described = 0;
+bit slices_free = 1, described = 0;
 bit forker_ready = 1;
 
 /* --- Inside (inside.hpp; heap.hpp: allocate_fast, deallocate). --- */
@@ -197,7 +197,7 @@ inline end_span() {
     assert(!hot[1] && !hot[2] && !ring[1] && !ring[2] && !frees[1] && !frees[2]);
     assert((st == CLAIMED || (st >= SHARED && count == K)) && owner == 0);
     AND_THEN(described = 0); AND_THEN(st = FREE; count = 0; new_tag());
-    slots_free = 1;
+    slices_free = 1;
     claim_at = 0; base = 0; local_list = 0; countdown = NEVER; absent = K;
     awaited = 0; counted = 0; holder = 0
   }
@@ -220,7 +220,7 @@ inline insert() {
  * seized. A thread with a heap is in need before it makes a span. */
 proctype Thread(byte h; byte mallocs; byte frees_left; byte exits; byte needs) provided (!frozen) {
   byte g = 0, v = 0, before = 0, ws = 0, wc = 0, ret = 0, duty = 0;
-  bit got = 0, all = 0, ended = 0, robs = 0;
+  bit got = 0, all = 0, ended = 0, steals from = 0;
 #ifdef SHORT
   byte number = 0;
   bit looks = 0;
@@ -344,16 +344,16 @@ adopt:
 
 new_span:
   if
-  :: atomic { needs > 0 -> needs--; robs = 1; all = 1; v = 3 - h }; goto seize /* rob_idle_heaps */
+  :: atomic { needs > 0 -> needs--; steals from = 1; all = 1; v = 3 - h }; goto seize /* steal_from_idle_heaps */
   :: needs == 0
   fi;
-  /* make_span, if its slots are free; else another span serves. */
+  /* make_span, if its slices are free; else another span serves. */
   atomic {
     if
-    :: st == FREE && slots_free ->
+    :: st == FREE && slices_free ->
        assert(holder == 0 && inserter == 0 && !linked && !mailed && !frees[1] && !frees[2]);
        assert(live == 0 && flight == 0 && all_blocks == 0 && transit == 0);
-       slots_free = 0
+       slices_free = 0
 #ifdef SHORT
     :: else -> goto settle
 #else
@@ -628,7 +628,7 @@ give_back:
     if :: !attached[v] && mailed == v -> all = 0; goto seize :: else -> v = 0; all = 0 fi
   }
 seized:
-  atomic { if :: robs -> robs = 0; g = h; ret = R_MALLOC :: else -> goto leave fi }
+  atomic { if :: steals from -> steals from = 0; g = h; ret = R_MALLOC :: else -> goto leave fi }
   goto adopt;
 
 back:
@@ -741,7 +741,7 @@ rest:
 init {
   atomic {
 #ifdef REUSE /* starts as a reusable span of heap 1 with one live block */
-    slots_free = 0; described = 1; st = OWNED; owner = 1; ring[1] = 1; absent = 0; live = 1;
+    slices_free = 0; described = 1; st = OWNED; owner = 1; ring[1] = 1; absent = 0; live = 1;
     local_list = K - 1; counted = K - 1; claim_at = 1;
 #endif
 #ifdef FULL /* starts as the hot span of heap 1, claimed at AT; LOCAL blocks are free, on its list */
@@ -751,7 +751,7 @@ init {
 #ifndef LOCAL
 #define LOCAL 0
 #endif
-    slots_free = 0; described = 1; st = OWNED; owner = 1; hot[1] = 1; absent = 0; live = K - LOCAL; local_list = LOCAL; claim_at = AT;
+    slices_free = 0; described = 1; st = OWNED; owner = 1; hot[1] = 1; absent = 0; live = K - LOCAL; local_list = LOCAL; claim_at = AT;
 #endif
 #ifdef F1
     busy++; run Thread(0, F1);

@@ -35,7 +35,7 @@ std::string name_in_heap(uptr address, const Heap& heap) {
 std::string name_of(uptr address) {
   for (const coffer::Arena& arena : coffer::g_arenas.arenas) {
     if (arena.bytes == 0) continue;
-    const u64 chunks = arena.chunk_count, slots = chunks * coffer::kSlotsPerChunk;
+    const u64 chunks = arena.chunk_count, slots = chunks * coffer::kSlicesPerChunk;
     const u64 groups = (chunks + coffer::kChunksPerGroup - 1) / coffer::kChunksPerGroup;
     if (address - arena.base < arena.bytes) return "blocks";
     if (in(address, arena.spans, slots)) {

@@ -77,7 +77,7 @@ void unclaim_range(Arena* arena, u32 index, u32 count) {
 // The end of a claimed range's time as free memory: its dirty bytes are no longer free ones, but stay charged.
 void absorb_dirty(ChunkRun* run) {
   run->dirty = 0;
-  run->dirty_slots = run->arena->chunks[run->index].dirty.load(relaxed);  // relaxed: as below
+  run->dirty_slices = run->arena->chunks[run->index].dirty.load(relaxed);  // relaxed: as below
   for (u32 chunk = run->index; chunk < run->index + run->count; ++chunk) {
     Chunk& record = run->arena->chunks[chunk];
     // relaxed: the range was claimed under the lock that its last holder released.
@@ -85,7 +85,7 @@ void absorb_dirty(ChunkRun* run) {
     run->last_dirty = dirty != 0;
     if (dirty == 0) continue;
     record.dirty.store(0, relaxed);
-    run->dirty += count_bits(dirty) * kSlotBytes;
+    run->dirty += count_bits(dirty) * kSliceBytes;
   }
   if (run->dirty != 0) counters().dirty.fetch_sub(run->dirty, relaxed);  // relaxed: a limit that may be late
   run->fresh = run->dirty == 0;
@@ -98,7 +98,7 @@ void unuse(Chunk& record) {
   if (record.free.load(relaxed) != 0) record.free.store(0, relaxed);
 }
 
-// Describes a chunk of the caller's as free, with these slots dirty.
+// Describes a chunk of the caller's as free, with these slices dirty.
 void describe_free(Arena* arena, u32 chunk, u64 dirty) {
   Chunk& record = arena->chunks[chunk];
   unuse(record);
@@ -106,7 +106,7 @@ void describe_free(Arena* arena, u32 chunk, u64 dirty) {
   if (record.dirty.load(relaxed) != dirty) record.dirty.store(dirty, seq_cst);
   if (dirty == 0 && record.huge.get() == 0) return;
   note_dirty(arena, chunk);
-  counters().dirty.fetch_add(count_bits(dirty) * kSlotBytes, relaxed);  // relaxed: see absorb_dirty
+  counters().dirty.fetch_add(count_bits(dirty) * kSliceBytes, relaxed);  // relaxed: see absorb_dirty
 }
 
 bool commit_chunks(Arena* arena, u32 index, u32 count, Prepared* prepared) {
@@ -259,11 +259,11 @@ bool take_chunks_at(Arena* arena, u32 index, u32 count, ChunkRun* run) {
 }
 
 void return_chunks_partly(Arena* arena, u32 index, u32 count, usize bytes) {
-  const u64 slots = divide_up(bytes, kSlotBytes);
+  const u64 slices = divide_up(bytes, kSliceBytes);
   for (u32 i = 0; i < count; ++i) {
-    const u64 before = u64{i} * kSlotsPerChunk;
-    const u64 here = slots > before ? slots - before : 0;
-    describe_free(arena, index + i, low_mask(here < kSlotsPerChunk ? static_cast<u32>(here) : kSlotsPerChunk));
+    const u64 before = u64{i} * kSlicesPerChunk;
+    const u64 here = slices > before ? slices - before : 0;
+    describe_free(arena, index + i, low_mask(here < kSlicesPerChunk ? static_cast<u32>(here) : kSlicesPerChunk));
   }
   unclaim_range(arena, index, count);
 }
@@ -358,18 +358,18 @@ Arena* arena_of_span_slow(const Span* span) {
   const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
   for (u32 i = 1; i < arenas; ++i) {
     Arena* arena = &g_arenas.arenas[i];
-    if (span >= arena->spans && span < arena->spans + usize{arena->chunk_count} * kSlotsPerChunk) return arena;
+    if (span >= arena->spans && span < arena->spans + usize{arena->chunk_count} * kSlicesPerChunk) return arena;
   }
   assertion_failed(__FILE__, __LINE__, "a span belongs to an arena");
 }
 
 Span* span_at_slow(SpanNumber number) {
-  const u32 slot = number - 1;
+  const u32 slice = number - 1;
   const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
   for (u32 i = 1; i < arenas; ++i) {
     const Arena& arena = g_arenas.arenas[i];
-    if (slot - arena.first_slot_number < arena.chunk_count * kSlotsPerChunk) {
-      return arena.spans + (slot - arena.first_slot_number);
+    if (slice - arena.first_slice_number < arena.chunk_count * kSlicesPerChunk) {
+      return arena.spans + (slice - arena.first_slice_number);
     }
   }
   assertion_failed(__FILE__, __LINE__, "a span number belongs to an arena");

@@ -15,7 +15,7 @@ namespace coffer {
 inline constexpr u32 kMaxArenas = 64;
 inline constexpr const char* kArenaName = "coffer arena";  // in /proc/self/maps, where the kernel can
 // Two bits a unit of 16 bytes, a bit for each 64 units, and 16 bytes a page.
-inline constexpr usize kUnitMapBytes = 2 * kSlotBytes / kQuantum / 8 + 2 * sizeof(u64) + 16 * kPagesPerSlot;
+inline constexpr usize kUnitMapBytes = 2 * kSliceBytes / kQuantum / 8 + 2 * sizeof(u64) + 16 * kPagesPerSlice;
 inline constexpr u32 kSummaryRatio = 64;  // groups a bit-word of the room summary stands for
 
 struct Arena {
@@ -25,21 +25,21 @@ struct Arena {
   Atomic<usize> fast_sizes;     // of [0]: malloc's fast path serves requests below; 0 until a slow path has opened it
   Atomic<uptr> heap_offset;     // of [0]: t_heap from the thread pointer, where that is asked for (kKeepsOffset)
   Atomic<uptr> link_key;        // of [0]: what links of free blocks are signed with (block.hpp)
-  Span* spans = nullptr;        // by slot
+  Span* spans = nullptr;        // by slice
 
   Atomic<usize> frontier;          // bytes from base whose metadata is committed; grows only
   Chunk* chunks = nullptr;         // by chunk
   Group* groups = nullptr;         // by group
-  u64* unit_maps = nullptr;        // kUnitMapBytes by slot: side tables of mixed spans (mixed/unit_map.hpp)
+  u64* unit_maps = nullptr;        // kUnitMapBytes by slice: side tables of mixed spans (mixed/unit_map.hpp)
   Atomic<u64>* summary = nullptr;  // kOrders words for each kSummaryRatio groups: which groups have room
   usize bytes = 0;                 // of the arena proper
   usize reserved = 0;              // with metadata
   u32 chunk_count = 0;
-  u32 first_slot_number = 0;  // of slot 0, over all arenas
-  SpinLock lock;              // groups' taken and committed words, the hints below, and growth of the frontier
-  u32 lowest_free_group = 0;  // no group before it has a free chunk
-  Atomic<u32> unit_maps_end;  // slots whose unit maps can be written; grows under the lock
-  Atomic<u32> highest_chunk;  // 1 + the highest chunk ever taken: walks end here
+  u32 first_slice_number = 0;  // of slice 0, over all arenas
+  SpinLock lock;               // groups' taken and committed words, the hints below, and growth of the frontier
+  u32 lowest_free_group = 0;   // no group before it has a free chunk
+  Atomic<u32> unit_maps_end;   // slices whose unit maps can be written; grows under the lock
+  Atomic<u32> highest_chunk;   // 1 + the highest chunk ever taken: walks end here
 };
 
 // All arenas; [0] is the one the fast path knows. Entries are filled once and never change place.
@@ -63,7 +63,7 @@ struct ChunkRun {
   u32 count;
   bool fresh;
   usize dirty = 0;          // bytes of it that hold old data: they were charged as free memory (budget.hpp)
-  u64 dirty_slots = 0;      // the same of its first chunk, by slots
+  u64 dirty_slices = 0;     // the same of its first chunk, by slices
   bool last_dirty = false;  // the last chunk holds some
   bool refused = false;     // none was taken: the kernel or the limit gave no memory, wherever it were
 };
@@ -81,9 +81,9 @@ void return_chunks(Arena* arena, u32 index, u32 count, bool resident);
 // The same where only the first `bytes` of them may hold data.
 void return_chunks_partly(Arena* arena, u32 index, u32 count, usize bytes);
 
-// For purging: takes a free chunk, whose dirty slots go on counting as free memory. false: it is not free.
+// For purging: takes a free chunk, whose dirty slices go on counting as free memory. false: it is not free.
 bool claim_free_chunk(Arena* arena, u32 index);
-// Gives a chunk back whose dirty slots are counted already.
+// Gives a chunk back whose dirty slices are counted already.
 void return_counted_chunk(Arena* arena, u32 index);
 
 // Chunks whose pages were moved to where they are have a mapping of their own, and the kernel allows 65,530. What
@@ -100,9 +100,9 @@ bool many_moved();
 bool arenas_forget_others();
 void restore_arenas();
 
-// Group::dirty tells purges where to look. Why no dirty slot is forgotten: whoever makes slots dirty first sets their
+// Group::dirty tells purges where to look. Why no dirty slice is forgotten: whoever makes slices dirty first sets their
 // bits, then calls this, which reads the chunk's bit in the group; whoever clears that bit first clears it, then reads
-// the slots' bits again (forget_dirty). All four are sequentially consistent, so one of the two sees the other.
+// the slices' bits again (forget_dirty). All four are sequentially consistent, so one of the two sees the other.
 inline void note_dirty(Arena* arena, u32 chunk) {
   Atomic<u64>& word = arena->groups[chunk / kChunksPerGroup].dirty;
   const u64 bit = u64{1} << (chunk % kChunksPerGroup);
@@ -115,12 +115,12 @@ inline void forget_dirty(Arena* arena, u32 chunk) {
   if (arena->chunks[chunk].dirty.load(seq_cst) != 0) word.fetch_or(bit, seq_cst);
 }
 
-// Makes the side tables of all slots before `end` usable, zero where they never were. false: no memory.
+// Makes the side tables of all slices before `end` usable, zero where they never were. false: no memory.
 bool commit_unit_maps(Arena* arena, u32 end);
-// Gives back the pages that hold nothing but the side tables of these slots, which are free and the caller's.
-void give_back_unit_maps(const Arena* arena, u32 slot, u32 count);
+// Gives back the pages that hold nothing but the side tables of these slices, which are free and the caller's.
+void give_back_unit_maps(const Arena* arena, u32 slice, u32 count);
 
-// --- Address, slot, chunk: all in constant time. ---
+// --- Address, slice, chunk: all in constant time. ---
 
 // The arena that holds an address among those whose metadata can be read; null for a foreign address.
 Arena* arena_of_slow(uptr address);
@@ -132,34 +132,34 @@ COFFER_INLINE Arena* arena_of(uptr address) {
   return arena_of_slow(address);
 }
 
-COFFER_INLINE Span* slot_record(Arena* arena, uptr address) {
-  return arena->spans + (address - arena->base) / kSlotBytes;
+COFFER_INLINE Span* slice_record(Arena* arena, uptr address) {
+  return arena->spans + (address - arena->base) / kSliceBytes;
 }
-COFFER_INLINE uptr slot_address(const Arena* arena, const Span* span) {
-  return arena->base + static_cast<uptr>(span - arena->spans) * kSlotBytes;
+COFFER_INLINE uptr slice_address(const Arena* arena, const Span* span) {
+  return arena->base + static_cast<uptr>(span - arena->spans) * kSliceBytes;
 }
 COFFER_INLINE uptr chunk_address(const Arena* arena, u32 index) { return arena->base + uptr{index} * kChunkBytes; }
 
 // The arena whose record this is, and numbers in place of pointers. Those of the first arena, which mostly is the only
-// one, by a subtraction and a compare: rings, mail and pools link by numbers. Its slots are numbered from 0 on.
+// one, by a subtraction and a compare: rings, mail and pools link by numbers. Its slices are numbered from 0 on.
 Arena* arena_of_span_slow(const Span* span);
 Span* span_at_slow(SpanNumber number);
-inline usize slots_of_first() { return usize{g_arenas.arenas[0].chunk_count} * kSlotsPerChunk; }
-inline usize slot_in_first(const Span* span) {  // slots_of_first() or more: it is another arena's
+inline usize slices_of_first() { return usize{g_arenas.arenas[0].chunk_count} * kSlicesPerChunk; }
+inline usize slice_in_first(const Span* span) {  // slices_of_first() or more: it is another arena's
   return (reinterpret_cast<uptr>(span) - reinterpret_cast<uptr>(g_arenas.arenas[0].spans)) / sizeof(Span);
 }
 inline Arena* arena_of_span(const Span* span) {
-  return COFFER_LIKELY(slot_in_first(span) < slots_of_first()) ? &g_arenas.arenas[0] : arena_of_span_slow(span);
+  return COFFER_LIKELY(slice_in_first(span) < slices_of_first()) ? &g_arenas.arenas[0] : arena_of_span_slow(span);
 }
 inline SpanNumber span_number(const Span* span) {
-  const usize slot = slot_in_first(span);
-  if (COFFER_LIKELY(slot < slots_of_first())) return static_cast<SpanNumber>(slot + 1);
+  const usize slice = slice_in_first(span);
+  if (COFFER_LIKELY(slice < slices_of_first())) return static_cast<SpanNumber>(slice + 1);
   const Arena* arena = arena_of_span_slow(span);
-  return arena->first_slot_number + static_cast<u32>(span - arena->spans) + 1;
+  return arena->first_slice_number + static_cast<u32>(span - arena->spans) + 1;
 }
 inline Span* span_at(SpanNumber number) {
-  const usize slot = usize{number} - 1;
-  return COFFER_LIKELY(slot < slots_of_first()) ? g_arenas.arenas[0].spans + slot : span_at_slow(number);
+  const usize slice = usize{number} - 1;
+  return COFFER_LIKELY(slice < slices_of_first()) ? g_arenas.arenas[0].spans + slice : span_at_slow(number);
 }
 
 }  // namespace coffer

@@ -23,10 +23,10 @@ void report_broken_link(const Block* block) {
   const uptr address = reinterpret_cast<uptr>(block);
   usize bytes = 0;
   if (Arena* arena = arena_of(address)) {
-    const Span* span = slot_record(arena, address);
+    const Span* span = slice_record(arena, address);
     // relaxed: last words.
-    if (span->use.load(relaxed) == SlotUse::span_rest) span -= span->first_distance.get();
-    if (span->use.load(relaxed) == SlotUse::span) bytes = span->block_bytes.get();
+    if (span->use.load(relaxed) == SliceUse::span_rest) span -= span->first_distance.get();
+    if (span->use.load(relaxed) == SliceUse::span) bytes = span->block_bytes.get();
   }
   harden::broken_link(block, bytes);
 }

@@ -59,8 +59,8 @@ inline Block* next_if_signed(const Block* block) {
   return (kMisuseChecks && block->mark != signature(link)) || link == kListEnd ? nullptr : link;
 }
 
-// Of a block that is freed and on no list: who frees it again, where a span of a class is by then and has not yet cut
-// the page, is told by the mark.
+// Of a block that is freed and on no list: who frees it again, where a span of a class is by then and has not yet
+// carved the page, is told by the mark.
 inline void mark_freed(void* block) { set_link(static_cast<Block*>(block), kListEnd); }
 
 // Takes the first block of a list that has one.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Walks over the chunks that are taken, and over what their slots are.
+// Walks over the chunks that are taken, and over what their slices are.
 #pragma once
 
 #include "arena/arena.hpp"
@@ -58,14 +58,14 @@ u32 walk_down(u32 at, u32 looks, Chosen&& chosen, Visit&& visit) {
 template <class Visit>
 void for_each_record(Arena* arena, u32 chunk_index, Visit&& visit) {
   const Chunk& chunk = arena->chunks[chunk_index];
-  const u64 free = chunk.free.load(acquire);  // acquire: pairs with the release of slots
+  const u64 free = chunk.free.load(acquire);  // acquire: pairs with the release of slices
   // relaxed: large is whole, and as the caller found it.
-  const u32 slots = chunk.use.load(relaxed) == ChunkUse::large ? 1 : kSlotsPerChunk;
-  for (u32 i = 0; i < slots; ++i) {
+  const u32 slices = chunk.use.load(relaxed) == ChunkUse::large ? 1 : kSlicesPerChunk;
+  for (u32 i = 0; i < slices; ++i) {
     if ((free >> i) & 1) continue;
-    Span* record = arena->spans + usize{chunk_index} * kSlotsPerChunk + i;
-    const SlotUse use = record->use.load(acquire);
-    if (use == SlotUse::span || use == SlotUse::large || use == SlotUse::mixed) visit(record, use);
+    Span* record = arena->spans + usize{chunk_index} * kSlicesPerChunk + i;
+    const SliceUse use = record->use.load(acquire);
+    if (use == SliceUse::span || use == SliceUse::large || use == SliceUse::mixed) visit(record, use);
   }
 }
 

@@ -61,7 +61,7 @@ u32 find_range(const Arena* arena, u32 count, u32 alignment_chunks, bool committ
   return arena->chunk_count;
 }
 
-u32 dirty_slots(const Arena* arena, u32 chunk) {
+u32 dirty_slices(const Arena* arena, u32 chunk) {
   // relaxed, both: of a free chunk they change under the lock only.
   const u64 noted = arena->groups[chunk / kChunksPerGroup].dirty.load(relaxed) >> (chunk % kChunksPerGroup);
   return (noted & 1) != 0 ? count_bits(arena->chunks[chunk].dirty.load(relaxed)) : 0;
@@ -72,14 +72,14 @@ u32 dirty_slots(const Arena* arena, u32 chunk) {
 // resident elsewhere and has to go back next. chunk_count: none has anything.
 u32 find_resident_range(const Arena* arena, u32 count) {
   // relaxed: whether it is worth looking.
-  if (counters().dirty.load(relaxed) <= count * kSlotBytes || count > kRangeLooks) return arena->chunk_count;
+  if (counters().dirty.load(relaxed) <= count * kSliceBytes || count > kRangeLooks) return arena->chunk_count;
   const u32 from = arena->lowest_free_group * kChunksPerGroup;
   const usize known = arena->frontier.load(relaxed) / kChunkBytes;  // relaxed: under the lock
   const u32 dirty_end = arena->highest_chunk.load(relaxed);         // relaxed: as well
   const u32 looks = dirty_end > from + kRangeLooks ? from + kRangeLooks : dirty_end;
   u32 best = arena->chunk_count;
   u32 most = 0;
-  u32 length = 0;  // free chunks up to here, and the dirty slots in the last `count` of them
+  u32 length = 0;  // free chunks up to here, and the dirty slices in the last `count` of them
   u32 dirty = 0;
   for (u32 chunk = from; chunk < looks + count - 1 && chunk < arena->chunk_count; ++chunk) {
     const bool record = chunk < known;  // behind that nothing was ever taken
@@ -88,13 +88,13 @@ u32 find_resident_range(const Arena* arena, u32 count) {
       length = dirty = 0;
       continue;
     }
-    if (record) dirty += dirty_slots(arena, chunk);
-    if (length++ >= count) dirty -= dirty_slots(arena, chunk - count);
-    // One slot a chunk more is not worth it: blocks of one size would creep out of each other's places.
+    if (record) dirty += dirty_slices(arena, chunk);
+    if (length++ >= count) dirty -= dirty_slices(arena, chunk - count);
+    // One slice a chunk more is not worth it: blocks of one size would creep out of each other's places.
     if (length < count || dirty <= most + count) continue;
     most = dirty;
     best = chunk + 1 - count;
-    if (most == count * kSlotsPerChunk) break;
+    if (most == count * kSlicesPerChunk) break;
   }
   return best;
 }

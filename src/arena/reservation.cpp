@@ -10,7 +10,7 @@ namespace coffer {
 namespace {
 
 constexpr usize kMetadataAlignment = 64 * 1024;  // the largest page size
-constexpr u32 kSlotsPerGroup = kSlotsPerChunk * kChunksPerGroup;
+constexpr u32 kSlicesPerGroup = kSlicesPerChunk * kChunksPerGroup;
 
 struct MetadataSizes {
   usize spans, chunks, groups, summary, unit_maps;
@@ -21,11 +21,11 @@ u32 group_count(u32 chunk_count) { return static_cast<u32>(divide_up(chunk_count
 
 MetadataSizes metadata_sizes(u32 chunk_count) {
   const usize groups = group_count(chunk_count);
-  return {round_up(groups * kSlotsPerGroup * sizeof(Span), kMetadataAlignment),
+  return {round_up(groups * kSlicesPerGroup * sizeof(Span), kMetadataAlignment),
           round_up(groups * kChunksPerGroup * sizeof(Chunk), kMetadataAlignment),
           round_up(groups * sizeof(Group), kMetadataAlignment),
           round_up(divide_up(groups, kSummaryRatio) * kOrders * sizeof(u64), kMetadataAlignment),
-          round_up(usize{chunk_count} * kSlotsPerChunk * kUnitMapBytes, kMetadataAlignment)};
+          round_up(usize{chunk_count} * kSlicesPerChunk * kUnitMapBytes, kMetadataAlignment)};
 }
 
 // The part of a metadata array that belongs to bytes [from, to) of it, rounded out to pages.
@@ -86,24 +86,24 @@ bool make_arena(usize wanted, usize least, u32 chunks, u32 alignment_chunks) {
   // relaxed: under the growth lock, or before any second thread.
   const u32 index = g_arenas.count.load(relaxed);
   if (index >= kMaxArenas) return false;
-  u32 first_slot_number = 0;
+  u32 first_slice_number = 0;
   if (index > 0) {
     const Arena& before = g_arenas.arenas[index - 1];
-    first_slot_number = before.first_slot_number + before.chunk_count * kSlotsPerChunk;
+    first_slice_number = before.first_slice_number + before.chunk_count * kSlicesPerChunk;
   }
   // A further arena is wanted now, not perhaps: it may take half of what is left where the first takes a quarter.
   usize limit = os::reservation_limit(wanted);
   if (index > 0 && limit < wanted) limit = limit < wanted / 2 ? 2 * limit : wanted;
   if (limit < least) limit = least;  // the kernel may yet agree
   for (usize bytes = round_down(limit, kChunkBytes); bytes >= least; bytes = round_down(bytes / 2, kChunkBytes)) {
-    const u64 slots = u64{first_slot_number} + bytes / kSlotBytes;
-    if (slots >= ~u32{0}) continue;  // span numbers are 32 bits
+    const u64 slices = u64{first_slice_number} + bytes / kSliceBytes;
+    if (slices >= ~u32{0}) continue;  // span numbers are 32 bits
     const usize total = bytes + metadata_sizes(static_cast<u32>(bytes / kChunkBytes)).total();
     void* memory = os::reserve(total, kChunkBytes);
     if (memory == nullptr) continue;
     const uptr first = round_up(reinterpret_cast<uptr>(memory), alignment_chunks * kChunkBytes);
     Arena* arena = &g_arenas.arenas[index];
-    arena->first_slot_number = first_slot_number;
+    arena->first_slice_number = first_slice_number;
     if ((chunks != 0 && !os::commit(reinterpret_cast<void*>(first), chunks * kChunkBytes)) ||
         !set_up_arena(arena, memory, bytes)) {
       os::release(memory, total);
@@ -129,7 +129,8 @@ bool advance_frontier(Arena* arena, u32 end) {
   const u32 to = static_cast<u32>(round_up(end, kChunksPerGroup));
   const u32 to_chunk = to < arena->chunk_count ? to : arena->chunk_count;
   const Part parts[] = {
-      part(arena->spans, usize{from} * kSlotsPerChunk * sizeof(Span), usize{to_chunk} * kSlotsPerChunk * sizeof(Span)),
+      part(arena->spans, usize{from} * kSlicesPerChunk * sizeof(Span),
+           usize{to_chunk} * kSlicesPerChunk * sizeof(Span)),
       part(arena->chunks, from * sizeof(Chunk), to_chunk * sizeof(Chunk)),
       part(arena->groups, from / kChunksPerGroup * sizeof(Group), group_count(to_chunk) * sizeof(Group))};
   usize bytes = 0;
@@ -154,19 +155,19 @@ bool commit_unit_maps(Arena* arena, u32 end) {
   const u32 before = arena->unit_maps_end.load(relaxed);  // relaxed, here and below: under the lock
   if (end <= before) return true;
   // Eight chunks at a time, so that little counts before it is used: one system call under the lock in 16 MiB.
-  u64 to = round_up(end, 8 * kSlotsPerChunk);
-  if (to > u64{arena->chunk_count} * kSlotsPerChunk) to = u64{arena->chunk_count} * kSlotsPerChunk;
+  u64 to = round_up(end, 8 * kSlicesPerChunk);
+  if (to > u64{arena->chunk_count} * kSlicesPerChunk) to = u64{arena->chunk_count} * kSlicesPerChunk;
   if (!commit_part(arena->unit_maps, before * kUnitMapBytes, to * kUnitMapBytes)) return false;
   arena->unit_maps_end.store(static_cast<u32>(to), relaxed);
   return true;
 }
 
-void give_back_unit_maps(const Arena* arena, u32 slot, u32 count) {
-  // relaxed: a slot that ever had a table was the caller's since, and so came with this.
-  if (slot >= arena->unit_maps_end.load(relaxed)) return;
+void give_back_unit_maps(const Arena* arena, u32 slice, u32 count) {
+  // relaxed: a slice that ever had a table was the caller's since, and so came with this.
+  if (slice >= arena->unit_maps_end.load(relaxed)) return;
   const uptr tables = reinterpret_cast<uptr>(arena->unit_maps);
-  const uptr from = round_up(tables + slot * kUnitMapBytes, os::page_size());
-  const uptr to = round_down(tables + (slot + count) * kUnitMapBytes, os::page_size());
+  const uptr from = round_up(tables + slice * kUnitMapBytes, os::page_size());
+  const uptr to = round_down(tables + (slice + count) * kUnitMapBytes, os::page_size());
   if (from < to) os::purge(reinterpret_cast<void*>(from), to - from);
 }
 

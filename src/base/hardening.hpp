@@ -11,8 +11,8 @@
 namespace coffer {
 
 struct Hardening {
-  bool shuffles;  // the blocks of a page that is cut are handed out in random order
-  bool zeroes;    // they are zero when they are cut, but for their links
+  bool shuffles;  // the blocks of a page that is carved are handed out in random order
+  bool zeroes;    // they are zero when they are carved, but for their links
   bool rests;     // what a thread frees rests before its heap has it back (hardened/rest.hpp)
   bool parts;     // blocks of pointers have classes of their own, if the compiler tells of them (api/hardened)
   bool mixes;     // small processes and large blocks begin in mixed spans: what mixed:auto means

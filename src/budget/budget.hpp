@@ -2,7 +2,7 @@
 // The budget: what the process may have resident through Coffer, and how much of it is charged. Everything is charged
 // to one counter before it can become resident:
 //
-//   charged = bytes of slots and large blocks in use (held)
+//   charged = bytes of slices and large blocks in use (held)
 //           + the resident rest behind large blocks (Chunk::large_tail)
 //           + free memory that may be resident (dirty)
 //           + metadata made writable

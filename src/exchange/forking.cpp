@@ -99,7 +99,7 @@ void begin_child() {
   const u32 here = stamp_heaps(forked);
   os::note_process();
   colours_after_fork();
-  // It may have had slots, a chunk or a span in hand.
+  // It may have had slices, a chunk or a span in hand.
   bool vanished = forget_reclaimer();
   // Who had the fallback heap vanished inside it: it is a heap without a thread, as all others.
   const bool fallback_lost = registry.fallback.forget_others();

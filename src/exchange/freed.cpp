@@ -52,7 +52,7 @@ bool is_on_list(const Span* span, const Block* block) {
   return holds(span, span->local_free.get(), block);
 }
 
-// Blocks that were cut from holes and not yet handed out are in use to the table.
+// Blocks that were carved from holes and not yet handed out are in use to the table.
 bool is_on_hole_list(const Span* span, const Block* block) {
   return any_heap([=](Heap* heap) {
     for (const BlockList& list : heap->blocks) {

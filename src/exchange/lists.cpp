@@ -53,7 +53,7 @@ void free_list(Heap* heap, ClassIndex size_class) {
   const u32 count = measure_list(first, ~u32{0}).count;
   if (COFFER_UNLIKELY(watches_lists())) blocks_returned(heap, size_class, count);
   const uptr address = reinterpret_cast<uptr>(first);
-  free_mixed_list(heap, first, count, first_record(slot_record(arena_of(address), address)));
+  free_mixed_list(heap, first, count, first_record(slice_record(arena_of(address), address)));
 }
 
 }  // namespace coffer

@@ -16,18 +16,18 @@ void collect_mail(Heap* heap) { seize(&heap, 1, finish); }
 }  // namespace
 
 u64 put_in_box(Heap* owner, Span* span) {
-  const u32 slots = span->slots.get();
+  const u32 slices = span->slices.get();
   u64 box = owner->mailbox.load(relaxed);  // relaxed: the CAS below checks it
   do {
     span->mail_next.store(mail_first(box), relaxed);  // relaxed: published by the CAS
     // seq_cst: release pairs with the acquire in take_mail. With the load below and thread_ended's store and load: one
     // of the two sees the other, so that no mail stays unseen with a heap without a thread.
-  } while (!owner->mailbox.compare_exchange(box, box_with(box, slots, span_number(span)), seq_cst, relaxed));
+  } while (!owner->mailbox.compare_exchange(box, box_with(box, slices, span_number(span)), seq_cst, relaxed));
   return box;
 }
 
 void mail(Span* span) {
-  const u32 slots = span->slots.get();
+  const u32 slices = span->slices.get();
   // acquire: pairs with the release of the transition that made the span the owner's; only who takes the mail, or the
   // owner, changes it.
   Heap* owner = span->owner.load(acquire);
@@ -36,7 +36,7 @@ void mail(Span* span) {
   if (owner->attached.load(seq_cst) == 0) return collect_mail(owner);
   // Once for each time that the box has grown by what it may hold: a thread that is inside just now cannot be helped.
   const usize budget = mail_budget(config::options().slack, owner->held.load(relaxed));  // relaxed: a figure
-  if (mail_bytes(box) / budget != (mail_bytes(box) + slots * kSlotBytes) / budget) collect_mail(owner);
+  if (mail_bytes(box) / budget != (mail_bytes(box) + slices * kSliceBytes) / budget) collect_mail(owner);
 }
 
 void take_mail(Heap* heap, const Span* but) {

@@ -20,10 +20,10 @@
 
 namespace coffer {
 
-// A box: a stack of claimed spans. | slots in the box (32) | number of the first span (32) |
+// A box: a stack of claimed spans. | slices in the box (32) | number of the first span (32) |
 inline SpanNumber mail_first(u64 box) { return static_cast<SpanNumber>(box); }
-inline usize mail_bytes(u64 box) { return (box >> 32) * kSlotBytes; }
-inline u64 box_with(u64 box, u32 slots, SpanNumber first) { return ((box >> 32) + slots) << 32 | first; }
+inline usize mail_bytes(u64 box) { return (box >> 32) * kSliceBytes; }
+inline u64 box_with(u64 box, u32 slices, SpanNumber first) { return ((box >> 32) + slices) << 32 | first; }
 
 // Puts a claimed span into the box. Returns what was in it before.
 u64 put_in_box(Heap* owner, Span* span);

@@ -7,7 +7,7 @@
 #include "mixed/mixed.hpp"
 #include "os/os.hpp"
 #include "policy/mixing.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 
 namespace coffer {
 

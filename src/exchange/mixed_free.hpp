@@ -12,7 +12,7 @@ void free_mixed(Heap* heap, void* block, Span* span, usize least = 0, usize most
 // Any thread: frees what a push found to be blocks of a mixed span.
 void free_mixed_list(Heap* heap, Block* first, u32 count, Span* span);
 
-// What the thread freed in mixed spans of blocks like these. It is counted for the class of what was cut: of whole
+// What the thread freed in mixed spans of blocks like these. It is counted for the class of what was carved: of whole
 // lines, where there are several heaps, and not for the class of the request. Blocks of the largest class are a line
 // longer than any request (docs/design/placement.md).
 inline Owned<u8>& churn_of(Heap* heap, u32 bytes) {

@@ -3,7 +3,7 @@
 
 #include "config/config.hpp"
 #include "exchange/chains.hpp"
-#include "exchange/kept_slots.hpp"
+#include "exchange/kept_slices.hpp"
 #include "exchange/lists.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/registry.hpp"
@@ -205,10 +205,10 @@ bool give_up_half_empty(Heap* heap, u32 most_of_ring) {
   const usize over = over_budget(heap);
   give_back_kept(heap);
   bool found = false;
-  // Of what was cut: the rest is worth no more to others than a new span, and where the heap's thread has begun a span
-  // they would get its neighbours. Of the heap's list no more is read than decides.
+  // Of what was carved: the rest is worth no more to others than a new span, and where the heap's thread has begun a
+  // span they would get its neighbours. Of the heap's list no more is read than decides.
   const auto is_half_empty = [](const Span* span, Block* listed) {
-    const u32 half = half_of(span->cut.get()), free = all_free(span) - absent_count(span);
+    const u32 half = half_of(span->carved.get()), free = all_free(span) - absent_count(span);
     return free >= half || free + measure_list(listed, half - free).count >= half;
   };
   for (ClassIndex c = 0; c < kClasses; ++c) {

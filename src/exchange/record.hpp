@@ -55,9 +55,9 @@ struct alignas(kCacheLine) Heap {
   Owned<u32> vain_turn;     // chain_turn when it ended: no refill came since
   Owned<usize> slack;       // free bytes in the spans on the rings, as counted at their last event
   Owned<usize> empties;     // of these, bytes of spans that are empty
-  Owned<Span*> kept_chunk;  // of which it keeps slots (kept_slots.hpp): its first slot's record
-  Owned<u64> kept_slots;    // bit i: slot i of it
-  Owned<u8> freed_large;    // 1: slots were kept, and no large block was wanted since
+  Owned<Span*> kept_chunk;  // of which it keeps slices (kept_slices.hpp): its first slice's record
+  Owned<u64> kept_slices;   // bit i: slice i of it
+  Owned<u8> freed_large;    // 1: slices were kept, and no large block was wanted since
   Owned<u32> shed_class;    // where shedding surplus reusable spans goes on
   Owned<u32> generation;    // fork generation of the thread that uses the heap (registry.cpp)
   Owned<u32> next_waiting;  // registry's list
@@ -73,7 +73,7 @@ struct alignas(kCacheLine) Heap {
   alignas(kCacheLine) Atomic<u64> mailbox;  // claimed spans (exchange/mail.hpp)
   Atomic<usize> held;                       // bytes of the spans that are private to it
   Atomic<u32> attached;                     // 1: a thread uses it
-  Atomic<u32> growth_seen;                  // slots by which the process had grown when kNoteOfGrowth was left
+  Atomic<u32> growth_seen;                  // slices by which the process had grown when kNoteOfGrowth was left
   Owned<usize> slack_seen;                  // the reclaimer's: slack at the end of the last tick
   Atomic<u8> emptied;                       // 1: the reclaimer emptied it, and its thread went no slow way since
   Atomic<u8> left_chains;                   // 1: its thread ended while another had it, and may have left chains open
@@ -91,7 +91,7 @@ inline constexpr uptr kInSlowPath = 2;  // anything
 // Notes, bits that no span's address has.
 inline constexpr uptr kNoteOfGrowth = 4;    // seen by who makes the process grow
 inline constexpr uptr kNoteOfSweep = 8;     // seen by the reclaimer
-inline constexpr uptr kNothingFound = 16;   // robbed, or looked at, and nothing was found
+inline constexpr uptr kNothingFound = 16;   // stolen from, or looked at, and nothing was found
 inline constexpr uptr kNoteOfFailure = 32;  // seen by who looks for memory in vain
 inline constexpr uptr kNotes = kNoteOfGrowth | kNoteOfSweep | kNothingFound | kNoteOfFailure;
 static_assert(kNotes < alignof(Span) && kPopping % alignof(Span) != 0 && (kPopping & kNotes) == 0);

@@ -16,7 +16,7 @@
 #include "os/os.hpp"
 #include "pool/limit.hpp"
 #include "pool/reclaimer.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "pool/tails.hpp"
 #include "span/choices.hpp"
 #include "span/colour.hpp"
@@ -262,8 +262,8 @@ void enter_reclaimer() {
   settle_fork();
 }
 
-// What calls leave: heaps that sleep lose what others need (rob_idle_heaps), for to empty one costs a barrier and
-// a walk over all that it keeps; and purge_after sweeps free memory in any case.
+// What calls leave: heaps that sleep lose what others need (steal_from_idle_heaps), for to empty one costs a barrier
+// and a walk over all that it keeps; and purge_after sweeps free memory in any case.
 constexpr Chore kChores[] = {{&purge_spans_that_wait, &purge_spans_step},
                              {&purge_mixed_that_wait, &purge_mixed_step},
                              {&purge_tails_that_wait, &purge_tails_step},
@@ -329,7 +329,7 @@ bool start_process() {
   colours_start();
   links_start();
   const u32 wanted = config::options().shards;
-  slot_pool_start(wanted != 0 ? wanted : os::processors());
+  slice_pool_start(wanted != 0 ? wanted : os::processors());
   // The heap table may stand already, if an earlier start failed after it; both may in a fork child whose parent was
   // starting. relaxed: whoever made the arena was this thread, or has vanished.
   const bool ready = (registry.heaps != nullptr || start_registry()) &&

@@ -21,7 +21,7 @@ constexpr u32 kTries = 3;  // where memory is needed, of heaps that are in the m
 
 struct alignas(kCacheLine) Search {
   Atomic<u32> next_look;
-  Atomic<u32> growth;  // slots of new spans
+  Atomic<u32> growth;  // slices of new spans
 };
 Search g_search;
 
@@ -126,8 +126,8 @@ u32 first_heap() {
 
 // Whether it has anything but mail.
 bool holds_anything(const Heap* heap) {
-  // relaxed, all: only whether to rob it.
-  if (heap->held.load(relaxed) != 0 || heap->kept_slots.get() != 0) return true;
+  // relaxed, all: only whether to steal from it.
+  if (heap->held.load(relaxed) != 0 || heap->kept_slices.get() != 0) return true;
   for (const Chain& chain : heap->chains) {
     if (chain.span.get() != nullptr) return true;
   }
@@ -137,24 +137,24 @@ bool holds_anything(const Heap* heap) {
   return false;
 }
 
-// Whether robbing would find anything. A thread that sleeps for long has lost all it had, or keeps what is fuller than
+// Whether stealing would find anything. A thread that sleeps for long has lost all it had, or keeps what is fuller than
 // half, and a barrier takes 10 us and more.
 bool has_something(Heap* heap) {
-  if (heap->mailbox.load(relaxed) != 0) return true;  // relaxed, both: only whether to rob it
+  if (heap->mailbox.load(relaxed) != 0) return true;  // relaxed, both: only whether to steal from it
   if ((heap->inside.load(relaxed) & kNothingFound) != 0) return false;
   if (holds_anything(heap)) return true;
-  if (heap->index.get() == 0) return false;  // see rob
+  if (heap->index.get() == 0) return false;  // see steal_from
   // The next look is at the note alone. What its thread got before the note is seen below, and a later call wipes the
   // note out.
   leave_note(heap, kNothingFound);
   if (!holds_anything(heap)) return false;
-  heap->inside.fetch_and(~kNothingFound, relaxed);  // relaxed: only whether to rob it
+  heap->inside.fetch_and(~kNothingFound, relaxed);  // relaxed: only whether to steal from it
   return true;
 }
 
 // More than the option waits for the heap's thread.
 bool has_much_mail(const Heap* heap) {
-  return mail_bytes(heap->mailbox.load(relaxed)) > config::options().slack;  // relaxed: only whether to rob it
+  return mail_bytes(heap->mailbox.load(relaxed)) > config::options().slack;  // relaxed: only whether to steal from it
 }
 
 // Its thread is in a slow path, perhaps for long, as where many threads start, or in a fast one, where only the mail
@@ -171,7 +171,7 @@ bool sleeps(Heap* heap, u32 growth) {
   const u32 heaps = attached_heaps();
   // relaxed, all: a guess, and each look is as good as another's.
   const bool has_thread = heap->attached.load(relaxed) != 0;
-  const u32 enough = has_thread ? idle_slots(heaps) : heaps * static_cast<u32>(kIdleGrowth / kSlotBytes);
+  const u32 enough = has_thread ? idle_slices(heaps) : heaps * static_cast<u32>(kIdleGrowth / kSliceBytes);
   if (slept && growth - heap->growth_seen.load(relaxed) < enough) return false;
   heap->growth_seen.store(growth, relaxed);
   return slept;
@@ -179,7 +179,7 @@ bool sleeps(Heap* heap, u32 growth) {
 
 // Only spans that are half empty: of what is fuller little would be gained, and the heap's thread, when it wakes, would
 // find most of its blocks in spans of others. A thread that freed last keeps chains, too.
-void rob(Heap* heap) {
+void steal_from(Heap* heap) {
   close_chains(heap);
   take_mail(heap);
   // Who uses the fallback heap wipes out nothing there.
@@ -188,14 +188,14 @@ void rob(Heap* heap) {
 
 }  // namespace
 
-bool rob_idle_heaps(const Heap* but, u32 slots) {
+bool steal_from_idle_heaps(const Heap* but, u32 slices) {
   const u32 first = first_heap();
   const u32 count = heaps_ever() - first;
   // relaxed, all: a threshold. While free memory is at hand the process does not grow.
   const usize at_hand = counters().dirty.load(relaxed), held = counters().held.load(relaxed);
   if (count < 2 || at_hand > kNegligible + held / kSmallPart) return false;
-  const u32 growth = g_search.growth.fetch_add(slots, relaxed) + slots;  // relaxed: a figure
-  u32 at = g_search.next_look.fetch_add(kHeapLooks, relaxed);            // relaxed: where to go on looking
+  const u32 growth = g_search.growth.fetch_add(slices, relaxed) + slices;  // relaxed: a figure
+  u32 at = g_search.next_look.fetch_add(kHeapLooks, relaxed);              // relaxed: where to go on looking
   Heap* idle[kHeapLooks];
   u32 found = 0;
   for (u32 i = 0; i < kHeapLooks && i < count; ++i) {
@@ -203,12 +203,12 @@ bool rob_idle_heaps(const Heap* but, u32 slots) {
     if (heap == but || is_at_work(heap) || !has_something(heap)) continue;
     if (sleeps(heap, growth) || has_much_mail(heap)) idle[found++] = heap;
   }
-  return seize(idle, found, rob) != 0;
+  return seize(idle, found, steal_from) != 0;
 }
 
 namespace {
 
-void rob_all(Heap** heaps, u32 count, void (*work)(Heap*)) {
+void steal_from_all(Heap** heaps, u32 count, void (*work)(Heap*)) {
   if (seize(heaps, count, work) == count) return;
   for (u32 i = 0; i < count; ++i) {
     for (u32 tries = 0; tries < kTries && seize(&heaps[i], 1, work) == 0 && heaps[i] != t_heap; ++tries) os::yield();
@@ -232,10 +232,10 @@ void take_in_batches(Choose&& choose, Take&& take) {
 
 }  // namespace
 
-void rob_heaps(Take what, const Heap* but) {
+void steal_from_heaps(Take what, const Heap* but) {
   void (*const work)(Heap*) = what == Take::pages ? &empty_heap : &release_idle;
   take_in_batches([=](const Heap* heap) { return heap != but; },
-                  [=](Heap** heaps, u32 count) { rob_all(heaps, count, work); });
+                  [=](Heap** heaps, u32 count) { steal_from_all(heaps, count, work); });
 }
 
 // The fallback heap has no notes; what is freed in its spans is pushed, and counts as supply.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Having another thread's heap whole (inside.hpp), and what for: what a heap keeps and its thread does not use goes to
-// whoever needs it now, or back to the kernel. A heap without a thread is had in the same way.
+// Seizing another thread's heap (inside.hpp), and what for: what a heap keeps and its thread does not use goes to the
+// thread that needs it now, or back to the kernel. A heap without a thread is seized in the same way.
 //
 //   who                               which heaps                                 what is taken
 //   a heap about to take new memory   a few a call: those that sleep              mail, spans with room
@@ -22,14 +22,14 @@ inline constexpr u32 kMostSeized = 16;  // heaps that share one barrier
 // the midst of a fast path the mail is placed; for those in a slow path, or that another has, nothing is done.
 u32 seize(Heap* const* heaps, u32 count, void (*work)(Heap* heap));
 
-// For a heap that is about to take so many new slots: looks at a few heaps, and takes the mail and the half-empty spans
-// of those that sleep. true: there were any.
-bool rob_idle_heaps(const Heap* but, u32 slots);
+// For a heap that is about to take so many new slices: looks at a few heaps, and takes the mail and the half-empty
+// spans of those that sleep. true: there were any.
+bool steal_from_idle_heaps(const Heap* but, u32 slices);
 
 // Takes from every heap what holds no live block; pages: all but what floats, so that the pages inside shared spans can
 // go back. For when memory is needed, by the heap `but`, and for malloc_trim.
 enum class Take : u8 { empty_spans, pages };
-void rob_heaps(Take what, const Heap* but = nullptr);
+void steal_from_heaps(Take what, const Heap* but = nullptr);
 
 // For a search that may be in vain: leaves a note with each heap but `but`. The notes of all searches are the same: one
 // that is left where none was counts as supply (span/shortage.hpp).

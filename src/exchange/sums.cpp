@@ -22,14 +22,14 @@ Sums sum_chunks() {
     // relaxed, all here: no other thread is inside.
     const Chunk& chunk = arena->chunks[index];
     if (use == ChunkUse::spans) {
-      sums.held += count_bits(~chunk.free.load(relaxed)) * kSlotBytes;
-      sums.dirty += count_bits(chunk.dirty.load(relaxed)) * kSlotBytes;
+      sums.held += count_bits(~chunk.free.load(relaxed)) * kSliceBytes;
+      sums.dirty += count_bits(chunk.dirty.load(relaxed)) * kSliceBytes;
     } else if (use == ChunkUse::large) {
-      sums.held += large_bytes(&arena->spans[usize{index} * kSlotsPerChunk]);
+      sums.held += large_bytes(&arena->spans[usize{index} * kSlicesPerChunk]);
       sums.tails += tail_bytes(chunk);
     }
-    for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::large) sums.add_large(large_bytes(span));
+    for_each_record(arena, index, [&](const Span* span, SliceUse slice_use) {
+      if (slice_use == SliceUse::large) sums.add_large(large_bytes(span));
     });
   });
   const u32 arenas = g_arenas.count.load(acquire);  // acquire: pairs with the release in make_arena
@@ -37,7 +37,7 @@ Sums sum_chunks() {
     const Arena& arena = g_arenas.arenas[a];
     for (u32 i = 0; i < arena.highest_chunk.load(relaxed); ++i) {
       const bool taken = (arena.groups[i / kChunksPerGroup].taken.get() >> (i % kChunksPerGroup)) & 1;
-      if (!taken) sums.dirty += count_bits(arena.chunks[i].dirty.load(relaxed)) * kSlotBytes;
+      if (!taken) sums.dirty += count_bits(arena.chunks[i].dirty.load(relaxed)) * kSliceBytes;
     }
   }
   return sums;
@@ -46,8 +46,8 @@ Sums sum_chunks() {
 void sum_classes(ClassSums& sums) {
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
-    for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
-      if (slot_use != SlotUse::span) return;
+    for_each_record(arena, index, [&](const Span* span, SliceUse slice_use) {
+      if (slice_use != SliceUse::span) return;
       const ClassIndex c = span->size_class.get();
       const usize bytes = span_bytes(span);
       const bool shared = is_shared(load_word(span, relaxed).state());  // relaxed: no other thread is inside
@@ -61,7 +61,7 @@ void sum_classes(ClassSums& sums) {
 usize class_bound(ClassIndex size_class) {
   const usize high = class_high(size_class);
   if (high == 0) return 0;  // it has no span
-  return bound_of_class(high) + most_makers(size_class) * (kSlotBytes << shape_of(size_class).slots_log2);
+  return bound_of_class(high) + most_makers(size_class) * (kSliceBytes << shape_of(size_class).slices_log2);
 }
 
 }  // namespace coffer

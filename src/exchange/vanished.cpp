@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 // A fork child has one thread. The others vanished wherever they were, some in the middle of a call. What they held is
-// made whole here, by one walk over the arena, at the child's first slow call (most children exec and never come here).
+// repaired here, by one walk over the arena, at the child's first slow call (most children exec and never come here).
 //
 // Why a walk can do it. What the child finds of each vanished thread is a prefix of its program order. No thread of the
 // child is inside the pool while the walk runs: slow paths start by waiting for it. Fork waits for no lock, so what a
 // thread had locked may be half changed: the list of unused heaps, the lists of the partial pool, lists and tables of
-// mixed spans. All of these follow from what records say, and are made anew where a lock was held. Records themselves
+// mixed spans. All of these follow from what records say, and are made again where a lock was held. Records themselves
 // change by single stores and CASes. Therefore:
 //   a large block that is free already ...... its freer vanished before its chunks went back: give them back
 //   the tail of a large block, held ......... its purger vanished, or who resized the block: it is as long as it was
-//   a slot neither free nor described ....... its holder vanished between claim and use (or use and release): free it
-//   a span owned by a vanished heap ......... count its lists anew and make it nobody's
+//   a slice neither free nor described ...... its holder vanished between claim and use (or use and release): free it
+//   a span owned by a vanished heap ......... count its lists again; it has no owner then
 //   a listed span that is not linked ........ its inserter vanished: link it
 //   a returning span ........................ its returner vanished: end it
-//   a span owned by a heap that lives on .... counted anew for it: who takes a span changes owner and count one by one
+//   a span owned by a heap that lives on .... counted again: who takes a span changes owner and count one by one
 //   pages of a mixed span on their way ...... their purger vanished: put them back
 // What cannot be known: blocks on their way between a list and the caller, or on a chain. They stay taken: at most
 // one span's list, the open chains and one block a vanished thread.
@@ -34,7 +34,7 @@
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/room_map.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "pool/tails.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
@@ -86,10 +86,10 @@ void adopt_orphan(Span* span, Heap* heap) {
   if (heap == &g_null_heap) {
     // Who gave its pages back may have vanished before the kernel took them: they are absent, and hold data.
     set_absent_are(span, AbsentPages::unknown);
-    span->dirty_slots_at_start.set(static_cast<u8>(low_mask(span->slots.get())));
+    span->dirty_slices_at_start.set(static_cast<u8>(low_mask(span->slices.get())));
   }
   // Between taking a page from the absent ones and counting its blocks, a thread may have vanished.
-  span->cut.set(span->capacity.get() - count_absent_blocks(span));
+  span->carved.set(span->capacity.get() - count_absent_blocks(span));
   span->ring_next.set(0);  // of a ring that nobody will meet: its links may be half written
   span->ring_slack.set(0);
   span->owner.store(nullptr, relaxed);  // relaxed: the child's other threads wait
@@ -105,7 +105,7 @@ void return_lists() {
       const Block* first = heap->blocks[c].get();
       if (first == nullptr) continue;
       const uptr address = reinterpret_cast<uptr>(first);
-      const Span* span = first_record(slot_record(arena_of(address), address));
+      const Span* span = first_record(slice_record(arena_of(address), address));
       if (span != nullptr && is_mixed(span)) free_list(heap, c);
     }
   }
@@ -122,8 +122,8 @@ void restore_mixed() {
   g_mixed_pool.drop_lists();
   for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
-    for_each_record(arena, index, [](Span* span, SlotUse slot_use) {
-      if (slot_use != SlotUse::large) g_mixed_pool.restore(span);
+    for_each_record(arena, index, [](Span* span, SliceUse slice_use) {
+      if (slice_use != SliceUse::large) g_mixed_pool.restore(span);
     });
   });
   g_mixed_pool.mark_whole();
@@ -164,14 +164,14 @@ void resolve_span(Span* span) {
   }
 }
 
-// What heaps own is counted anew while the walk goes on, and gives slots back that no record describes, those that
+// What heaps own is counted anew while the walk goes on, and gives slices back that no record describes, those that
 // heaps keep, too: whoever took a span from a heap may have vanished between the count and the owner. A span that has
 // an owner once it is resolved is one of a heap that lives on, or of an ended thread's.
 void forget_held() {
   for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) {
     Heap* heap = heap_by_index(i);
     heap->held.store(0, relaxed);  // relaxed: the child's other threads wait
-    heap->kept_slots.set(0);
+    heap->kept_slices.set(0);
   }
 }
 
@@ -180,41 +180,41 @@ void count_held(const Span* span) {
   if (owner != nullptr) owner->held.fetch_add(span_bytes(span), relaxed);
 }
 
-// Whoever described this slot vanished over it, perhaps with its heap's name written: as a later slot of another span
+// Whoever described this slice vanished over it, perhaps with its heap's name written: as a later slice of another span
 // it would pass for that heap's own.
-void release_slot(Arena* arena, Span* record) {
-  record->use.store(SlotUse::none, relaxed);  // relaxed, both: the release of the slot publishes them
+void release_slice(Arena* arena, Span* record) {
+  record->use.store(SliceUse::none, relaxed);  // relaxed, both: the release of the slice publishes them
   record->owner.store(nullptr, relaxed);
   record->limit = 0;
-  release_slots(arena, static_cast<u32>(record - arena->spans), 1, 1);
+  release_slices(arena, static_cast<u32>(record - arena->spans), 1, 1);
 }
 
 void resolve_chunk(Arena* arena, u32 index) {
   Chunk& chunk = arena->chunks[index];
   const u64 free = chunk.free.load(relaxed);  // relaxed: as above
-  restore_room(arena, index);                 // whoever freed slots here may have vanished before the hint
+  restore_room(arena, index);                 // whoever freed slices here may have vanished before the hint
   note_dirty(arena, index);                   // nor this one
-  for (u32 i = 0; i < kSlotsPerChunk; ++i) {
+  for (u32 i = 0; i < kSlicesPerChunk; ++i) {
     if ((free >> i) & 1) continue;
-    Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
+    Span* record = arena->spans + usize{index} * kSlicesPerChunk + i;
     switch (record->use.load(relaxed)) {
-      case SlotUse::none:
-        release_slot(arena, record);
+      case SliceUse::none:
+        release_slice(arena, record);
         break;
-      case SlotUse::span: {
-        const u32 slots = record->slots.get();
+      case SliceUse::span: {
+        const u32 slices = record->slices.get();
         resolve_span(record);
         count_held(record);  // of one that ended, the owner is none
-        i += slots - 1;
+        i += slices - 1;
         break;
       }
-      case SlotUse::large:
-      case SlotUse::mixed:  // restore_mixed has seen to it
-        i += record->slots.get() - 1;
+      case SliceUse::large:
+      case SliceUse::mixed:  // restore_mixed has seen to it
+        i += record->slices.get() - 1;
         break;
-      case SlotUse::span_rest:
-        // Later slots without a first: described before it, or told after it that they are free.
-        release_slot(arena, record);
+      case SliceUse::span_rest:
+        // Later slices without a first: described before it, or told after it that they are free.
+        release_slice(arena, record);
         break;
     }
   }
@@ -240,7 +240,7 @@ void resolve_vanished() {
     if (use == ChunkUse::none) return_chunks(arena, index, 1, true);
     if (use != ChunkUse::large) return;
     // relaxed: the writers are gone.
-    const bool live = arena->spans[usize{index} * kSlotsPerChunk].use.load(relaxed) == SlotUse::large;
+    const bool live = arena->spans[usize{index} * kSlicesPerChunk].use.load(relaxed) == SliceUse::large;
     settle_tail(arena, index, live);
     if (!live) return_chunks(arena, index, arena->chunks[index].large_chunks.get(), true);
   });

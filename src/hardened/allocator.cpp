@@ -32,9 +32,9 @@ struct Held {
 // Of a block that starts in an arena. Reports what does not start one.
 Held held_of(const char* call, void* block, Arena* arena) {
   const uptr address = reinterpret_cast<uptr>(block);
-  Span* const span = first_record(slot_record(arena, address));
+  Span* const span = first_record(slice_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
-  if (COFFER_LIKELY(span->use.load(relaxed) == SlotUse::span)) {  // relaxed: as first_record
+  if (COFFER_LIKELY(span->use.load(relaxed) == SliceUse::span)) {  // relaxed: as first_record
     if (COFFER_UNLIKELY(!is_block_start(span, address))) report_bad_pointer(call, block);
     return {span->block_bytes.get(), span};
   }
@@ -77,9 +77,9 @@ COFFER_NOINLINE void* begin_elsewhere(void* block, usize size, Span* span) {
 COFFER_INLINE void* begin(void* block, usize size) {
   const uptr address = reinterpret_cast<uptr>(block);
   Arena* const arena = arena_of(address);
-  Span* const span = COFFER_LIKELY(arena != nullptr) ? first_record(slot_record(arena, address)) : nullptr;
+  Span* const span = COFFER_LIKELY(arena != nullptr) ? first_record(slice_record(arena, address)) : nullptr;
   // relaxed: as first_record.
-  if (COFFER_UNLIKELY(span == nullptr || span->use.load(relaxed) != SlotUse::span)) {
+  if (COFFER_UNLIKELY(span == nullptr || span->use.load(relaxed) != SliceUse::span)) {
     return begin_elsewhere(block, size, span);
   }
   const usize have = span->block_bytes.get();
@@ -119,7 +119,7 @@ COFFER_NOINLINE void release_elsewhere(void* block, usize given) {
   if (is_fenced(held)) return release_fenced(block, held.span, given);
   const usize size = checked_size("free", block, held);
   if (given != kNoSize && given != size) harden::bad_size(block, given, size);
-  const bool of_class = held.span->use.load(relaxed) == SlotUse::span;  // relaxed: as first_record
+  const bool of_class = held.span->use.load(relaxed) == SliceUse::span;  // relaxed: as first_record
   if (!of_class) forget_sample(block);
   write_freed(block, held.have, mac_of(block));
   rest_anyhow(block, of_class ? held.span->size_class.get() : Resting::kNoClass, held.have);
@@ -141,14 +141,15 @@ COFFER_NOINLINE void release_long(Rest* rest, void* block, usize given, const Si
   rest_block(rest, block, static_cast<u32>(sized - g_sized.classes), have);
 }
 
-// The slot's record names another heap than the thread's, or none. Of a span of a class: as deallocate_as.
+// The slice's record names another heap than the thread's, or none. Of a span of a class: as deallocate_as.
 COFFER_NOINLINE void release_not_own(void* block, usize given, Span* span, Rest* rest) {
-  SlotUse use = span->use.load(relaxed);  // relaxed, both: as first_record
-  if (use == SlotUse::span_rest) {
+  SliceUse use = span->use.load(relaxed);  // relaxed, both: as first_record
+  if (use == SliceUse::span_rest) {
     span -= span->first_distance.get();
     use = span->use.load(relaxed);
   }
-  if (COFFER_UNLIKELY(use != SlotUse::span) || COFFER_UNLIKELY(rest == nullptr)) return release_elsewhere(block, given);
+  if (COFFER_UNLIKELY(use != SliceUse::span) || COFFER_UNLIKELY(rest == nullptr))
+    return release_elsewhere(block, given);
   if (COFFER_UNLIKELY(!is_block_start(span, reinterpret_cast<uptr>(block)))) return refuse_pointer(block);
   const Sized& sized = g_sized.classes[span->size_class.get()];
   const usize have = sized.block_bytes();
@@ -251,7 +252,7 @@ COFFER_INLINE void deallocate_as(void* block, usize given) {
   const usize offset = reinterpret_cast<uptr>(block) - arena.base;
   // relaxed: see arena_of.
   if (COFFER_UNLIKELY(!arena.fast_frontier.is_above(offset))) return release_elsewhere(block, given);
-  Span* const span = arena.spans + offset / kSlotBytes;
+  Span* const span = arena.spans + offset / kSliceBytes;
   Heap* const heap = t_heap;
   Rest* const rest = heap->rest.get();
   // relaxed: equal only if this thread wrote it, or who had the heap before it. Only spans of a class have an owner;
@@ -294,7 +295,7 @@ void* reallocate(void* block, usize size) {
   const usize before = checked_size("realloc", block, held);
   const bool fits = size <= held.have - kCanaryBytes;
   if (!fits || bytes_for(size) < held.have / 2) {
-    const bool of_class = held.span->use.load(relaxed) == SlotUse::span;  // relaxed: as first_record
+    const bool of_class = held.span->use.load(relaxed) == SliceUse::span;  // relaxed: as first_record
     void* const moved = move_block(block, before, size, of_class && held.span->size_class.get() >= kShapes);
     if (moved != nullptr || !fits) return moved;
   }

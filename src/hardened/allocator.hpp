@@ -7,7 +7,7 @@
 //   what needs a large block  pages of its own between inaccessible ones (fenced.hpp)
 //
 //   free    canary checked -> the block is zeroed -> quarantine (rest.hpp) -> malloc, or the heap
-//   malloc  a block that is zero, as free left it or as it was cut: checked -> canary written
+//   malloc  a block that is zero, as free left it or as it was carved: checked -> canary written
 //
 // So every block is zero when it is handed out, and calloc need not clear it. What it finds, and what that costs, says
 // docs/guide/hardened.md.

@@ -207,7 +207,7 @@ inline void write_freed(void* block, usize have, u64 mac) {
   lanes[last] = Lane{};
 }
 
-// Whether a free block is as write_freed left it, or as it was cut. Its first `heaps` bytes, 0 or 16, are the heap's.
+// Whether a free block is as write_freed left it, or as it was carved. Its first `heaps` bytes, 0 or 16, are a heap's.
 COFFER_INLINE bool is_untouched(const void* block, usize have, usize heaps) {
   return are_zero(reinterpret_cast<const Lane*>(static_cast<const char*>(block) + heaps),
                   (have - heaps) / sizeof(Lane));

@@ -19,9 +19,9 @@ class Checker {
   usize violations() const { return violations_; }
 
   void check_span(const Span* span) {
-    const u64 cut = ~span->absent.get() & low_mask(span->slots.get() * kPagesPerSlot);
+    const u64 carved = ~span->absent.get() & low_mask(span->slices.get() * kPagesPerSlice);
     const usize have = span->block_bytes.get();
-    for_each_page(span, cut, [&](u32, u32 from, u32 to) {
+    for_each_page(span, carved, [&](u32, u32 from, u32 to) {
       for (u32 i = from; i < to; ++i) check_block(block_at(span, i), have);
     });
   }
@@ -68,8 +68,8 @@ usize check() {
   Checker checker;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
-    for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::span) checker.check_span(span);
+    for_each_record(arena, index, [&](const Span* span, SliceUse slice_use) {
+      if (slice_use == SliceUse::span) checker.check_span(span);
     });
   });
   checker.check_rests();

@@ -29,7 +29,7 @@ Atomic<u64> g_placed;
 
 char* start_of(const Span* span) { return reinterpret_cast<char*>(span->first_block); }
 Span* span_of(const void* block) {
-  return slot_record(arena_of(reinterpret_cast<uptr>(block)), reinterpret_cast<uptr>(block));
+  return slice_record(arena_of(reinterpret_cast<uptr>(block)), reinterpret_cast<uptr>(block));
 }
 // Whole pages of the heap's block.
 char* end_of(const Span* span) {
@@ -59,21 +59,21 @@ bool open(const Span* span, char* from, usize bytes) {
   return true;
 }
 
-// What the program has begins at a multiple of it. Over half a slot: nothing is in front.
+// What the program has begins at a multiple of it. Over half a slice: nothing is in front.
 usize step_of(usize alignment) { return alignment > os::page_size() ? alignment : os::page_size(); }
 
 struct Place {
   usize front, alignment;
 };
-// room: bytes that there may be in front. What the program has begins in the first slot, whose record tells of it.
+// room: bytes that there may be in front. What the program has begins in the first slice, whose record tells of it.
 Place place_of(usize alignment, usize room) {
   const usize step = step_of(alignment);
-  if (step > kSlotBytes / 2) return {0, alignment};
+  if (step > kSliceBytes / 2) return {0, alignment};
   // relaxed: each number is used once.
   const u64 chance = mix_bits(g_arenas.arenas[0].link_key.load(relaxed), g_placed.fetch_add(1, relaxed));
-  const usize most_bytes = room < kSlotBytes / 2 ? room : kSlotBytes / 2;
+  const usize most_bytes = room < kSliceBytes / 2 ? room : kSliceBytes / 2;
   const usize most = most_bytes / step < kMostPagesInFront ? most_bytes / step : kMostPagesInFront;
-  return {step * (1 + chance % most), kSlotBytes};
+  return {step * (1 + chance % most), kSliceBytes};
 }
 
 void* begin_fenced(Span* span, usize front, usize bytes) {
@@ -85,7 +85,7 @@ void* begin_fenced(Span* span, usize front, usize bytes) {
 
 // A block that has rested, for the `bytes` of the program's and what is to be behind them. Not while somebody counts.
 void* reuse(usize bytes, usize behind, usize alignment) {
-  if (watches_lists() || alignment > kSlotBytes / 2) return nullptr;
+  if (watches_lists() || alignment > kSliceBytes / 2) return nullptr;
   const usize wanted = step_of(alignment) + bytes + behind;
   char* const block = static_cast<char*>(take_rested(wanted, 2 * wanted));
   if (block == nullptr) return nullptr;
@@ -107,7 +107,7 @@ NewFenced allocate_fenced(usize size, usize alignment, usize room) {
   const usize page = os::page_size();
   const usize bytes = round_up(size != 0 ? size : 1, page);
   if (void* const block = reuse(bytes, page + room, alignment)) return {block, nullptr, 0};
-  const Place place = place_of(alignment, kSlotBytes / 2);
+  const Place place = place_of(alignment, kSliceBytes / 2);
   const usize wanted = place.front + bytes + page;
   bool zero = false;
   void* block = allocate_large_block(wanted + room, place.alignment, &zero);
@@ -115,7 +115,7 @@ NewFenced allocate_fenced(usize size, usize alignment, usize room) {
   if (block == nullptr) return {};
   Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
   if (arena == nullptr) return {nullptr, block, wanted + room};
-  Span* const span = slot_record(arena, reinterpret_cast<uptr>(block));
+  Span* const span = slice_record(arena, reinterpret_cast<uptr>(block));
   set_fence(span, Fence::live);
   char* const start = static_cast<char*>(begin_fenced(span, place.front, bytes));
   if (!zero) clear(start, bytes);

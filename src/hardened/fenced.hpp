@@ -2,15 +2,15 @@
 // Large blocks of the hardened build: whole pages between inaccessible ones.
 //
 //   the heap's large block | closed: a page or more | the program's pages | closed, to the end |
-//                          ^ a slot begins          ^ what malloc returns
+//                          ^ a slice begins          ^ what malloc returns
 //
 // Closed is by markers in the page tables, of Linux 6.13, which need no mapping of their own; where there are none, by
 // the rights of mappings. How many pages lie in front is a matter of chance. A block with an alignment of over half a
-// slot has none in front: what the program has then begins the heap's block. When the block is freed its pages are
+// slice has none in front: what the program has then begins the heap's block. When the block is freed its pages are
 // given back and all of it is closed. When it has rested (rest.hpp), the thread's next block of about that length gets
 // it as it is, and opens what it needs; or all is opened, and goes to the heap.
 //
-// What the block is stands in the record of its first slot, in fields that only spans of a class use otherwise.
+// What the block is stands in the record of its first slice, in fields that only spans of a class use otherwise.
 #pragma once
 
 #include "span/span.hpp"

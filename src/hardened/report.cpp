@@ -20,9 +20,10 @@ bool is_free(const void* block, usize have) {
   // Zero, or written to since: it rests, in all likelihood in the quarantine of this thread.
   if (is_untouched(block, have, 0) || rests_here(block)) return true;
   Arena* const arena = arena_of(reinterpret_cast<uptr>(block));
-  const Span* const span = arena != nullptr ? first_record(slot_record(arena, reinterpret_cast<uptr>(block))) : nullptr;
+  const Span* const span =
+      arena != nullptr ? first_record(slice_record(arena, reinterpret_cast<uptr>(block))) : nullptr;
   // relaxed: last words.
-  return span != nullptr && span->use.load(relaxed) == SlotUse::span && may_be_free(block) && is_freed(span, block);
+  return span != nullptr && span->use.load(relaxed) == SliceUse::span && may_be_free(block) && is_freed(span, block);
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ COFFER_NOINLINE void end_rest_elsewhere(Resting gone) { end_rest(gone.block(), b
 
 usize length_of(const void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
-  return first_record(slot_record(arena_of(address), address))->block_bytes.get();
+  return first_record(slice_record(arena_of(address), address))->block_bytes.get();
 }
 
 namespace {
@@ -144,7 +144,7 @@ COFFER_INLINE void give_back(void* block) {
   Arena& arena = g_arenas.arenas[0];
   const usize offset = reinterpret_cast<uptr>(block) - arena.base;
   if (COFFER_UNLIKELY(!arena.fast_frontier.is_above(offset))) return PlainAllocator::deallocate(block);
-  Span* const span = arena.spans + offset / kSlotBytes;
+  Span* const span = arena.spans + offset / kSliceBytes;
   Heap* const own = t_heap;
   own->inside.store(reinterpret_cast<uptr>(span), relaxed);  // relaxed, and what follows: as in deallocate_as
   compiler_fence();

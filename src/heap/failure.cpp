@@ -48,7 +48,7 @@ bool fails_again(const Heap* heap, ClassIndex size_class) {
   if (!are_all_noted(heap)) return false;
   // relaxed: what came by the program's order is seen. After the notes.
   if (heap->vain_supply.get() != g_supply.load(relaxed)) return false;
-  // What failed at the limit would be served from free slots that there are, once the limit allows it.
+  // What failed at the limit would be served from free slices that there are, once the limit allows it.
   return is_limited() ? is_limit_reached() : !has_room_for_arena();
 }
 

@@ -27,8 +27,8 @@ namespace coffer {
 
 void* allocate_any(usize size);
 void free_elsewhere(void* block);
-// The slot's record names no heap, or another one than the thread's, which may be the null heap.
-void free_beyond(void* block, Span* slot, Heap* heap);
+// The slice's record names no heap, or another one than the thread's, which may be the null heap.
+void free_beyond(void* block, Span* slice, Heap* heap);
 // What the caller says that the block was allocated with. It is checked, not trusted: a false claim means that the
 // program took the block for something else.
 enum class Claim : u8 {
@@ -37,7 +37,7 @@ enum class Claim : u8 {
   object,  // of operator delete: such a block is of its size's class
 };
 void free_sized_elsewhere(void* block, usize size, Claim claim);
-void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size, Claim claim);
+void free_sized_beyond(void* block, Span* slice, Heap* heap, usize size, Claim claim);
 // Of a size that is not of the span's class: whether no block of it can have been allocated with it.
 bool is_wrong_size(const Span* span, usize size, Claim claim);
 void local_event(Span* span);
@@ -182,7 +182,7 @@ COFFER_INLINE void deallocate_as(void* block, usize size) {
   if (COFFER_UNLIKELY(kPairs ? offset >= first.second : !arena.fast_frontier.is_above(offset)))
     return kClaim != Claim::nothing ? free_sized_elsewhere(block, size, kClaim) : free_elsewhere(block);
   if constexpr (kPairs) signing = load_words_at_once(&arena.link_key);  // and spans
-  Span* span = (kPairs ? reinterpret_cast<Span*>(signing.second) : arena.spans) + offset / kSlotBytes;
+  Span* span = (kPairs ? reinterpret_cast<Span*>(signing.second) : arena.spans) + offset / kSliceBytes;
   if constexpr (kPairs) COFFER_KEEP_IN_REGISTER(span);
   // relaxed: it is there before there is a block.
   Heap* own = heap_at(kKeepsOffset ? arena.heap_offset.load(relaxed) : 0);

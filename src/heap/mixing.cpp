@@ -46,18 +46,18 @@ bool is_convertible(const Span* span, u32 free) {
 // Free bytes that no class but their own can use.
 usize waste(const Heap* heap) { return heap->slack.get() + g_partial_pool.listed_bytes(); }
 
-// Whether the process would grow past all it had before if a span were made now. Where free slots are at hand, or
+// Whether the process would grow past all it had before if a span were made now. Where free slices are at hand, or
 // memory only comes back to what it was, mixing saves nothing at the peak. relaxed, all: thresholds that may be late.
 bool would_grow() {
   const Counters& counts = counters();
   const usize dirty = counts.dirty.load(relaxed);
-  return dirty <= kNegligible && counts.held.load(relaxed) + dirty + kSlotBytes >= counts.peak.load(relaxed);
+  return dirty <= kNegligible && counts.held.load(relaxed) + dirty + kSliceBytes >= counts.peak.load(relaxed);
 }
 
 // Whether a conversion is worth it: the class that it takes a span from may want one back.
 bool is_fragmented(const Heap* heap) {
   if (always()) return true;
-  return would_grow() && waste(heap) > kNegligible && g_mixed_pool.may_grow(kMaxSpanSlots * kSlotBytes);
+  return would_grow() && waste(heap) > kNegligible && g_mixed_pool.may_grow(kMaxSpanSlices * kSliceBytes);
 }
 
 // So much free in mixed spans is much: a sixteenth of what is held. relaxed: as above.
@@ -135,7 +135,7 @@ u32 exact_bytes(usize size) {
   return several_heaps() ? static_cast<u32>(round_up(bytes, kCacheLine)) : bytes;
 }
 
-// What is cut at once: so many blocks of so many bytes.
+// What is carved at once: so many blocks of so many bytes.
 struct Portion {
   u32 bytes, most;
   Lines lines;
@@ -144,19 +144,19 @@ struct Portion {
 Portion portion_of(ClassIndex size_class, usize size) {
   const u32 bytes = class_layout(size_class).block_bytes;
   const u32 most = bytes >= kListBytes ? 1 : kListBytes / bytes;
-  if (size == 0 || bytes < kCutExactly) return {bytes, most, several_heaps() ? Lines::whole : Lines::shared};
+  if (size == 0 || bytes < kCarvedExactly) return {bytes, most, several_heaps() ? Lines::whole : Lines::shared};
   // All blocks of a list have one size: whole lines where those are the same for every size of the class.
   const u32 exact = exact_bytes(size);
   return {exact, exact == round_up(bytes, kCacheLine) && several_heaps() ? most : 1, Lines::shared};
 }
 
-// Of blocks that were cut, a list if `most` is over 1: one for the program, the others for heap->blocks.
-Block* give(Heap* heap, ClassIndex size_class, Block* cut, u32 most, u32* count) {
-  if (cut == nullptr) return nullptr;
-  *count = most == 1 ? 1 : measure_list(cut, kMostTaken).count;
+// Of blocks that were carved, a list if `most` is over 1: one for the program, the others for heap->blocks.
+Block* give(Heap* heap, ClassIndex size_class, Block* carved, u32 most, u32* count) {
+  if (carved == nullptr) return nullptr;
+  *count = most == 1 ? 1 : measure_list(carved, kMostTaken).count;
   if (COFFER_UNLIKELY(watches_lists())) blocks_taken(heap, size_class, *count);
-  if (most == 1) return cut;
-  heap->blocks[size_class].set(cut);
+  if (most == 1) return carved;
+  heap->blocks[size_class].set(carved);
   return pop(heap->blocks[size_class]);
 }
 
@@ -167,8 +167,8 @@ Block* take_any_hole(Heap* heap, ClassIndex size_class, const Portion& portion, 
     const u32 limit = unwatched_blocks(heap, size_class);
     if (most > limit) most = limit;
   }
-  Block* cut = g_mixed_pool.take(portion.bytes, most, portion.lines, heap->index.get());
-  return give(heap, size_class, cut, most, count);
+  Block* carved = g_mixed_pool.take(portion.bytes, most, portion.lines, heap->index.get());
+  return give(heap, size_class, carved, most, count);
 }
 
 // One block of the class from any hole that there is.
@@ -184,7 +184,7 @@ bool earns_span(Heap* heap, ClassIndex size_class, usize size, const Portion& po
   if (always()) return false;
   if (churn_of(heap, portion.bytes).get() >= kChurn) return true;
   if (!used_up) return false;
-  const usize span_bytes = usize{kSlotBytes} << shape_of(size_class).slots_log2;
+  const usize span_bytes = usize{kSliceBytes} << shape_of(size_class).slices_log2;
   return !would_grow() || (size >= kCountedBytes && span_bytes * kSmallPart <= heap->held.load(relaxed));
 }
 
@@ -201,7 +201,7 @@ void count_handed(Heap* heap, usize size, const Portion& portion, u32 handed) {
 
 // Whether a block of the size gets new memory in a mixed span.
 bool gets_mixed_memory(usize size) {
-  return size >= kMixedBytes || (size != 0 && is_small()) || (size >= kCutExactly && is_full_of_holes());
+  return size >= kMixedBytes || (size != 0 && is_small()) || (size >= kCarvedExactly && is_full_of_holes());
 }
 
 }  // namespace
@@ -225,7 +225,7 @@ Block* last_hole(Heap* heap, ClassIndex size_class) {
   if (never()) return nullptr;
   const u32 bytes = portion_of(size_class, 0).bytes;
   u32 count = 0;
-  return give(heap, size_class, g_mixed_pool.make(bytes, 1u << ceil_log2(divide_up(bytes, kSlotBytes))), 1, &count);
+  return give(heap, size_class, g_mixed_pool.make(bytes, 1u << ceil_log2(divide_up(bytes, kSliceBytes))), 1, &count);
 }
 
 Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
@@ -240,8 +240,8 @@ Block* make_hole(Heap* heap, ClassIndex size_class, usize size, bool used_up) {
     if (Block* block = take_any_hole(heap, size_class, portion, &count)) return block;
   }
   if (!gets_mixed_memory(size)) return nullptr;
-  const u32 slots = is_small() && size <= kCarvePage ? 1 : kMixedSpan / kSlotBytes;
-  Block* block = give(heap, size_class, g_mixed_pool.make(exact_bytes(size), slots), 1, &count);
+  const u32 slices = is_small() && size <= kCarvePage ? 1 : kMixedSpan / kSliceBytes;
+  Block* block = give(heap, size_class, g_mixed_pool.make(exact_bytes(size), slices), 1, &count);
   if (block != nullptr) count_handed(heap, size, portion, count);
   return block;
 }

@@ -6,7 +6,7 @@
 #include "config/config.hpp"
 #include "exchange/freed.hpp"
 #include "exchange/inside.hpp"
-#include "exchange/kept_slots.hpp"
+#include "exchange/kept_slices.hpp"
 #include "exchange/ownership.hpp"
 #include "exchange/registry.hpp"
 #include "exchange/seizing.hpp"
@@ -19,7 +19,7 @@
 #include "mixed/mixed.hpp"
 #include "observe/counters.hpp"
 #include "pool/limit.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "pool/tails.hpp"
 #include "span/purge_span.hpp"
 #include "span/shortage.hpp"
@@ -31,7 +31,7 @@ namespace {
 // The record that answers for a block in an arena; reports what is not a block's start.
 Span* record_of(const char* call, Arena* arena, void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
-  Span* span = first_record(slot_record(arena, address));
+  Span* span = first_record(slice_record(arena, address));
   if (COFFER_UNLIKELY(span == nullptr)) report_bad_pointer(call, block);
   if (is_mixed(span)) return span;  // its table says later whether a block starts there
   const bool start = is_large(span) ? address == span->first_block
@@ -47,10 +47,11 @@ COFFER_INLINE usize class_bytes_of(const void* block) {
   const Arena& arena = g_arenas.arenas[0];
   const usize offset = address - arena.base;
   if (COFFER_UNLIKELY(offset >= arena.frontier.load(relaxed))) return 0;  // relaxed: as in arena_of
-  const Span* span = arena.spans + offset / kSlotBytes;
+  const Span* span = arena.spans + offset / kSliceBytes;
   // relaxed, both: as in first_record.
-  if (span->use.load(relaxed) == SlotUse::span_rest) span -= span->first_distance.get();
-  const bool is_live = span->use.load(relaxed) == SlotUse::span && is_block_start(span, address) && !may_be_free(block);
+  if (span->use.load(relaxed) == SliceUse::span_rest) span -= span->first_distance.get();
+  const bool is_live =
+      span->use.load(relaxed) == SliceUse::span && is_block_start(span, address) && !may_be_free(block);
   return COFFER_LIKELY(is_live) ? span->block_bytes.get() : 0;
 }
 
@@ -161,7 +162,7 @@ void* PlainAllocator::allocate_aligned(usize size, usize alignment) {
   // In holes blocks are aligned to a cache line at most.
   Block* block = alignment > kCacheLine ? allocate_in_span(size_class) : allocate_of_class(size_class, &zero, false);
   if (COFFER_UNLIKELY(block != nullptr && reinterpret_cast<uptr>(block) % alignment != 0)) {
-    // From a hole that was cut for a smaller size of the class.
+    // From a hole that was carved for a smaller size of the class.
     deallocate(block);
     block = allocate_in_span(size_class);
   }
@@ -227,7 +228,7 @@ bool PlainAllocator::trim(usize keep) {
   if (!start_process()) return false;
   const SlowPath path;
   note_if_heapless(t_heap);
-  rob_heaps(Take::pages);  // the thread's own, too
+  steal_from_heaps(Take::pages);  // the thread's own, too
   usize back = purge_all_spans() + purge_mixed_spans();
   back += purge_tails(~usize{0} / 2);
   // relaxed: a figure.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // malloc's slow path: a hot span for the class, and blocks from it. In this order, so that what is resident already is
-// used first: what the owner freed, what others freed, a page never cut; then a reusable span of this heap, a partly
+// used first: what the owner freed, what others freed, a page never carved; then a reusable span of this heap, a partly
 // used one that is nobody's, and a new one.
 #include "heap/refill.hpp"
 #include "arena/each.hpp"
 #include "exchange/chains.hpp"
-#include "exchange/kept_slots.hpp"
+#include "exchange/kept_slices.hpp"
 #include "exchange/lists.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/ownership.hpp"
@@ -22,7 +22,7 @@
 #include "policy/taken.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "span/class_use.hpp"
 #include "span/order.hpp"
 
@@ -40,16 +40,16 @@ Block* refill_from(Heap* heap, ClassIndex size_class, Span* span, bool* zero) {
   if (list == nullptr) list = take_remote(span, &count);
   if (list == nullptr) {
     if (absent_count(span) == 0) return nullptr;
-    const u32 before = span->cut.get();
-    const Linked cut = cut_blocks(span, zero);
-    if (cut.first == nullptr) return nullptr;
-    count = span->cut.get() - before;
+    const u32 before = span->carved.get();
+    const Linked carved = carve_blocks(span, zero);
+    if (carved.first == nullptr) return nullptr;
+    count = span->carved.get() - before;
     if (count == 1 && !watched) {
-      if (kMisuseChecks && (!*zero || kHardening.shuffles)) cut.first->mark = 0;
-      return cut.first;
+      if (kMisuseChecks && (!*zero || kHardening.shuffles)) carved.first->mark = 0;
+      return carved.first;
     }
-    set_next(cut.last, nullptr);
-    list = cut.first;
+    set_next(carved.last, nullptr);
+    list = carved.first;
   }
   if (watched) {
     take_watched_list(heap, size_class, span, list, count);
@@ -71,7 +71,7 @@ Block* refill_or_retire(Heap* heap, ClassIndex size_class, Span* span, bool* zer
 Span* new_span(Heap* heap, ClassIndex size_class) {
   // relaxed, both: a figure for budgets. Counted first: who has the record's number from an earlier life may take the
   // span at once, and end it, and what the record says then is another span's.
-  const usize bytes = kSlotBytes << shape_of(size_class).slots_log2;
+  const usize bytes = kSliceBytes << shape_of(size_class).slices_log2;
   const usize before = heap->held.fetch_add(bytes, relaxed);
   Span* span = make_span(size_class, heap, before < kFewSpans ? Start::coloured : Start::first);
   if (span == nullptr) heap->held.fetch_sub(bytes, relaxed);
@@ -98,7 +98,7 @@ enum class Reach : u8 {
 
 Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize size, bool used_up) {
   if (Span* span = pop_ring(heap, size_class)) {
-    raise_claim(span);  // by what was cut till now
+    raise_claim(span);  // by what was carved till now
     restore_order(span);
     return {span, nullptr};
   }
@@ -109,7 +109,7 @@ Found next_hot(Heap* heap, ClassIndex size_class, Reach reach, bool holes, usize
   if (Span* span = adopt(heap, size_class)) return {span, nullptr};
   // relaxed: a threshold. A small process has no idle heap whose spans are worth a search.
   if (reach != Reach::what_there_is && counters().held.load(relaxed) > kWorthSearching &&
-      rob_idle_heaps(heap, 1u << shape_of(size_class).slots_log2)) {
+      steal_from_idle_heaps(heap, 1u << shape_of(size_class).slices_log2)) {
     if (Span* span = adopt(heap, size_class)) return {span, nullptr};
   }
   if (Block* block = holes ? make_hole(heap, size_class, size, used_up) : nullptr) return {nullptr, block};
@@ -176,8 +176,8 @@ void settle(Heap* heap) {
   if (heap->settled.get() == shortage) return;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
-    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      if (slot_use != SlotUse::span) return;
+    for_each_record(arena, index, [&](Span* span, SliceUse slice_use) {
+      if (slice_use != SliceUse::span) return;
       // relaxed: the heap's own name.
       if (span->owner.load(relaxed) == heap) {
         settle_own(heap, span);
@@ -193,7 +193,7 @@ void settle(Heap* heap) {
 // their span reusable are looked for. This runs before every NULL, and never earlier.
 Span* scavenge(Heap* heap, const Serving& classes) {
   release_idle(heap);
-  rob_heaps(Take::empty_spans, heap);
+  steal_from_heaps(Take::empty_spans, heap);
   take_mail(heap);  // what waited on their chains
   {
     const Maker maker(classes.first);
@@ -290,7 +290,7 @@ void* allocate_large_block(usize size, usize alignment, bool* zero) {
     // As in scavenge: what heaps keep for speed is given up.
     const Inside inside;
     if (inside.heap() != &g_null_heap) release_idle(inside.heap());
-    rob_heaps(Take::empty_spans, inside.heap());
+    steal_from_heaps(Take::empty_spans, inside.heap());
     block = allocate_large(size, alignment, zero);
   }
   // The mark of the block before it (end_large), which the program may copy before it writes there.
@@ -312,24 +312,25 @@ Block* allocate_from_larger(ClassIndex size_class, bool* zero, usize alignment) 
   g_from_larger.store(1, relaxed);  // relaxed: see served_from_larger
   const Serving classes = Serving::at_least(size_class, alignment);
   const bool holes = classes.may_use_holes();
-  // No run of so many slots could be had, nor a longer one: of the classes that need as many only what there is serves.
-  u32 refused = kMaxSpanSlots + 1;
+  // No run of so many slices could be had, nor a longer one: of the classes that need as many only what there is
+  // serves.
+  u32 refused = kMaxSpanSlices + 1;
   Block* found = use_heap([&](Heap* heap, bool own) -> Block* {
     if (own) begin_search(heap);
-    refused = 1u << shape_of(size_class).slots_log2;
+    refused = 1u << shape_of(size_class).slices_log2;
     for (ClassIndex c = size_class + 1; c < classes.end; ++c) {
       if (!classes.has(c)) continue;
-      const u32 slots = 1u << shape_of(c).slots_log2;
-      const Reach reach = slots < refused ? Reach::new_span : Reach::what_there_is;
+      const u32 slices = 1u << shape_of(c).slices_log2;
+      const Reach reach = slices < refused ? Reach::new_span : Reach::what_there_is;
       if (Block* block = take_block(heap, c, reach, zero, 0, holes)) return block;
-      if (slots < refused) refused = slots;
+      if (slices < refused) refused = slices;
     }
     return nullptr;
   });
   if (found != nullptr) return found;
-  // Of two slots, which need not be aligned. And for a thread that can have no heap.
+  // Of two slices, which need not be aligned. And for a thread that can have no heap.
   if (refused > 1) {
-    const usize start = alignment > kSlotBytes ? alignment : kSlotBytes;
+    const usize start = alignment > kSliceBytes ? alignment : kSliceBytes;
     if (void* block = allocate_large_block(class_bytes(size_class), start, zero)) return static_cast<Block*>(block);
   }
   // For a thread whose heap another has just seized the fallback heap looks, too.

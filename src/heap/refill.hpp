@@ -20,8 +20,8 @@ void* allocate_large_block(usize size, usize alignment, bool* zero);
 // Whether some block is, or was, longer than its class is, for memory was exhausted.
 bool served_from_larger();
 
-// When memory is exhausted for a class whose spans need several slots, a larger class may still have room, or a single
-// slot be left. With an alignment over kQuantum, only classes serve whose blocks are all aligned to it.
+// When memory is exhausted for a class whose spans need several slices, a larger class may still have room, or a single
+// slice be left. With an alignment over kQuantum, only classes serve whose blocks are all aligned to it.
 Block* allocate_from_larger(ClassIndex size_class, bool* zero, usize alignment = kQuantum);
 
 }  // namespace coffer

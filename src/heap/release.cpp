@@ -3,7 +3,7 @@
 #include "exchange/chains.hpp"
 #include "exchange/freed.hpp"
 #include "exchange/inside.hpp"
-#include "exchange/kept_slots.hpp"
+#include "exchange/kept_slices.hpp"
 #include "exchange/lists.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/mixed_free.hpp"
@@ -114,11 +114,11 @@ void free_large_block(void* block, Span* span) {
   if (inside.heap() == &g_null_heap || !keep_large(inside.heap(), span)) return_large(span);
 }
 
-COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
+COFFER_NOINLINE void free_not_chained(void* block, Span* slice) {
   const NotedSupply noted;
   settle_fork();
   Heap* heap = enter(t_heap);
-  Span* span = first_record(slot);
+  Span* span = first_record(slice);
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   const uptr address = reinterpret_cast<uptr>(block);
   if (is_large(span)) {
@@ -128,7 +128,7 @@ COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   if (is_mixed(span)) return free_in_mixed(heap, block, span, 0, ~usize{0});
   if (kMisuseChecks && COFFER_UNLIKELY(!is_block_start(span, address))) return refuse_free(block);
   if (COFFER_UNLIKELY(may_be_free(block))) return free_marked(block, span, 0, Claim::nothing);
-  // A later slot of a span of our own, or the fast path is off. relaxed: see deallocate_as.
+  // A later slice of a span of our own, or the fast path is off. relaxed: see deallocate_as.
   if (span->owner.load(relaxed) == heap) {
     if (COFFER_UNLIKELY(push_freed(span, *span->freed.get(), static_cast<Block*>(block)))) return local_event(span);
   } else {
@@ -137,15 +137,15 @@ COFFER_NOINLINE void free_not_chained(void* block, Span* slot) {
   leave(t_heap);
 }
 
-// The longest block of a mixed span that may be freed with this size: what is cut for its class, in whole lines.
+// The longest block of a mixed span that may be freed with this size: what is carved for its class, in whole lines.
 usize most_for(usize size, Claim claim) {
   if (served_from_larger() || size > kLargestSmall) return ~usize{0};
-  const usize cut = round_up(class_layout(class_of(size)).block_bytes, kCacheLine);
-  return claim == Claim::object || cut > 2 * size ? cut : 2 * size + 1;  // as in is_wrong_size
+  const usize carved = round_up(class_layout(class_of(size)).block_bytes, kCacheLine);
+  return claim == Claim::object || carved > 2 * size ? carved : 2 * size + 1;  // as in is_wrong_size
 }
 
-COFFER_NOINLINE void free_sized_not_chained(void* block, Span* slot, usize size, Claim claim) {
-  Span* span = first_record(slot);
+COFFER_NOINLINE void free_sized_not_chained(void* block, Span* slice, usize size, Claim claim) {
+  Span* span = first_record(slice);
   if (COFFER_UNLIKELY(span == nullptr)) return refuse_free(block);
   if (is_mixed(span)) {
     const NotedSupply noted;
@@ -159,13 +159,13 @@ COFFER_NOINLINE void free_sized_not_chained(void* block, Span* slot, usize size,
   free_not_chained(block, span);
 }
 
-// In the fast path of free, which found that the slot's record does not name the heap.
+// In the fast path of free, which found that the slice's record does not name the heap.
 template <Claim kClaim>
-COFFER_INLINE void free_not_own(void* block, Span* slot, Heap* heap, usize size) {
-  Span* span = slot;
-  if (slot->use.load(relaxed) == SlotUse::span_rest) {  // relaxed: see describe_slots in span.cpp
-    // As deallocate_as, for the first record of the span that the slot belongs to.
-    span -= slot->first_distance.get();
+COFFER_INLINE void free_not_own(void* block, Span* slice, Heap* heap, usize size) {
+  Span* span = slice;
+  if (slice->use.load(relaxed) == SliceUse::span_rest) {  // relaxed: see describe_slices in span.cpp
+    // As deallocate_as, for the first record of the span that the slice belongs to.
+    span -= slice->first_distance.get();
     Heap* own = t_heap;
     own->inside.store(reinterpret_cast<uptr>(span), relaxed);  // relaxed, and what follows: as there
     compiler_fence();
@@ -193,11 +193,11 @@ COFFER_INLINE void free_not_own(void* block, Span* slot, Heap* heap, usize size)
 
 }  // namespace
 
-void free_beyond(void* block, Span* slot, Heap* heap) { free_not_own<Claim::nothing>(block, slot, heap, 0); }
+void free_beyond(void* block, Span* slice, Heap* heap) { free_not_own<Claim::nothing>(block, slice, heap, 0); }
 
-void free_sized_beyond(void* block, Span* slot, Heap* heap, usize size, Claim claim) {
-  return claim == Claim::size ? free_not_own<Claim::size>(block, slot, heap, size)
-                              : free_not_own<Claim::object>(block, slot, heap, size);
+void free_sized_beyond(void* block, Span* slice, Heap* heap, usize size, Claim claim) {
+  return claim == Claim::size ? free_not_own<Claim::size>(block, slice, heap, size)
+                              : free_not_own<Claim::object>(block, slice, heap, size);
 }
 
 // A block that no arena has. given: the size that the caller named, if any.
@@ -215,14 +215,14 @@ void free_elsewhere(void* block) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (arena == nullptr) return free_foreign(block);
-  free_not_chained(block, slot_record(arena, reinterpret_cast<uptr>(block)));
+  free_not_chained(block, slice_record(arena, reinterpret_cast<uptr>(block)));
 }
 
 void free_sized_elsewhere(void* block, usize size, Claim claim) {
   if (block == nullptr) return;
   Arena* arena = arena_of(reinterpret_cast<uptr>(block));
   if (arena == nullptr) return free_foreign(block, size);
-  free_sized_not_chained(block, slot_record(arena, reinterpret_cast<uptr>(block)), size, claim);
+  free_sized_not_chained(block, slice_record(arena, reinterpret_cast<uptr>(block)), size, claim);
 }
 
 }  // namespace coffer

@@ -6,7 +6,7 @@
 #include "budget/budget.hpp"
 #include "config/config.hpp"
 #include "exchange/chains.hpp"
-#include "exchange/kept_slots.hpp"
+#include "exchange/kept_slices.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/registry.hpp"
 #include "exchange/ring.hpp"
@@ -21,7 +21,7 @@
 #include "pool/age.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "pool/tails.hpp"
 #include "span/choices.hpp"
 #include "span/class_use.hpp"
@@ -39,8 +39,8 @@ usize weighted(const Heap* heap, usize bytes) {
   return bytes * ((weight ^ (weight >> 32)) * kOdd);
 }
 
-// A slot in a sum over slots: that of one and that of another differ.
-usize name_of(const Span* slot) { return usize{span_number(slot)} * span_number(slot) * span_number(slot); }
+// A slice in a sum over slices: that of one and that of another differ.
+usize name_of(const Span* slice) { return usize{span_number(slice)} * span_number(slice) * span_number(slice); }
 
 // Of which heap and class, where that is known.
 struct Where {
@@ -96,7 +96,7 @@ class Checker {
   usize owned_ = 0;  // bytes of spans that heaps own, each weighted
   usize mixed_ = 0;  // bytes of mixed spans
   usize mixed_live_ = 0;
-  usize lost_ = 0;  // slots in use that no record describes, less those that heaps keep, each by a number of its own
+  usize lost_ = 0;  // slices in use that no record describes, less those that heaps keep, each by a number of its own
 };
 
 u32 Checker::walk(const Span* span, const Block* list) {
@@ -125,7 +125,7 @@ void Checker::check_span(Span* span) {
       word.first() == 0 ? nullptr : reinterpret_cast<Block*>(span_start(span) + uptr{word.first() - 1} * kQuantum);
   const u32 remote = walk(span, first);
   expect(local == local_count(span), "the local list is not as long as the countdown says");
-  expect(count_absent_blocks(span) == absent_count(span), "absent pages do not hold the blocks that are not cut");
+  expect(count_absent_blocks(span) == absent_count(span), "absent pages do not hold the blocks that are not carved");
   expect(word.state() != SpanState::free, "a span in use is in a passing state");
   if (is_private(word.state())) {
     expect(owner != nullptr, "a private span has no owner");
@@ -174,12 +174,12 @@ void Checker::check_mixed(Span* span) {
   }
 }
 
-// Blocks of a class without a hot span: cut from holes of mixed spans.
+// Blocks of a class without a hot span: carved from holes of mixed spans.
 void Checker::check_hole_list(const Block* list, usize bytes) {
   for (u32 count = 0; list != nullptr; list = next_if_signed(list), ++count) {
     const uptr address = reinterpret_cast<uptr>(list);
     Arena* arena = arena_of(address);
-    Span* span = arena != nullptr ? first_record(slot_record(arena, address)) : nullptr;
+    Span* span = arena != nullptr ? first_record(slice_record(arena, address)) : nullptr;
     const bool whole = span != nullptr && is_mixed(span) && g_mixed_pool.size_of(span, list) >= bytes;
     expect(whole && count < kMostTaken, "a heap has blocks without a hot span that are not of a mixed one");
     if (!whole || count >= kMostTaken) return;
@@ -296,53 +296,53 @@ void Checker::check_heaps() {
     if (i == 0 && !fallback_heap_used()) continue;
     Heap* heap = heap_by_index(i);
     if (!is_at_work(heap)) check_heap(heap);
-    for (u64 slots = heap->kept_slots.get(); slots != 0; slots &= slots - 1) {
-      lost_ -= name_of(heap->kept_chunk.get() + lowest_bit(slots));
+    for (u64 slices = heap->kept_slices.get(); slices != 0; slices &= slices - 1) {
+      lost_ -= name_of(heap->kept_chunk.get() + lowest_bit(slices));
     }
   }
 }
 
 void Checker::check_chunk(Arena* arena, u32 index, ChunkUse use) {
   const Chunk& chunk = arena->chunks[index];
-  // acquire, relaxed: no other thread is inside; acquire as every reader of slots.
+  // acquire, relaxed: no other thread is inside; acquire as every reader of slices.
   const u64 free = chunk.free.load(acquire);
   const u64 dirty = chunk.dirty.load(relaxed);
   expect(use != ChunkUse::none, "a chunk is taken and not described");
   if (use == ChunkUse::large) {
-    const usize end = large_bytes(arena->spans + usize{index} * kSlotsPerChunk) + tail_bytes(chunk);
+    const usize end = large_bytes(arena->spans + usize{index} * kSlicesPerChunk) + tail_bytes(chunk);
     // relaxed: as above. A tail lies in the last chunk, and nobody holds it.
     const bool held = (chunk.large_tail.load(relaxed) & kTailHeld) != 0;
     expect(!held && end <= chunk.large_chunks.get() * kChunkBytes, "a tail is held, or ends behind its block's chunks");
   }
   if (use != ChunkUse::spans) return;
-  expect((dirty & ~free) == 0, "a slot in use counts as free memory");
-  for (u32 i = 0; i < kSlotsPerChunk;) {
-    Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
+  expect((dirty & ~free) == 0, "a slice in use counts as free memory");
+  for (u32 i = 0; i < kSlicesPerChunk;) {
+    Span* record = arena->spans + usize{index} * kSlicesPerChunk + i;
     // relaxed, here and below: no other thread is inside.
-    const SlotUse slot_use = record->use.load(relaxed);
+    const SliceUse slice_use = record->use.load(relaxed);
     if ((free >> i) & 1) {
-      expect(slot_use == SlotUse::none, "a free slot is described");
+      expect(slice_use == SliceUse::none, "a free slice is described");
       ++i;
       continue;
     }
-    const bool described = slot_use == SlotUse::span || slot_use == SlotUse::large || slot_use == SlotUse::mixed;
+    const bool described = slice_use == SliceUse::span || slice_use == SliceUse::large || slice_use == SliceUse::mixed;
     if (!described) {
-      expect(slot_use == SlotUse::none, "a later slot has no first");
+      expect(slice_use == SliceUse::none, "a later slice has no first");
       lost_ += name_of(record);
       ++i;
       continue;
     }
-    if (slot_use == SlotUse::span) check_span(record);
-    if (slot_use == SlotUse::mixed) check_mixed(record);
-    const SlotUse rest = slot_use != SlotUse::large ? SlotUse::span_rest : SlotUse::none;
-    const u32 slots = record->slots.get();
-    for (u32 j = 1; j < slots && i + j < kSlotsPerChunk; ++j) {
+    if (slice_use == SliceUse::span) check_span(record);
+    if (slice_use == SliceUse::mixed) check_mixed(record);
+    const SliceUse rest = slice_use != SliceUse::large ? SliceUse::span_rest : SliceUse::none;
+    const u32 slices = record->slices.get();
+    for (u32 j = 1; j < slices && i + j < kSlicesPerChunk; ++j) {
       // relaxed: as above.
-      const bool far = rest == SlotUse::none || record[j].first_distance.get() == j;
-      expect(record[j].use.load(relaxed) == rest && far, "a later slot is wrong");
-      expect(((free >> (i + j)) & 1) == 0, "a slot of a span is free");
+      const bool far = rest == SliceUse::none || record[j].first_distance.get() == j;
+      expect(record[j].use.load(relaxed) == rest && far, "a later slice is wrong");
+      expect(((free >> (i + j)) & 1) == 0, "a slice of a span is free");
     }
-    i += slots;
+    i += slices;
   }
 }
 
@@ -384,7 +384,7 @@ void Checker::check_sums() {
   expect(mixed_ == counts.mixed.load(relaxed), "the bytes of mixed spans are not what the counter says");
   expect(mixed_live_ == g_mixed_pool.counted_live(), "what is live in mixed spans is not what was counted");
   expect(mixed_ <= g_mixed_pool.limit(), "mixed spans hold more than their bound");
-  expect(lost_ == 0, "a slot is lost");
+  expect(lost_ == 0, "a slice is lost");
   const char* const fault = guard::find_fault();
   expect(fault == nullptr, fault);
 }

@@ -149,13 +149,13 @@ void record(void* block, usize size, double weight) {
 }
 
 Block* block_to_sample(usize size, usize alignment) {
-  constexpr u32 kSmallForSlot = 8 * 1024;
+  constexpr u32 kSmallForSlice = 8 * 1024;
   if (alignment <= kQuantum) {
     // Whole lines, where other threads may get its neighbours.
     const usize unit = several_heaps() ? kCacheLine : kQuantum;
     const u32 bytes = static_cast<u32>(round_up(size != 0 ? size : 1, unit));
     if (Block* block = g_mixed_pool.take(bytes, 1)) return block;
-    if (Block* block = g_mixed_pool.make(bytes, bytes <= kSmallForSlot ? 1 : kMaxSpanSlots)) return block;
+    if (Block* block = g_mixed_pool.make(bytes, bytes <= kSmallForSlice ? 1 : kMaxSpanSlices)) return block;
   }
   bool zero = false;
   return static_cast<Block*>(allocate_large(size, alignment, &zero));

@@ -4,7 +4,7 @@
 #include "budget/budget.hpp"
 #include "exchange/chains.hpp"
 #include "exchange/inside.hpp"
-#include "exchange/kept_slots.hpp"
+#include "exchange/kept_slices.hpp"
 #include "exchange/mail.hpp"
 #include "exchange/registry.hpp"
 #include "exchange/ring.hpp"
@@ -17,7 +17,7 @@
 #include "os/os.hpp"
 #include "pool/age.hpp"
 #include "pool/reclaimer.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "pool/tails.hpp"
 #include "span/class_use.hpp"
 #include "span/emptiness.hpp"
@@ -91,7 +91,7 @@ void discount_mixed(Figures& statistics, const Heap* heap, SizeOf size_of) {
   const auto add = [&](const Block* block) {
     for (; block != nullptr; block = next_if_signed(block)) {
       const uptr address = reinterpret_cast<uptr>(block);
-      bytes += (g_mixed_pool.*size_of)(first_record(slot_record(arena_of(address), address)), block);
+      bytes += (g_mixed_pool.*size_of)(first_record(slice_record(arena_of(address), address)), block);
     }
   };
   for (ClassIndex c = 0; c < kClasses; ++c) {
@@ -207,14 +207,14 @@ void gather(Figures& statistics, ClassStatistics* classes, const Heap* shared_he
       statistics.resident += tail_bytes(arena->chunks[index]);
       statistics.bound += tail_bytes(arena->chunks[index]);
     }
-    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::large) count_large(statistics, span);
-      if (slot_use == SlotUse::span) count_span(statistics, classes, span, own, shared_heap, unbacked);
-      if (slot_use == SlotUse::mixed) count_mixed(statistics, span, unbacked);
+    for_each_record(arena, index, [&](Span* span, SliceUse slice_use) {
+      if (slice_use == SliceUse::large) count_large(statistics, span);
+      if (slice_use == SliceUse::span) count_span(statistics, classes, span, own, shared_heap, unbacked);
+      if (slice_use == SliceUse::mixed) count_mixed(statistics, span, unbacked);
     });
   });
   statistics.mixed_bound = g_mixed_pool.limit();
-  // Slots that heaps keep are free.
+  // Slices that heaps keep are free.
   usize kept = 0;
   for (u32 i = fallback_heap_used() ? 0 : 1; i < heaps_ever(); ++i) kept += kept_bytes(heap_by_index(i));
   statistics.held -= kept < statistics.held ? kept : statistics.held;

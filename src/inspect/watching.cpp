@@ -111,7 +111,7 @@ SpanFigures figures_of(const Arena* arena, const Span* span, bool mixed) {
   const u64 used = capacity > free ? capacity - free : 0;
   const u64 absent = unbacked_bytes(span);
   // Where its record lies says where the span starts; what the record says of it is its owner's, and may just change.
-  return {.address = arena->base + static_cast<uptr>(span - arena->spans) * kSlotBytes,
+  return {.address = arena->base + static_cast<uptr>(span - arena->spans) * kSliceBytes,
           .block_bytes = mixed ? 0 : u64{span->block_bytes.get()},
           .state = static_cast<u64>(life_of(span, owner)),
           .owner = owner != nullptr ? owner->index.get() : SpanFigures::kNoOwner,
@@ -123,9 +123,9 @@ SpanFigures figures_of(const Arena* arena, const Span* span, bool mixed) {
 void add_spans() {
   for_each_chunk([](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
-    for_each_record(arena, index, [arena](const Span* span, SlotUse slot_use) {
-      if (slot_use == SlotUse::large) return;
-      g_watching.page.add_span(figures_of(arena, span, slot_use == SlotUse::mixed));
+    for_each_record(arena, index, [arena](const Span* span, SliceUse slice_use) {
+      if (slice_use == SliceUse::large) return;
+      g_watching.page.add_span(figures_of(arena, span, slice_use == SliceUse::mixed));
     });
   });
 }

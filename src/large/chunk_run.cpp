@@ -12,7 +12,7 @@
 #include "pool/age.hpp"
 #include "pool/huge_pages.hpp"
 #include "pool/limit.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "pool/tails.hpp"
 
 namespace coffer {
@@ -25,7 +25,7 @@ namespace {
 constexpr usize kMostAlignment = usize{64} << 30;
 
 u32 chunks_for(usize size) { return static_cast<u32>(divide_up(size, kChunkBytes)); }
-u32 chunk_of(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans) / kSlotsPerChunk; }
+u32 chunk_of(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans) / kSlicesPerChunk; }
 
 void change_held(usize before, usize after) {
   if (after >= before) {
@@ -39,7 +39,7 @@ void change_held(usize before, usize after) {
 // more is known than of the last one of several.
 usize dirty_end(const ChunkRun& run) {
   if (!run.last_dirty) return 0;
-  return run.count == 1 ? (highest_bit(run.dirty_slots) + 1) * kSlotBytes : usize{run.count} * kChunkBytes;
+  return run.count == 1 ? (highest_bit(run.dirty_slices) + 1) * kSliceBytes : usize{run.count} * kChunkBytes;
 }
 
 // What a block of whole chunks counts for in the budget: its bytes, and what is resident behind them.
@@ -75,7 +75,7 @@ void describe_chunks(const ChunkRun& run, usize offset, usize size, usize moved_
   const usize tail = charge_of(size, dirty_end(run)) - bytes;
   tail_changes(0, tail);
   chunk.use.store(ChunkUse::large, release);  // release: pairs with the acquire of walks
-  Span* span = run.arena->spans + usize{run.index} * kSlotsPerChunk;
+  Span* span = run.arena->spans + usize{run.index} * kSlicesPerChunk;
   describe_large(span, chunk_address(run.arena, run.index), offset, bytes, 1, run.count);
   change_held(moved_from, bytes);
   note_peak();
@@ -85,7 +85,7 @@ void describe_chunks(const ChunkRun& run, usize offset, usize size, usize moved_
 // Whether a run could come from chunks that others give up: those that are committed are as many.
 bool may_be_joined(usize bytes) { return bytes <= counters().committed.load(relaxed); }  // relaxed: grows only
 
-// Chunks that hold only free slots are joined to runs here, when a request wants one and finds none (delayed
+// Chunks that hold only free slices are joined to runs here, when a request wants one and finds none (delayed
 // recombination); a further arena is the last resort.
 bool take_run(u32 chunks, u32 alignment_chunks, ChunkRun* run) {
   if (take_chunks(chunks, alignment_chunks, false, run)) return true;
@@ -122,9 +122,9 @@ bool pay_for(const ChunkRun& run, usize dirty, usize credit, usize need, usize* 
 
 // Gives a run of chunks back, of which the first `charged` bytes are charged.
 void return_run(Arena* arena, u32 index, u32 count, usize charged) {
-  const usize unit = os::page_size() > kSlotBytes ? os::page_size() : kSlotBytes;
+  const usize unit = os::page_size() > kSliceBytes ? os::page_size() : kSliceBytes;
   const uptr start = chunk_address(arena, index);
-  // Free memory counts by slots.
+  // Free memory counts by slices.
   usize resident = round_up(charged, unit);
   usize kept = many_moved() && arena->chunks[index].moved.get() != 0 ? 0 : resident;
   if (kept > charged && !charge(kept - charged)) kept = round_down(charged, unit);
@@ -240,7 +240,7 @@ uptr move_chunk_run(Span* span, Arena* arena, u32 index, usize size) {
   }
   if (!moved) memcpy(to + offset, from + offset, bytes - offset);
   uncharge((moved ? charged : 0) + dirty + paid - need);
-  span->use.store(SlotUse::none, relaxed);  // relaxed: the block is the caller's alone
+  span->use.store(SliceUse::none, relaxed);  // relaxed: the block is the caller's alone
   forget_tail(arena, index);
   describe_chunks(run, offset, size, bytes);
   if (moved) {
@@ -297,7 +297,7 @@ void free_chunk_run(Arena* arena, Span* span) {
 }
 
 uptr resize_chunk_run(uptr start, Span* span, usize size) {
-  if (size - large_offset(span) <= largest_slot_run(kQuantum) || size > ~u32{0} * kChunkBytes) return 0;
+  if (size - large_offset(span) <= largest_slice_run(kQuantum) || size > ~u32{0} * kChunkBytes) return 0;
   if (size > large_bytes(span) && !limit_could_allow(size)) return 0;
   Arena* arena = arena_of_span(span);
   const u32 index = chunk_of(arena, span);

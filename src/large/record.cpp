@@ -5,14 +5,14 @@
 
 namespace coffer {
 
-void describe_large(Span* span, uptr start, usize offset, usize bytes, u32 slots, u32 chunks) {
-  span->owner.store(nullptr, relaxed);  // relaxed, here and below: see describe_slots in span.cpp
+void describe_large(Span* span, uptr start, usize offset, usize bytes, u32 slices, u32 chunks) {
+  span->owner.store(nullptr, relaxed);  // relaxed, here and below: see describe_slices in span.cpp
   span->limit = 0;
   span->first_block = start + offset;
   set_large_bytes(span, bytes);
   span->large_chunks.set(chunks);
-  span->slots.set(static_cast<u8>(slots));
-  span->use.store(SlotUse::large, release);  // release: pairs with the CAS in end_large
+  span->slices.set(static_cast<u8>(slices));
+  span->use.store(SliceUse::large, release);  // release: pairs with the CAS in end_large
 }
 
 void keep_growth_locked(uptr start, usize before, usize after) {

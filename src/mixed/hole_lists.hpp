@@ -7,7 +7,7 @@
 
 namespace coffer {
 
-inline constexpr u32 kUnitsPerSlot = kSlotBytes / kQuantum;
+inline constexpr u32 kUnitsPerSlice = kSliceBytes / kQuantum;
 
 // One for each size below 32 units, then sixteen to a doubling, up to 16,384 units: so fine, the hole that is taken is
 // little larger than what is asked for.
@@ -18,7 +18,7 @@ constexpr u32 hole_list(u32 hole) {
 }
 // The first list on which every hole has so many units at least.
 constexpr u32 sure_list(u32 units) { return hole_list(units - 1) + 1; }
-inline constexpr u32 kHoleLists = hole_list(kMaxSpanSlots * kUnitsPerSlot) + 1;
+inline constexpr u32 kHoleLists = hole_list(kMaxSpanSlices * kUnitsPerSlice) + 1;
 static_assert(hole_list(1) == 0 && hole_list(31) == 30 && hole_list(32) == 31 && hole_list(33) == 31);
 static_assert(hole_list(34) == 32 && hole_list(63) == 46 && hole_list(64) == 47 && hole_list(127) == 62);
 static_assert(sure_list(1) == 0 && sure_list(31) == 30 && sure_list(32) == 31 && sure_list(33) == 32);
@@ -31,7 +31,7 @@ struct Hole {
   u32 units = 0, at = 0;
 };
 
-// A page of a mixed span: 8 times the number of its slot, and its place there. 0: none.
+// A page of a mixed span: 8 times the number of its slice, and its place there. 0: none.
 using PageNumber = u64;
 
 // Of a page in which a hole starts: the largest one, and the page's neighbours on the shard's list of those whose
@@ -54,7 +54,7 @@ class PageRecord {
   u64 next_ = 0;      // | next | units | first unit: 16 and 8 bits |
   u64 previous_ = 0;  // | previous | list: 8 bits |
 };
-static_assert(sizeof(PageRecord) == 2 * sizeof(u64) && kMaxSpanSlots * kUnitsPerSlot < 1u << 16);
+static_assert(sizeof(PageRecord) == 2 * sizeof(u64) && kMaxSpanSlices * kUnitsPerSlice < 1u << 16);
 
 // Which lists are not empty. Written under the shard's lock, read without it to skip.
 class FilledLists {

@@ -23,8 +23,8 @@ u32 walk_mixed(u32 at, u32 looks, Visit&& visit) {
         // acquire: pairs with the releases that describe chunks.
         if (arena->chunks[index].use.load(acquire) != ChunkUse::spans) return true;
         bool stop = false;
-        for_each_record(arena, index, [&](Span* span, SlotUse use) {
-          if (use == SlotUse::mixed) stop = visit(span) || stop;
+        for_each_record(arena, index, [&](Span* span, SliceUse use) {
+          if (use == SliceUse::mixed) stop = visit(span) || stop;
         });
         return !stop;
       });

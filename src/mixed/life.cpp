@@ -5,7 +5,7 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/huge_pages.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "span/choices.hpp"
 #include "span/class_use.hpp"
 #include "span/colour.hpp"
@@ -39,7 +39,7 @@ Removed remove_list(UnitMap& map, const Span* span, Block* list) {
   return removed;
 }
 
-// The table of a span of one class: all blocks, less those on its local list and those that were never cut.
+// The table of a span of one class: all blocks, less those on its local list and those that were never carved.
 bool describe(UnitMap& map, const Span* span) {
   map.clear();
   const Stride stride = stride_of(span);
@@ -90,7 +90,7 @@ bool mark_mixed(UnitMap& map, Span* span) {
 
 bool MixedPool::convert(Span* span) {
   Arena* arena = arena_of_span(span);
-  if (!commit_unit_maps(arena, slot_index(arena, span) + span->slots.get())) return false;
+  if (!commit_unit_maps(arena, slice_index(arena, span) + span->slices.get())) return false;
   if (!grow(span_bytes(span))) return false;
   bool whole = false, live = false;
   {
@@ -124,7 +124,7 @@ bool MixedPool::convert(Span* span) {
 bool MixedPool::add(Shard& shard, Span* span) {
   const bool live = span->live_units.get() != 0;
   // relaxed, both: who still sees a span of a class gets here by the remote word; others by the lock, or with a block.
-  span->use.store(live ? SlotUse::mixed : SlotUse::none, relaxed);
+  span->use.store(live ? SliceUse::mixed : SliceUse::none, relaxed);
   if (!live) return false;
   const UnitMap map = map_of(span);
   for (u32 page = 0; page < map.pages(); ++page) map.record(page) = {};
@@ -139,40 +139,40 @@ void MixedPool::list_holes(Shard& shard, Span* span) {
 
 namespace {
 
-// Where the first block of a new mixed span goes: some lines in, others in each slot and process, so that what
+// Where the first block of a new mixed span goes: some lines in, others in each slice and process, so that what
 // processes allocate first does not start at the same cache index in all of them. It lies in the first two pages. What
 // is before it is a hole for others, which is used when the larger one behind it is.
-u32 first_unit(const Span* span, u32 slot, u32 slots, u32 units) {
+u32 first_unit(const Span* span, u32 slice, u32 slices, u32 units) {
   const bool coloured = g_span_choices.coloured.get() != 0;
-  const u32 colour = coloured ? static_cast<u32>(u64{fraction_of_place(slot)} * kCacheSets >> 32) : 0;
+  const u32 colour = coloured ? static_cast<u32>(u64{fraction_of_place(slice)} * kCacheSets >> 32) : 0;
   const u32 start = indexed_start(span, colour * kUnitsPerLine, units);
-  return 2 * start + units <= slots * kUnitsPerSlot ? start : 0;  // the rest is the largest hole
+  return 2 * start + units <= slices * kUnitsPerSlice ? start : 0;  // the rest is the largest hole
 }
 
 }  // namespace
 
-Block* MixedPool::make(u32 bytes, u32 slots) {
-  if (!grow(slots * kSlotBytes)) return nullptr;
-  const SlotRun run = acquire_slots(slots, slots, current_shard());
-  const bool ready = run.count != 0 && commit_unit_maps(run.arena, run.slot + slots);
+Block* MixedPool::make(u32 bytes, u32 slices) {
+  if (!grow(slices * kSliceBytes)) return nullptr;
+  const SliceRun run = acquire_slices(slices, slices, current_shard());
+  const bool ready = run.count != 0 && commit_unit_maps(run.arena, run.slice + slices);
   if (!ready) {
-    if (run.count != 0) release_slots(run.arena, run.slot, slots, run.dirty);
-    shrink(slots * kSlotBytes);
+    if (run.count != 0) release_slices(run.arena, run.slice, slices, run.dirty);
+    shrink(slices * kSliceBytes);
     return nullptr;
   }
-  Span* span = run.arena->spans + run.slot;
-  span->first_block = run.arena->base + uptr{run.slot} * kSlotBytes;
+  Span* span = run.arena->spans + run.slice;
+  span->first_block = run.arena->base + uptr{run.slice} * kSliceBytes;
   span->limit = 0;
   span->multiplier = 0;
   span->block_bytes.set(0);
   span->capacity.set(0);
-  span->slots.set(static_cast<u8>(slots));
+  span->slices.set(static_cast<u8>(slices));
   u64 absent = 0;
-  for (u32 i = 0; i < slots; ++i) {
-    if (((run.dirty >> i) & 1) == 0) absent |= low_mask(kPagesPerSlot) << (i * kPagesPerSlot);
+  for (u32 i = 0; i < slices; ++i) {
+    if (((run.dirty >> i) & 1) == 0) absent |= low_mask(kPagesPerSlice) << (i * kPagesPerSlice);
   }
   const u32 units = units_for(bytes);
-  const u32 start = first_unit(span, run.slot, slots, units);
+  const u32 start = first_unit(span, run.slice, slices, units);
   span->absent.set(absent & ~pages_of(start, start + units));
   set_countdown(span, 0, kNever);
   span->local_free.set(nullptr);
@@ -184,9 +184,9 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
     const Hole whole = map.add(start, units);
     // relaxed, both: published by the lock, and with the blocks.
     span->remote.store(load_word(span, relaxed).next_life(SpanState::mixed).bits(), relaxed);
-    for (u32 i = 1; i < slots; ++i) {
+    for (u32 i = 1; i < slices; ++i) {
       span[i].first_distance.set(static_cast<u8>(i));
-      span[i].use.store(SlotUse::span_rest, relaxed);
+      span[i].use.store(SliceUse::span_rest, relaxed);
     }
     span->live_units.set(0);
     set_live(shard, span, units);
@@ -198,28 +198,28 @@ Block* MixedPool::make(u32 bytes, u32 slots) {
 
 // Nothing is live, it is on no list, and it is described as free: it is the caller's alone.
 void MixedPool::end(Span* span) {
-  const u32 slots = span->slots.get();
+  const u32 slices = span->slices.get();
   u64 dirty = 0;
-  for (u32 i = 0; i < slots; ++i) {
-    const u64 pages = low_mask(kPagesPerSlot);
-    if (((span->absent.get() >> (i * kPagesPerSlot)) & pages) != pages) dirty |= u64{1} << i;
-    span[i].use.store(SlotUse::none, relaxed);  // relaxed, all here: published by the release of the slots
+  for (u32 i = 0; i < slices; ++i) {
+    const u64 pages = low_mask(kPagesPerSlice);
+    if (((span->absent.get() >> (i * kPagesPerSlice)) & pages) != pages) dirty |= u64{1} << i;
+    span[i].use.store(SliceUse::none, relaxed);  // relaxed, all here: published by the release of the slices
   }
   span->limit = 0;
   span->remote.store(load_word(span, relaxed).next_life(SpanState::free).bits(), relaxed);
   Arena* arena = arena_of_span(span);
-  release_slots(arena, slot_index(arena, span), slots, dirty);
-  shrink(slots * kSlotBytes);
+  release_slices(arena, slice_index(arena, span), slices, dirty);
+  shrink(slices * kSliceBytes);
 }
 
 // --- Idle pages. ---
 
-// Under the lock: takes the first run of idle pages, as a block is taken, so that nobody cuts them while the kernel
+// Under the lock: takes the first run of idle pages, as a block is taken, so that nobody carves them while the kernel
 // works, nor ends the span (model: UNCOUNTED). false: there is none, or others are at work in the shard.
 bool MixedPool::begin_purge(Shard& shard, Span* span, usize bytes) {
   if (!is_mixed(span) || shard.purged.get() != 0 || age_of(span) == MixedAge::purged) return false;
   UnitMap map = map_of(span);
-  const u32 pages = span->slots.get() * kPagesPerSlot;
+  const u32 pages = span->slices.get() * kPagesPerSlice;
   const u32 step = static_cast<u32>(os::page_size() > kCarvePage ? os::page_size() / kCarvePage : 1);
   const u64 resident = ~span->absent.get() & low_mask(pages);
   const auto idle = [&](u32 page) {
@@ -275,7 +275,7 @@ usize MixedPool::purge(Span* span, usize bytes) {
       length = shard.purged_pages.get() * kCarvePage;
     }
     Arena* arena = arena_of_span(span);
-    forbid_huge(arena, slot_index(arena, span) / kSlotsPerChunk);
+    forbid_huge(arena, slice_index(arena, span) / kSlicesPerChunk);
     const bool purged = os::purge(reinterpret_cast<void*>(start), length);
     if (purged) done += length;
     bool last = false;

@@ -8,19 +8,19 @@ namespace coffer {
 
 inline constexpr u32 kUnitsPerLine = kCacheLine / kQuantum;
 
-inline u32 slot_index(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans); }
+inline u32 slice_index(const Arena* arena, const Span* span) { return static_cast<u32>(span - arena->spans); }
 
-inline u64* map_words(const Span* slot) {
-  const Arena* arena = arena_of_span(slot);
-  return arena->unit_maps + usize{slot_index(arena, slot)} * kMapWords;
+inline u64* map_words(const Span* slice) {
+  const Arena* arena = arena_of_span(slice);
+  return arena->unit_maps + usize{slice_index(arena, slice)} * kMapWords;
 }
 
-inline UnitMap map_of(const Span* span) { return {map_words(span), span->slots.get()}; }
+inline UnitMap map_of(const Span* span) { return {map_words(span), span->slices.get()}; }
 
-// The slot of a page that has a number, and the page's record.
-inline Span* slot_of(PageNumber number) { return span_at(static_cast<SpanNumber>(number / kPagesPerSlot)); }
+// The slice of a page that has a number, and the page's record.
+inline Span* slice_of(PageNumber number) { return span_at(static_cast<SpanNumber>(number / kPagesPerSlice)); }
 inline PageRecord& record_of(PageNumber number) {
-  return *UnitMap::record_in(map_words(slot_of(number)), number % kPagesPerSlot);
+  return *UnitMap::record_in(map_words(slice_of(number)), number % kPagesPerSlice);
 }
 
 inline u32 unit_of(const Span* span, uptr address) { return static_cast<u32>((address - span_start(span)) / kQuantum); }
@@ -40,7 +40,7 @@ inline Block* fresh_block(uptr address, bool absent) {
   return block;
 }
 
-// Whether something was cut or freed in the span since the last tick ended; if not, whether all its idle pages went
+// Whether something was carved or freed in the span since the last tick ended; if not, whether all its idle pages went
 // back, which nobody looks for again then.
 enum class MixedAge : u8 { touched, seen, purged };
 inline MixedAge age_of(const Span* span) { return static_cast<MixedAge>(span->quiet.get()); }

@@ -67,7 +67,7 @@ void MixedPool::set_live(Shard& shard, Span* span, u32 units) {
 
 namespace {
 
-PageNumber number_of(const Span* span, u32 page) { return PageNumber{span_number(span)} * kPagesPerSlot + page; }
+PageNumber number_of(const Span* span, u32 page) { return PageNumber{span_number(span)} * kPagesPerSlice + page; }
 
 }  // namespace
 
@@ -121,7 +121,7 @@ void MixedPool::hole_grew(Shard& shard, const UnitMap& map, const Span* span, co
   if (map.record(gone.at / kUnitsPerPage).hole().units == gone.units) look_at(shard, map, span, gone.at);
 }
 
-// Of a hole the front was cut: what is left of it begins at `to`.
+// Of a hole the front was carved: what is left of it begins at `to`.
 void MixedPool::hole_shrank(Shard& shard, const UnitMap& map, const Span* span, Hole before, u32 to) {
   look_at(shard, map, span, before.at);
   const Hole left = {before.at + before.units - to, to};
@@ -135,8 +135,8 @@ void MixedPool::retire(Shard& shard, Span* span) {
   unlist(shard, record);
   record = {};
   shard.held.set(shard.held.get() - span_bytes(span));
-  // relaxed: published by the release of the slots. Under the lock, so that of two wrong frees the second is seen.
-  span->use.store(SlotUse::none, relaxed);
+  // relaxed: published by the release of the slices. Under the lock, so that of two wrong frees the second is seen.
+  span->use.store(SliceUse::none, relaxed);
 }
 
 // --- Blocks. ---

@@ -3,17 +3,17 @@
 // is known from bitmaps outside the blocks (mixed/unit_map.hpp), so the holes between blocks serve every class.
 //
 // Where they come from: convert() takes a span of one class of which little is live (heap/mixing.cpp says when), with
-// its live blocks where they are; make() takes a new slot, for the first blocks of a small process.
+// its live blocks where they are; make() takes a new slice, for the first blocks of a small process.
 //
 // A mixed span has no owner: every free of one of its blocks takes the slow path, and everything is done under the lock
-// of the span's shard. Its record, beside the fields that keep their meaning (first_block, slots, absent):
+// of the span's shard. Its record, beside the fields that keep their meaning (first_block, slices, absent):
 //
-//   use         SlotUse::mixed in the first record; later slots as in any span
+//   use         SliceUse::mixed in the first record; later slices as in any span
 //   remote      SpanState::mixed, first and count 0: a push that comes late from a thread that saw the span before its
 //               conversion meets it in its CAS loop, pushes nothing, and frees the blocks here (PushDuty::mixed)
 //   live_units  units in use
 //   absent      bit i: page i is not resident, as far as is known
-//   quiet       whether something was cut or freed since the last tick ended (MixedAge)
+//   quiet       whether something was carved or freed since the last tick ended (MixedAge)
 //   limit, multiplier, capacity, block_bytes   of the class it was, untouched: that thread may still read them
 //
 // Each of its pages in which a hole starts is on a list of the shard, by the largest of these (PageRecord in
@@ -26,7 +26,7 @@
 
 namespace coffer {
 
-inline constexpr u32 kMostTaken = 128;  // blocks that one call of take() cuts
+inline constexpr u32 kMostTaken = 128;  // blocks that one call of take() carves
 
 enum class Lines : bool { shared, whole };
 
@@ -43,8 +43,8 @@ class MixedPool {
   // no list, with none of its blocks on a heap's list; remote frees may come in meanwhile. false: no memory for the
   // table, a free list of the span is broken, or mixed spans hold enough (limit); then it is as it was.
   bool convert(Span* span);
-  // A block of a new mixed span of 1, 2, 4 or 8 slots. nullptr: no memory, or mixed spans hold enough (limit).
-  Block* make(u32 bytes, u32 slots);
+  // A block of a new mixed span of 1, 2, 4 or 8 slices. nullptr: no memory, or mixed spans hold enough (limit).
+  Block* make(u32 bytes, u32 slices);
 
   // Up to `most` blocks of `bytes` (a multiple of 16) from holes of one span, linked; where one is asked for, it is
   // not: nothing but its mark is written, if its page may be resident. nullptr: no hole fits. Multiples of 32 are
@@ -68,8 +68,8 @@ class MixedPool {
   // Gives back the whole pages of the span in which nothing is live; the caller says for how many bytes at most.
   // Returns the bytes given back. No lock is held across the system call.
   usize purge(Span* span, usize bytes);
-  // The same, once, if nothing was cut or freed in the span since the last call of this. *waits grows by the free bytes
-  // of a span that has to be looked at again.
+  // The same, once, if nothing was carved or freed in the span since the last call of this. *waits grows by the free
+  // bytes of a span that has to be looked at again.
   usize purge_if_idle(Span* span, usize* waits);
 
   // What all mixed spans hold cannot pass this: twice the most that was seen live in them, and kMixedFloor; 0 if there
@@ -111,7 +111,7 @@ class MixedPool {
     Owned<u64> takes, looks, scans;  // see TakeSteps
   };
 
-  Shard& shard_of(const Span* span) { return shards_[(span_number(span) / kMaxSpanSlots) % kShards]; }
+  Shard& shard_of(const Span* span) { return shards_[(span_number(span) / kMaxSpanSlices) % kShards]; }
   static bool is_block(const Shard& shard, const Span* span, const UnitMap& map, uptr address);
   static usize size_in(const Shard& shard, Span* span, uptr address);
   bool grow(usize bytes);
@@ -147,6 +147,6 @@ extern MixedPool g_mixed_pool __attribute__((visibility("hidden")));
 // 3), and what is left over serves others. All others start at `from`.
 u32 indexed_start(const Span* span, u32 from, u32 units) __attribute__((visibility("hidden")));
 
-inline bool is_mixed(const Span* span) { return span->use.load(relaxed) == SlotUse::mixed; }  // relaxed: as is_large
+inline bool is_mixed(const Span* span) { return span->use.load(relaxed) == SliceUse::mixed; }  // relaxed: as is_large
 
 }  // namespace coffer

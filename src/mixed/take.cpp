@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How blocks are cut from the holes of mixed spans: which span, which hole, and where in it.
+// How blocks are carved from the holes of mixed spans: which span, which hole, and where in it.
 #include "mixed/map_of.hpp"
 #include "mixed/mixed.hpp"
 #include "policy/mixing.hpp"
@@ -28,7 +28,7 @@ bool is_absent(const Span* span, uptr address) {
   return ((span->absent.get() >> ((address - span_start(span)) / kCarvePage)) & 1) != 0;
 }
 
-// What is cut at once: `blocks` blocks of `units`, one after the other, the first at a multiple of `align`.
+// What is carved at once: `blocks` blocks of `units`, one after the other, the first at a multiple of `align`.
 struct Piece {
   u32 units, align, blocks;
   u32 all() const { return units * blocks; }
@@ -44,8 +44,8 @@ Piece piece_of(u32 bytes, Lines lines) {
   return {units, natural, 1};
 }
 
-// What a call of take() cuts.
-struct Cut {
+// What a call of take() carves.
+struct Carving {
   const Piece piece;
   const u32 most;
   uptr (&found)[kMostTaken];  // where the blocks start
@@ -120,45 +120,45 @@ Block* MixedPool::take(u32 bytes, u32 most, Lines lines, u32 home) {
   Piece piece = piece_of(bytes, lines);
   if (most > kMostTaken) most = kMostTaken;
   if (piece.blocks > most) piece.blocks = most;
-  uptr found[kMostTaken];  // not zeroed with the rest of Cut
-  Cut cut = {piece, most, found};
+  uptr found[kMostTaken];  // not zeroed with the rest of Carving
+  Carving carved = {piece, most, found};
   const u32 least = hole_list(piece.all()), sure = sure_list(piece.all() + piece.align - 1);
   bool absent = false;
   const auto fits = [&](const PageRecord& record) {
     const Hole hole = record.hole();
     return round_up(hole.at, piece.align) + piece.all() <= hole.at + hole.units;
   };
-  for (u32 i = 0; i < kShards && cut.count == 0; ++i) {
+  for (u32 i = 0; i < kShards && carved.count == 0; ++i) {
     Shard& shard = shards_[(home + i) % kShards];
     if (i != 0 && shard.filled.next(least) == kHoleLists) continue;
     LockGuard guard(shard.lock);
     shard.takes.set(shard.takes.get() + 1);
     Span* first = nullptr;
-    for (u32 looks = 0; !cut.complete() && looks < kLooks; ++looks) {
+    for (u32 looks = 0; !carved.complete() && looks < kLooks; ++looks) {
       const PageNumber number = find(shard, least, sure, fits);
       if (number == 0) break;
-      Span* slot = slot_of(number);
-      Span* span = first_record(slot);
+      Span* slice = slice_of(number);
+      Span* span = first_record(slice);
       if (first != nullptr && span != first) break;
       first = span;
       UnitMap map = map_of(span);
-      const u32 page = static_cast<u32>(slot - span) * kPagesPerSlot + number % kPagesPerSlot;
+      const u32 page = static_cast<u32>(slice - span) * kPagesPerSlice + number % kPagesPerSlice;
       Hole whole = map.record(page).hole();
       whole.at += page * kUnitsPerPage;
-      const u32 before = cut.count;
+      const u32 before = carved.count;
       u64 pages = 0;
-      const u32 left = cut.hole(span, map, whole, &pages, [&](Hole hole) { hole_grew(shard, map, span, hole); });
+      const u32 left = carved.hole(span, map, whole, &pages, [&](Hole hole) { hole_grew(shard, map, span, hole); });
       hole_shrank(shard, map, span, whole, left);
-      set_live(shard, span, span->live_units.get() + (cut.count - before) * piece.units);
-      absent = cut.count > before && is_absent(span, found[before]);
+      set_live(shard, span, span->live_units.get() + (carved.count - before) * piece.units);
+      absent = carved.count > before && is_absent(span, found[before]);
       span->absent.set(span->absent.get() & ~pages);
     }
   }
   // Written to without the lock: the holes may not be resident.
-  if (most == 1 && cut.count == 1) return fresh_block(found[0], absent);
+  if (most == 1 && carved.count == 1) return fresh_block(found[0], absent);
   Block* first = nullptr;
-  while (cut.count > 0) {
-    Block* block = reinterpret_cast<Block*>(found[--cut.count]);
+  while (carved.count > 0) {
+    Block* block = reinterpret_cast<Block*>(found[--carved.count]);
     set_next(block, first);
     first = block;
   }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Where the blocks and the holes of a mixed span start, by units of 16 bytes: the side table of a mixed span, outside
 // the blocks. A run of units, block or hole, goes to the start of the next one, so the table knows each block's size,
-// and every pointer that is no block's start. To cut a block or to free it changes three bits at most. A word a slot
+// and every pointer that is no block's start. To carve a block or to free it changes three bits at most. A word a slice
 // says in which of its words bits are set, so the run before or behind a unit is found by two looks. What a call costs
 // does not depend on the size of blocks. Behind it lies a record for each page: the largest hole that starts there, and
-// its place on the lists of its shard (mixed/mixed.hpp). 656 bytes a slot:
+// its place on the lists of its shard (mixed/mixed.hpp). 656 bytes a slice:
 //
 //   | block starts of 64 units | hole starts of the same 64 | ... 32 such pairs | pairs with a start | - | 8 records |
 //
-// -: nothing, so that the map of each slot is aligned to 16 bytes.
+// -: nothing, so that the map of each slice is aligned to 16 bytes.
 //
 // Unit 0 starts a run, and no hole follows a hole. Plain words: read and written under the lock of the span's shard
 // only (mixed/mixed.hpp). Pure, so that it can be tested for itself.
@@ -20,9 +20,9 @@
 namespace coffer {
 
 inline constexpr u32 kUnitsPerPage = kCarvePage / kQuantum;
-inline constexpr u32 kMapPairs = kUnitsPerSlot / 64;   // a slot
-inline constexpr u32 kTableWords = 2 * kMapPairs + 2;  // a slot, without the records
-inline constexpr u32 kMapWords = kTableWords + kPagesPerSlot * sizeof(PageRecord) / sizeof(u64);
+inline constexpr u32 kMapPairs = kUnitsPerSlice / 64;  // a slice
+inline constexpr u32 kTableWords = 2 * kMapPairs + 2;  // a slice, without the records
+inline constexpr u32 kMapWords = kTableWords + kPagesPerSlice * sizeof(PageRecord) / sizeof(u64);
 static_assert(kUnitMapBytes == kMapWords * sizeof(u64) && kMapPairs <= 64);
 static_assert(kUnitMapBytes % 16 == 0 && 2 * kMapPairs * sizeof(u64) % kMostZeroedInline == 0);
 
@@ -30,22 +30,24 @@ constexpr u32 units_for(usize bytes) { return bytes == 0 ? 1 : static_cast<u32>(
 
 class UnitMap {
  public:
-  UnitMap(u64* words, u32 slots) : words_(words), units_(slots * kUnitsPerSlot) {}
+  UnitMap(u64* words, u32 slices) : words_(words), units_(slices * kUnitsPerSlice) {}
 
   u32 units() const { return units_; }
   u32 pages() const { return units_ / kUnitsPerPage; }
-  PageRecord& record(u32 page) const { return *record_in(slot_of(page * kUnitsPerPage), page % kPagesPerSlot); }
-  // Of a slot whose map begins there.
-  static PageRecord* record_in(u64* slot, u32 page) { return reinterpret_cast<PageRecord*>(slot + kTableWords) + page; }
+  PageRecord& record(u32 page) const { return *record_in(slice_of(page * kUnitsPerPage), page % kPagesPerSlice); }
+  // Of a slice whose map begins there.
+  static PageRecord* record_in(u64* slice, u32 page) {
+    return reinterpret_cast<PageRecord*>(slice + kTableWords) + page;
+  }
   bool is_start(u32 unit) const { return unit < units_ && has(unit, kBlocks); }
   bool is_used(u32 unit) const { return has(last_start(unit), kBlocks); }
 
   // Makes it one hole. The records stay as they are.
   void clear() {
     // Not memset, around which the kernel would map 64 KiB of the C library in a process that has no use for it yet.
-    for (u64* slot = words_; slot != end(); slot += kMapWords) {
-      for (u32 i = 0; i < 2 * kMapPairs; i += kMostZeroedInline / sizeof(u64)) zero_small(slot + i, kMostZeroedInline);
-      slot[kStarts] = 0;
+    for (u64* slice = words_; slice != end(); slice += kMapWords) {
+      for (u32 i = 0; i < 2 * kMapPairs; i += kMostZeroedInline / sizeof(u64)) zero_small(slice + i, kMostZeroedInline);
+      slice[kStarts] = 0;
     }
     set(0, kHoles);
   }
@@ -61,7 +63,7 @@ class UnitMap {
   // The largest hole that starts in the page; it may end in a later one.
   Hole largest_in_page(u32 page) const {
     const u32 from = page * kUnitsPerPage;
-    const u64* pairs = slot_of(from) + 2 * pair_of(from);
+    const u64* pairs = slice_of(from) + 2 * pair_of(from);
     Hole best;
     for (u32 first = from; first != from + kUnitsPerPage; first += 64, pairs += 2) {
       const u64 starts = pairs[kBlocks] | pairs[kHoles];
@@ -129,10 +131,10 @@ class UnitMap {
   // After changes that stopped in the middle: what starts both is a hole, holes that follow each other are one, and the
   // word says what there is. The records stay as they are.
   void restore() {
-    for (u64* slot = words_; slot != end(); slot += kMapWords) {
+    for (u64* slice = words_; slice != end(); slice += kMapWords) {
       for (u32 pair = 0; pair < kMapPairs; ++pair) {
-        slot[2 * pair + kBlocks] &= ~slot[2 * pair + kHoles];
-        note(slot, pair);
+        slice[2 * pair + kBlocks] &= ~slice[2 * pair + kHoles];
+        note(slice, pair);
       }
     }
     if (!has(0, kBlocks)) set(0, kHoles);
@@ -151,12 +153,12 @@ class UnitMap {
   bool is_whole() const {
     if (!has(0, kBlocks) && !has(0, kHoles)) return false;
     bool hole = false;
-    for (const u64* slot = words_; slot != end(); slot += kMapWords) {
-      if ((slot[kStarts] & ~low_mask(kMapPairs)) != 0) return false;
+    for (const u64* slice = words_; slice != end(); slice += kMapWords) {
+      if ((slice[kStarts] & ~low_mask(kMapPairs)) != 0) return false;
       for (u32 pair = 0; pair < kMapPairs; ++pair) {
-        const u64 blocks = slot[2 * pair + kBlocks], holes = slot[2 * pair + kHoles];
+        const u64 blocks = slice[2 * pair + kBlocks], holes = slice[2 * pair + kHoles];
         if ((blocks & holes) != 0) return false;
-        if (((slot[kStarts] >> pair) & 1) != u64{(blocks | holes) != 0}) return false;
+        if (((slice[kStarts] >> pair) & 1) != u64{(blocks | holes) != 0}) return false;
         for (u64 starts = blocks | holes; starts != 0; starts &= starts - 1) {
           const bool before = hole;
           hole = ((holes >> lowest_bit(starts)) & 1) != 0;
@@ -169,27 +171,27 @@ class UnitMap {
 
  private:
   enum Kind : u32 { kBlocks, kHoles };           // words of a pair
-  static constexpr u32 kStarts = 2 * kMapPairs;  // a slot's word
+  static constexpr u32 kStarts = 2 * kMapPairs;  // a slice's word
 
   static u32 pair_of(u32 unit) { return unit / 64 % kMapPairs; }
-  u64* slot_of(u32 unit) const { return words_ + usize{unit / kUnitsPerSlot} * kMapWords; }
-  const u64* end() const { return slot_of(units_); }
-  bool has(u32 unit, Kind kind) const { return ((slot_of(unit)[2 * pair_of(unit) + kind] >> (unit % 64)) & 1) != 0; }
+  u64* slice_of(u32 unit) const { return words_ + usize{unit / kUnitsPerSlice} * kMapWords; }
+  const u64* end() const { return slice_of(units_); }
+  bool has(u32 unit, Kind kind) const { return ((slice_of(unit)[2 * pair_of(unit) + kind] >> (unit % 64)) & 1) != 0; }
   void set(u32 unit, Kind kind) {
-    u64* slot = slot_of(unit);
+    u64* slice = slice_of(unit);
     const u32 pair = pair_of(unit);
-    slot[2 * pair + kind] |= u64{1} << (unit % 64);
-    slot[kStarts] |= u64{1} << pair;
+    slice[2 * pair + kind] |= u64{1} << (unit % 64);
+    slice[kStarts] |= u64{1} << pair;
   }
   void unset(u32 unit, Kind kind) {
-    u64* slot = slot_of(unit);
+    u64* slice = slice_of(unit);
     const u32 pair = pair_of(unit);
-    slot[2 * pair + kind] &= ~(u64{1} << (unit % 64));
-    note(slot, pair);
+    slice[2 * pair + kind] &= ~(u64{1} << (unit % 64));
+    note(slice, pair);
   }
-  static void note(u64* slot, u32 pair) {
-    const u64 rest = slot[kStarts] & ~(u64{1} << pair);
-    slot[kStarts] = rest | u64{(slot[2 * pair + kBlocks] | slot[2 * pair + kHoles]) != 0} << pair;
+  static void note(u64* slice, u32 pair) {
+    const u64 rest = slice[kStarts] & ~(u64{1} << pair);
+    slice[kStarts] = rest | u64{(slice[2 * pair + kBlocks] | slice[2 * pair + kHoles]) != 0} << pair;
   }
 
   // Of the hole that starts at `at` and goes to `unit`: a hole behind it is a part of it from now on.
@@ -202,37 +204,37 @@ class UnitMap {
   // The first start at `unit` or behind it; units() if there is none.
   u32 next_start(u32 unit) const {
     if (unit >= units_) return units_;
-    const u64* slot = slot_of(unit);
+    const u64* slice = slice_of(unit);
     u32 pair = pair_of(unit);
-    const u64 here = (slot[2 * pair] | slot[2 * pair + 1]) >> (unit % 64);
+    const u64 here = (slice[2 * pair] | slice[2 * pair + 1]) >> (unit % 64);
     if (here != 0) return unit + lowest_bit(here);
-    u32 first = unit / kUnitsPerSlot * kUnitsPerSlot;
-    u64 later = slot[kStarts] & ~low_mask(pair + 1);
+    u32 first = unit / kUnitsPerSlice * kUnitsPerSlice;
+    u64 later = slice[kStarts] & ~low_mask(pair + 1);
     while (later == 0) {
-      first += kUnitsPerSlot;
+      first += kUnitsPerSlice;
       if (first == units_) return units_;
-      slot += kMapWords;
-      later = slot[kStarts];
+      slice += kMapWords;
+      later = slice[kStarts];
     }
     pair = lowest_bit(later);
-    return first + pair * 64 + lowest_bit(slot[2 * pair] | slot[2 * pair + 1]);
+    return first + pair * 64 + lowest_bit(slice[2 * pair] | slice[2 * pair + 1]);
   }
   // The last start at `unit` or before it.
   u32 last_start(u32 unit) const {
-    const u64* slot = slot_of(unit);
+    const u64* slice = slice_of(unit);
     u32 pair = pair_of(unit);
-    const u64 here = (slot[2 * pair] | slot[2 * pair + 1]) & low_mask(unit % 64 + 1);
-    u32 first = unit / kUnitsPerSlot * kUnitsPerSlot;
+    const u64 here = (slice[2 * pair] | slice[2 * pair + 1]) & low_mask(unit % 64 + 1);
+    u32 first = unit / kUnitsPerSlice * kUnitsPerSlice;
     if (here != 0) return first + pair * 64 + highest_bit(here);
-    u64 earlier = slot[kStarts] & low_mask(pair);
+    u64 earlier = slice[kStarts] & low_mask(pair);
     while (earlier == 0) {
       if (first == 0) return 0;
-      first -= kUnitsPerSlot;
-      slot -= kMapWords;
-      earlier = slot[kStarts];
+      first -= kUnitsPerSlice;
+      slice -= kMapWords;
+      earlier = slice[kStarts];
     }
     pair = highest_bit(earlier);
-    return first + pair * 64 + highest_bit(slot[2 * pair] | slot[2 * pair + 1]);
+    return first + pair * 64 + highest_bit(slice[2 * pair] | slice[2 * pair + 1]);
   }
 
   u64* words_;

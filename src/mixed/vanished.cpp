@@ -54,14 +54,14 @@ void MixedPool::restore(Span* span) {
     span->local_free.set(nullptr);
     set_countdown(span, 0, kNever);
     span->absent.set(0);
-    span->use.store(SlotUse::mixed, relaxed);
+    span->use.store(SliceUse::mixed, relaxed);
   }
   UnitMap map = map_of(span);
   map.restore();
-  // The lists lead to every slot.
-  for (u32 i = 1; i < span->slots.get(); ++i) {
+  // The lists lead to every slice.
+  for (u32 i = 1; i < span->slices.get(); ++i) {
     span[i].first_distance.set(static_cast<u8>(i));
-    span[i].use.store(SlotUse::span_rest, relaxed);  // relaxed: as above
+    span[i].use.store(SliceUse::span_rest, relaxed);  // relaxed: as above
   }
   span->live_units.set(0);
   set_live(shard, span, map.count_used());

@@ -9,7 +9,7 @@ namespace coffer {
 
 // Memory that turns from free and resident to held, and back, changes both figures by as much; where large blocks come
 // and go that happens a million times a second in every thread. So what turned is counted apart, by the shard of its
-// chunk (pool/slot_pool.hpp), in one step for both: threads that work in different chunks do not wait for each other's
+// chunk (pool/slice_pool.hpp), in one step for both: threads that work in different chunks do not wait for each other's
 // lines.
 inline constexpr u32 kTurnCells = 16;
 struct alignas(kCacheLine) TurnCell {
@@ -20,18 +20,18 @@ inline constinit Owned<u32> g_turn_cells{1};  // how many are in use; a power of
 inline TurnCell& turn_cell(u32 chunk) { return g_turns[chunk & (g_turn_cells.get() - 1)]; }
 
 // What was added up from cells that changed between the looks.
-constexpr usize not_below_nothing(usize sum) { return static_cast<i64>(sum) < 0 ? 0 : sum; }
+constexpr usize clamp_negative(usize sum) { return static_cast<i64>(sum) < 0 ? 0 : sum; }
 
 // A figure: a cell of its own, and its part of what turned. The sum is exact while no other thread changes a cell. Else
 // the cells are read at different times, and the sum may miss what turned in between. So it can even come out negative:
-// when a slot became held and free again between the two reads. Then it counts as 0.
+// when a slice became held and free again between the two reads. Then it counts as 0.
 template <class Part>
 class TurnedFigure {
  public:
   // The order and its partner are the caller's to say.
   usize load(std::memory_order order) const {
     const usize own = own_.load(order);
-    return not_below_nothing(own + turned(order));
+    return clamp_negative(own + turned(order));
   }
   // What it would be without that rule: for who knows that nobody is at work.
   usize exact() const { return own() + turned(relaxed); }                                           // relaxed: as above
@@ -39,7 +39,7 @@ class TurnedFigure {
   // Both return what was before. The order is the caller's to say; relaxed: a figure.
   usize fetch_add(usize bytes, std::memory_order order) {
     const usize own = own_.fetch_add(bytes, order);
-    return not_below_nothing(own + turned(relaxed));
+    return clamp_negative(own + turned(relaxed));
   }
   usize fetch_sub(usize bytes, std::memory_order order) { return fetch_add(usize{0} - bytes, order); }
   usize own() const { return own_.load(relaxed); }  // relaxed: a figure
@@ -70,8 +70,8 @@ struct Counters {
   Atomic<u32> heaps;        // heaps among which what may be kept is divided
   // Each on a line of its own: where a process grows, every span that is made writes the first and the last, while all
   // four are looked at before it is.
-  alignas(kCacheLine) TurnedFigure<HeldPart> held;    // bytes of slots and chunks in spans and large blocks
-  alignas(kCacheLine) TurnedFigure<DirtyPart> dirty;  // bytes of free slots and chunks that may be resident
+  alignas(kCacheLine) TurnedFigure<HeldPart> held;    // bytes of slices and chunks in spans and large blocks
+  alignas(kCacheLine) TurnedFigure<DirtyPart> dirty;  // bytes of free slices and chunks that may be resident
   alignas(kCacheLine) Atomic<usize> mixed;            // bytes of mixed spans
   Atomic<usize> holes;                                // and what of them was free when one was added or ended last
   alignas(kCacheLine) Atomic<usize> peak;             // highest held + dirty seen when a chunk was taken
@@ -84,7 +84,7 @@ inline Counters& counters() {
 
 // Held and dirty together; what turned is in both, and cancels. Between the looks what came to be held may have turned
 // and been purged.
-inline usize held_and_dirty() { return not_below_nothing(counters().held.own() + counters().dirty.own()); }
+inline usize held_and_dirty() { return clamp_negative(counters().held.own() + counters().dirty.own()); }
 
 // Called whenever spans or large blocks were made.
 inline void note_peak() {

@@ -45,14 +45,14 @@ bool Samples::make_table() {
 u32 Samples::find_address(uptr address) {
   constexpr u32 kMask = 2 * kAddresses - 1;
   for (u64 at = mix_bits(0, address);; ++at) {
-    u32& slot = table_->address_at[at & kMask];
-    if (slot == 0) {
+    u32& slice = table_->address_at[at & kMask];
+    if (slice == 0) {
       if (addresses_ == kAddresses) return 0;
       table_->addresses[addresses_++] = address;
-      slot = addresses_;
-      return slot;
+      slice = addresses_;
+      return slice;
     }
-    if (table_->addresses[slot - 1] == address) return slot;
+    if (table_->addresses[slice - 1] == address) return slice;
   }
 }
 
@@ -63,8 +63,8 @@ u32 Samples::find_stack(const CallStack& stack) {
   u64 hash = 1;
   for (u32 i = 0; i < stack.count; ++i) hash = mix_bits(hash, stack.frames[i]);
   for (u64 at = hash;; ++at) {
-    u32& slot = table_->stack_at[at & kMask];
-    if (slot == 0) {
+    u32& slice = table_->stack_at[at & kMask];
+    if (slice == 0) {
       if (stack.count == 0 || stacks_ == kStacks || kFrames - frames_ < stack.count) return 0;
       Stack& made = table_->stacks[stacks_];
       made.first = frames_;
@@ -77,11 +77,11 @@ u32 Samples::find_stack(const CallStack& stack) {
       made.count = stack.count;
       frames_ += stack.count;
       ++stacks_;
-      slot = stacks_;
+      slice = stacks_;
       return stacks_ - 1;
     }
     // Two stacks of one hash of 64 bits are taken for one.
-    if (table_->stacks[slot - 1].hash == hash) return slot - 1;
+    if (table_->stacks[slice - 1].hash == hash) return slice - 1;
   }
 }
 

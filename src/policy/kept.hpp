@@ -15,8 +15,8 @@ inline constexpr usize kNegligible = usize{256} << 10;
 // is full of holes; what a heap may keep free of what it holds in partly used spans; what is left below a limit that is
 // near. Chosen by the sweep, for each of these but the last by itself: with 1/4 and with 1/16 no row differs.
 inline constexpr u32 kSmallPart = 8;
-// Records that one call looks at: spans to convert, spans of a list whose holes may be too small, holes of a slot to
-// cut from, lists with spans that wait for a look at their pages. Chosen by the ten phases: with 2 they hold 0.005
+// Records that one call looks at: spans to convert, spans of a list whose holes may be too small, holes of a slice to
+// carved from, lists with spans that wait for a look at their pages. Chosen by the ten phases: with 2 they hold 0.005
 // more, with 32 as much as with 8 (docs/design/mixed-spans.md); with half and with twice, for each use by itself, no
 // row differs.
 inline constexpr u32 kLooks = 8;
@@ -46,19 +46,19 @@ inline constexpr usize kMostMail = usize{512} << 10;
 // Bytes of claimed spans that may wait for their owner to fetch them. Half of what it holds beyond the option, up to
 // kMostMail or an eighth of what it holds: while it is at work it fetches them soon, and to take them from it costs a
 // barrier (430 to 640 a run of bench/suite/tails without the eighth, 50 with it). Where more than the option waits,
-// whoever needs memory takes it at once (exchange/seizing.cpp). A slot at least, so that it can be divided by: what the
-// heap held may be gone when a pusher looks.
+// whoever needs memory takes it at once (exchange/seizing.cpp). A slice at least, so that it can be divided by: what
+// the heap held may be gone when a pusher looks.
 constexpr usize mail_budget(usize option, usize held) {
   const usize most = held / kSmallPart > kMostMail ? held / kSmallPart : kMostMail;
   const usize budget = option + (held / 2 < most ? held / 2 : most);
-  return budget > kSlotBytes ? budget : kSlotBytes;
+  return budget > kSliceBytes ? budget : kSliceBytes;
 }
 
 // Whether a heap that keeps `kept` free bytes may keep `more`. Written without a difference, which would
 // wrap.
 constexpr bool within_slack(usize kept, usize more, usize budget) { return kept <= budget && more <= budget - kept; }
 
-static_assert(mail_budget(0, 0) == kSlotBytes && mail_budget(kSlotBytes, kSlotBytes) == kSlotBytes * 3 / 2);
+static_assert(mail_budget(0, 0) == kSliceBytes && mail_budget(kSliceBytes, kSliceBytes) == kSliceBytes * 3 / 2);
 static_assert(within_slack(0, 64, 64) && !within_slack(1, 64, 64) && !within_slack(65, 0, 64));
 
 }  // namespace coffer

@@ -43,9 +43,9 @@ constexpr u32 claim_after(u32 threshold, u32 most, u32 remote) {
   return remote < most && most < at ? most : at;
 }
 // When the owner makes the span hot, or has just taken that list, it may come back for more: half of the blocks that
-// were cut. With f / 2 after a take, too, producers and consumers issue 4.5 times as many barriers, and with f / 2 of
-// what gets hot `asymmetric` takes 1.14 of the time (docs/design/speed-log.md).
-constexpr u32 claim_in_use(u32 threshold, u32 cut) { return cut / 2 > threshold ? cut / 2 : threshold; }
+// were carved. With f / 2 after a take, too, producers and consumers issue 4.5 times as many barriers, and with f / 2
+// of what gets hot `asymmetric` takes 1.14 of the time (docs/design/speed-log.md).
+constexpr u32 claim_in_use(u32 threshold, u32 carved) { return carved / 2 > threshold ? carved / 2 : threshold; }
 
 // Frees in a hot span after which its owner looks whether somebody counts by now what malloc takes; then the list that
 // malloc pops from is put back. Chosen by instructions: with 256 a pair takes 0.2 more, with this less than 0.1.

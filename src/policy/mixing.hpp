@@ -7,10 +7,10 @@
 
 namespace coffer {
 
-// Bytes. Blocks of this size on are cut to what was asked for, and get new memory in mixed spans where memory is full
-// of holes: survivors then lie closer together, and no class is rounded up to. Smaller ones are cut by classes. Chosen
-// by the sweep: for either use by itself no row differs with 64 or 256.
-inline constexpr u32 kCutExactly = 128;
+// Bytes. Blocks of this size on are carved to what was asked for, and get new memory in mixed spans where memory is
+// full of holes: survivors then lie closer together, and no class is rounded up to. Smaller ones are carved by classes.
+// Chosen by the sweep: for either use by itself no row differs with 64 or 256.
+inline constexpr u32 kCarvedExactly = 128;
 // Bytes of a list from holes. Chosen by phases of 128 to 256 bytes, which hold 5 % more with 8 KiB; with 1 and 4 KiB no
 // row differs.
 inline constexpr u32 kListBytes = 2 * 1024;
@@ -22,8 +22,8 @@ inline constexpr usize kMixedBytes = 1024;
 // gets a span of them after a span: whoever only grows by them wants huge pages. If smaller ones counted, a phase of
 // survivors would have spans of its own (ten phases 1.9 -> 3.5).
 inline constexpr usize kCountedBytes = 2 * kCarvePage;
-// Bytes of a new mixed span, so that two of the largest blocks fit. A small process takes a slot at a time. Chosen by
-// the same: 1.228 with half, 1.219 with this, 1.224 with twice; with a slot for small blocks drifting phases hold 15 %
+// Bytes of a new mixed span, so that two of the largest blocks fit. A small process takes a slice at a time. Chosen by
+// the same: 1.228 with half, 1.219 with this, 1.224 with twice; with a slice for small blocks drifting phases hold 15 %
 // more.
 inline constexpr usize kMixedSpan = usize{128} << 10;
 // Bytes that a small process holds at most. Its first blocks come from mixed spans, whose holes are used beyond twice

@@ -6,7 +6,7 @@
 
 namespace coffer {
 
-// Chunks that one search looks at for a resident run of slots. One that is found saves more page faults than all these
+// Chunks that one search looks at for a resident run of slices. One that is found saves more page faults than all these
 // looks cost. Chosen by page faults of two threads with 64 blocks of 256 KB to 1 MB, which are thirteen times as many
 // where only runs that are resident whole are taken; with a quarter no row differs.
 inline constexpr u32 kDirtyLooks = 64;
@@ -28,20 +28,20 @@ inline constexpr usize kHugeTrust = usize{32} << 20;
 // addresses is worth more. Chosen by 150 MB of 224-byte blocks, which took half as long again to read in the order in
 // which they were allocated when each span began in its midst.
 inline constexpr usize kFewSpans = usize{2} << 20;
-// Blocks that are cut at once, of a span of which a page is cut already: page by page, a class of large blocks would
-// come to the slow path for each one or two. Chosen by the sweep: with half and with twice no row differs.
-inline constexpr u32 kCutBlocks = 8;
+// Blocks that are carved at once, of a span of which a page is carved already: page by page, a class of large blocks
+// would come to the slow path for each one or two. Chosen by the sweep: with half and with twice no row differs.
+inline constexpr u32 kCarvedBlocks = 8;
 // Bytes that these take at most. Chosen by the sweep: with half and with twice no row differs.
-inline constexpr u32 kCutBytes = 64 * 1024;
-constexpr u32 most_cut_at_once(u32 block_bytes) {
-  const u32 blocks = kCutBytes / block_bytes;
-  return blocks < 1 ? 1 : blocks < kCutBlocks ? blocks : kCutBlocks;
+inline constexpr u32 kCarvedBytes = 64 * 1024;
+constexpr u32 most_carved_at_once(u32 block_bytes) {
+  const u32 blocks = kCarvedBytes / block_bytes;
+  return blocks < 1 ? 1 : blocks < kCarvedBlocks ? blocks : kCarvedBlocks;
 }
 
-// Blocks that are cut at once of a span that is cut again (span/order.hpp): its absent pages are resident. Chosen by
-// batches that are freed at random, ns a pair with 8, 32, 64: 9.8, 8.7, 8.1 of 256 bytes, 15.4, 11.8, 11.1 of 1 KiB.
-// (Where slots merely may be resident, 64 held 6 % more in a ring of 16 threads.)
-inline constexpr u32 kCutResident = 64;
+// Blocks that are carved at once of a span that is carved again (span/order.hpp): its absent pages are resident. Chosen
+// by batches that are freed at random, ns a pair with 8, 32, 64: 9.8, 8.7, 8.1 of 256 bytes, 15.4, 11.8, 11.1 of 1 KiB.
+// (Where slices merely may be resident, 64 held 6 % more in a ring of 16 threads.)
+inline constexpr u32 kCarvedResident = 64;
 
 // Part, 1/2, of the writable chunks that become writable together: what is ahead of its use is locked, too, if the
 // program asks for locked memory later. Chosen by the sweep: with half and with twice no row differs.
@@ -50,6 +50,6 @@ inline constexpr usize kCommitShare = 2;
 // sweep: with half and with twice no row differs.
 inline constexpr u32 kMostMoved = 1024;
 
-static_assert(most_cut_at_once(16) == 8 && most_cut_at_once(8192) == 8 && most_cut_at_once(32768) == 2);
+static_assert(most_carved_at_once(16) == 8 && most_carved_at_once(8192) == 8 && most_carved_at_once(32768) == 2);
 
 }  // namespace coffer

@@ -42,7 +42,7 @@ void note(usize held) {
   }
 }
 
-// Counts slots that turn; whether the shard's cell passed a multiple of half of the grain, so that it is time to look
+// Counts slices that turn; whether the shard's cell passed a multiple of half of the grain, so that it is time to look
 // at all of them.
 bool turn(u32 chunk, usize bytes) {
   if (bytes == 0) return false;
@@ -71,13 +71,13 @@ void held_rises(usize bytes) { note(counters().held.fetch_add(bytes, seq_cst) + 
 
 void held_falls(usize bytes) { counters().held.fetch_sub(bytes, relaxed); }
 
-void slots_rise(u32 chunk, usize bytes, usize resident) {
+void slices_rise(u32 chunk, usize bytes, usize resident) {
   const bool passed = turn(chunk, resident);
   if (bytes != resident) return held_rises(bytes - resident);
   if (passed) note(held_now());
 }
 
-void slots_fall(u32 chunk, usize bytes, usize resident) {
+void slices_fall(u32 chunk, usize bytes, usize resident) {
   turn(chunk, usize{0} - resident);
   if (bytes != resident) held_falls(bytes - resident);
 }

@@ -26,9 +26,9 @@ namespace coffer {
 // together, as a block that moves: the sum would be their highest.)
 void held_rises(usize bytes);
 void held_falls(usize bytes);
-// The same of slots of a chunk, of which so many bytes were free and resident before, or are now: those turn.
-void slots_rise(u32 chunk, usize bytes, usize resident);
-void slots_fall(u32 chunk, usize bytes, usize resident);
+// The same of slices of a chunk, of which so many bytes were free and resident before, or are now: those turn.
+void slices_rise(u32 chunk, usize bytes, usize resident);
+void slices_fall(u32 chunk, usize bytes, usize resident);
 // What is resident behind a large block (Chunk::large_tail) was `before` bytes and is `after` now: in use as what is
 // held, for it serves nobody else and is free again with the block. Followed by held_rises or held_falls, where the
 // block changes.

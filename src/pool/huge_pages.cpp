@@ -7,7 +7,7 @@
 #include "policy/kept.hpp"
 #include "policy/taken.hpp"
 #include "pool/limit.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 
 namespace coffer {
 
@@ -34,48 +34,48 @@ bool is_large_process() { return automatic() && shard_count() * kChunkBytes <= h
 
 enum class Density : u8 { dense, sparse, unknown };
 
-// Adds the pages of these slots that were touched; false: the kernel does not tell. It does not where the chunk has
+// Adds the pages of these slices that were touched; false: the kernel does not tell. It does not where the chunk has
 // huge pages, and not to those who may not ask.
-bool add_touched(const Arena* arena, u32 index, u64 slots, u32* pages) {
+bool add_touched(const Arena* arena, u32 index, u64 slices, u32* pages) {
   // Who sets both options has a filter that kills who asks for filters (docs/guide/using.md).
   const bool may_ask = config::options().cgroup || config::options().reclaimer;
   if (arena->chunks[index].huge.get() != 0 || !may_ask) return false;
   u8 resident[kChunkBytes / kCarvePage];
   if (!os::resident_pages(reinterpret_cast<void*>(chunk_address(arena, index)), kChunkBytes, resident)) return false;
-  for (; slots != 0; slots &= slots - 1) {
-    const u32 first = lowest_bit(slots) * kPagesPerSlot;
-    for (u32 page = first; page < first + kPagesPerSlot; ++page) {
+  for (; slices != 0; slices &= slices - 1) {
+    const u32 first = lowest_bit(slices) * kPagesPerSlice;
+    for (u32 page = first; page < first + kPagesPerSlice; ++page) {
       *pages += resident[page * kCarvePage / os::page_size()] & 1;
     }
   }
   return true;
 }
 
-// Whether 7 of 8 pages of the chunk are in use. Records say which are of small blocks, and what lies in free slots and
-// in holes of mixed spans; of blocks over a slot the kernel tells which pages were touched. It is asked where the
+// Whether 7 of 8 pages of the chunk are in use. Records say which are of small blocks, and what lies in free slices and
+// in holes of mixed spans; of blocks over a slice the kernel tells which pages were touched. It is asked where the
 // records do not decide.
 Density density_of(const Arena* arena, u32 index) {
-  static_assert(kChunkBytes / kCarvePage == kSlotsPerChunk * kPagesPerSlot && kSlotsPerChunk <= 64);
-  constexpr u32 kWanted = kSlotsPerChunk * kPagesPerSlot * (kSmallPart - 1) / kSmallPart;
+  static_assert(kChunkBytes / kCarvePage == kSlicesPerChunk * kPagesPerSlice && kSlicesPerChunk <= 64);
+  constexpr u32 kWanted = kSlicesPerChunk * kPagesPerSlice * (kSmallPart - 1) / kSmallPart;
   // relaxed, all: a guess about what others are doing.
   const u64 free = arena->chunks[index].free.load(relaxed);
   u32 used = 0;
-  u64 unknown = 0;  // slots
-  for (u32 i = 0; i < kSlotsPerChunk; ++i) {
-    const Span* record = arena->spans + usize{index} * kSlotsPerChunk + i;
-    const SlotUse use = record->use.load(relaxed);
-    if (use == SlotUse::mixed) {
+  u64 unknown = 0;  // slices
+  for (u32 i = 0; i < kSlicesPerChunk; ++i) {
+    const Span* record = arena->spans + usize{index} * kSlicesPerChunk + i;
+    const SliceUse use = record->use.load(relaxed);
+    if (use == SliceUse::mixed) {
       used += record->live_units.get() / u32{kCarvePage / kQuantum};
-      i += record->slots.get() - 1u;
-    } else if (use == SlotUse::span && record->block_bytes.get() <= kSlotBytes) {
-      used += record->slots.get() * kPagesPerSlot - count_bits(record->absent.get());
-      i += record->slots.get() - 1u;
+      i += record->slices.get() - 1u;
+    } else if (use == SliceUse::span && record->block_bytes.get() <= kSliceBytes) {
+      used += record->slices.get() * kPagesPerSlice - count_bits(record->absent.get());
+      i += record->slices.get() - 1u;
     } else if (((free >> i) & 1) == 0) {
       unknown |= u64{1} << i;
     }
   }
   if (used >= kWanted) return Density::dense;
-  if (used + count_bits(unknown) * kPagesPerSlot < kWanted) return Density::sparse;
+  if (used + count_bits(unknown) * kPagesPerSlice < kWanted) return Density::sparse;
   if (!add_touched(arena, index, unknown, &used)) return Density::unknown;
   return used >= kWanted ? Density::dense : Density::sparse;
 }
@@ -135,7 +135,7 @@ bool trusts(const Arena* arena, u32 index, u32 whole, bool fresh) {
 
 }  // namespace
 
-void advise_slots(Arena* arena, u32 index) {
+void advise_slices(Arena* arena, u32 index) {
   if (arena->chunks[index].huge.get() != 0) return;
   if (always() || (is_large_process() && will_be_dense(arena, index))) {
     advise(arena, index, 1, os::HugePages::allow);

@@ -7,8 +7,8 @@
 
 namespace coffer {
 
-// A chunk that was taken for slots. The caller's alone as yet.
-void advise_slots(Arena* arena, u32 index);
+// A chunk that was taken for slices. The caller's alone as yet.
+void advise_slices(Arena* arena, u32 index);
 // Chunks from `index` on, taken for a large block of so many bytes, of which `dirty` were there before. The caller's
 // alone. Chunks that the block fills may get huge pages, the one in which it ends does not.
 void advise_large(Arena* arena, u32 index, usize size, usize dirty);

@@ -5,7 +5,7 @@
 #include "observe/counters.hpp"
 #include "os/os.hpp"
 #include "pool/age.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "pool/tails.hpp"
 
 namespace coffer {
@@ -57,7 +57,7 @@ void set_limit(usize bytes) {
 bool make_room(usize own) {
   if (!is_limited() || purgeable() <= own) return false;
   if (purge_all(kEverything) != 0) return true;
-  // Whoever purges holds the slots meanwhile and counts them clean afterwards: others find nothing, and their NULL
+  // Whoever purges holds the slices meanwhile and counts them clean afterwards: others find nothing, and their NULL
   // would be false.
   usize left = dirty();
   // relaxed, here and below: a guess that saves time.
@@ -77,7 +77,7 @@ bool make_room(usize own) {
 bool is_limit_reached() {
   // relaxed, both: see charge.
   const usize limit = budget().limit.load(relaxed);
-  return limit > kLimitNone && budget().charged.load(relaxed) + kSlotBytes >= limit && purgeable() == 0;
+  return limit > kLimitNone && budget().charged.load(relaxed) + kSliceBytes >= limit && purgeable() == 0;
 }
 
 void look_at_group_limit() {

@@ -17,7 +17,7 @@ bool make_room(usize own = 0);
 // Charges `bytes`, making room if need be. `own`: see make_room.
 bool charge_or_purge(usize bytes, usize own = 0);
 
-// Whether the limit leaves no slot, and nothing could be given back for one.
+// Whether the limit leaves no slice, and nothing could be given back for one.
 bool is_limit_reached();
 
 // Whether Coffer holds so much that a limit of the process's cgroup is near: beyond 7/8 of it. Free memory then goes

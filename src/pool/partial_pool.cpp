@@ -23,7 +23,7 @@ void PartialPool::link(Shard& shard, Span* span, SpanNumber previous, SpanNumber
     shard.heads[span->size_class.get()].store(number, relaxed);
   }
   span->listed.set(kLinked);
-  shard.bytes.set(shard.bytes.get() + span->slots.get() * kSlotBytes);
+  shard.bytes.set(shard.bytes.get() + span->slices.get() * kSliceBytes);
 }
 
 // At the head, as the newest of those that wait.
@@ -105,7 +105,7 @@ void PartialPool::unlink_but_head(Shard& shard, Span* span) {
   span->next.set(0);
   span->previous.set(0);
   span->listed.set(kNobody);
-  shard.bytes.set(shard.bytes.get() - span->slots.get() * kSlotBytes);
+  shard.bytes.set(shard.bytes.get() - span->slices.get() * kSliceBytes);
 }
 
 void PartialPool::look_again() {

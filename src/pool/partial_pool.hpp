@@ -17,7 +17,7 @@
 #pragma once
 
 #include "arena/arena.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 
 namespace coffer {
 

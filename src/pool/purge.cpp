@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Giving the physical memory of free slots and chunks back to the kernel. A purge claims slots exactly as an allocation
-// does, so there is no list to take them out of, and nobody waits while the kernel works.
+// Giving the physical memory of free slices and chunks back to the kernel. A purge claims slices exactly as an
+// allocation does, so there is no list to take them out of, and nobody waits while the kernel works.
 #include "arena/each.hpp"
 #include "config/config.hpp"
 #include "observe/counters.hpp"
@@ -10,7 +10,7 @@
 #include "pool/limit.hpp"
 #include "pool/reclaimer.hpp"
 #include "pool/room_map.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 
 namespace coffer {
 
@@ -21,23 +21,23 @@ Atomic<u32> g_next;
 
 usize g_held_at_begin;  // of the sweep; plain: one thread at a time is at the chores
 
-// Purges the runs of set bits of `slots`; returns the bits for which the kernel refused.
-u64 purge_runs(Arena* arena, u32 index, u64 slots) {
+// Purges the runs of set bits of `slices`; returns the bits for which the kernel refused.
+u64 purge_runs(Arena* arena, u32 index, u64 slices) {
   u64 refused = 0;
-  while (slots != 0) {
-    const u32 bit = lowest_bit(slots);
-    const u64 rest = ~(slots >> bit);
-    const u32 length = rest != 0 ? lowest_bit(rest) : kSlotsPerChunk;
+  while (slices != 0) {
+    const u32 bit = lowest_bit(slices);
+    const u64 rest = ~(slices >> bit);
+    const u32 length = rest != 0 ? lowest_bit(rest) : kSlicesPerChunk;
     const u64 mask = low_mask(length) << bit;
-    // Where a page is larger than a slot, only whole pages can go.
-    const uptr start = chunk_address(arena, index) + bit * kSlotBytes;
+    // Where a page is larger than a slice, only whole pages can go.
+    const uptr start = chunk_address(arena, index) + bit * kSliceBytes;
     const uptr from = round_up(start, os::page_size());
-    const uptr to = round_down(start + length * kSlotBytes, os::page_size());
-    const bool whole = from == start && to == start + length * kSlotBytes;
+    const uptr to = round_down(start + length * kSliceBytes, os::page_size());
+    const bool whole = from == start && to == start + length * kSliceBytes;
     const bool purged = from < to && give_back_pages(reinterpret_cast<void*>(from), to - from);
     if (!purged || !whole) refused |= mask;
-    if (purged) give_back_unit_maps(arena, index * kSlotsPerChunk + bit, length);
-    slots &= ~mask;
+    if (purged) give_back_unit_maps(arena, index * kSlicesPerChunk + bit, length);
+    slices &= ~mask;
   }
   return refused;
 }
@@ -52,31 +52,31 @@ u64 highest_bits(u64 word, usize count) {
   return kept;
 }
 
-// Which of these slots a purge takes: so many bytes of dirty ones, the highest; and, for nothing, what a huge page
+// Which of these slices a purge takes: so many bytes of dirty ones, the highest; and, for nothing, what a huge page
 // brought in and nobody used, for it is one no longer then.
 u64 choose(const Chunk& chunk, u64 free, u64 dirty, usize bytes) {
   const u64 unused = chunk.huge.get() != 0 ? free & ~dirty : 0;
-  return highest_bits(free & dirty, divide_up(bytes, kSlotBytes)) | unused;
+  return highest_bits(free & dirty, divide_up(bytes, kSliceBytes)) | unused;
 }
 
-// Of slots that are the caller's: those are clean now. Until then they count as free memory, however slow the kernel
+// Of slices that are the caller's: those are clean now. Until then they count as free memory, however slow the kernel
 // is: others would else take as much, and all of it would be free in the end.
 usize count_clean(Chunk& chunk, u64 clean) {
-  // relaxed, both: published with the slots, and counted for a limit that may be late.
-  const usize done = count_bits(chunk.dirty.fetch_and(~clean, relaxed) & clean) * kSlotBytes;
+  // relaxed, both: published with the slices, and counted for a limit that may be late.
+  const usize done = count_bits(chunk.dirty.fetch_and(~clean, relaxed) & clean) * kSliceBytes;
   counters().dirty.fetch_sub(done, relaxed);
   uncharge(done);
   return done;
 }
 
-usize purge_slots_of(Arena* arena, u32 index, usize bytes) {
+usize purge_slices_of(Arena* arena, u32 index, usize bytes) {
   Chunk& chunk = arena->chunks[index];
   u64 free = chunk.free.load(relaxed);  // relaxed, both: the CAS below checks it; dirty is a hint
   u64 claim = 0;
   do {
     claim = choose(chunk, free, chunk.dirty.load(relaxed), bytes);
     if (claim == 0) return 0;
-    // acquire: pairs with the release in slot_pool's put_back, as every claim does.
+    // acquire: pairs with the release in slice_pool's put_back, as every claim does.
   } while (!chunk.free.compare_exchange(free, free & ~claim, acquire, relaxed));
   forbid_huge(arena, index);
   const usize done = count_clean(chunk, claim & ~purge_runs(arena, index, claim));
@@ -104,7 +104,7 @@ usize purge_chunk(Arena* arena, u32 index, usize bytes) {
   // relaxed: a chunk that changes hands meanwhile is safe either way, both paths claim first.
   switch (arena->chunks[index].use.load(relaxed)) {
     case ChunkUse::spans:
-      return purge_slots_of(arena, index, bytes);
+      return purge_slices_of(arena, index, bytes);
     case ChunkUse::none:
       return purge_free_chunk(arena, index, bytes);
     default:

@@ -42,7 +42,7 @@ void want_reclaimer();
 bool reclaimer_lives();
 
 // Where none can be had (the option, the kernel, a filter): whether calls do its chores, for as many ticks after
-// somebody asked as it stays itself. Those that take and give back slots or chunks do, and slow refills (purge_after).
+// somebody asked as it stays itself. Those that take and give back slices or chunks do, and slow refills (purge_after).
 bool calls_sweep();
 // For a call that finds a tick over: a bounded step of the chores. true: they are through, and the tick may end.
 bool sweep_step();
@@ -68,7 +68,7 @@ void let_walks_in();
 
 // A chore, before idle heaps are emptied: notes what is held.
 bool begin_sweep();
-// A chore, the last: gives back free slots and chunks over what may stay in the next tick, of a quiet program all but
+// A chore, the last: gives back free slices and chunks over what may stay in the next tick, of a quiet program all but
 // least_free_limit, and ends the tick.
 bool purge_what_waits();
 

@@ -10,8 +10,8 @@ Atomic<u64>& summary_word(Arena* arena, u32 group, u32 order) {
 }
 
 bool has_run(u64 free, u32 order) {
-  const u32 slots = 1u << order;
-  return (run_starts(free, slots) & aligned_positions(slots)) != 0;
+  const u32 slices = 1u << order;
+  return (run_starts(free, slices) & aligned_positions(slices)) != 0;
 }
 
 void set_bit(Arena* arena, u32 chunk, u32 order) {
@@ -35,7 +35,7 @@ void note_room(Arena* arena, u32 chunk, u64 free) {
   for (u32 order = 0; order < kOrders; ++order) {
     if (order != 0) runs &= runs >> (1u << (order - 1));
     if ((runs & kAlignedOfOrder[order]) == 0) break;  // no run of this order, so none of a higher one
-    // seq_cst: after the fetch_or that freed the slots; pairs with the fetch_and in note_no_room.
+    // seq_cst: after the fetch_or that freed the slices; pairs with the fetch_and in note_no_room.
     if ((group.room[order].load(seq_cst) & bit) == 0) set_bit(arena, chunk, order);
   }
 }

@@ -9,7 +9,7 @@
 #include "pool/age.hpp"
 #include "pool/huge_pages.hpp"
 #include "pool/reclaimer.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 
 namespace coffer {
 
@@ -40,7 +40,7 @@ void store_tail(Arena* arena, u32 index, usize bytes) {
 
 // The caller holds the tail. false: the kernel refused.
 bool purge_held(Arena* arena, u32 index, usize bytes) {
-  const Span* span = arena->spans + usize{index} * kSlotsPerChunk;
+  const Span* span = arena->spans + usize{index} * kSlicesPerChunk;
   const u32 chunks = arena->chunks[index].large_chunks.get();
   const usize page = os::page_size();
   const usize from = round_up(large_bytes(span), page);
@@ -97,7 +97,7 @@ void settle_tail(Arena* arena, u32 index, bool live) {
   // Who vanished may have changed the block's size and not yet all else. The walk goes by the chunk's record, so chunks
   // beyond are free.
   const Chunk& chunk = arena->chunks[index];
-  Span* span = arena->spans + usize{index} * kSlotsPerChunk;
+  Span* span = arena->spans + usize{index} * kSlicesPerChunk;
   const usize run = chunk.large_chunks.get() * kChunkBytes;
   span->large_chunks.set(chunk.large_chunks.get());
   if (large_bytes(span) > run) set_large_bytes(span, run);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Where the blocks of a class lie in a span: one table, computed at compile time, that everything else reads.
 //
-// A span is `slots` slots (a power of two). Blocks start at `first` bytes from the span's start, plus a colour (some
+// A span is `slices` slices (a power of two). Blocks start at `first` bytes from the span's start, plus a colour (some
 // lines) that each span chooses for itself, and follow each other as stride.hpp says. placement_table.hpp has the
 // choice for each class, and what it wastes.
 //
@@ -17,26 +17,26 @@
 
 namespace coffer {
 
-inline constexpr usize kSlotBytes = 32 * 1024;
+inline constexpr usize kSliceBytes = 32 * 1024;
 inline constexpr usize kChunkBytes = 2 * 1024 * 1024;
-inline constexpr u32 kSlotsPerChunk = kChunkBytes / kSlotBytes;
-inline constexpr usize kCarvePage = 4096;  // a span is cut into blocks by steps of this many bytes
-inline constexpr u32 kPagesPerSlot = kSlotBytes / kCarvePage;
-inline constexpr u32 kMaxSpanSlots = 8;  // so that a span's pages fit one word
-// Blocks of a span at least: a span of few has an event at nearly each free. Of blocks over a slot, as many as fit the
+inline constexpr u32 kSlicesPerChunk = kChunkBytes / kSliceBytes;
+inline constexpr usize kCarvePage = 4096;  // a span is carved into blocks by steps of this many bytes
+inline constexpr u32 kPagesPerSlice = kSliceBytes / kCarvePage;
+inline constexpr u32 kMaxSpanSlices = 8;  // so that a span's pages fit one word
+// Blocks of a span at least: a span of few has an event at nearly each free. Of blocks over a slice, as many as fit the
 // longest span.
-constexpr u32 least_blocks(usize block_bytes) { return block_bytes <= kSlotBytes ? 8 : 4; }
+constexpr u32 least_blocks(usize block_bytes) { return block_bytes <= kSliceBytes ? 8 : 4; }
 
-static_assert(kSlotsPerChunk == 64, "a chunk's free slots are one word");
-static_assert(kMaxSpanSlots * kPagesPerSlot <= 64, "a span's absent pages are one word");
-static_assert(kSlotBytes % kCachePage == 0, "a span's start is the same cache index in every slot");
+static_assert(kSlicesPerChunk == 64, "a chunk's free slices are one word");
+static_assert(kMaxSpanSlices * kPagesPerSlice <= 64, "a span's absent pages are one word");
+static_assert(kSliceBytes % kCachePage == 0, "a span's start is the same cache index in every slice");
 
 struct ClassLayout {
   u32 block_bytes;
   u32 row_log2;     // stride.hpp; kNoSpacers: flat
   u32 capacity;     // blocks in a span
   u32 first;        // offset of the first block at colour 0
-  u32 slots_log2;   // log2 of the span's slots
+  u32 slices_log2;  // log2 of the span's slices
   u32 colours;      // lines by which the first block may be moved, and one
   u32 colour_step;  // from the colour of one span to that of the next
   BlockTest test;
@@ -46,7 +46,7 @@ struct ClassLayout {
 
 constexpr ClassLayout lay_out(PlacementChoice choice) {
   const Stride stride{choice.block_bytes, choice.row_log2};
-  const usize span = kSlotBytes << choice.slots_log2;
+  const usize span = kSliceBytes << choice.slices_log2;
   const usize capacity = stride.count_in(span);
   const usize tail = span - stride.length(capacity);
   // What a flat span does not need at its end are its colours. A punctuated span has its tail in front: where it ends
@@ -57,26 +57,26 @@ constexpr ClassLayout lay_out(PlacementChoice choice) {
           stride.row_log2,
           static_cast<u32>(capacity),
           static_cast<u32>(flat ? 0 : tail),
-          choice.slots_log2,
+          choice.slices_log2,
           !flat ? 1 : static_cast<u32>(lines < kCacheSets ? lines : kCacheSets),
           choice.colour_step,
           block_test(stride, capacity)};
 }
 
-// The fewest slots at which the tail of a flat span stays within 2 % and it holds least_blocks of them.
-constexpr u8 choose_slots_log2(usize block_bytes) {
-  for (u8 k = 0; (1u << k) < kMaxSpanSlots; ++k) {
-    const usize span = kSlotBytes << k;
+// The fewest slices at which the tail of a flat span stays within 2 % and it holds least_blocks of them.
+constexpr u8 choose_slices_log2(usize block_bytes) {
+  for (u8 k = 0; (1u << k) < kMaxSpanSlices; ++k) {
+    const usize span = kSliceBytes << k;
     if (span / block_bytes < least_blocks(block_bytes)) continue;
     if ((span % block_bytes) * 50 <= span) return k;
   }
-  return static_cast<u8>(lowest_bit(kMaxSpanSlots));
+  return static_cast<u8>(lowest_bit(kMaxSpanSlices));
 }
 
 // Every class flat, as it would be without thought for cache indices; and so are the twins in any case.
 constexpr ClassLayout lay_out_flat(ClassIndex size_class) {
   const usize bytes = class_bytes(size_class);
-  ClassLayout layout = lay_out({static_cast<u32>(bytes), kNoSpacers, choose_slots_log2(bytes), 1});
+  ClassLayout layout = lay_out({static_cast<u32>(bytes), kNoSpacers, choose_slices_log2(bytes), 1});
   if (is_twin(size_class)) layout.colours = 1;
   return layout;
 }
@@ -116,12 +116,12 @@ static_assert([] {
   return true;
 }());
 
-// What a class's span looks like if it has at least `1 << least_slots_log2` slots (option `span`): as the table says,
+// What a class's span looks like if it has at least `1 << least_slices_log2` slices (option `span`): as the table says,
 // or the same blocks in a longer span.
-constexpr ClassLayout span_shape(const ClassLayout& layout, u32 least_slots_log2) {
-  if (COFFER_LIKELY(least_slots_log2 <= layout.slots_log2)) return layout;
-  ClassLayout longer = lay_out({layout.block_bytes, static_cast<u8>(layout.row_log2), static_cast<u8>(least_slots_log2),
-                                static_cast<u8>(layout.colour_step)});
+constexpr ClassLayout span_shape(const ClassLayout& layout, u32 least_slices_log2) {
+  if (COFFER_LIKELY(least_slices_log2 <= layout.slices_log2)) return layout;
+  ClassLayout longer = lay_out({layout.block_bytes, static_cast<u8>(layout.row_log2),
+                                static_cast<u8>(least_slices_log2), static_cast<u8>(layout.colour_step)});
   // Colours are only fewer: a twin has none, and a step that visits all of them visits all of some other number only if
   // it has no divisor in common with that.
   if (layout.colours == 1) longer.colours = 1;
@@ -134,14 +134,14 @@ static_assert([] {
     for (ClassIndex c = 0; c < kClasses; ++c) {
       const ClassLayout& layout = (*table)[c];
       if (layout.block_bytes < class_bytes(c) || layout.block_bytes % kQuantum != 0) return false;
-      for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) {
+      for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlices; ++log2) {
         const ClassLayout shape = span_shape(layout, log2);
         const usize used = shape.first + (shape.colours - 1) * kCacheLine + shape.stride().length(shape.capacity);
-        if (shape.slots_log2 < log2 || used > (kSlotBytes << shape.slots_log2)) return false;
-        if (shape.first >= kSlotBytes || shape.first % kCacheLine != 0) return false;
+        if (shape.slices_log2 < log2 || used > (kSliceBytes << shape.slices_log2)) return false;
+        if (shape.first >= kSliceBytes || shape.first % kCacheLine != 0) return false;
         if (shape.capacity < least_blocks(class_bytes(c)) - 1) return false;
         // What the block test of a punctuated span relies on.
-        if (!shape.stride().is_flat() && used != (kSlotBytes << shape.slots_log2)) return false;
+        if (!shape.stride().is_flat() && used != (kSliceBytes << shape.slices_log2)) return false;
         if (!shape.stride().is_flat() && shape.first >= shape.block_bytes + kCacheLine) return false;
       }
     }

@@ -16,7 +16,7 @@ namespace coffer {
 struct PlacementChoice {
   u32 block_bytes;
   u8 row_log2;     // log2 of the blocks in a row between spacers
-  u8 slots_log2;   // log2 of the slots of a span
+  u8 slices_log2;  // log2 of the slices of a span
   u8 colour_step;  // lines from one span's colour to the next one's
 };
 

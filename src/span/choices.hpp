@@ -13,11 +13,11 @@ namespace coffer {
 
 struct SpanChoices {
   Owned<u32> reuse_shift{coffer::reuse_shift(config::EmptyFraction::quarter)};  // log2 of 2 / f
-  Owned<u32> least_slots_log2;  // a class gets at least so many slots, or what its layout gives it
-  Owned<u8> flat;               // kFlatLayout in place of kLayout
-  Owned<u8> all_on_lines;       // blocks of a cache line and more start on one
-  Owned<u8> coloured;           // spans start at different places
-  Owned<u8> large_coloured;     // large blocks, too
+  Owned<u32> least_slices_log2;  // a class gets at least so many slices, or what its layout gives it
+  Owned<u8> flat;                // kFlatLayout in place of kLayout
+  Owned<u8> all_on_lines;        // blocks of a cache line and more start on one
+  Owned<u8> coloured;            // spans start at different places
+  Owned<u8> large_coloured;      // large blocks, too
 };
 inline constinit SpanChoices g_span_choices;
 
@@ -28,7 +28,7 @@ inline const ClassLayout& class_layout(ClassIndex size_class) {
 
 // What a span of the class is when it is made.
 inline ClassLayout shape_of(ClassIndex size_class) {
-  return span_shape(class_layout(size_class), g_span_choices.least_slots_log2.get());
+  return span_shape(class_layout(size_class), g_span_choices.least_slices_log2.get());
 }
 
 inline void span_choices_start() {
@@ -39,8 +39,8 @@ inline void span_choices_start() {
   g_span_choices.coloured.set(options.colour ? 1 : 0);
   g_span_choices.large_coloured.set(options.colour && options.placement != config::PlacementPolicy::flat ? 1 : 0);
   u32 log2 = 0;
-  while ((kSlotBytes << log2) < options.span && (1u << log2) < kMaxSpanSlots) ++log2;
-  g_span_choices.least_slots_log2.set(log2);
+  while ((kSliceBytes << log2) < options.span && (1u << log2) < kMaxSpanSlices) ++log2;
+  g_span_choices.least_slices_log2.set(log2);
 }
 
 }  // namespace coffer

@@ -12,7 +12,7 @@ constexpr u64 kGolden = 0x9e3779b97f4a7c15u;  // 2^64 over the golden ratio
 // 64 over the golden ratio, about: one after the other, the indices 0, 39, 14, 53 ... are far apart, and all come.
 constexpr u32 kIndexStep = 39;
 static_assert(kCacheSets % 2 == 0 && kIndexStep % 2 == 1 && kIndexStep < kCacheSets);
-constexpr usize kMostInFirstSlot = 1024;
+constexpr usize kMostInFirstSlice = 1024;
 constexpr u32 kMostPages = 3;  // so that the lines before the first block fit a byte
 static_assert(kMostPages * kCarvePage / kCacheLine + kCacheSets <= 256 && kCarvePage / kCacheLine % kCacheSets == 0);
 
@@ -47,16 +47,16 @@ u32 take_colour_line(ClassIndex size_class, const ClassLayout& layout) {
 }
 
 void give_colour_line(const Span* span) {
-  const ClassLayout layout = span_shape(class_layout(span->size_class.get()), lowest_bit(span->slots.get()));
+  const ClassLayout layout = span_shape(class_layout(span->size_class.get()), lowest_bit(span->slices.get()));
   if (layout.colours == 1 || g_span_choices.coloured.get() == 0) return;
   const u32 line = span->first_line.get() % kCacheSets;              // without the pages
   g_population[span->size_class.get()][line].fetch_sub(1, relaxed);  // relaxed: as above
 }
 
 u32 page_colour(const ClassLayout& layout, u32 place) {
-  if (layout.block_bytes <= kSlotBytes || layout.colours == 1 || g_span_choices.coloured.get() == 0) return 0;
+  if (layout.block_bytes <= kSliceBytes || layout.colours == 1 || g_span_choices.coloured.get() == 0) return 0;
   const usize used = (layout.colours - 1) * kCacheLine + layout.stride().length(layout.capacity);
-  const usize room = ((kSlotBytes << layout.slots_log2) - used) / kCarvePage;
+  const usize room = ((kSliceBytes << layout.slices_log2) - used) / kCarvePage;
   const u64 colours = room < kMostPages ? room + 1 : kMostPages + 1;
   return static_cast<u32>(fraction_of_place(place) * colours >> 32);
 }
@@ -74,9 +74,9 @@ u32 start_block(const Span* span) {
   if (index == kNoStartIndex) return 0;
   const Stride stride = stride_of(span);
   const usize first = first_offset(span);
-  // Small blocks begin in the first slot, whose blocks are freed fastest.
-  const u32 slots = stride.bytes <= kMostInFirstSlot ? 1 : span->slots.get();
-  const usize page = index % (slots * kPagesPerSlot) * kCarvePage;
+  // Small blocks begin in the first slice, whose blocks are freed fastest.
+  const u32 slices = stride.bytes <= kMostInFirstSlice ? 1 : span->slices.get();
+  const usize page = index % (slices * kPagesPerSlice) * kCarvePage;
   const auto at = [&](usize offset) { return offset <= first ? 0 : stride.at_or_after(offset - first); };
   // In its page, or else the page's first block, or where there is none, block 0.
   usize block = at(page + index * kCacheLine);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Colours: where the blocks of a span begin, and which block is cut first. Without colours, spans of one class would
+// Colours: where the blocks of a span begin, and which block is carved first. Without colours, spans of one class would
 // begin at the same cache index, in one process and in several, and so would the first blocks of each thread.
 //
 //   line    the number of lines before the first block: the colour that the fewest spans of the class have (paper 3,
 //           section 8.2). Only where the layout has room for it.
-//   page    the number of pages before the first block, for spans of blocks over a slot. It follows from the place of
+//   page    the number of pages before the first block, for spans of blocks over a slice. It follows from the place of
 //           the span. Without it the few blocks of such a span would lie on few sets of the TLB. Pages before the
 //           first block are never touched.
-//   start   the block that is cut first. The others follow in address order, and then those before it, so this costs
+//   start   the block that is carved first. The others follow in address order, and then those before it, so this costs
 //           no memory. Its index and its page follow from the place. Neighbours have different ones, and the first
 //           place has one that depends on the kernel's random numbers. Spans that come to a place one after the other,
 //           of whatever class, begin on the same page, which is resident already.
@@ -42,7 +42,7 @@ u32 index_of_place(u32 place);
 // The same where there are other than kCacheSets colours: a fraction of 2^32, far from those of neighbours.
 u32 fraction_of_place(u32 place);
 
-// The block that a new span is cut from first, by its start_index: the cache index of its place, or none, which is
+// The block that a new span is carved from first, by its start_index: the cache index of its place, or none, which is
 // block 0.
 inline constexpr u32 kNoStartIndex = 255;
 static_assert(kCacheSets <= kNoStartIndex);

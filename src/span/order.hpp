@@ -6,9 +6,9 @@
 
 namespace coffer {
 
-// Of a span that its heap takes from a ring to use it: if all blocks are free that were cut, and their list leads back
-// and forth, they are cut again, in address order. What a program builds from them, and reads in the order in which it
-// built it, then lies in that order. Constant time.
+// Of a span that its heap takes from a ring to use it: if all blocks are free that were carved, and their list leads
+// back and forth, they are carved again, in address order. What a program builds from them, and reads in the order in
+// which it built it, then lies in that order. Constant time.
 void restore_order(Span* span);
 
 }  // namespace coffer

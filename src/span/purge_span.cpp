@@ -6,7 +6,7 @@
 #include "pool/huge_pages.hpp"
 #include "pool/partial_pool.hpp"
 #include "pool/reclaimer.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "span/emptiness.hpp"
 #include "span/sharing.hpp"
 
@@ -14,7 +14,7 @@ namespace coffer {
 
 namespace {
 
-constexpr u32 kMostBlocks = kMaxSpanSlots * kSlotBytes / kQuantum;
+constexpr u32 kMostBlocks = kMaxSpanSlices * kSliceBytes / kQuantum;
 
 Atomic<u32> g_next_list;  // where the next look begins, in lists over all shards
 
@@ -78,7 +78,7 @@ u64 whole_pages(const Span* span, u64 pages) {
   if (unit <= 1) return pages;
   const u32 offset = static_cast<u32>(span_start(span) / kCarvePage % unit);
   u64 whole = 0;
-  const u32 count = span->slots.get() * kPagesPerSlot;
+  const u32 count = span->slices.get() * kPagesPerSlice;
   for (u32 page = (unit - offset) % unit; page + unit <= count; page += unit) {
     const u64 mask = low_mask(unit) << page;
     if ((pages & mask) == mask) whole |= mask;
@@ -101,15 +101,15 @@ u64 purge_pages(Span* span, u64 pages) {
   return gone;
 }
 
-// What the slots' absent pages hold now: those of which all pages went are clean, those of which one stayed are not.
-void note_slots(Span* span, u64 gone, u64 stayed) {
-  u32 dirty = span->dirty_slots_at_start.get();
-  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
-    const u64 mask = low_mask(kPagesPerSlot) << (slot * kPagesPerSlot);
-    if ((gone & mask) == mask) dirty &= ~(1u << slot);
-    if ((stayed & mask) != 0) dirty |= 1u << slot;
+// What the slices' absent pages hold now: those of which all pages went are clean, those of which one stayed are not.
+void note_slices(Span* span, u64 gone, u64 stayed) {
+  u32 dirty = span->dirty_slices_at_start.get();
+  for (u32 slice = 0; slice < span->slices.get(); ++slice) {
+    const u64 mask = low_mask(kPagesPerSlice) << (slice * kPagesPerSlice);
+    if ((gone & mask) == mask) dirty &= ~(1u << slice);
+    if ((stayed & mask) != 0) dirty |= 1u << slice;
   }
-  span->dirty_slots_at_start.set(static_cast<u8>(dirty));
+  span->dirty_slices_at_start.set(static_cast<u8>(dirty));
 }
 
 // Takes the blocks that start in the pages out of the map, and marks the pages absent.
@@ -120,7 +120,7 @@ void make_absent(Span* span, u64 pages, FreeMap& free) {
     taken += to - from;
   });
   span->absent.set(span->absent.get() | pages);
-  span->cut.set(span->cut.get() - taken);
+  span->carved.set(span->carved.get() - taken);
 }
 
 // Links the free blocks that are not absent, in address order.
@@ -174,7 +174,7 @@ usize purge_claimed(Span* span) {
     // Where the machine's pages are larger, a block that starts in such a page may end in one that stays, and of which
     // nothing else tells that it was touched.
     const u64 tails = touched & ~touched_pages(span) & ~idle;
-    note_slots(span, gone, (idle & ~gone) | tails);
+    note_slices(span, gone, (idle & ~gone) | tails);
     // A block that starts in such a page may end in one that is not zero.
     if (absent_are(span) != AbsentPages::zero || parts_blocks(span) || gone != idle || tails != 0) {
       set_absent_are(span, AbsentPages::unknown);
@@ -190,7 +190,7 @@ usize free_bytes(const Span* span) {
   const u32 count = load_word(span, relaxed).count();  // relaxed: a figure
   const u32 absent = absent_count(span);
   if (count <= absent) return 0;
-  const u32 least = span->cut.get() / kSmallPart;
+  const u32 least = span->carved.get() / kSmallPart;
   return usize{count - absent > least ? count - absent : least} * span->block_bytes.get();
 }
 
@@ -253,9 +253,9 @@ bool purge_spans_step() {
 usize unbacked_bytes(const Span* span) {
   const Arena* arena = arena_of_span(span);
   // A huge page is resident whole.
-  if (arena->chunks[static_cast<usize>(span - arena->spans) / kSlotsPerChunk].huge.get() != 0) return 0;
-  const bool mixed = span->use.load(relaxed) == SlotUse::mixed;  // relaxed: a figure
-  const u64 all = low_mask(span->slots.get() * kPagesPerSlot);
+  if (arena->chunks[static_cast<usize>(span - arena->spans) / kSlicesPerChunk].huge.get() != 0) return 0;
+  const bool mixed = span->use.load(relaxed) == SliceUse::mixed;  // relaxed: a figure
+  const u64 all = low_mask(span->slices.get() * kPagesPerSlice);
   return count_bits(mixed ? span->absent.get() & all : untouched_pages(span)) * kCarvePage;
 }
 

@@ -2,7 +2,7 @@
 // Giving back whole pages inside partly used spans. A span in the partial pool is nobody's: whoever takes it from there
 // under the pool's lock, as an adopter would, has it alone. It walks the span's lists, finds the pages that no live
 // block reaches, takes the free blocks that start in them off the list, marks the pages absent, gives them back, and
-// shares the span again. To the next owner they are pages never cut.
+// shares the span again. To the next owner they are pages never carved.
 #pragma once
 
 #include "span/span.hpp"

@@ -105,8 +105,8 @@ class RemoteWord {
 };
 
 static_assert(kSpanStates == static_cast<u32>(SpanState::mixed) + 1 && kSpanStates <= 1u << RemoteWord::kStateBits);
-static_assert(kMaxSpanSlots * kSlotBytes / kQuantum < (1u << RemoteWord::kFirstBits));
-static_assert(kMaxSpanSlots * kSlotBytes / kQuantum <= RemoteWord::kMaxCount);
+static_assert(kMaxSpanSlices * kSliceBytes / kQuantum < (1u << RemoteWord::kFirstBits));
+static_assert(kMaxSpanSlices * kSliceBytes / kQuantum <= RemoteWord::kMaxCount);
 static_assert(RemoteWord::make(7, SpanState::listed, 123, 456).with_state(SpanState::owned).bits() ==
               RemoteWord::make(7, SpanState::owned, 123, 456).bits());
 

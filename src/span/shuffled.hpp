@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Of the hardened build: how the blocks of a page are linked when it is cut (cut_blocks).
+// Of the hardened build: how the blocks of a page are linked when it is carved (carve_blocks).
 #pragma once
 
 #include "base/hardening.hpp"

@@ -2,7 +2,7 @@
 #include "span/span.hpp"
 
 #include "policy/taken.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "span/choices.hpp"
 #include "span/class_use.hpp"
 #include "span/colour.hpp"
@@ -13,25 +13,25 @@ namespace coffer {
 
 namespace {
 
-void describe_slots(Span* span, u32 slots, SlotUse first, SlotUse rest) {
+void describe_slices(Span* span, u32 slices, SliceUse first, SliceUse rest) {
   // relaxed: `use` tells a free that is not local what it met; a block reaches another thread only through the
   // program's own synchronisation, which carries these with it.
-  for (u32 i = 1; i < slots; ++i) {
+  for (u32 i = 1; i < slices; ++i) {
     span[i].first_distance.set(static_cast<u8>(i));
     span[i].use.store(rest, relaxed);
   }
   span->use.store(first, relaxed);
 }
 
-// Pages that are cut at one go, and the blocks that start in them: from .. to - 1.
-struct Cut {
+// Pages that are carved at one go, and the blocks that start in them: from .. to - 1.
+struct Carving {
   u32 pages, from, to;
 };
 
 // Of a run of absent pages from `page` on: whole ones, until `most` blocks start in them. Old data is there already; a
 // page that may be fresh is touched only when it is needed, so behind the first page in which a block starts they end
-// where the slots do that held old data; `more`: at that page already.
-Cut next_cut(const Span* span, u32 page, u32 run, u32 most, bool more) {
+// where the slices do that held old data; `more`: at that page already.
+Carving next_carved(const Span* span, u32 page, u32 run, u32 most, bool more) {
   const usize first = first_offset(span);
   const Stride stride = stride_of(span);
   const u32 capacity = span->capacity.get();
@@ -44,12 +44,12 @@ Cut next_cut(const Span* span, u32 page, u32 run, u32 most, bool more) {
   const u32 from = first_block_of(page);
   u32 last = from < capacity ? page_of(from) : page + run;
   if (last >= page + run) return {run, from, from};
-  const u32 resident = span->dirty_slots_at_start.get();
-  if (more && ((resident >> (last / kPagesPerSlot)) & 1) == 0) return {0, from, from};
+  const u32 resident = span->dirty_slices_at_start.get();
+  if (more && ((resident >> (last / kPagesPerSlice)) & 1) == 0) return {0, from, from};
   u32 wanted = page_of((capacity - from < most ? capacity : from + most) - 1);
   if (wanted >= page + run) wanted = page + run - 1;
-  for (u32 slot = (last + 1) / kPagesPerSlot; last < wanted && ((resident >> slot) & 1) != 0; ++slot) {
-    const u32 end = (slot + 1) * kPagesPerSlot - 1;
+  for (u32 slice = (last + 1) / kPagesPerSlice; last < wanted && ((resident >> slice) & 1) != 0; ++slice) {
+    const u32 end = (slice + 1) * kPagesPerSlice - 1;
     last = end < wanted ? end : wanted;
   }
   return {last + 1 - page, from, first_block_of(last + 1)};
@@ -61,7 +61,7 @@ u32 next_claim(const Span* span, u32 remote) {
   const u32 capacity = span->capacity.get();
   return claim_after(reuse_threshold(capacity), capacity - shared_base(span), remote);
 }
-u32 claim_of_used(const Span* span) { return claim_in_use(reuse_threshold(span->capacity.get()), span->cut.get()); }
+u32 claim_of_used(const Span* span) { return claim_in_use(reuse_threshold(span->capacity.get()), span->carved.get()); }
 
 // Links the blocks from .. to - 1 in address order, from `first` on, and then those before it. The last one is not
 // written to.
@@ -92,77 +92,77 @@ Linked link_blocks(const Span* span, u32 from, u32 first, u32 to) {
 }  // namespace
 
 u64 touched_pages(const Span* span) {
-  const u64 all = low_mask(span->slots.get() * kPagesPerSlot);
-  const u64 cut = ~span->absent.get() & all;
+  const u64 all = low_mask(span->slices.get() * kPagesPerSlice);
+  const u64 carved = ~span->absent.get() & all;
   const usize first = first_offset(span);
   const Stride stride = stride_of(span);
   // The last block that starts in a page may reach into the next ones.
-  if ((cut & (cut + 1)) == 0) {
-    // Cut from the first page on, and nothing was purged: the pages up to the highest one.
-    if (span->cut.get() == 0) return 0;
-    return low_mask(static_cast<u32>(divide_up(first + stride.length(span->cut.get()), kCarvePage))) & all;
+  if ((carved & (carved + 1)) == 0) {
+    // Carved from the first page on, and nothing was purged: the pages up to the highest one.
+    if (span->carved.get() == 0) return 0;
+    return low_mask(static_cast<u32>(divide_up(first + stride.length(span->carved.get()), kCarvePage))) & all;
   }
   u64 touched = 0;
-  for_each_page(span, cut, [&](u32 page, u32, u32 to) {
+  for_each_page(span, carved, [&](u32 page, u32, u32 to) {
     const u32 end = static_cast<u32>(divide_up(first + stride.length(to), kCarvePage));
     touched |= low_mask(end) & ~low_mask(page);
   });
   return touched & all;
 }
 
-u64 dirty_slots(const Span* span) {
-  u64 dirty = span->dirty_slots_at_start.get();
+u64 dirty_slices(const Span* span) {
+  u64 dirty = span->dirty_slices_at_start.get();
   const u64 touched = touched_pages(span);
-  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
-    if (((touched >> (slot * kPagesPerSlot)) & low_mask(kPagesPerSlot)) != 0) dirty |= u64{1} << slot;
+  for (u32 slice = 0; slice < span->slices.get(); ++slice) {
+    if (((touched >> (slice * kPagesPerSlice)) & low_mask(kPagesPerSlice)) != 0) dirty |= u64{1} << slice;
   }
   return dirty;
 }
 
 u64 untouched_pages(const Span* span) {
-  u64 untouched = ~touched_pages(span) & low_mask(span->slots.get() * kPagesPerSlot);
-  for (u32 slot = 0; slot < span->slots.get(); ++slot) {
-    const bool dirty = (span->dirty_slots_at_start.get() >> slot) & 1;
-    if (dirty) untouched &= ~(low_mask(kPagesPerSlot) << (slot * kPagesPerSlot));
+  u64 untouched = ~touched_pages(span) & low_mask(span->slices.get() * kPagesPerSlice);
+  for (u32 slice = 0; slice < span->slices.get(); ++slice) {
+    const bool dirty = (span->dirty_slices_at_start.get() >> slice) & 1;
+    if (dirty) untouched &= ~(low_mask(kPagesPerSlice) << (slice * kPagesPerSlice));
   }
   return untouched;
 }
 
 Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
   const ClassLayout layout = shape_of(size_class);
-  const u32 slots = 1u << layout.slots_log2;
+  const u32 slices = 1u << layout.slices_log2;
   const u32 shard = current_shard();
-  const SlotRun run = acquire_slots(slots, slots, shard);
+  const SliceRun run = acquire_slices(slices, slices, shard);
   if (run.count == 0) return nullptr;
-  Span* span = run.arena->spans + run.slot;
+  Span* span = run.arena->spans + run.slice;
   span->owner.store(owner, relaxed);  // relaxed: published by the remote word, below
   keep_from_malloc(span);
   span->local_free.set(nullptr);
   set_countdown(span, 0, kNever);
   const usize first = layout.first + take_colour_line(size_class, layout) * kCacheLine +
-                      page_colour(layout, run.slot / slots) * kCarvePage;
+                      page_colour(layout, run.slice / slices) * kCarvePage;
   span->first_line.set(static_cast<u8>(first / kCacheLine));
   span->row_log2.set(static_cast<u8>(layout.row_log2));
-  span->first_block = run.arena->base + uptr{run.slot} * kSlotBytes + first;
+  span->first_block = run.arena->base + uptr{run.slice} * kSliceBytes + first;
   span->multiplier = layout.test.multiplier;
   span->limit = layout.test.limit;
-  span->absent.set(low_mask(slots * kPagesPerSlot));
+  span->absent.set(low_mask(slices * kPagesPerSlice));
   span->block_bytes.set(layout.block_bytes);
   span->capacity.set(layout.capacity);
-  span->cut.set(0);
+  span->carved.set(0);
   // relaxed: published by the remote word below.
   span->claim_at.store(reuse_threshold(layout.capacity), relaxed);
   span->size_class.set(static_cast<u8>(size_class));
   const bool has_index = start == Start::coloured && g_span_choices.coloured.get() != 0;
-  span->start_index.set(static_cast<u8>(has_index ? index_of_place(run.slot / slots) : kNoStartIndex));
-  span->slots.set(static_cast<u8>(slots));
+  span->start_index.set(static_cast<u8>(has_index ? index_of_place(run.slice / slices) : kNoStartIndex));
+  span->slices.set(static_cast<u8>(slices));
   span->shard.set(static_cast<u8>(shard));
   span->listed.set(0);
   span->ring_next.set(0);
   span->ring_slack.set(0);
   set_absent_are(span, run.dirty == 0 ? AbsentPages::zero : AbsentPages::unknown);
-  span->dirty_slots_at_start.set(static_cast<u8>(run.dirty));
-  describe_slots(span, slots, SlotUse::span, SlotUse::span_rest);
+  span->dirty_slices_at_start.set(static_cast<u8>(run.dirty));
+  describe_slices(span, slices, SliceUse::span, SliceUse::span_rest);
   span_made(span);
   // release: pairs with the acquire in push_remote and in walks; who sees the new life sees its fields.
   span->remote.store(load_word(span, relaxed).next_life(SpanState::owned).bits(), release);
@@ -170,31 +170,31 @@ Span* make_span(ClassIndex size_class, Heap* owner, Start start) {
 }
 
 void end_span(Span* span) {
-  const u32 slots = span->slots.get();
-  const u64 dirty = dirty_slots(span);
+  const u32 slices = span->slices.get();
+  const u64 dirty = dirty_slices(span);
   const bool was_shared = is_shared(load_word(span, relaxed).state());  // relaxed: the caller's own
   give_colour_line(span);
   span_ended(span, was_shared ? shared_base_bytes(span) : 0);
-  // relaxed, all here: published by the release of the slots.
+  // relaxed, all here: published by the release of the slices.
   span->owner.store(nullptr, relaxed);
-  describe_slots(span, slots, SlotUse::none, SlotUse::none);
+  describe_slices(span, slices, SliceUse::none, SliceUse::none);
   // Not before: a fork child that finds the span not quite ended measures its lists, and tells blocks by this.
   compiler_fence();
   span->limit = 0;  // from now on no pointer passes for a block of it
-  // relaxed: published by the release of the slots.
+  // relaxed: published by the release of the slices.
   span->remote.store(load_word(span, relaxed).next_life(SpanState::free).bits(), relaxed);
   Arena* arena = arena_of_span(span);
-  release_slots(arena, static_cast<u32>(span - arena->spans), slots, dirty);
+  release_slices(arena, static_cast<u32>(span - arena->spans), slices, dirty);
 }
 
-Linked cut_blocks(Span* span, bool* zero) {
+Linked carve_blocks(Span* span, bool* zero) {
   Linked all = {};
   u32 blocks = 0;
-  const u32 cut = span->cut.get();
+  const u32 carved = span->carved.get();
   u64 absent = span->absent.get();
   // A class of which a page is enough stays with it.
-  const u32 usual = cut == 0 ? 1 : most_cut_at_once(span->block_bytes.get());
-  const u32 most = absent_are(span) == AbsentPages::resident ? kCutResident : usual;
+  const u32 usual = carved == 0 ? 1 : most_carved_at_once(span->block_bytes.get());
+  const u32 most = absent_are(span) == AbsentPages::resident ? kCarvedResident : usual;
   const u32 start = start_block(span);
   const u64 from_start = ~low_mask(static_cast<u32>((first_offset(span) + stride_of(span).offset(start)) / kCarvePage));
   while (absent != 0 && blocks < most) {
@@ -202,13 +202,13 @@ Linked cut_blocks(Span* span, bool* zero) {
     const u32 page = lowest_bit(ahead);
     const u64 gap = ~(ahead >> page);
     const u32 run = gap != 0 ? lowest_bit(gap) : 64;
-    const Cut next = next_cut(span, page, run, most - blocks, all.first != nullptr);
+    const Carving next = next_carved(span, page, run, most - blocks, all.first != nullptr);
     if (next.pages == 0) break;
     absent &= ~(low_mask(next.pages) << page);
     span->absent.set(absent);
     compiler_fence();  // a fork child must find no link in a page that counts as untouched
     if (next.from == next.to) continue;
-    const u32 first = cut == 0 && next.from <= start && start < next.to ? start : next.from;
+    const u32 first = carved == 0 && next.from <= start && start < next.to ? start : next.from;
     const Linked list = link_blocks(span, next.from, first, next.to);
     if (all.first == nullptr) {
       all.first = list.first;
@@ -219,7 +219,7 @@ Linked cut_blocks(Span* span, bool* zero) {
     blocks += next.to - next.from;
   }
   if (all.first == nullptr) return all;
-  span->cut.set(cut + blocks);
+  span->carved.set(carved + blocks);
   *zero = kHardening.zeroes || absent_are(span) == AbsentPages::zero;
   return all;
 }

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: MIT
-// What can be done with a span: make it, cut it into blocks, push remotely freed blocks, take them, give it back.
+// What can be done with a span: make it, carve it into blocks, push remotely freed blocks, take them, give it back.
 //
-// The life of a span. `owner` is the heap that may use the owner's line; in shared states nobody may, but whoever moves
-// the span on. Every transition is one CAS on the remote word; the functions that make them are named.
+// The life of a span. `owner` is the heap that may use the owner's line; in shared states nobody may, but the thread
+// that moves the span on. Every transition is one CAS on the remote word; the functions that make them are named.
 //
 //   state      owner   found by           who moves it on, and to what
-//   free       none    -                  who claimed its slots, and nobody else can see it: -> owned, mixed
+//   free       none    -                  who claimed its slices, and nobody else can see it: -> owned, mixed
 //   owned      heap    the heap, blocks   a remote push that reaches claim_at: -> claimed
 //                                         the owner, to hand it on, end or convert it: -> claimed, by itself
 //   claimed    heap    owner's mailbox    who takes the mail: -> owned; or hands it on or ends it
 //              none    -                  its claimant: -> shared, listed, mixed or free
 //   shared     none    its blocks         a push that reaches the threshold: -> listed, and lists it
 //                                         a push that frees the last block gives it back: -> free
-//   listed     none    partial pool       an adopter, under the pool's lock: -> owned; who looks at its pages: ->
-//   claimed
+//   listed     none    partial pool       an adopter, under the pool's lock: -> owned; a look at its pages: -> claimed
 //                                         a push that frees the last block takes it off and gives it back: -> free
 //   mixed      none    its blocks, holes  its last block is freed: -> free (mixed/mixed.hpp); made so, or converted
 //
 // What an owned span is to its heap is the heap's own business: hot (malloc's blocks come from it: heap->hot), reusable
 // (it has room, and stands on a ring: exchange/ring.hpp) or floating (neither; its frees find it).
 //
-// A shared or listed span all of whose blocks are free is returning: nobody holds a block of it, and whoever pushed the
-// last one alone goes on with it, or the inserter that comes second.
+// A shared or listed span all of whose blocks are free is returning: nobody holds a block of it, and the thread that
+// pushed the last one alone goes on with it, or the inserter that comes second.
 //
-// Whoever makes a span claimed is its claimant, and alone moves it on, or hands that right on by a mailbox. The owner
-// of a span in its mailbox may go on using it, but neither share nor end nor convert it.
+// The thread that makes a span claimed is its claimant, and alone moves it on, or hands that right on by a mailbox. The
+// owner of a span in its mailbox may go on using it, but neither share nor end nor convert it.
 //
 // Model: models/span_life.pml.
 #pragma once
@@ -36,31 +35,31 @@ namespace coffer {
 
 // --- Blocks and their place. ---
 
-// A span starts on a slot, and block 0 lies in its first one.
-inline uptr span_start(const Span* span) { return round_down(span->first_block, kSlotBytes); }
-inline u32 span_bytes(const Span* span) { return u32{span->slots.get()} * static_cast<u32>(kSlotBytes); }
+// A span starts on a slice, and block 0 lies in its first one.
+inline uptr span_start(const Span* span) { return round_down(span->first_block, kSliceBytes); }
+inline u32 span_bytes(const Span* span) { return u32{span->slices.get()} * static_cast<u32>(kSliceBytes); }
 
-// The record that answers for a slot: that of its span's first slot, or of a large block that begins there; nullptr:
-// the slot is free, or a large block's later one.
-inline Span* first_record(Span* slot) {
-  // relaxed: see describe_slots in span.cpp.
-  switch (slot->use.load(relaxed)) {
-    case SlotUse::span:
-    case SlotUse::large:
-    case SlotUse::mixed:
-      return slot;
-    case SlotUse::span_rest:
-      return slot - slot->first_distance.get();
-    case SlotUse::none:
+// The record that answers for a slice: that of its span's first slice, or of a large block that begins there; nullptr:
+// the slice is free, or a large block's later one.
+inline Span* first_record(Span* slice) {
+  // relaxed: see describe_slices in span.cpp.
+  switch (slice->use.load(relaxed)) {
+    case SliceUse::span:
+    case SliceUse::large:
+    case SliceUse::mixed:
+      return slice;
+    case SliceUse::span_rest:
+      return slice - slice->first_distance.get();
+    case SliceUse::none:
       break;
   }
   return nullptr;
 }
-inline bool is_large(const Span* span) { return span->use.load(relaxed) == SlotUse::large; }  // relaxed: as above
+inline bool is_large(const Span* span) { return span->use.load(relaxed) == SliceUse::large; }  // relaxed: as above
 // Of a large block, or of each block of a span of a class.
 inline usize usable_bytes(const Span* span) { return is_large(span) ? large_usable(span) : span->block_bytes.get(); }
 
-// True just when `address`, which lies in one of the span's slots, is the start of one of its blocks (stride.hpp:
+// True just when `address`, which lies in one of the span's slices, is the start of one of its blocks (stride.hpp:
 // BlockTest).
 COFFER_INLINE bool is_block_start(const Span* span, uptr address) {
   return passes(address - span->first_block, span->multiplier, span->limit);
@@ -89,7 +88,7 @@ inline void set_countdown(Span* span, u32 count, u32 frees) {
 inline constexpr u32 kNever = 1u << 30;  // more local frees than a span has blocks
 
 // Blocks that lie in absent pages: free, on no list.
-inline u32 absent_count(const Span* span) { return span->capacity.get() - span->cut.get(); }
+inline u32 absent_count(const Span* span) { return span->capacity.get() - span->carved.get(); }
 // Free blocks of a shared span that are not on its remote list: the rest of its count. Nobody changes them while the
 // span is nobody's.
 inline u32 shared_base(const Span* span) { return local_count(span) + absent_count(span); }
@@ -125,21 +124,21 @@ inline AbsentPages absent_are(const Span* span) { return static_cast<AbsentPages
 inline void set_absent_are(Span* span, AbsentPages what) { span->absent_are.set(static_cast<u8>(what)); }
 
 // Pages of the span that a block which is not absent can have touched; the others are as they were when the span was
-// made, or were purged, or belong to slots that count as dirty (order.cpp).
+// made, or were purged, or belong to slices that count as dirty (order.cpp).
 u64 touched_pages(const Span* span);
-// The slots of a span that may be resident: those that were so when it began (and were not purged whole since), and
+// The slices of a span that may be resident: those that were so when it began (and were not purged whole since), and
 // those that blocks touched.
-u64 dirty_slots(const Span* span);
+u64 dirty_slices(const Span* span);
 // Pages that nobody wrote to since they were last known to be zero.
 u64 untouched_pages(const Span* span);
 
 // --- Life. ---
 
-// Which block of a span is cut first: one that is chosen for its cache index (span/colour.hpp), or block 0.
+// Which block of a span is carved first: one that is chosen for its cache index (span/colour.hpp), or block 0.
 enum class Start : u8 { coloured, first };
-// A new span of the class, owned by `owner`, as its hot one, no page cut. nullptr: no memory.
+// A new span of the class, owned by `owner`, as its hot one, no page carved. nullptr: no memory.
 Span* make_span(ClassIndex size_class, Heap* owner, Start start = Start::coloured);
-// Ends the span's life and gives its slots back. The caller holds it alone: no block is live, it is on no list, and
+// Ends the span's life and gives its slices back. The caller holds it alone: no block is live, it is on no list, and
 // it is claimed (its claimant calls) or returning.
 void end_span(Span* span);
 
@@ -148,11 +147,11 @@ struct Linked {
   Block *first = nullptr, *last = nullptr;
 };
 // Cuts the next absent page that a block starts in, in address order from the page that the span's colour says, and on
-// from the first; once a page is cut, and of slots that were resident before, the pages behind it, too, up to a few
-// blocks (of a span that is cut again at once, and kCutResident). None: no absent page is left. *zero tells whether the
-// blocks are zero but for their links; the last one has none, so that a block alone, which is for malloc's caller, is
-// not written to: the program takes the page fault. (The hardened build writes it.) Owner only.
-Linked cut_blocks(Span* span, bool* zero);
+// from the first; once a page is carved, and of slices that were resident before, the pages behind it, too, up to a few
+// blocks (of a span that is carved again at once, and kCarvedResident). None: no absent page is left. *zero tells
+// whether the blocks are zero but for their links; the last one has none, so that a block alone, which is for malloc's
+// caller, is not written to: the program takes the page fault. (The hardened build writes it.) Owner only.
+Linked carve_blocks(Span* span, bool* zero);
 
 // --- The remote word. ---
 

@@ -52,7 +52,7 @@ class Worker {
   std::size_t pick_size() {
     const std::uint64_t dice = random_.below(100);
     if (dice < 4) return chunk_size(random_, 8 * kMiB);
-    if (dice < 20) return slot_run_size(random_);
+    if (dice < 20) return slice_run_size(random_);
     return random_.by_magnitude(1, 32 * kKiB);
   }
 

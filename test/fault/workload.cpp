@@ -145,7 +145,7 @@ void Workload::growing_blocks() {
 void Workload::work_of_thread(std::vector<HeldBlock>& mine, std::vector<HeldBlock>& to_free, std::uint64_t seed) {
   Random random(seed);
   for (int i = 0; i < 120; ++i) {
-    const std::size_t size = i % 40 == 0 ? slot_run_size(random) : random.by_magnitude(1, 16 * kKiB);
+    const std::size_t size = i % 40 == 0 ? slice_run_size(random) : random.by_magnitude(1, 16 * kKiB);
     errno = 0;
     if (const HeldBlock block = take(coffer_malloc(size), size)) mine.push_back(block);
   }

@@ -60,7 +60,7 @@ constexpr std::size_t kMostBlocks = 2'000;  // of a thread, at its height
 constexpr std::uint64_t kLookAtAll = 16;    // operations from one look at all classes to the next
 
 std::size_t span_size(ClassIndex size_class) {
-  return kSlotBytes << span_shape(class_layout(size_class), g_span_choices.least_slots_log2.get()).slots_log2;
+  return kSliceBytes << span_shape(class_layout(size_class), g_span_choices.least_slices_log2.get()).slices_log2;
 }
 
 struct Plan {
@@ -176,7 +176,7 @@ void check_at_rest() {
 // Blocks of a span of the class, which keep it one. malloc may take the first ones from mixed spans, and a span of
 // which an eighth is live, or less, may become one.
 void pin(ClassIndex size_class, std::vector<void*>& pins) {
-  const std::size_t capacity = span_shape(class_layout(size_class), g_span_choices.least_slots_log2.get()).capacity;
+  const std::size_t capacity = span_shape(class_layout(size_class), g_span_choices.least_slices_log2.get()).capacity;
   for (std::size_t i = 0; i <= 2 * capacity / kSmallPart; ++i) pins.push_back(allocate_in_span(size_class));
 }
 

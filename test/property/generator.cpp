@@ -57,7 +57,7 @@ std::uint64_t Generator::pick_size() {
     case Sizes::multi_slot:
       return random_.between(4 * kKiB, 32 * kKiB + 1);
     case Sizes::slot_runs:
-      return slot_run_size(random_);
+      return slice_run_size(random_);
     case Sizes::chunks:
       return chunk_size(random_);
   }

@@ -121,7 +121,7 @@ void check_at_rest(std::deque<Lane>& lanes, std::deque<Mailbox>& mailboxes) {
     const std::size_t bytes = coffer_malloc_usable_size(block.at);
     // The colour of a large block, which lies before it, counts with it. Classes' blocks may be a line too long.
     const bool large = bytes > kLargestSmall + kCacheLine;
-    usable += bytes + (large ? start % kSlotBytes : 0);
+    usable += bytes + (large ? start % kSliceBytes : 0);
     ranges.push_back({start, start + bytes});
   };
   for (Lane& lane : lanes) {

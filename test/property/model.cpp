@@ -59,11 +59,11 @@ void Model::verify(const Block& block, std::size_t kept, const char* when) const
 // By the record: of 65,600 usable bytes there are blocks of a class, and large ones behind a long colour.
 bool Model::is_large(const void* at) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
-  return first_record(slot_record(arena_of(address), address))->use.load(std::memory_order_relaxed) == SlotUse::large;
+  return first_record(slice_record(arena_of(address), address))->use.load(std::memory_order_relaxed) == SliceUse::large;
 }
 
 std::size_t Model::counted(const Block& block) {
-  return block.usable + (block.large ? reinterpret_cast<std::uintptr_t>(block.at) % kSlotBytes : 0);
+  return block.usable + (block.large ? reinterpret_cast<std::uintptr_t>(block.at) % kSliceBytes : 0);
 }
 
 void Model::enter(Block& block, void* at, std::size_t size, std::size_t alignment) {

@@ -22,7 +22,7 @@ void work(Random& random, std::vector<HeldBlock>& blocks, int steps) {
   for (int i = 0; i < steps; ++i) {
     HeldBlock& block = blocks[random.below(blocks.size())];
     if (!block) {
-      block = allocate(random, random.one_in(300) ? slot_run_size(random) : random.by_magnitude(1, 8 * kKiB));
+      block = allocate(random, random.one_in(300) ? slice_run_size(random) : random.by_magnitude(1, 8 * kKiB));
     } else if (random.one_in(5)) {
       resize(block, 1 + random.by_magnitude(1, 8 * kKiB));
     } else {

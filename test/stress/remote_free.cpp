@@ -46,7 +46,7 @@ void producer_consumer(const Load& load) {
     threads.emplace_back([&channel, count, seed = load.seed + pair] {
       Random random(seed);
       for (std::uint64_t i = 0; i < count; ++i) {
-        put(channel, allocate(random, i % 4096 == 0 ? slot_run_size(random) : random.by_magnitude(1, 2 * kKiB)));
+        put(channel, allocate(random, i % 4096 == 0 ? slice_run_size(random) : random.by_magnitude(1, 2 * kKiB)));
       }
     });
     threads.emplace_back([&channel, count] {

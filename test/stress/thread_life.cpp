@@ -33,7 +33,7 @@ void thread_churn(const Load& load) {
       if (random.one_in(4)) resize(block, 1 + random.below(2 * block.size + 1));
     }
     for (std::size_t i = 0; i < kAllocated; ++i) {
-      mine.push_back(allocate(random, random.one_in(200) ? slot_run_size(random) : random.by_magnitude(1, 8 * kKiB)));
+      mine.push_back(allocate(random, random.one_in(200) ? slice_run_size(random) : random.by_magnitude(1, 8 * kKiB)));
     }
     while (mine.size() > kLeft) {
       std::swap(mine[random.below(mine.size())], mine.back());

@@ -18,7 +18,7 @@ inline std::size_t border_size(Random& random) {
 }
 
 // Blocks of runs of slots: over 32 KiB to 1 MiB, often just around a multiple of a slot.
-inline std::size_t slot_run_size(Random& random) {
+inline std::size_t slice_run_size(Random& random) {
   if (random.one_in(3)) return random.between(1, 32) * 32 * kKiB - 1 + random.below(3);
   return random.by_magnitude(32 * kKiB + 1, kMiB);
 }
@@ -34,7 +34,7 @@ inline std::size_t chunk_size(Random& random, std::size_t largest = 16 * kMiB) {
 inline std::size_t mixed_size(Random& random) {
   const std::uint64_t dice = random.below(4000);
   if (dice == 0) return chunk_size(random);
-  if (dice < 9) return slot_run_size(random);
+  if (dice < 9) return slice_run_size(random);
   if (dice < 20) return 0;
   if (dice < 400) return random.between(1 * kKiB, 32 * kKiB);
   if (dice < 1200) return border_size(random) % (4 * kKiB);

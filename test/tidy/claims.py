@@ -202,7 +202,7 @@ def measured(path: str, row: str, column: str) -> Callable[[Read], str]:
 
 DESCRIPTOR, ARCHITECTURE = "src/arena/descriptor.hpp", "docs/architecture.md"
 CLAIMS: list[tuple[str, str, Callable[[Read], str]]] = [
-    (ARCHITECTURE, r"Span, (\d+) bytes a slot", lines_of_cache(DESCRIPTOR, "Span")),
+    (ARCHITECTURE, r"Span, (\d+) bytes a slice", lines_of_cache(DESCRIPTOR, "Span")),
     (ARCHITECTURE, r"Chunk, (\d+) bytes a chunk", lines_of_cache(DESCRIPTOR, "Chunk")),
     (ARCHITECTURE, r"Group, (\d+) bytes for 64 chunks", lines_of_cache(DESCRIPTOR, "Group")),
     (ARCHITECTURE, r"of which there are (\d+) \|", declared("src/size_class/size_class.hpp", r"kSizeClasses = (\d+);")),

@@ -12,8 +12,8 @@ namespace {
 
 // Of a large block what lies before it in its first slot counts, too.
 usize counted_before(uptr address) {
-  const SlotUse use = first_record(slot_record(arena_of(address), address))->use.load(relaxed);
-  return use == SlotUse::large ? address % kSlotBytes : 0;
+  const SliceUse use = first_record(slice_record(arena_of(address), address))->use.load(relaxed);
+  return use == SliceUse::large ? address % kSliceBytes : 0;
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class Present {
     REQUIRE(found == test::kPatternGood, "%s is not zero at %#zx", what, static_cast<usize>(at + found));
   }
   void expect_zero(u64 pages, u32 first_slot, const char* what) const {
-    for (; pages != 0; pages &= pages - 1) expect_zero(first_slot * kPagesPerSlot + lowest_bit(pages), what);
+    for (; pages != 0; pages &= pages - 1) expect_zero(first_slot * kPagesPerSlice + lowest_bit(pages), what);
   }
 
  private:
@@ -45,12 +45,12 @@ void expect_clean_slots_are_zero() {
     // relaxed, all: everything rests.
     const Chunk& chunk = arena->chunks[index];
     for (u64 clean = chunk.free.load(relaxed) & ~chunk.dirty.load(relaxed); clean != 0; clean &= clean - 1)
-      present.expect_zero(low_mask(kPagesPerSlot), lowest_bit(clean), "a free slot that counts as clean");
-    for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
-      const u32 slot = static_cast<u32>(span - arena->spans) % kSlotsPerChunk;
-      if (slot_use == SlotUse::span) present.expect_zero(untouched_pages(span), slot, "a page that no block touched");
-      if (slot_use != SlotUse::mixed) return;
-      const u64 all = low_mask(span->slots.get() * kPagesPerSlot);
+      present.expect_zero(low_mask(kPagesPerSlice), lowest_bit(clean), "a free slot that counts as clean");
+    for_each_record(arena, index, [&](const Span* span, SliceUse slice_use) {
+      const u32 slot = static_cast<u32>(span - arena->spans) % kSlicesPerChunk;
+      if (slice_use == SliceUse::span) present.expect_zero(untouched_pages(span), slot, "a page that no block touched");
+      if (slice_use != SliceUse::mixed) return;
+      const u64 all = low_mask(span->slices.get() * kPagesPerSlice);
       present.expect_zero(span->absent.get() & all, slot, "an absent page of a mixed span");
     });
   });
@@ -67,7 +67,7 @@ void expect_free_chunks_are_zero() {
       if ((free >> index % kChunksPerGroup & 1) == 0) continue;
       const Present present(chunk_address(&arena, index));
       for (u64 clean = ~arena.chunks[index].dirty.load(relaxed); clean != 0; clean &= clean - 1)
-        present.expect_zero(low_mask(kPagesPerSlot), lowest_bit(clean), "a clean slot of a free chunk");
+        present.expect_zero(low_mask(kPagesPerSlice), lowest_bit(clean), "a clean slot of a free chunk");
     }
   }
 }

@@ -46,7 +46,7 @@ class Author {
 
   u64 size() {
     if (random_.one_in(400)) return test::chunk_size(random_, 6 * kMiB);
-    if (random_.one_in(60)) return test::slot_run_size(random_);
+    if (random_.one_in(60)) return test::slice_run_size(random_);
     switch (sizes_) {
       case 0:
         return one_size_;

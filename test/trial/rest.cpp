@@ -63,7 +63,7 @@ usize large_tails() {
   for_each_chunk([&](const Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::large) return;
     const usize whole = usize{arena->chunks[index].large_chunks.get()} * kChunkBytes;
-    bytes += whole - large_bytes(arena->spans + usize{index} * kSlotsPerChunk);
+    bytes += whole - large_bytes(arena->spans + usize{index} * kSlicesPerChunk);
   });
   return bytes;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Arena and slot pool for tests of what stands on them, without heaps. For children of fresh.hpp.
+// Arena and slice pool for tests of what stands on them, without heaps. For children of fresh.hpp.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include "heap/heap.hpp"
 #include "options.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 
 namespace coffer::test {
 
@@ -15,7 +15,7 @@ inline void start_ground(usize arena_bytes = usize{256} << 20, u32 shards = 1) {
   changeable_options().free_limit = usize{1} << 40;
   changeable_options().huge = config::HugePolicy::never;
   ASSERT_TRUE(arenas_start(arena_bytes));
-  slot_pool_start(shards);
+  slice_pool_start(shards);
   links_start();
 }
 
@@ -26,9 +26,9 @@ inline bool push_own(Span* span, void* block) {
   return push_freed(span, *span->freed.get(), static_cast<Block*>(block));
 }
 
-// What cut_blocks cuts, as a list. nullptr: no absent page is left.
+// What carve_blocks carves, as a list. nullptr: no absent page is left.
 inline Block* cut_page(Span* span, bool* zero) {
-  const Linked blocks = cut_blocks(span, zero);
+  const Linked blocks = carve_blocks(span, zero);
   if (blocks.first != nullptr) set_next(blocks.last, nullptr);
   return blocks.first;
 }

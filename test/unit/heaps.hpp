@@ -29,7 +29,7 @@
 
 namespace coffer::test {
 
-// 1 KiB: one slot of 32 blocks, four in a page; reusable from four free blocks on.
+// 1 KiB: one slice of 32 blocks, four in a page; reusable from four free blocks on.
 inline constexpr usize kSize = 1024;
 inline constexpr u32 kCapacity = 32, kThreshold = 4, kBlocksPerPage = 4;
 static_assert(kFlatLayout[compute_class(kSize)].capacity == kCapacity);
@@ -87,7 +87,7 @@ inline void count_as_several() { g_attached_heaps.fetch_add(1, relaxed); }
 inline Span* span_of(const void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
   Arena* arena = arena_of(address);
-  return arena != nullptr ? first_record(slot_record(arena, address)) : nullptr;
+  return arena != nullptr ? first_record(slice_record(arena, address)) : nullptr;
 }
 inline SpanState state_of(const Span* span) { return load_word(span, relaxed).state(); }
 inline u32 remote_count(const Span* span) { return load_word(span, relaxed).count(); }
@@ -108,8 +108,8 @@ inline std::vector<Span*> floating_of(const Heap* heap) {
   std::vector<Span*> spans;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     if (use != ChunkUse::spans) return;
-    for_each_record(arena, index, [&](Span* span, SlotUse slot_use) {
-      const bool floats = slot_use == SlotUse::span && life_of(span) == SpanLife::floating;
+    for_each_record(arena, index, [&](Span* span, SliceUse slice_use) {
+      const bool floats = slice_use == SliceUse::span && life_of(span) == SpanLife::floating;
       if (floats && owner_of(span) == heap) spans.push_back(span);
     });
   });
@@ -133,7 +133,7 @@ inline void set_state(Span* span, SpanState state) {
 }
 
 // A span of the calling thread's heap with room, neither hot nor on a ring, that no push claims. `live` blocks are
-// taken; of the pages that were cut for them the rest lies on the local list.
+// taken; of the pages that were carved for them the rest lies on the local list.
 inline Span* make_reusable(u32 live, ClassIndex size_class = kClass, Blocks* taken = nullptr) {
   Span* span = make_span(size_class, own_heap());
   t_heap->held.fetch_add(span_bytes(span), relaxed);
@@ -237,19 +237,19 @@ inline std::vector<std::unique_ptr<Worker>> fill_heap_records() {
   }
   return threads;
 }
-// Takes all slots that are left, by single ones. The kernel is exhausted.
-inline std::vector<SlotRun> exhaust_slots() {
+// Takes all slices that are left, by single ones. The kernel is exhausted.
+inline std::vector<SliceRun> exhaust_slices() {
   exhaust_kernel();
-  std::vector<SlotRun> runs;
-  for (SlotRun run = acquire_slots(1, 1, 0); run.count != 0; run = acquire_slots(1, 1, 0)) {
+  std::vector<SliceRun> runs;
+  for (SliceRun run = acquire_slices(1, 1, 0); run.count != 0; run = acquire_slices(1, 1, 0)) {
     // As a large block, so that a walk knows it.
-    Span* span = run.arena->spans + run.slot;
-    span->slots.set(1);
-    span->first_block = slot_address(run.arena, span);
-    set_large_bytes(span, kSlotBytes);
+    Span* span = run.arena->spans + run.slice;
+    span->slices.set(1);
+    span->first_block = slice_address(run.arena, span);
+    set_large_bytes(span, kSliceBytes);
     span->large_chunks.set(0);
     span->limit = 0;
-    span->use.store(SlotUse::large, relaxed);
+    span->use.store(SliceUse::large, relaxed);
     runs.push_back(run);
   }
   return runs;

@@ -141,7 +141,7 @@ struct Full : Sleeper {
   }
 };
 
-// New slots after which a heap that slept is robbed, where there are few heaps: 1 MiB.
-inline constexpr u32 kIdleSlots = 32;
+// New slices after which a heap that slept is stolen from, where there are few heaps: 1 MiB.
+inline constexpr u32 kIdleSlices = 32;
 
 }  // namespace coffer::test

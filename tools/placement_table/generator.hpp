@@ -68,7 +68,7 @@ constexpr u32 aliases(const ClassLayout& layout, u32 count, u32 colour) {
   for (u32 i = 0; i < count; ++i) {
     const u32 in_span = i % layout.capacity;
     if (i != 0 && in_span == 0) colour = (colour + layout.colour_step) % layout.colours;
-    const usize span = usize{i / layout.capacity} * (kSlotBytes << layout.slots_log2);
+    const usize span = usize{i / layout.capacity} * (kSliceBytes << layout.slices_log2);
     const usize start = span + layout.first + colour * kCacheLine + layout.stride().offset(in_span);
     u16& here = seen[start / kCacheLine % kCacheSets * 256 + way_tag(start)];
     ++here;
@@ -92,7 +92,7 @@ constexpr u32 common_divisor(u32 a, u32 b) { return b == 0 ? a : common_divisor(
 
 // Bytes of a span that no request of the class's size uses, in hundredths of a percent.
 constexpr u32 waste(ClassIndex size_class, const ClassLayout& layout) {
-  const usize span = kSlotBytes << layout.slots_log2;
+  const usize span = kSliceBytes << layout.slices_log2;
   return static_cast<u32>((span - layout.capacity * class_bytes(size_class)) * 10000 / span);
 }
 
@@ -126,8 +126,8 @@ constexpr PlacementChoice choose(ClassIndex size_class) {
   const u32 bytes = static_cast<u32>(class_bytes(size_class));
   PlacementChoice best{};
   u32 best_waste = ~0u;
-  const auto consider = [&](u32 block_bytes, u32 row_log2, u32 slots_log2, Demand demand) {
-    const PlacementChoice plain = {block_bytes, static_cast<u8>(row_log2), static_cast<u8>(slots_log2), 0};
+  const auto consider = [&](u32 block_bytes, u32 row_log2, u32 slices_log2, Demand demand) {
+    const PlacementChoice plain = {block_bytes, static_cast<u8>(row_log2), static_cast<u8>(slices_log2), 0};
     const u32 wasted = waste(size_class, lay_out(plain));
     if (lay_out(plain).capacity < least_blocks(bytes) - 1 || wasted >= best_waste) return;
     const PlacementChoice choice = with_best_step(plain, demand);
@@ -135,22 +135,22 @@ constexpr PlacementChoice choose(ClassIndex size_class) {
     best = choice;
     best_waste = wasted;
   };
-  const auto consider_all = [&](u32 slots_log2, Demand demand) {
+  const auto consider_all = [&](u32 slices_log2, Demand demand) {
     // Half of all lines, or more, need no help.
-    if (bytes % (2 * kCacheLine) != 0) return consider(bytes, kNoSpacers, slots_log2, {});
-    consider(bytes, kNoSpacers, slots_log2, demand);
+    if (bytes % (2 * kCacheLine) != 0) return consider(bytes, kNoSpacers, slices_log2, {});
+    consider(bytes, kNoSpacers, slices_log2, demand);
     const u32 repeats = common_divisor(kCacheSets, bytes / static_cast<u32>(kCacheLine));
     // Rows of one block are odd strides.
-    if (repeats < kCacheSets) consider(bytes, lowest_bit(kCacheSets / repeats), slots_log2, demand);
-    consider(bytes + static_cast<u32>(kCacheLine), kNoSpacers, slots_log2, demand);
+    if (repeats < kCacheSets) consider(bytes, lowest_bit(kCacheSets / repeats), slices_log2, demand);
+    consider(bytes + static_cast<u32>(kCacheLine), kNoSpacers, slices_log2, demand);
   };
-  for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) {
-    if ((kSlotBytes << log2) / bytes < least_blocks(bytes)) continue;
+  for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlices; ++log2) {
+    if ((kSliceBytes << log2) / bytes < least_blocks(bytes)) continue;
     consider_all(log2, kDemand);
     if (best_waste <= kWastePermille * 10) return best;
   }
   best_waste = ~0u;
-  for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) consider_all(log2, kLeastDemand);
+  for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlices; ++log2) consider_all(log2, kLeastDemand);
   return best;
 }
 

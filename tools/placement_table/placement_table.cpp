@@ -44,8 +44,8 @@ int main() {
     char row[16] = "kNoSpacers";
     if (!layout.stride().is_flat()) std::snprintf(row, sizeof row, "%u", layout.row_log2);
     std::printf("{%5u, %10s, %u, %2u},  // %6zu  %-10s  %4u   %4u    %4u  %2u.%02u %%    %4u %4u     %4u\n",
-                choice.block_bytes, row, choice.slots_log2, choice.colour_step, class_bytes(c), way(c, layout),
-                1u << layout.slots_log2, layout.capacity, layout.colours, wasted / 100, wasted % 100, spread.indices,
+                choice.block_bytes, row, choice.slices_log2, choice.colour_step, class_bytes(c), way(c, layout),
+                1u << layout.slices_log2, layout.capacity, layout.colours, wasted / 100, wasted % 100, spread.indices,
                 spread.even, flat_spread.indices);
   }
   std::printf("// Waste over all classes: %.2f %%; without placement %.2f %%.\n",

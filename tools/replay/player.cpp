@@ -93,7 +93,7 @@ void Player::fail(const Worker& worker, const char* what) const {
        static_cast<size_t>(worker.thread->number), what);
 }
 
-Slot& Player::slot_of(const Worker& worker, u32 number) {
+Slot& Player::slice_of(const Worker& worker, u32 number) {
   return (number & kShared) != 0 ? shared_[number & ~kShared] : private_[worker.thread->first_slot + number];
 }
 
@@ -117,7 +117,7 @@ void Player::write_to(char* block, size_t size, size_t old_size) const {
 }
 
 void Player::fill(const Worker& worker, u32 number, void* block, size_t size, size_t old_size) {
-  Slot& slot = slot_of(worker, number);
+  Slot& slot = slice_of(worker, number);
   uintptr_t value = reinterpret_cast<uintptr_t>(block) | kFilled;
   write_to(static_cast<char*>(block), size, old_size);
   if (options_.touch != Touch::none && size >= 8) {
@@ -178,7 +178,7 @@ void Player::allocate(Worker& worker, const PlanStep& step) {
 
 void Player::reallocate(Worker& worker, const PlanStep& step, size_t old_size) {
   const size_t size = step.size();
-  Slot& from = slot_of(worker, step.slot);
+  Slot& from = slice_of(worker, step.slot);
   const uintptr_t value = take(from, (step.slot & kShared) != 0);
   void* const old = reinterpret_cast<void*>(value & ~(kTagged | kFilled));
   const u64 start = Ticks::now();
@@ -194,8 +194,8 @@ void Player::reallocate(Worker& worker, const PlanStep& step, size_t old_size) {
 }
 
 void Player::release(Worker& worker, const PlanStep& step) {
-  const Slot& slot = slot_of(worker, step.slot);
-  const uintptr_t value = take(slot_of(worker, step.slot), (step.slot & kShared) != 0);
+  const Slot& slot = slice_of(worker, step.slot);
+  const uintptr_t value = take(slice_of(worker, step.slot), (step.slot & kShared) != 0);
   void* const block = reinterpret_cast<void*>(value & ~(kTagged | kFilled));
   check_tag(worker, slot, value, "finds a block that somebody else has written to: it was given out twice", block);
   const u64 start = Ticks::now();

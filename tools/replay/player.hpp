@@ -75,7 +75,7 @@ class Player {
   void take_sample(u32 number, u64 sequence);
   void finish();
 
-  Slot& slot_of(const Worker& worker, u32 number);
+  Slot& slice_of(const Worker& worker, u32 number);
   uintptr_t take(Slot& slot, bool is_shared);
   void fill(const Worker& worker, u32 number, void* block, size_t size, size_t old_size);
   void write_to(char* block, size_t size, size_t old_size) const;

@@ -81,8 +81,8 @@ bool Blocks::is_free(const char* block, usize bytes) const {
 void Blocks::walk_span(const Memory& memory, const Arena& arena, const Span& span, u32 slot, Found* found) const {
   const Stride stride{span.block_bytes.get(), span.row_log2.get()};
   const u32 slots = span.slots.get(), capacity = span.capacity.get();
-  const u64 begin = arena.base + u64{slot} * kSlotBytes, length = u64{slots} * kSlotBytes;
-  if (stride.bytes < 16 || stride.bytes % 16 != 0 || slots == 0 || slots > kMaxSpanSlots || stride.row_log2 > 31)
+  const u64 begin = arena.base + u64{slot} * kSliceBytes, length = u64{slots} * kSliceBytes;
+  if (stride.bytes < 16 || stride.bytes % 16 != 0 || slots == 0 || slots > kMaxSpanSlices || stride.row_log2 > 31)
     return;
   if (span.first_block - begin >= length || capacity > length / 16) return;
   const u64 absent = span.absent.get();
@@ -106,9 +106,9 @@ void Blocks::walk_span(const Memory& memory, const Arena& arena, const Span& spa
 
 void Blocks::walk_mixed(const Memory& memory, const Arena& arena, const Span& span, u32 slot, Found* found) const {
   const u32 slots = span.slots.get();
-  if (slots == 0 || slots > kMaxSpanSlots) return;
-  const u64 begin = arena.base + u64{slot} * kSlotBytes, length = u64{slots} * kSlotBytes;
-  u64 words[kMaxSpanSlots * kMapWords];
+  if (slots == 0 || slots > kMaxSpanSlices) return;
+  const u64 begin = arena.base + u64{slot} * kSliceBytes, length = u64{slots} * kSliceBytes;
+  u64 words[kMaxSpanSlices * kMapWords];
   memory.read(reinterpret_cast<u64>(arena.unit_maps) + u64{slot} * kUnitMapBytes, words, slots * kUnitMapBytes);
   thread_local std::vector<char> content;
   content.resize(length);
@@ -123,8 +123,8 @@ void Blocks::walk_mixed(const Memory& memory, const Arena& arena, const Span& sp
     }
     is_open = false;
   };
-  for (u32 unit = 0; unit < slots * kUnitsPerSlot; unit += 64) {
-    const u64* pair = words + unit / kUnitsPerSlot * kMapWords + 2 * (unit / 64 % kMapPairs);
+  for (u32 unit = 0; unit < slots * kUnitsPerSlice; unit += 64) {
+    const u64* pair = words + unit / kUnitsPerSlice * kMapWords + 2 * (unit / 64 % kMapPairs);
     for (u64 starts = pair[0] | pair[1]; starts != 0; starts &= starts - 1) {
       const u32 bit = static_cast<u32>(__builtin_ctzll(starts));
       close_at(unit + bit);
@@ -132,11 +132,11 @@ void Blocks::walk_mixed(const Memory& memory, const Arena& arena, const Span& sp
       open = unit + bit;
     }
   }
-  close_at(slots * kUnitsPerSlot);
+  close_at(slots * kUnitsPerSlice);
 }
 
 void Blocks::walk_large(const Memory& memory, const Span& span, Found* found) const {
-  u64 at = span.first_block, bytes = span.run_bytes.get() - span.first_block % kSlotBytes;
+  u64 at = span.first_block, bytes = span.run_bytes.get() - span.first_block % kSliceBytes;
   if (canaries_) {
     // hardened/fenced.hpp: 0, a block with a canary; 1, pages between closed ones; 2, it rests.
     const u32 fence = span.capacity.get() & 3;
@@ -174,16 +174,16 @@ std::vector<u32> Blocks::taken_chunks(const Memory& memory, const Arena& arena, 
 void Blocks::walk_chunk(const Memory& memory, const Arena& arena, u32 index, Found* found) const {
   const auto chunk = copy<Chunk>(memory, arena.chunks + index, 1);
   const u64 free = chunk[0].free.load(relaxed);
-  const u32 slots = chunk[0].use.load(relaxed) == ChunkUse::large ? 1 : kSlotsPerChunk;
-  const auto records = copy<Span>(memory, arena.spans + usize{index} * kSlotsPerChunk, slots);
+  const u32 slots = chunk[0].use.load(relaxed) == ChunkUse::large ? 1 : kSlicesPerChunk;
+  const auto records = copy<Span>(memory, arena.spans + usize{index} * kSlicesPerChunk, slots);
   for (u32 i = 0; i < slots; ++i) {
     if (((free >> i) & 1) != 0) continue;
     const Span& span = records[i];
-    const u32 slot = index * kSlotsPerChunk + i;
-    const SlotUse use = span.use.load(relaxed);
-    if (use == SlotUse::span) walk_span(memory, arena, span, slot, found);
-    if (use == SlotUse::mixed) walk_mixed(memory, arena, span, slot, found);
-    if (use == SlotUse::large) walk_large(memory, span, found);
+    const u32 slot = index * kSlicesPerChunk + i;
+    const SliceUse use = span.use.load(relaxed);
+    if (use == SliceUse::span) walk_span(memory, arena, span, slot, found);
+    if (use == SliceUse::mixed) walk_mixed(memory, arena, span, slot, found);
+    if (use == SliceUse::large) walk_large(memory, span, found);
   }
 }
 

@@ -37,7 +37,7 @@ FRESH_TEST(Reservation, IsAsLargeAsWanted) {
   EXPECT_EQ(arena_count(), 1u);
   EXPECT_EQ(first_arena().bytes, 256 * kMiB);
   EXPECT_EQ(first_arena().chunk_count, 128u);
-  EXPECT_EQ(first_arena().first_slot_number, 0u);
+  EXPECT_EQ(first_arena().first_slice_number, 0u);
   EXPECT_EQ(first_arena().base % kChunkBytes, 0u);
   EXPECT_EQ(first_arena().frontier.load(relaxed), 0u);
   EXPECT_GT(first_arena().reserved, first_arena().bytes);
@@ -114,7 +114,7 @@ FRESH_TEST(FurtherArena, IsMadeOnlyWhenTheCallerAllows) {
   EXPECT_EQ(arena_count(), 2u);
   EXPECT_EQ(run.arena, &g_arenas.arenas[1]);
   EXPECT_EQ(run.arena->bytes, first_arena().bytes) << "as large as the first";
-  EXPECT_EQ(run.arena->first_slot_number, 4 * kSlotsPerChunk);
+  EXPECT_EQ(run.arena->first_slice_number, 4 * kSlicesPerChunk);
 }
 
 FRESH_TEST(FurtherArena, IsLargeEnoughForWhatIsWanted) {
@@ -181,9 +181,9 @@ FRESH_TEST(Numbering, GoesThroughAllArenasAndBack) {
   SpanNumber expected = 1;
   for (u32 a = 0; a < 3; ++a) {
     Arena* arena = &g_arenas.arenas[a];
-    EXPECT_EQ(arena->first_slot_number + 1, expected);
-    for (u32 slot = 0; slot < arena->chunk_count * kSlotsPerChunk; ++slot, ++expected) {
-      Span* span = arena->spans + slot;
+    EXPECT_EQ(arena->first_slice_number + 1, expected);
+    for (u32 slice = 0; slice < arena->chunk_count * kSlicesPerChunk; ++slice, ++expected) {
+      Span* span = arena->spans + slice;
       ASSERT_EQ(span_number(span), expected);
       ASSERT_EQ(span_at(expected), span);
       ASSERT_EQ(arena_of_span(span), arena);
@@ -193,7 +193,7 @@ FRESH_TEST(Numbering, GoesThroughAllArenasAndBack) {
 
 FRESH_TEST(Numbering, OfNothingIsAnError) {
   ASSERT_TRUE(arenas_start(8 * kMiB));
-  EXPECT_EXIT(span_at(4 * kSlotsPerChunk + 1), testing::KilledBySignal(SIGABRT), "coffer: assertion failed");
+  EXPECT_EXIT(span_at(4 * kSlicesPerChunk + 1), testing::KilledBySignal(SIGABRT), "coffer: assertion failed");
   EXPECT_EXIT(span_at(0), testing::KilledBySignal(SIGABRT), "coffer: assertion failed");
   alignas(Span) char stranger[sizeof(Span)] = {};
   EXPECT_EXIT(span_number(reinterpret_cast<Span*>(stranger)), testing::KilledBySignal(SIGABRT),
@@ -216,11 +216,11 @@ FRESH_TEST(Addresses, BelongToTheArenaUpToItsFrontier) {
     }
     EXPECT_NE(arena_of(arena->base - 1), arena);
     EXPECT_NE(arena_of(end), arena);
-    for (const u32 slot : {0u, 1u, 63u, 64u, 255u}) {
-      const uptr start = arena->base + uptr{slot} * kSlotBytes;
-      EXPECT_EQ(slot_record(arena, start), arena->spans + slot);
-      EXPECT_EQ(slot_record(arena, start + kSlotBytes - 1), arena->spans + slot);
-      EXPECT_EQ(slot_address(arena, arena->spans + slot), start);
+    for (const u32 slice : {0u, 1u, 63u, 64u, 255u}) {
+      const uptr start = arena->base + uptr{slice} * kSliceBytes;
+      EXPECT_EQ(slice_record(arena, start), arena->spans + slice);
+      EXPECT_EQ(slice_record(arena, start + kSliceBytes - 1), arena->spans + slice);
+      EXPECT_EQ(slice_address(arena, arena->spans + slice), start);
     }
     EXPECT_EQ(chunk_address(arena, 3), arena->base + 3 * kChunkBytes);
   }
@@ -247,7 +247,7 @@ FRESH_TEST(Frontier, MovesByGroupsAndNeverBack) {
   ASSERT_TRUE(take_chunks_at(&arena, 199, 1, &more));
   EXPECT_EQ(arena.frontier.load(relaxed), 200 * kChunkBytes) << "at most the arena";
   // Every record behind it can be written.
-  std::memset(static_cast<void*>(arena.spans), 0, usize{200} * kSlotsPerChunk * sizeof(Span));
+  std::memset(static_cast<void*>(arena.spans), 0, usize{200} * kSlicesPerChunk * sizeof(Span));
   return_chunks(&arena, 199, 1, false);
   EXPECT_EQ(arena.frontier.load(relaxed), 200 * kChunkBytes);
   EXPECT_EQ(arena.highest_chunk.load(relaxed), 200u);

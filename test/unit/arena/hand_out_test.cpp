@@ -38,7 +38,7 @@ class Model {
     if (alignment != 1) return best;
     u32 most = 0;
     for (u32 i = 0; u64{i} + count <= chunks_.size(); ++i) {
-      if (!all_free(i, count) || dirty_chunks(i, count) * kSlotsPerChunk <= most * kSlotsPerChunk + count) continue;
+      if (!all_free(i, count) || dirty_chunks(i, count) * kSlicesPerChunk <= most * kSlicesPerChunk + count) continue;
       most = dirty_chunks(i, count);
       best = i;
     }
@@ -235,29 +235,29 @@ FRESH_TEST(HandOut, ARunGoesWhereMostOfItIsResident) {
   Arena* arena = run.arena;
   return_chunks(arena, 0, 4, false);
   return_chunks_partly(arena, 5, 3, kChunkBytes);
-  return_chunks_partly(arena, 9, 3, 2 * kChunkBytes + kSlotBytes);
+  return_chunks_partly(arena, 9, 3, 2 * kChunkBytes + kSliceBytes);
   ASSERT_TRUE(take_chunks(2, 1, false, &run));
   EXPECT_EQ(run.index, 9u);
   EXPECT_EQ(run.dirty, 2 * kChunkBytes);
-  // What is left: one slot of chunk 11, behind which nothing was ever used, and all of chunk 5.
+  // What is left: one slice of chunk 11, behind which nothing was ever used, and all of chunk 5.
   ASSERT_TRUE(take_chunks(2, 1, false, &run));
   EXPECT_EQ(run.index, 5u);
   EXPECT_EQ(run.dirty, kChunkBytes);
-  EXPECT_EQ(counters().dirty.load(relaxed), kSlotBytes);
+  EXPECT_EQ(counters().dirty.load(relaxed), kSliceBytes);
   ASSERT_TRUE(take_chunks(2, 1, false, &run));
-  EXPECT_EQ(run.index, 0u) << "a slot is not worth a look";
+  EXPECT_EQ(run.index, 0u) << "a slice is not worth a look";
   EXPECT_TRUE(run.fresh);
 }
 
-FRESH_TEST(HandOut, ARunDoesNotCreepForASlotAChunk) {
+FRESH_TEST(HandOut, ARunDoesNotCreepForASliceAChunk) {
   ASSERT_TRUE(arenas_start(256 * kMiB));
   ChunkRun run;
   ASSERT_TRUE(take_chunks(8, 1, false, &run));
   return_chunks_partly(run.arena, 0, 2, kChunkBytes);
-  return_chunks_partly(run.arena, 2, 3, kChunkBytes + 2 * kSlotBytes);
-  return_chunks_partly(run.arena, 6, 2, kChunkBytes + 5 * kSlotBytes);
+  return_chunks_partly(run.arena, 2, 3, kChunkBytes + 2 * kSliceBytes);
+  return_chunks_partly(run.arena, 6, 2, kChunkBytes + 5 * kSliceBytes);
   ASSERT_TRUE(take_chunks(2, 1, false, &run));
-  EXPECT_EQ(run.index, 6u) << "at 0 there are 64 slots, at 1 as many, at 2 two more, at 6 five";
+  EXPECT_EQ(run.index, 6u) << "at 0 there are 64 slices, at 1 as many, at 2 two more, at 6 five";
   ASSERT_TRUE(take_chunks(2, 1, false, &run));
   EXPECT_EQ(run.index, 0u);
 }

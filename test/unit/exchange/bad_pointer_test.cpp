@@ -59,9 +59,9 @@ FRESH_TEST(BadPointer, OfMemoryThatIsNotOurs) {
   const Arena& arena = g_arenas.arenas[0];
   expect_refused(reinterpret_cast<void*>(arena.base - 16), kForeign);
   expect_refused(reinterpret_cast<void*>(arena.base + arena.frontier.load(relaxed)), kForeign);
-  // In a chunk that nobody took, and in a slot that nobody used.
+  // In a chunk that nobody took, and in a slice that nobody used.
   expect_refused(reinterpret_cast<void*>(arena.base + 5 * kChunkBytes), kForeign);
-  expect_refused(reinterpret_cast<void*>(arena.base + 9 * kSlotBytes), kForeign);
+  expect_refused(reinterpret_cast<void*>(arena.base + 9 * kSliceBytes), kForeign);
 }
 
 FRESH_TEST(BadPointer, InsideABlock) {
@@ -72,7 +72,7 @@ FRESH_TEST(BadPointer, InsideABlock) {
   expect_refused(at(block, kSize - 1), kNotAStart, kSize);
   void* wide = take(32 * 1024);
   expect_refused(at(wide, 16), kNotAStart, 32 * 1024);
-  void* second = take(32 * 1024);  // in a later slot of the span
+  void* second = take(32 * 1024);  // in a later slice of the span
   expect_refused(at(second, 16), kNotAStart, 32 * 1024);
 }
 
@@ -92,7 +92,7 @@ FRESH_TEST(BadPointer, BehindTheLastBlock) {
   void* block = take(kOdd);
   const Span* span = span_of(block);
   const u32 end = span->capacity.get() * kOdd;
-  ASSERT_LT(end, kSlotBytes);
+  ASSERT_LT(end, kSliceBytes);
   expect_refused(at(block, end), kNotAStart, kOdd);
 }
 
@@ -102,7 +102,7 @@ FRESH_TEST(BadPointer, FreedTwiceInARow) {
   give(blocks[0]);
   give(blocks[1]);
   expect_refused(blocks[1], kAlreadyFree, kSize);
-  // In a later slot: the other path.
+  // In a later slice: the other path.
   const Blocks wide = take_many(2, 32 * 1024);
   give(wide[1]);
   expect_refused(wide[1], kAlreadyFree, 32 * 1024);
@@ -137,17 +137,17 @@ FRESH_TEST(BadPointer, InASpanThatIsFree) {
 
 FRESH_TEST(BadPointer, InLargeBlocks) {
   start_heaps();
-  void* slots = take(100 * 1024);
-  expect_refused(at(slots, 16), kNotAStart, 128 * 1024);
-  expect_refused(at(slots, 2 * kSlotBytes), kNotAStart, 128 * 1024);
+  void* slices = take(100 * 1024);
+  expect_refused(at(slices, 16), kNotAStart, 128 * 1024);
+  expect_refused(at(slices, 2 * kSliceBytes), kNotAStart, 128 * 1024);
   void* chunks = take(5 * kChunkBytes);
   expect_refused(at(chunks, 16), kNotAStart, 5 * kChunkBytes);
-  expect_refused(at(chunks, kSlotBytes), kNotAStart, 5 * kChunkBytes);
+  expect_refused(at(chunks, kSliceBytes), kNotAStart, 5 * kChunkBytes);
   expect_refused(at(chunks, 3 * kChunkBytes), kNotAStart, 5 * kChunkBytes);
-  give(slots);
+  give(slices);
   give(chunks);
-  expect_refused(slots, kFreeSpan);
-  expect_refused(at(slots, 2 * kSlotBytes), kFreeSpan);
+  expect_refused(slices, kFreeSpan);
+  expect_refused(at(slices, 2 * kSliceBytes), kFreeSpan);
   expect_refused(chunks, kFreeSpan);
 }
 

@@ -181,13 +181,13 @@ FRESH_TEST(ForkPage, TheOnlyHeapCountsASpanThatNeverCame) {
   Worker other;
   other.run([] {
     take_many(kCapacity);
-    t_heap->held.fetch_add(kSlotBytes, relaxed);
+    t_heap->held.fetch_add(kSliceBytes, relaxed);
   });
   run_fresh([] {
     std::thread([] { give(take()); }).join();
     EXPECT_EQ(check_everything(), 0u);
   });
-  other.run([] { t_heap->held.fetch_sub(kSlotBytes, relaxed); });
+  other.run([] { t_heap->held.fetch_sub(kSliceBytes, relaxed); });
 }
 
 FRESH_TEST(ForkPage, AChildOfVforkHasNotBegunAnything) {

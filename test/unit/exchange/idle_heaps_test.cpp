@@ -26,7 +26,7 @@ FRESH_TEST(IdleHeaps, AreEmptiedAfterAStepAndTheThreadGoesOn) {
   EXPECT_EQ(state_of(full.reusable), SpanState::listed);
   EXPECT_EQ(state_of(full.its_hot), SpanState::listed);
   EXPECT_EQ(life_of(full.floating), SpanLife::floating);
-  EXPECT_EQ(held_by(full.heap), 2 * kSlotBytes);
+  EXPECT_EQ(held_by(full.heap), 2 * kSliceBytes);
   EXPECT_EQ(check_everything(), 0u);
   // Until it goes on or gets mail, nobody looks at it again.
   const u64 barriers = fake::calls_of(fake::kBarrier);
@@ -78,7 +78,7 @@ FRESH_TEST(IdleHeaps, OneThatIsAloneGivesUpWhatItDidNotUse) {
   changeable_options().reclaimer = false;
   for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity / 2);
   const usize kept = heap->slack.get();
-  ASSERT_EQ(kept, 4 * kSlotBytes / 2);
+  ASSERT_EQ(kept, 4 * kSliceBytes / 2);
   const auto end_tick = [] {
     give(take(64));  // it is awake, and uses another class
     empty_idle_heaps();

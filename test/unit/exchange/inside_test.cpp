@@ -167,7 +167,7 @@ FRESH_TEST(SeizedThread, MailsItsOwnSpanToItself) {
     const Seized seized(t_heap);
     give_many(mine, 0, kThreshold);
     EXPECT_EQ(state_of(span), SpanState::claimed);
-    EXPECT_EQ(mail_of(t_heap), kSlotBytes);
+    EXPECT_EQ(mail_of(t_heap), kSliceBytes);
   }
   EXPECT_EQ(check_everything(), 0u);
   take_mail(t_heap);
@@ -189,7 +189,7 @@ FRESH_TEST(SeizedThread, AnEventClaimsTheSpanAndMailsIt) {
     EXPECT_EQ(state_of(span), SpanState::claimed);
     EXPECT_EQ(owner_of(span), heap);
     EXPECT_TRUE(is_mailed(span));
-    EXPECT_EQ(mail_of(heap), kSlotBytes);
+    EXPECT_EQ(mail_of(heap), kSliceBytes);
     EXPECT_EQ(span->countdown.get(), static_cast<i32>(kNever)) << "no event of its own";
     EXPECT_EQ(local_count(span), kThreshold);
     EXPECT_TRUE(reusable_of(heap).empty()) << "the heap is another's now";
@@ -218,11 +218,11 @@ FRESH_TEST(SeizedThread, AnEventOfAClaimedSpanMailsNothing) {
   EXPECT_TRUE(push_own(span, mine[kThreshold - 1]));
   push_blocks(mine, kThreshold, 2 * kThreshold);
   push_blocks(mine, kCapacity, kCapacity + kThreshold);
-  ASSERT_EQ(mail_of(heap), 2 * kSlotBytes);
+  ASSERT_EQ(mail_of(heap), 2 * kSliceBytes);
   {
     const Seized seized(heap);
     local_event(span);
-    ASSERT_EQ(mail_of(heap), 2 * kSlotBytes);
+    ASSERT_EQ(mail_of(heap), 2 * kSliceBytes);
     EXPECT_EQ(span->countdown.get(), static_cast<i32>(kNever));
   }
   take_mail(heap);
@@ -320,10 +320,10 @@ FRESH_TEST(NoBarrier, FreesAreStillLocalOnes) {
   give(blocks[kThreshold - 1]);
   EXPECT_EQ(life_of(span), SpanLife::reusable) << "events come, too";
   give_many(blocks, kThreshold, kCapacity);
-  EXPECT_EQ(t_heap->slack.get(), kSlotBytes);
+  EXPECT_EQ(t_heap->slack.get(), kSliceBytes);
   const Blocks wide = take_many(9, 32 * 1024);
   give(wide[7]);
-  EXPECT_EQ(life_of(span_of(wide[0])), SpanLife::reusable) << "and from later slots";
+  EXPECT_EQ(life_of(span_of(wide[0])), SpanLife::reusable) << "and from later slices";
   give(nullptr);
   EXPECT_EQ(check_everything(), 0u);
 }
@@ -353,9 +353,9 @@ FRESH_TEST(NoBarrier, EveryCallEndsOutside) {
 
 FRESH_TEST(NoBarrier, LargeBlocksAreFreed) {
   start_without_barrier();
-  void* slots = take(100'000);
+  void* slices = take(100'000);
   void* chunks = take(5 << 20);
-  give(slots);
+  give(slices);
   give(chunks);
   EXPECT_EQ(held_bytes(), 0u);
   EXPECT_EQ(check_everything(), 0u);

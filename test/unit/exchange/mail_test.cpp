@@ -28,7 +28,7 @@ FRESH_TEST(Mail, TheLastThatCameLiesFirst) {
   push_blocks(wide[0], 0, 1);
   const u64 box = sleeper.heap->mailbox.load(relaxed);
   EXPECT_EQ(mail_first(box), span_number(span_of(wide[0][0])));
-  EXPECT_EQ(mail_bytes(box), 10 * kSlotBytes);
+  EXPECT_EQ(mail_bytes(box), 10 * kSliceBytes);
   EXPECT_EQ(span_of(wide[0][0])->mail_next.load(relaxed), span_number(span_of(spans[1][0])));
   EXPECT_EQ(span_of(spans[1][0])->mail_next.load(relaxed), span_number(span_of(spans[0][0])));
   EXPECT_EQ(span_of(spans[0][0])->mail_next.load(relaxed), 0u);
@@ -101,7 +101,7 @@ FRESH_TEST(TakeMail, PlacesWhatIsThere) {
   EXPECT_EQ(claim_at_of(keeps), kThreshold) << "it can be claimed again";
   EXPECT_EQ(state_of(listed), SpanState::listed);
   EXPECT_EQ(state_of(empty), SpanState::free);
-  EXPECT_EQ(held_by(heap), kSlotBytes);
+  EXPECT_EQ(held_by(heap), kSliceBytes);
   take_mail(heap);  // nothing
   EXPECT_EQ(ring_length(heap, kClass), 1u);
   EXPECT_EQ(check_everything(), 0u);
@@ -149,7 +149,7 @@ FRESH_TEST(TakeMail, LeavesOneSpan) {
   for (const Blocks& blocks : spans) push_blocks(blocks, 0, kThreshold);
   Span* one = span_of(spans[1][0]);
   take_mail(sleeper.heap, one);
-  EXPECT_EQ(mail_of(sleeper.heap), kSlotBytes);
+  EXPECT_EQ(mail_of(sleeper.heap), kSliceBytes);
   EXPECT_EQ(mail_first(sleeper.heap->mailbox.load(relaxed)), span_number(one));
   EXPECT_EQ(one->mail_next.load(relaxed), 0u);
   EXPECT_EQ(state_of(one), SpanState::claimed);
@@ -166,7 +166,7 @@ FRESH_TEST(TakeMail, AfterTheOwnerWentOnUsingTheSpan) {
   Span* span = span_of(blocks[0]);
   push_blocks(blocks, 0, kCapacity / 2);
   ASSERT_EQ(state_of(span), SpanState::claimed);
-  // All that is left of it, cut, freed or pushed, and then a new one.
+  // All that is left of it, carved, freed or pushed, and then a new one.
   const Blocks more = take_many(4 + 3);
   for (u32 i = 0; i < 4; ++i) EXPECT_EQ(span_of(more[i]), span);
   give_many(blocks, kCapacity / 2, kCapacity / 2 + 3);
@@ -180,17 +180,17 @@ FRESH_TEST(TakeMail, AfterTheOwnerWentOnUsingTheSpan) {
 // --- Who places the mail of a thread that does not come by. ---
 
 FRESH_TEST(Mail, MayWaitUpToTheBudgetAndIsPlacedThen) {
-  start_heaps(kSlotBytes);
+  start_heaps(kSliceBytes);
   Sleeper sleeper;
   const std::vector<Blocks> spans = sleeper.fill(6);
-  ASSERT_EQ(held_by(sleeper.heap), 6 * kSlotBytes);
-  // The option and half of what it holds: four slots.
+  ASSERT_EQ(held_by(sleeper.heap), 6 * kSliceBytes);
+  // The option and half of what it holds: four slices.
   const u64 barriers = fake::calls_of(fake::kBarrier);
   for (u32 i = 0; i < 3; ++i) {
     push_blocks(spans[i], 0, kThreshold);
     EXPECT_TRUE(is_mailed(span_of(spans[i][0]))) << i;
   }
-  EXPECT_EQ(mail_of(sleeper.heap), 3 * kSlotBytes);
+  EXPECT_EQ(mail_of(sleeper.heap), 3 * kSliceBytes);
   EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
   push_blocks(spans[3], 0, kThreshold);
   EXPECT_EQ(mail_of(sleeper.heap), 0u);
@@ -207,7 +207,7 @@ FRESH_TEST(Mail, ThatIsPlacedBeyondTheSlackGetsToOthers) {
   Sleeper sleeper;
   const std::vector<Blocks> spans = sleeper.fill(1);
   Span* span = span_of(spans[0][0]);
-  // What may be in the box, a slot, is passed. Of its one span an eighth may be free, and with this it is a byte more.
+  // What may be in the box, a slice, is passed. Of its one span an eighth may be free, and with this it is a byte more.
   sleeper.heap->slack.set(1);
   push_blocks(spans[0], 0, kThreshold);
   sleeper.heap->slack.set(0);
@@ -233,15 +233,15 @@ FRESH_TEST(Mail, ToAHeapThatHoldsNothingMeanwhile) {
 
 // A thread inside a slow path cannot be helped: the pusher tries once for each time that the box has grown so much.
 FRESH_TEST(Mail, OfAThreadInASlowPathWaits) {
-  start_heaps(kSlotBytes);
+  start_heaps(kSliceBytes);
   Sleeper sleeper;
   const std::vector<Blocks> spans = sleeper.fill(8);
   const u64 barriers = fake::calls_of(fake::kBarrier);
   {
     const Stopped stopped(sleeper.heap, kInSlowPath);
     for (const Blocks& blocks : spans) push_blocks(blocks, 0, kThreshold);
-    EXPECT_EQ(mail_of(sleeper.heap), 8 * kSlotBytes);
-    EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers + 1) << "five slots are the budget";
+    EXPECT_EQ(mail_of(sleeper.heap), 8 * kSliceBytes);
+    EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers + 1) << "five slices are the budget";
     EXPECT_EQ(check_everything(), 0u);
   }
   sleeper.thread.run([] { take_mail(t_heap); });
@@ -286,14 +286,14 @@ FRESH_TEST(Mail, OfTheFallbackHeapIsPlacedOverTheBudget) {
   start_heaps(0);
   const Blocks blocks = fallback_blocks(2 * kCapacity + 1);
   push_blocks(blocks, 0, kThreshold);
-  EXPECT_TRUE(is_mailed(span_of(blocks[0]))) << "half of three slots";
+  EXPECT_TRUE(is_mailed(span_of(blocks[0]))) << "half of three slices";
   {
     const FallbackHeap busy;
     push_blocks(blocks, kCapacity, kCapacity + kThreshold);
-    EXPECT_EQ(mail_of(heap_by_index(0)), 2 * kSlotBytes) << "who has it is at work";
+    EXPECT_EQ(mail_of(heap_by_index(0)), 2 * kSliceBytes) << "who has it is at work";
   }
   EXPECT_EQ(check_everything(), 0u);
-  rob_heaps(Take::empty_spans);
+  steal_from_heaps(Take::empty_spans);
   EXPECT_EQ(mail_of(heap_by_index(0)), 0u);
   EXPECT_EQ(ring_length(heap_by_index(0), kClass), 3u) << "and its hot span";
   EXPECT_EQ(check_everything(), 0u);

@@ -7,7 +7,7 @@
 #include "heaps.hpp"
 #include "os/os.hpp"
 #include "policy/mixing.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "size_class/size_class.hpp"
 
 namespace coffer {

@@ -47,14 +47,14 @@ Placed placed(u32 live, usize room) {
   const bool kept = owner_of(span) == heap;
   if (kept) {
     EXPECT_EQ(reusable_of(heap), std::vector<Span*>{span});
-    EXPECT_EQ(span->ring_slack.get(), empty ? kSlotBytes : (kCapacity - live) * kSize);
+    EXPECT_EQ(span->ring_slack.get(), empty ? kSliceBytes : (kCapacity - live) * kSize);
     EXPECT_EQ(heap->slack.get(), partly + empties + span->ring_slack.get());
-    EXPECT_EQ(heap->empties.get(), empties + (empty ? kSlotBytes : 0));
+    EXPECT_EQ(heap->empties.get(), empties + (empty ? kSliceBytes : 0));
     leave_ring(heap, span);
     let_go(heap, span);
   }
   EXPECT_TRUE(reusable_of(heap).empty());
-  EXPECT_EQ(held_by(heap), held - kSlotBytes);
+  EXPECT_EQ(held_by(heap), held - kSliceBytes);
   EXPECT_EQ(heap->slack.get(), partly + empties);
   EXPECT_EQ(heap->empties.get(), empties);
   set_kept(heap, 0, 0);
@@ -73,13 +73,13 @@ Placed placed(u32 live, usize room) {
 }
 
 FRESH_TEST(Place, TheSlackDecides) {
-  start_tight(kSlotBytes);
+  start_tight(kSliceBytes);
   own_heap();
   EXPECT_EQ(placed(20, 12 * kSize), Placed::kept);
   EXPECT_EQ(placed(20, 12 * kSize - 1), Placed::listed);
   EXPECT_EQ(placed(kCapacity - kThreshold + 1, 0), Placed::shared) << "too few free blocks for anybody else";
-  EXPECT_EQ(placed(0, kSlotBytes), Placed::kept) << "an empty span counts whole";
-  EXPECT_EQ(placed(0, kSlotBytes - 1), Placed::ended);
+  EXPECT_EQ(placed(0, kSliceBytes), Placed::kept) << "an empty span counts whole";
+  EXPECT_EQ(placed(0, kSliceBytes - 1), Placed::ended);
 }
 
 // The process may keep so much free; each heap its share.
@@ -90,7 +90,7 @@ FRESH_TEST(Place, HeapsShareWhatMayBeFree) {
   Heap* heap = own_heap();
   Span* partly = make_reusable(20);
   Span* empty = make_reusable(0);
-  ASSERT_EQ(budget_now(), (usize{32} << 20) + 6 * kSlotBytes / 2);
+  ASSERT_EQ(budget_now(), (usize{32} << 20) + 6 * kSliceBytes / 2);
   ASSERT_EQ(empties_budget_now(), usize{32} << 20);
   // Half of what may be free: there is room for as much again as long as the heap is alone.
   set_kept(heap, budget_now() - (usize{16} << 20), usize{16} << 20);
@@ -171,7 +171,7 @@ FRESH_TEST(Place, ASpanThatIsCountedAnewCountsOnce) {
 
 // The same for one that is empty, and for one that becomes so: it goes from one budget to the other.
 FRESH_TEST(Place, AnEmptySpanCountsOnceAndInItsOwnBudget) {
-  start_tight(kSlotBytes);
+  start_tight(kSliceBytes);
   Heap* heap = own_heap();
   Blocks blocks;
   Span* span = make_on_ring(kCapacity - 24, kClass, &blocks);
@@ -180,15 +180,15 @@ FRESH_TEST(Place, AnEmptySpanCountsOnceAndInItsOwnBudget) {
   give_many(blocks);
   for (u32 i = 0; i < 3; ++i) {
     EXPECT_EQ(reusable_of(heap), std::vector<Span*>{span});
-    EXPECT_EQ(heap->slack.get(), kSlotBytes);
-    EXPECT_EQ(heap->empties.get(), kSlotBytes);
+    EXPECT_EQ(heap->slack.get(), kSliceBytes);
+    EXPECT_EQ(heap->empties.get(), kSliceBytes);
     place_again(span);
   }
   // The budget for partly used spans is still there, and that for empty ones is full.
   make_on_ring(20);
   EXPECT_EQ(ring_length(heap, kClass), 2u);
-  EXPECT_EQ(heap->slack.get(), kSlotBytes + 12 * kSize);
-  EXPECT_EQ(heap->empties.get(), kSlotBytes);
+  EXPECT_EQ(heap->slack.get(), kSliceBytes + 12 * kSize);
+  EXPECT_EQ(heap->empties.get(), kSliceBytes);
   const usize held = held_bytes();
   make_on_ring(0);
   EXPECT_EQ(held_bytes(), held) << "it ended";
@@ -275,7 +275,7 @@ FRESH_TEST(EmptyHeap, HandsOnAllButFloatingSpans) {
   }
   EXPECT_EQ(life_of(span_of(full[0])), SpanLife::floating);
   EXPECT_EQ(owner_of(span_of(full[0])), heap);
-  EXPECT_EQ(held_by(heap), kSlotBytes);
+  EXPECT_EQ(held_by(heap), kSliceBytes);
   EXPECT_EQ(listed_spans().size(), 3u);
   EXPECT_EQ(remote_count(span_of(some[8])), 8u);
   EXPECT_EQ(remote_count(span_of(mailed[8])), kThreshold);
@@ -290,17 +290,17 @@ FRESH_TEST(EmptyHeap, HandsOnAllButFloatingSpans) {
   }
   EXPECT_EQ(check_everything(), 0u);
   EXPECT_EQ(owner_of(span_of(take())), heap) << "it goes on";
-  EXPECT_EQ(held_by(heap), 2 * kSlotBytes) << "with one that was listed";
+  EXPECT_EQ(held_by(heap), 2 * kSliceBytes) << "with one that was listed";
 }
 
-// What a robber takes: spans that are half empty, of what was cut.
+// What a robber takes: spans that are half empty, of what was carved.
 FRESH_TEST(GiveUpHalfEmpty, TakesWhatIsHalfFree) {
   start_heaps();
   Heap* heap = own_heap();
   constexpr u32 kHalf = kCapacity / 2;
   const Blocks blocks = take_many(kHalf + 1);
   Span* span = span_of(blocks[0]);
-  Span* full = make_reusable(kHalf);  // half of its blocks, but none that was cut
+  Span* full = make_reusable(kHalf);  // half of its blocks, but none that was carved
   Blocks taken;
   Span* room = make_reusable(kHalf + kBlocksPerPage / 2, kClass, &taken);
   give_many(taken, 0, kHalf - kBlocksPerPage / 2);
@@ -343,13 +343,13 @@ FRESH_TEST(GiveUpHalfEmpty, LooksAtSoManyOfARing) {
   EXPECT_EQ(heap->slack.get(), 0u);
 }
 
-FRESH_TEST(GiveUpHalfEmpty, GivesBackTheSlotsOfLargeBlocksThatTheHeapKeeps) {
+FRESH_TEST(GiveUpHalfEmpty, GivesBackTheSlicesOfLargeBlocksThatTheHeapKeeps) {
   start_heaps();
   for (u32 times = 0; times < 2; ++times) give(take(200 * 1024));
-  ASSERT_NE(t_heap->kept_slots.get(), 0u);
+  ASSERT_NE(t_heap->kept_slices.get(), 0u);
   const Inside inside;
   give_up_half_empty(inside.heap(), 64);
-  EXPECT_EQ(t_heap->kept_slots.get(), 0u);
+  EXPECT_EQ(t_heap->kept_slices.get(), 0u);
   EXPECT_EQ(held_bytes(), 0u);
 }
 
@@ -367,7 +367,7 @@ FRESH_TEST(GiveUpHalfEmpty, LosesToAClaim) {
   }
   EXPECT_EQ(heap->hot[kClass].get(), nullptr);
   EXPECT_EQ(owner_of(span), heap);
-  EXPECT_EQ(held_by(heap), kSlotBytes);
+  EXPECT_EQ(held_by(heap), kSliceBytes);
   give(blocks[0]);
   do_duty(span, PushDuty::claimed);
   EXPECT_EQ(check_everything(), 0u);
@@ -422,7 +422,7 @@ FRESH_TEST(ReleaseIdle, EndsSpansWithoutALiveBlockAndNoOther) {
   make_on_ring(0);
   Span* used = make_on_ring(3);
   make_on_ring(0);
-  ASSERT_EQ(held_bytes(), 5 * kSlotBytes);
+  ASSERT_EQ(held_bytes(), 5 * kSliceBytes);
   {
     const Inside inside;
     release_idle(heap);
@@ -431,8 +431,8 @@ FRESH_TEST(ReleaseIdle, EndsSpansWithoutALiveBlockAndNoOther) {
   EXPECT_EQ(heap->hot[compute_class(128)].get(), nullptr);
   EXPECT_EQ(reusable_of(heap, compute_class(128)), std::vector<Span*>{span_of(live)});
   EXPECT_EQ(reusable_of(heap), std::vector<Span*>{used});
-  EXPECT_EQ(held_bytes(), 2 * kSlotBytes);
-  EXPECT_EQ(held_by(heap), 2 * kSlotBytes);
+  EXPECT_EQ(held_bytes(), 2 * kSliceBytes);
+  EXPECT_EQ(held_by(heap), 2 * kSliceBytes);
   const u32 capacity = span_of(live)->capacity.get();
   EXPECT_EQ(heap->slack.get(), (kCapacity - 3) * kSize + (capacity - 1) * 128);
   // The list of the class in use went back; the class goes on.

@@ -217,7 +217,7 @@ FRESH_TEST(Fallback, ServesWhenTheKernelHasNoMemoryForARecord) {
   threads.back()->run([] {
     EXPECT_EQ(own_heap(), nullptr);
     const void* block = take();
-    ASSERT_NE(block, nullptr) << "there are free slots";
+    ASSERT_NE(block, nullptr) << "there are free slices";
     EXPECT_EQ(owner_of(span_of(block)), heap_by_index(0));
   });
 }

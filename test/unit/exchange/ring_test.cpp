@@ -147,7 +147,7 @@ FRESH_TEST(Ring, WhatEndsLeavesIt) {
   ASSERT_EQ(state_of(span), SpanState::free);
   EXPECT_EQ(reusable_of(heap), std::vector<Span*>{good});
   const Blocks again = take_many(16 + 1, kOtherSize);
-  ASSERT_EQ(span_of(again[0]), span) << "the lowest free slot";
+  ASSERT_EQ(span_of(again[0]), span) << "the lowest free slice";
   give_many(again, 0, 2);
   EXPECT_EQ(reusable_of(heap), std::vector<Span*>{good});
   EXPECT_EQ(reusable_of(heap, kOther), std::vector<Span*>{span});

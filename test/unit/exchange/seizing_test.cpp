@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Heaps that another than their thread has: when they can be had, and what their thread finds afterwards. What they are
-// had for is in robbing_test.cpp.
+// had for is in stealing_test.cpp.
 #include "exchange/seizing.hpp"
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ FRESH_TEST(Seize, OfAHeapWithoutAThreadNeedsNoBarrier) {
   const u64 barriers = fake::calls_of(fake::kBarrier);
   EXPECT_TRUE(empty_one(full.heap));
   EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
-  EXPECT_EQ(held_by(full.heap), kSlotBytes * 2) << "what floats";
+  EXPECT_EQ(held_by(full.heap), kSliceBytes * 2) << "what floats";
   EXPECT_EQ(check_everything(), 0u);
 }
 
@@ -161,8 +161,8 @@ FRESH_TEST(Seize, WithoutABarrierNothingIsTakenAndNothingLost) {
   }
   EXPECT_EQ(fake::failed_calls(), 2u);
   full.expect_untouched();
-  rob_heaps(Take::pages);
-  EXPECT_FALSE(rob_idle_heaps(t_heap, 1000));
+  steal_from_heaps(Take::pages);
+  EXPECT_FALSE(steal_from_idle_heaps(t_heap, 1000));
   empty_idle_heaps();
   EXPECT_TRUE(empty_idle_heaps()) << "another time, perhaps";
   full.expect_untouched();
@@ -276,8 +276,8 @@ void seize_from_all_for(u32 rounds) {
       for (u32 i = s; working.load() != 0; ++i) {
         Heap* heap = heap_by_index(1 + i % (heaps_ever() - 1));
         if (seize_one(heap, i % 2 == 0 ? empty_heap : release_idle)) seized.fetch_add(1);
-        if (i % 7 == 0) seized.fetch_add(rob_idle_heaps(t_heap, kIdleSlots) ? 1 : 0);
-        if (i % 11 == 0) rob_heaps(i % 2 == 0 ? Take::pages : Take::empty_spans);
+        if (i % 7 == 0) seized.fetch_add(steal_from_idle_heaps(t_heap, kIdleSlices) ? 1 : 0);
+        if (i % 11 == 0) steal_from_heaps(i % 2 == 0 ? Take::pages : Take::empty_spans);
         if (i % 13 == 0) empty_idle_heaps();
         give(take(100));
         if (i % 3 == 0) std::this_thread::yield();
@@ -295,7 +295,7 @@ void seize_from_all_for(u32 rounds) {
   }
   sleeper.thread.end();
   empty_own_heap();
-  rob_heaps(Take::pages);
+  steal_from_heaps(Take::pages);
   EXPECT_EQ(check_everything(), 0u);
   EXPECT_EQ(held_bytes(), 0u) << "nothing is lost";
 }

@@ -28,7 +28,7 @@ FRESH_TEST(ShedSurplus, HandsOnASpanACallFromOneClassAfterTheOther) {
   const usize held = held_by(heap);
   shed_surplus(heap);
   EXPECT_EQ(left(), 5u);
-  EXPECT_EQ(held_by(heap), held - kSlotBytes);
+  EXPECT_EQ(held_by(heap), held - kSliceBytes);
   EXPECT_EQ(listed_spans().size(), 1u);
   for (u32 i = 0; i < 5; ++i) shed_surplus(heap);
   EXPECT_EQ(left(), 0u);
@@ -64,7 +64,7 @@ FRESH_TEST(ShedDown, HandsOnWhatIsOverWhenTheHeapHoldsLess) {
   // An eighth of 36 spans, which is 144 blocks of which 4 spans have 28 free each, and none more.
   const Blocks blocks = take_many(32 * kCapacity);
   for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity - 28);
-  ASSERT_EQ(held_by(heap), 36 * kSlotBytes);
+  ASSERT_EQ(held_by(heap), 36 * kSliceBytes);
   shed_down(heap, 0);
   EXPECT_EQ(ring_length(heap, kClass), 4u) << "it fits";
   // Frees make spans reusable that fit no more, and each that goes takes an eighth of itself with it.
@@ -110,10 +110,10 @@ FRESH_TEST(ShedDown, GoesOnUntilItFits) {
   count_as_several();
   changeable_options().reclaimer = false;
   set_free_limit(0);
-  const Blocks blocks = take_many(9, kWide);  // eight in a span of eight slots
+  const Blocks blocks = take_many(9, kWide);  // eight in a span of eight slices
   ASSERT_EQ(life_of(span_of(blocks[0])), SpanLife::floating);
   for (u32 i = 0; i < 4; ++i) make_on_ring(kCapacity - 28);
-  ASSERT_EQ(held_by(heap), (2 * 8 + 4) * kSlotBytes);
+  ASSERT_EQ(held_by(heap), (2 * 8 + 4) * kSliceBytes);
   ASSERT_EQ(heap->slack.get(), 4 * 28 * kSize);
   changeable_options().slack = 4 * 28 * kSize - held_by(heap) / kSmallPart;
   shed_down(heap, 0);
@@ -131,15 +131,15 @@ FRESH_TEST(ShedSurplus, EndsEmptySpansThatAreTooManyNow) {
   Span* used = make_reusable(8);
   for (u32 i = 0; i < 3; ++i) make_on_ring(0);
   place_again(used);
-  ASSERT_EQ(heap->empties.get(), 3 * kSlotBytes);
+  ASSERT_EQ(heap->empties.get(), 3 * kSliceBytes);
   shed_surplus(heap);
   EXPECT_EQ(ring_length(heap, kClass), 4u) << "within what may be free";
-  g_heaps_share.store(kSlotBytes, relaxed);  // relaxed, here and below: there is one thread
+  g_heaps_share.store(kSliceBytes, relaxed);  // relaxed, here and below: there is one thread
   for (u32 i = 0; i < 2; ++i) shed_surplus(heap);
-  EXPECT_EQ(heap->empties.get(), kSlotBytes);
-  EXPECT_EQ(held_bytes(), 2 * kSlotBytes);
+  EXPECT_EQ(heap->empties.get(), kSliceBytes);
+  EXPECT_EQ(held_bytes(), 2 * kSliceBytes);
   g_heaps_share.store(0, relaxed);
-  changeable_options().slack = kSlotBytes - 1;  // the used one fits, and no empty one
+  changeable_options().slack = kSliceBytes - 1;  // the used one fits, and no empty one
   shed_surplus(heap);
   EXPECT_EQ(heap->empties.get(), 0u);
   EXPECT_EQ(reusable_of(heap), std::vector<Span*>{used});

@@ -20,7 +20,7 @@ FRESH_TEST(Sums, AgreeWithTheCounters) {
   const Sums sums = sum_chunks();
   EXPECT_EQ(sums.held, counters().held.load(relaxed));
   EXPECT_EQ(sums.dirty, counters().dirty.load(relaxed));
-  EXPECT_EQ(sums.large, 7 * kSlotBytes);
+  EXPECT_EQ(sums.large, 7 * kSliceBytes);
   EXPECT_EQ(sums.large_blocks, 1u);
 }
 

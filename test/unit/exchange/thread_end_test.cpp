@@ -53,7 +53,7 @@ FRESH_TEST(ThreadEnd, TheHeapStaysWhole) {
   EXPECT_EQ(heap->hot[kClass].get(), hot);
   EXPECT_EQ(heap->blocks[kClass].get(), list);
   ASSERT_NE(list, nullptr);
-  EXPECT_EQ(held_by(heap), 3 * kSlotBytes);
+  EXPECT_EQ(held_by(heap), 3 * kSliceBytes);
   EXPECT_TRUE(listed_spans().empty());
 }
 
@@ -156,7 +156,7 @@ FRESH_TEST(ThreadEnd, LateMailIsPlacedByWhoeverComesSecond) {
     const Seized seized(sleeper.heap);
     sleeper.thread.end();
     push_blocks(spans[0], 0, kThreshold);
-    EXPECT_EQ(mail_of(sleeper.heap), kSlotBytes) << "neither could";
+    EXPECT_EQ(mail_of(sleeper.heap), kSliceBytes) << "neither could";
   }
   take_late_mail(sleeper.heap);
   EXPECT_EQ(mail_of(sleeper.heap), 0u);
@@ -234,9 +234,9 @@ FRESH_TEST(ThreadEnd, WhatOthersFreeInItGetsToOthers) {
   Blocks blocks;
   Heap* heap = in_thread_that_ends([&] { blocks = fill_two_and_a_page(); });
   Span* span = span_of(blocks[0]);
-  ASSERT_EQ(held_by(heap), 3 * kSlotBytes);
+  ASSERT_EQ(held_by(heap), 3 * kSliceBytes);
   // An eighth of what it holds; counted at each push that claims.
-  constexpr u32 kMayKeep = 3 * kSlotBytes / 8 / kSize / kThreshold * kThreshold;
+  constexpr u32 kMayKeep = 3 * kSliceBytes / 8 / kSize / kThreshold * kThreshold;
   static_assert(kMayKeep != 0);
   push_blocks(blocks, 0, kMayKeep);
   EXPECT_EQ(life_of(span), SpanLife::reusable);
@@ -244,7 +244,7 @@ FRESH_TEST(ThreadEnd, WhatOthersFreeInItGetsToOthers) {
   push_blocks(blocks, kMayKeep, kMayKeep + kThreshold);
   EXPECT_EQ(state_of(span), SpanState::listed);
   EXPECT_EQ(owner_of(span), nullptr);
-  EXPECT_EQ(held_by(heap), 2 * kSlotBytes);
+  EXPECT_EQ(held_by(heap), 2 * kSliceBytes);
   EXPECT_EQ(heap->slack.get(), 0u);
   give_now(blocks, kMayKeep + kThreshold, kCapacity);
   EXPECT_EQ(span_of(blocks[0]), nullptr);
@@ -306,7 +306,7 @@ FRESH_TEST(ThreadEnd, GenerationsOfThreadsLeaveNothingBehind) {
     ASSERT_LE(heaps_ever(), kThreads + 1) << "they go on with the heaps of the ended ones";
   }
   give_now(left);
-  rob_heaps(Take::pages);
+  steal_from_heaps(Take::pages);
   EXPECT_EQ(check_everything(), 0u);
   EXPECT_EQ(held_bytes(), 0u);
   EXPECT_TRUE(listed_spans().empty());

@@ -17,7 +17,7 @@
 #include "heaps.hpp"
 #include "large/large.hpp"
 #include "mixed/mixed.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "span/purge_span.hpp"
 #include "support/build.hpp"
 
@@ -27,7 +27,7 @@ namespace {
 using namespace test;
 
 constexpr unsigned long long kTrapFlag = 0x100;
-constexpr usize kWideSize = 6656;  // eight slots, blocks that straddle pages
+constexpr usize kWideSize = 6656;  // eight slices, blocks that straddle pages
 constexpr u32 kBlocks = 120;
 using Taken = std::array<void*, kBlocks>;
 
@@ -39,11 +39,11 @@ u32 g_locked;                      // forks while it held a lock
 
 // What children find, but for the blocks themselves: a child is made where this has changed.
 struct Seen {
-  Span records[4 * kSlotsPerChunk];
+  Span records[4 * kSlicesPerChunk];
   Chunk chunks[4];
   Group group;
   char arena[sizeof(Arena)];
-  char tables[kSlotsPerChunk * kUnitMapBytes];
+  char tables[kSlicesPerChunk * kUnitMapBytes];
   Heap heaps[4];
   char registry[sizeof(SpinLock)];
   u32 heap_counts[2], heap_uses[16];
@@ -262,11 +262,11 @@ FRESH_TEST(VanishAnywhere, WhileChunksComeAndGo) {
   });
 }
 
-// So many new slots at each look that a heap which does nothing between two of them is idle.
-constexpr u32 kManySlots = 1000;
+// So many new slices at each look that a heap which does nothing between two of them is idle.
+constexpr u32 kManySlices = 1000;
 
 // Its mail, its reusable and its hot spans are placed and adopted.
-FRESH_TEST(VanishAnywhere, WhileAnIdleHeapIsRobbed) {
+FRESH_TEST(VanishAnywhere, WhileAnIdleHeapIsStolenFrom) {
   if (kSanitizer) GTEST_SKIP() << "the sanitizer's own code would be stepped through";
   World world(kWideSize, usize{1} << 20);
   world.other.run([] {
@@ -278,13 +278,13 @@ FRESH_TEST(VanishAnywhere, WhileAnIdleHeapIsRobbed) {
   ASSERT_NE(g_survivor->mailbox.load(relaxed), 0u);
   ASSERT_NE(g_survivor->slack.get(), 0u);
   const usize held = held_by(g_survivor);
-  rob_idle_heaps(t_heap, kManySlots);
+  steal_from_idle_heaps(t_heap, kManySlices);
   ASSERT_EQ(held_by(g_survivor), held) << "it is not idle before the next look";
   vanish_in([] {
-    rob_idle_heaps(t_heap, kManySlots);
+    steal_from_idle_heaps(t_heap, kManySlices);
     take_all(0, 60);
   });
-  EXPECT_LT(held_by(g_survivor), held - 2 * kSlotBytes);
+  EXPECT_LT(held_by(g_survivor), held - 2 * kSliceBytes);
 }
 
 // Its floating spans are claimed, mailed, and placed at once.

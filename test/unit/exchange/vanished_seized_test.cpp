@@ -169,7 +169,7 @@ FRESH_TEST(Fork, MailOfAHeapThatLivesOnIsMailedAgain) {
   }
   ASSERT_EQ(state_of(span_of(mine[kCapacity])), SpanState::claimed);
   in_fork_child([&] {
-    EXPECT_EQ(mail_of(t_heap), 2 * kSlotBytes);
+    EXPECT_EQ(mail_of(t_heap), 2 * kSliceBytes);
     take_mail(t_heap);
     EXPECT_EQ(ring_length(t_heap, kClass), 2u);
     EXPECT_EQ(life_of(span_of(mine[2 * kCapacity])), SpanLife::floating);
@@ -287,7 +287,7 @@ FRESH_TEST(Fork, ASpanOfAnEndedThreadThatWasClaimedAndNotMailed) {
     EXPECT_EQ(ended->mailbox.load(relaxed), 0u) << "the child has taken it for the heap, which has no thread";
     EXPECT_EQ(state_of(span), SpanState::owned);
     EXPECT_EQ(reusable_of(ended), std::vector<Span*>{span});
-    EXPECT_EQ(held_by(ended), 2 * kSlotBytes);
+    EXPECT_EQ(held_by(ended), 2 * kSliceBytes);
   });
 }
 

@@ -19,7 +19,7 @@ namespace {
 using namespace test;
 
 Chunk& chunk_of(const Span* span) {
-  return g_arenas.arenas[0].chunks[static_cast<usize>(span - g_arenas.arenas[0].spans) / kSlotsPerChunk];
+  return g_arenas.arenas[0].chunks[static_cast<usize>(span - g_arenas.arenas[0].spans) / kSlicesPerChunk];
 }
 
 u32 chunk_index(const void* block) {
@@ -104,39 +104,39 @@ FRESH_TEST(Fork, WhatWasInAnOpenChainIsLost) {
 
 // --- Between two steps of the pool. ---
 
-FRESH_TEST(Fork, SlotsThatWereClaimedAndNotDescribed) {
+FRESH_TEST(Fork, SlicesThatWereClaimedAndNotDescribed) {
   Two two;
   void* block = take();
-  two.other.run([] { acquire_slots(4, 4, 0); });
+  two.other.run([] { acquire_slices(4, 4, 0); });
   const Span* claimed = chunk_of(span_of(block)).free.load(relaxed) != 0 ? span_of(block) + 4 : nullptr;
   ASSERT_NE(claimed, nullptr);
   in_fork_child([&] {
-    EXPECT_EQ(held_bytes(), kSlotBytes);
-    EXPECT_EQ(count_bits(chunk_of(span_of(block)).free.load(relaxed)), kSlotsPerChunk - 1);
-    EXPECT_EQ(counters().dirty.load(relaxed), 4 * kSlotBytes) << "whether they were used is not known";
+    EXPECT_EQ(held_bytes(), kSliceBytes);
+    EXPECT_EQ(count_bits(chunk_of(span_of(block)).free.load(relaxed)), kSlicesPerChunk - 1);
+    EXPECT_EQ(counters().dirty.load(relaxed), 4 * kSliceBytes) << "whether they were used is not known";
   });
 }
 
-FRESH_TEST(Fork, SlotsWhoseSpanWasUndescribedAndNotReleased) {
+FRESH_TEST(Fork, SlicesWhoseSpanWasUndescribedAndNotReleased) {
   Two two;
   const Blocks wide = take_many(8, 32 * 1024);
   Span* span = span_of(wide[0]);
   t_heap->hot[span->size_class.get()].set(nullptr);
   let_go(t_heap, span);
   span->owner.store(nullptr, relaxed);
-  // end_span tells the later slots first.
+  // end_span tells the later slices first.
   for (const u32 told : {0u, 3u, 7u}) {
-    for (u32 i = 1; i <= told; ++i) span[i].use.store(SlotUse::none, relaxed);
-    span->use.store(SlotUse::none, relaxed);
+    for (u32 i = 1; i <= told; ++i) span[i].use.store(SliceUse::none, relaxed);
+    span->use.store(SliceUse::none, relaxed);
     in_fork_child([&] { EXPECT_EQ(held_bytes(), 0u) << told; });
   }
 }
 
-FRESH_TEST(Fork, SlotsOfALargeBlockHalfFreed) {
+FRESH_TEST(Fork, SlicesOfALargeBlockHalfFreed) {
   Two two;
   void* block = take(300'000);
   Span* span = span_of(block);
-  span->use.store(SlotUse::none, relaxed);
+  span->use.store(SliceUse::none, relaxed);
   in_fork_child([&] {
     EXPECT_EQ(held_bytes(), 0u);
     EXPECT_EQ(chunk_of(span).free.load(relaxed), ~u64{0});
@@ -154,7 +154,7 @@ FRESH_TEST(Fork, ChunksThatWereTakenAndNotDescribed) {
 }
 
 // Of a thread that never had a heap no count tells.
-FRESH_TEST(Fork, SlotsOfALargeBlockHalfFreedByAThreadWithoutAHeap) {
+FRESH_TEST(Fork, SlicesOfALargeBlockHalfFreedByAThreadWithoutAHeap) {
   start_heaps();
   void* freed = Allocator::allocate(100'000);
   Span* span = span_of(Allocator::allocate(100'000));
@@ -164,7 +164,7 @@ FRESH_TEST(Fork, SlotsOfALargeBlockHalfFreedByAThreadWithoutAHeap) {
     ASSERT_EQ(t_heap, &g_null_heap);
   });
   ASSERT_EQ(heaps_ever(), 2u);
-  span->use.store(SlotUse::none, relaxed);
+  span->use.store(SliceUse::none, relaxed);
   in_fork_child([] {
     EXPECT_EQ(held_bytes(), 0u);
     EXPECT_EQ(sum_chunks().large_blocks, 0u);
@@ -211,7 +211,7 @@ FRESH_TEST(Fork, ATailOfABlockThatWasHalfFree) {
   give(longer);
   void* const block = take(kChunkBytes + 1);
   Arena* const arena = &g_arenas.arenas[0];
-  slot_record(arena, reinterpret_cast<uptr>(block))->use.store(SlotUse::none, relaxed);
+  slice_record(arena, reinterpret_cast<uptr>(block))->use.store(SliceUse::none, relaxed);
   hold_tail(arena, chunk_index(block));
   in_fork_child([&] {
     EXPECT_EQ(resident_tails(), 0u);
@@ -233,9 +233,9 @@ FRESH_TEST(Fork, RoomThatWasFreedAndNotNoted) {
   }
   EXPECT_NE(chunk.free.load(relaxed), 0u);
   in_fork_child([&] {
-    const SlotRun run = acquire_slots(32, 32, 0);
-    EXPECT_EQ(run.slot, 32u);
-    release_slots(run.arena, run.slot, 32, 0);
+    const SliceRun run = acquire_slices(32, 32, 0);
+    EXPECT_EQ(run.slice, 32u);
+    release_slices(run.arena, run.slice, 32, 0);
   });
 }
 
@@ -253,7 +253,7 @@ FRESH_TEST(Fork, CountsThatWereNotKept) {
 Span* make_orphan(SpanState state, u32 live) {
   Span* span = make_span(kClass, nullptr);
   bool zero = false;
-  for (u32 cut = 0; cut < live; cut += kBlocksPerPage) cut_page(span, &zero);
+  for (u32 carved = 0; carved < live; carved += kBlocksPerPage) cut_page(span, &zero);
   span->remote.store(load_word(span, relaxed).with_state(state).bits(), relaxed);
   return span;
 }
@@ -264,25 +264,25 @@ FRESH_TEST(Fork, ASpanThatNobodyHadSigned) {
   Span* claimed = make_orphan(SpanState::claimed, 8);  // handed on by its owner, and not shared yet
   Span* full = make_orphan(SpanState::claimed, 32);
   in_fork_child([&] {
-    EXPECT_EQ(held_bytes(), 2 * kSlotBytes);
+    EXPECT_EQ(held_bytes(), 2 * kSliceBytes);
     EXPECT_EQ(state_of(claimed), SpanState::listed);
     EXPECT_EQ(state_of(full), SpanState::shared);
   });
 }
 
-// What an absent page holds is not known, so who takes the span, or its slots when it ended, does not go by it.
+// What an absent page holds is not known, so who takes the span, or its slices when it ended, does not go by it.
 FRESH_TEST(Fork, ASpanWhosePagesHadNotGoneBack) {
   Two two;
   Span* span = make_orphan(SpanState::claimed, kBlocksPerPage + 1);
   std::memset(reinterpret_cast<void*>(span->first_block), 7, 2 * kCarvePage);
   span->absent.set(span->absent.get() | 2);
-  span->cut.set(kBlocksPerPage);
+  span->carved.set(kBlocksPerPage);
   in_fork_child([&] {
     EXPECT_EQ(absent_are(span), AbsentPages::unknown);
     EXPECT_EQ(untouched_pages(span), 0u) << "they count as resident";
     EXPECT_TRUE(g_partial_pool.remove(span));
     end_span(span);
-    EXPECT_EQ(counters().dirty.load(relaxed), kSlotBytes);
+    EXPECT_EQ(counters().dirty.load(relaxed), kSliceBytes);
   });
 }
 

@@ -68,8 +68,8 @@ FRESH_TEST(Zeroed, TouchesNothingOfAFreshBlock) {
   start_heaps();
   void* block = Allocator::allocate_zeroed(8 << 20);
   EXPECT_EQ(resident_pages(block, 8 << 20), 0u);
-  void* slots = Allocator::allocate_zeroed(500'000);
-  EXPECT_EQ(resident_pages(slots, round_down(500'000, os::page_size())), 0u);
+  void* slices = Allocator::allocate_zeroed(500'000);
+  EXPECT_EQ(resident_pages(slices, round_down(500'000, os::page_size())), 0u);
 }
 
 // --- Aligned. ---
@@ -158,11 +158,11 @@ FRESH_TEST(Reallocate, ThatShrinksNeverFails) {
   start_heaps(0, usize{8} << 20);
   void* small = Allocator::allocate(kSize);
   void* wide = Allocator::allocate(30'000);
-  void* slots = Allocator::allocate(300'000);
+  void* slices = Allocator::allocate(300'000);
   fill(small, 7, kSize);
   fill(wide, 7, 30'000);
-  fill(slots, 7, 300'000);
-  exhaust_slots();
+  fill(slices, 7, 300'000);
+  exhaust_slices();
   // Every block that is left of the smaller classes, too.
   for (ClassIndex c = 0; c < kClasses; ++c) {
     bool zero = false;
@@ -175,7 +175,7 @@ FRESH_TEST(Reallocate, ThatShrinksNeverFails) {
   shrunk = Allocator::reallocate(wide, 100);
   ASSERT_NE(shrunk, nullptr);
   EXPECT_TRUE(all_bytes(shrunk, 100, 7));
-  shrunk = Allocator::reallocate(slots, 100);
+  shrunk = Allocator::reallocate(slices, 100);
   ASSERT_NE(shrunk, nullptr);
   EXPECT_TRUE(all_bytes(shrunk, 100, 7));
   EXPECT_EQ(check_everything(), 0u);
@@ -190,10 +190,10 @@ FRESH_TEST(UsableSize, IsThatOfTheClass) {
     ASSERT_EQ(Allocator::usable_size(block), class_bytes(class_of(size)));
     give(block);
   }
-  void* slots = Allocator::allocate(kLargestSmall + 1);
-  EXPECT_EQ(Allocator::usable_size(slots), 3 * kSlotBytes);
-  void* chunks = Allocator::allocate(kLargestSlotRun + 1);
-  EXPECT_EQ(Allocator::usable_size(chunks), kLargestSlotRun + kCarvePage);
+  void* slices = Allocator::allocate(kLargestSmall + 1);
+  EXPECT_EQ(Allocator::usable_size(slices), 3 * kSliceBytes);
+  void* chunks = Allocator::allocate(kLargestSliceRun + 1);
+  EXPECT_EQ(Allocator::usable_size(chunks), kLargestSliceRun + kCarvePage);
 }
 
 FRESH_TEST(Trim, GivesEverythingFreeBack) {
@@ -224,7 +224,7 @@ FRESH_TEST(Trim, GivesBackTheIdlePagesInsideTheSpansOfTheOnlyThread) {
   EXPECT_TRUE(Allocator::trim(0));
   collect_statistics(after);
   EXPECT_EQ(before.live, after.live);
-  EXPECT_GE(before.resident, 8 * kSlotBytes);
+  EXPECT_GE(before.resident, 8 * kSliceBytes);
   EXPECT_EQ(after.resident, 8 * kCarvePage) << "one page of each span has a live block";
   EXPECT_EQ(check_everything(), 0u);
 }
@@ -250,7 +250,7 @@ FRESH_TEST(Trim, GivesBackPagesInsideTheSpansThatOthersKeep) {
   ASSERT_EQ(reusable_of(sleeper.heap).size(), kSpans);
   const usize before = resident_bytes();
   EXPECT_TRUE(Allocator::trim(0));
-  EXPECT_LE(resident_bytes(), before - usize{kSpans} * (kPagesPerSlot - 1) * kCarvePage);
+  EXPECT_LE(resident_bytes(), before - usize{kSpans} * (kPagesPerSlice - 1) * kCarvePage);
   EXPECT_FALSE(Allocator::trim(0)) << "nothing is left";
   EXPECT_EQ(check_everything(), 0u);
   sleeper.thread.run([&] {
@@ -270,12 +270,12 @@ FRESH_TEST(Trim, KeepsWhatItIsToldToKeep) {
   ASSERT_EQ(counters().dirty.load(relaxed), usize{1} << 20);
   EXPECT_FALSE(Allocator::trim(1 << 20));
   EXPECT_TRUE(Allocator::trim((1 << 20) - 1));
-  EXPECT_EQ(counters().dirty.load(relaxed), (usize{1} << 20) - kSlotBytes);
+  EXPECT_EQ(counters().dirty.load(relaxed), (usize{1} << 20) - kSliceBytes);
 }
 
 // --- Option align. ---
 
-// Whatever a block comes from: a class's span, a hole of any size, a run of slots or chunks.
+// Whatever a block comes from: a class's span, a hole of any size, a run of slices or chunks.
 void check_lines(config::MixedPolicy mixed) {
   start_heaps();
   changeable_options().align = config::AlignPolicy::all;

@@ -36,15 +36,15 @@ Blocks fill() {
 
 Blocks full_and_failed() {
   Blocks blocks = fill();
-  exhaust_slots();
+  exhaust_slices();
   fail();
   return blocks;
 }
 
 FRESH_TEST(Failure, AsksTheKernelOnceAndSearchesNothing) {
   fill();
-  Sleeper sleeper;  // whose heap a search robs, by a barrier
-  exhaust_slots();
+  Sleeper sleeper;  // whose heap a search steals from, by a barrier
+  exhaust_slices();
   fail();
   const u64 calls = os::call_count(), asked = os::fake::failed_calls();
   const u64 barriers = os::fake::calls_of(os::fake::kBarrier);
@@ -73,7 +73,7 @@ FRESH_TEST(Failure, AHotSpanThatEmptiesEndsIt) {
   Blocks small = take_many(60, kSize / 2);
   Span* const span = span_of(small[0]);
   ASSERT_EQ(span->capacity.get(), 64u);
-  exhaust_slots();
+  exhaust_slices();
   fail();
   small.push_back(take(kSize / 2));
   ASSERT_EQ(span_of(small.back()), span);
@@ -87,7 +87,7 @@ FRESH_TEST(Failure, AReusableSpanThatEmptiesEndsIt) {
   fill();
   Blocks live;
   Span* span = make_on_ring(10, compute_class(kSize / 2), &live);
-  exhaust_slots();
+  exhaust_slices();
   fail();
   // Others freed some, and then the owner the rest: neither side alone makes an event.
   span->claim_at.store(kNever, relaxed);
@@ -107,7 +107,7 @@ FRESH_TEST(Failure, WhatAnotherThreadFreesInItsOwnSpansEndsIt) {
   Worker other;
   Blocks theirs;
   other.run([&] { theirs = take_many(kCapacity); });
-  exhaust_slots();
+  exhaust_slices();
   fail();
   other.run([&] { give_many(theirs, 0, kCapacity - 1); });
   EXPECT_EQ(take(), nullptr) << "partly used spans of others are not searched";
@@ -123,7 +123,7 @@ FRESH_TEST(Failure, ASpanThatIsTakenFromAnotherHeapEndsIt) {
   Sleeper sleeper;
   const Blocks theirs = sleeper.fill(1)[0];
   sleeper.thread.run([&] { give_many(theirs, 0, kCapacity / 2); });
-  exhaust_slots();
+  exhaust_slices();
   fail();
   ASSERT_TRUE(empty_one(sleeper.heap));
   EXPECT_NE(take(), nullptr);
@@ -136,7 +136,7 @@ FRESH_TEST(Failure, ANoteThatAnotherSearchLeftAnewSaysNothing) {
   Blocks theirs;
   other.run([&] { theirs = take_many(kCapacity); });
   third.run([] { take_many(1, 64); });
-  exhaust_slots();
+  exhaust_slices();
   fail();
   other.run([&] {
     Span* const span = span_of(theirs[0]);
@@ -151,7 +151,7 @@ FRESH_TEST(Failure, ABlockThatWaitsOnTheChainOfAnotherThreadEndsIt) {
   const Blocks blocks = fill();
   Worker other;
   other.run([&] { take_many(1, 64); });
-  exhaust_slots();
+  exhaust_slices();
   fail();
   other.run([&] { give(blocks[3]); });
   EXPECT_EQ(take(), blocks[3]);
@@ -160,9 +160,9 @@ FRESH_TEST(Failure, ABlockThatWaitsOnTheChainOfAnotherThreadEndsIt) {
 
 FRESH_TEST(Failure, ALargeBlockEndsIt) {
   fill();
-  void* const large = allocate_large_block(3 * kSlotBytes, kQuantum, new bool);
+  void* const large = allocate_large_block(3 * kSliceBytes, kQuantum, new bool);
   ASSERT_NE(large, nullptr);
-  exhaust_slots();
+  exhaust_slices();
   fail();
   give(large);
   EXPECT_NE(take(), nullptr);
@@ -171,10 +171,10 @@ FRESH_TEST(Failure, ALargeBlockEndsIt) {
 
 FRESH_TEST(Failure, ALargeBlockThatShrinksEndsIt) {
   fill();
-  void* const large = allocate_large_block(8 * kSlotBytes - 1024, kQuantum, new bool);
-  exhaust_slots();
+  void* const large = allocate_large_block(8 * kSliceBytes - 1024, kQuantum, new bool);
+  exhaust_slices();
   fail();
-  EXPECT_EQ(Allocator::reallocate(large, 4 * kSlotBytes), large);
+  EXPECT_EQ(Allocator::reallocate(large, 4 * kSliceBytes), large);
   EXPECT_NE(take(), nullptr);
 }
 
@@ -205,7 +205,7 @@ FRESH_TEST(Failure, ALimitThatGoesEndsItThoughTheKernelHasNothing) {
   fail(4 * kSize);
   exhaust_kernel();
   Allocator::set_limit(0);
-  EXPECT_NE(take(4 * kSize), nullptr) << "the slots of the chunk";
+  EXPECT_NE(take(4 * kSize), nullptr) << "the slices of the chunk";
 }
 
 FRESH_TEST(Failure, ALimitThatRisesEndsItThoughTheKernelHasNothing) {
@@ -215,7 +215,7 @@ FRESH_TEST(Failure, ALimitThatRisesEndsItThoughTheKernelHasNothing) {
   fail(4 * kSize);
   exhaust_kernel();
   set_limit(usize{4} << 20);
-  EXPECT_NE(take(4 * kSize), nullptr) << "the slots of the chunk";
+  EXPECT_NE(take(4 * kSize), nullptr) << "the slices of the chunk";
 }
 
 FRESH_TEST(Failure, IsForgottenWithTheShortage) {
@@ -237,8 +237,8 @@ FRESH_TEST(Failure, AHoleIsFoundBeforeIt) {
   start_heaps(usize{64} << 10, usize{8} << 20);
   test::changeable_options().mixed = config::MixedPolicy::automatic;
   const Blocks first = take_many(16, 64);
-  ASSERT_EQ(span_of(first[5])->use.load(relaxed), SlotUse::mixed);
-  exhaust_slots();
+  ASSERT_EQ(span_of(first[5])->use.load(relaxed), SliceUse::mixed);
+  exhaust_slices();
   while (take(64) != nullptr) {
   }
   give(first[5]);
@@ -252,7 +252,7 @@ FRESH_TEST(Failure, AHoleIsFoundBeforeIt) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// One that was cut to the request's size, and is shorter than the class's blocks.
+// One that was carved to the request's size, and is shorter than the class's blocks.
 FRESH_TEST(Failure, AHoleThatFitsExactlyIsFoundBeforeIt) {
   start_heaps(usize{64} << 10, usize{8} << 20);
   test::changeable_options().mixed = config::MixedPolicy::automatic;
@@ -263,7 +263,7 @@ FRESH_TEST(Failure, AHoleThatFitsExactlyIsFoundBeforeIt) {
   while (void* block = take(kExact)) blocks.push_back(block);
   fail(kExact);
   for (void* const block : blocks) {
-    if (span_of(block)->use.load(relaxed) != SlotUse::mixed) continue;
+    if (span_of(block)->use.load(relaxed) != SliceUse::mixed) continue;
     give(block);
     EXPECT_EQ(take(kExact), block);
     return;

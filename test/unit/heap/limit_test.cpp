@@ -37,10 +37,10 @@ FRESH_TEST(LimitedHeap, EverySizeReachesTheLimitAgainAndAgain) {
   for (const usize size : {16, 1000, 5000, 30'000, 40'000, 600'000, 1'100'000, 3'000'000, 1000, 3'000'000, 40'000}) {
     const Blocks blocks = take_all(size);
     EXPECT_LE(charged(), 24 * kMiB);
-    // Slots and classes round up; metadata counts, too.
-    const usize rounded = size <= kLargestSmall     ? size * 9 / 8
-                          : size <= kLargestSlotRun ? round_up(size, kSlotBytes)
-                                                    : size;
+    // Slices and classes round up; metadata counts, too.
+    const usize rounded = size <= kLargestSmall      ? size * 9 / 8
+                          : size <= kLargestSliceRun ? round_up(size, kSliceBytes)
+                                                     : size;
     EXPECT_GE((blocks.size() + 1) * rounded, 20 * kMiB) << size;
     EXPECT_EQ(check_everything(), 0u) << size;
     give_now(blocks);

@@ -35,9 +35,9 @@ void stop_in_purge() {
 }
 
 // What is used and freed again: of the machine's pages at least one lies in it whole. None does in a span where a page
-// has two slots.
-usize idle_bytes() { return os::page_size() == kPage ? 3 * kPage : kSlotBytes - kPage; }
-bool has_idle_pages() { return os::page_size() < kSlotBytes; }
+// has two slices.
+usize idle_bytes() { return os::page_size() == kPage ? 3 * kPage : kSliceBytes - kPage; }
+bool has_idle_pages() { return os::page_size() < kSliceBytes; }
 usize whole_pages() { return round_down(idle_bytes(), os::page_size()); }
 
 // A mixed span with one small block, and idle pages that were used.
@@ -103,7 +103,7 @@ FRESH_TEST(MixedFork, PagesOnTheirWayToTheKernelArePutBack) {
     const usize held = held_bytes();
     give(idle.block);
     EXPECT_EQ(counters().mixed.load(relaxed), 0u);
-    EXPECT_EQ(held_bytes(), held - kSlotBytes);
+    EXPECT_EQ(held_bytes(), held - kSliceBytes);
   });
   EXPECT_GE(purger.end(), whole_pages());
   EXPECT_EQ(g_mixed_pool.check(idle.span), MixedPool::Fault::none);
@@ -120,11 +120,11 @@ FRESH_TEST(MixedFork, NothingIsLiveWhenThePagesArePutBack) {
   Idle idle;
   Purger purger(idle.span);
   give(idle.block);
-  EXPECT_EQ(held_bytes(), held + kSlotBytes) << "the pages that are in use keep it";
+  EXPECT_EQ(held_bytes(), held + kSliceBytes) << "the pages that are in use keep it";
   in_fork_child([&] {
     EXPECT_EQ(counters().mixed.load(relaxed), 0u);
     EXPECT_EQ(held_bytes(), held);
-    EXPECT_EQ(idle.span->use.load(relaxed), SlotUse::none);
+    EXPECT_EQ(idle.span->use.load(relaxed), SliceUse::none);
   });
   purger.end();
   EXPECT_EQ(counters().mixed.load(relaxed), 0u);
@@ -272,7 +272,7 @@ FRESH_TEST(MixedLines, TwoThreadsGetNoBlocksOfOneLine) {
   changeable_options().mixed = config::MixedPolicy::always;
   Span* span = span_of(g_mixed_pool.make(64, 8));
   std::set<uptr> ours, theirs;
-  // All of the list that is cut for a thread is its own.
+  // All of the list that is carved for a thread is its own.
   const auto get = [&](std::set<uptr>& lines, usize size) {
     const ClassIndex size_class = compute_class(size);
     const auto own = [&](const Block* block) {
@@ -329,7 +329,7 @@ FRESH_TEST(MixedLines, ListsOfHolesOfAnIdleHeapGoBack) {
 // --- What holes cost. ---
 
 // Threads in phases of drifting sizes: time is bounded by counts (issue 16: 17 tables were read for each take, under a
-// lock that all threads wanted). A refill cuts a list.
+// lock that all threads wanted). A refill carves a list.
 FRESH_TEST(MixedSteps, DriftingPhasesOfFourThreadsEnd) {
   Two two;
   changeable_options().mixed = config::MixedPolicy::automatic;
@@ -386,7 +386,7 @@ u32 mixed_in_a_loop(usize size, u32 pairs) {
   return mixed;
 }
 
-// A malloc and a free are counted each, for the class of what was cut. Small blocks come by lists, which are used up
+// A malloc and a free are counted each, for the class of what was carved. Small blocks come by lists, which are used up
 // first.
 FRESH_TEST(OwnSpan, ALoopGetsOne) {
   start_heaps();

@@ -27,7 +27,7 @@ FRESH_TEST(Refill, ANewSpanIsCutPageByPage) {
   EXPECT_EQ(t_heap->hot[kClass].get(), span);
   EXPECT_EQ(life_of(span), SpanLife::hot);
   EXPECT_EQ(owner_of(span), t_heap);
-  EXPECT_EQ(held_by(t_heap), kSlotBytes);
+  EXPECT_EQ(held_by(t_heap), kSliceBytes);
   EXPECT_EQ(absent_count(span), 0u);
   EXPECT_EQ(check_everything(), 0u);
 }
@@ -135,7 +135,7 @@ FRESH_TEST(Refill, ThenAReusableSpanThenAnOrphanThenANewOne) {
   EXPECT_EQ(seen[1], orphan);
   EXPECT_NE(seen[2], span_of(spans[1][0])) << "a new one";
   EXPECT_EQ(owner_of(orphan), t_heap);
-  EXPECT_EQ(held_by(t_heap), held + 2 * kSlotBytes);
+  EXPECT_EQ(held_by(t_heap), held + 2 * kSliceBytes);
   EXPECT_EQ(life_of(orphan), SpanLife::floating);
   EXPECT_EQ(life_of(seen[2]), SpanLife::hot);
   EXPECT_TRUE(listed_spans().empty());
@@ -236,7 +236,7 @@ FRESH_TEST(Refill, ThreadsWithoutAHeapShareOne) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// With two heaps a list has at most 2 KiB, so a page that was cut is parted; and blocks do not lie in a row.
+// With two heaps a list has at most 2 KiB, so a page that was carved is parted; and blocks do not lie in a row.
 FRESH_TEST(Refill, PlacedAndColouredPagesArePartedAsTheyLie) {
   start_heaps();
   g_span_choices.flat.set(0);

@@ -22,11 +22,11 @@ FRESH_TEST(LocalFree, OfAHotSpanWaitsOnItsList) {
   EXPECT_EQ(local_count(span), 0u) << "malloc's list has them";
   EXPECT_EQ(t_heap->blocks[kClass].get(), blocks[kCapacity - 2]);
   EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
-  EXPECT_EQ(held_bytes(), kSlotBytes);
+  EXPECT_EQ(held_bytes(), kSliceBytes);
   const u64 word = span->remote.load(relaxed);
   give(blocks[kCapacity - 1]);
   EXPECT_EQ(life_of(span), SpanLife::hot) << "also when it is empty";
-  EXPECT_EQ(held_bytes(), kSlotBytes);
+  EXPECT_EQ(held_bytes(), kSliceBytes);
   EXPECT_EQ(take(), blocks[kCapacity - 1]);
   EXPECT_EQ(local_count(span), 0u);
   give(blocks[kCapacity - 1]);
@@ -77,7 +77,7 @@ FRESH_TEST(LocalFree, CountsTheSlackAnewWhenItHasDoubled) {
   }
   // The last one is an event of its own: the span is empty, and counts whole.
   give(blocks[kCapacity - 1]);
-  EXPECT_EQ(t_heap->slack.get(), kSlotBytes);
+  EXPECT_EQ(t_heap->slack.get(), kSliceBytes);
   EXPECT_EQ(life_of(span), SpanLife::reusable) << "it fits into the slack";
   EXPECT_EQ(check_everything(), 0u);
 }
@@ -91,8 +91,8 @@ FRESH_TEST(LocalFree, GivesAnEmptySpanBackAtTheFreeThatEmptiesIt) {
   EXPECT_EQ(g_arenas.arenas[0].chunks[0].free.load(relaxed), before);
   give(blocks[kCapacity - 1]);
   EXPECT_EQ(count_bits(g_arenas.arenas[0].chunks[0].free.load(relaxed)), count_bits(before) + 1);
-  EXPECT_EQ(held_bytes(), kSlotBytes);
-  EXPECT_EQ(held_by(t_heap), kSlotBytes);
+  EXPECT_EQ(held_bytes(), kSliceBytes);
+  EXPECT_EQ(held_by(t_heap), kSliceBytes);
   EXPECT_EQ(t_heap->slack.get(), 0u);
   EXPECT_TRUE(reusable_of(t_heap).empty());
   EXPECT_EQ(span_of(blocks[0]), nullptr);
@@ -111,9 +111,9 @@ FRESH_TEST(LocalFree, WhatBothSidesEmptiedUnnoticedIsFoundByWhoNeedsIt) {
   EXPECT_EQ(life_of(span), SpanLife::reusable);
   EXPECT_EQ(t_heap->slack.get(), kCapacity / 2 * kSize);
   EXPECT_EQ(check_everything(), 0u);
-  rob_heaps(Take::empty_spans);
+  steal_from_heaps(Take::empty_spans);
   EXPECT_EQ(span_of(blocks[0]), nullptr);
-  EXPECT_EQ(held_bytes(), kSlotBytes);
+  EXPECT_EQ(held_bytes(), kSliceBytes);
 }
 
 // The owner's event counts what others freed.
@@ -132,7 +132,7 @@ FRESH_TEST(LocalFree, SeesAtTheNextEventThatOthersEmptiedTheSpan) {
   ASSERT_EQ(life_of(span), SpanLife::reusable);
   give(blocks[kCapacity - 1]);
   EXPECT_EQ(span_of(blocks[0]), nullptr);
-  EXPECT_EQ(held_bytes(), kSlotBytes);
+  EXPECT_EQ(held_bytes(), kSliceBytes);
 }
 
 FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlack) {
@@ -149,7 +149,7 @@ FRESH_TEST(LocalFree, SharesWhatIsBeyondTheSlack) {
   EXPECT_EQ(state_of(span), SpanState::listed) << "sixteen";
   EXPECT_EQ(owner_of(span), nullptr);
   EXPECT_EQ(listed_spans(), std::vector<Span*>{span});
-  EXPECT_EQ(held_by(t_heap), kSlotBytes);
+  EXPECT_EQ(held_by(t_heap), kSliceBytes);
   EXPECT_EQ(t_heap->slack.get(), 0u);
   EXPECT_EQ(check_everything(), 0u);
   // It is nobody's: its old owner frees as everybody does, and the last free gives it back.
@@ -182,21 +182,21 @@ FRESH_TEST(LocalFree, AloneItKeepsHalfOfWhatItHoldsAndOfWhatMayBeFree) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-// --- Spans of several slots. ---
+// --- Spans of several slices. ---
 
-FRESH_TEST(LocalFree, FindsTheSpanFromItsLaterSlots) {
+FRESH_TEST(LocalFree, FindsTheSpanFromItsLaterSlices) {
   start_heaps();
   constexpr usize kWide = 32 * 1024;
   const Blocks blocks = take_many(8, kWide);
   Span* span = span_of(blocks[0]);
-  ASSERT_EQ(span->slots.get(), 8u);
+  ASSERT_EQ(span->slices.get(), 8u);
   for (u32 i = 8; i-- > 0;) {
     EXPECT_EQ(span_of(blocks[i]), span);
     give(blocks[i]);
     EXPECT_EQ(t_heap->blocks[span->size_class.get()].get(), blocks[i]);
     EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
   }
-  // Floating, and from the last slot: events come through the other path, too.
+  // Floating, and from the last slice: events come through the other path, too.
   const Blocks again = take_many(9, kWide);
   ASSERT_EQ(life_of(span), SpanLife::floating);
   give(again[7]);
@@ -269,31 +269,31 @@ FRESH_TEST(RemoteFree, HoldsBackFewOfLargerBlocks) {
   }
 }
 
-// From a later slot of the span, and with a size, as from the first slot and without: no atomic.
-FRESH_TEST(RemoteFree, FindsTheChainFromLaterSlotsAndWithASize) {
+// From a later slice of the span, and with a size, as from the first slice and without: no atomic.
+FRESH_TEST(RemoteFree, FindsTheChainFromLaterSlicesAndWithASize) {
   start_heaps();
   constexpr usize kWide = 1280;  // four on a chain
   Blocks blocks;
   Worker other;
-  other.run([&] { blocks = take_many(4 * kSlotBytes / kWide, kWide); });
+  other.run([&] { blocks = take_many(4 * kSliceBytes / kWide, kWide); });
   Span* span = span_of(blocks[0]);
-  ASSERT_GT(span->slots.get(), 1u);
-  const auto in_slot = [&](u32 slot, u32 nth) {
+  ASSERT_GT(span->slices.get(), 1u);
+  const auto in_slice = [&](u32 slice, u32 nth) {
     for (void* block : blocks) {
-      if (slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)) == span + slot && nth-- == 0) return block;
+      if (slice_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)) == span + slice && nth-- == 0) return block;
     }
     return blocks[0];
   };
-  give(in_slot(1, 0));
+  give(in_slice(1, 0));
   EXPECT_EQ(chain_of(t_heap, span).span.get(), span);
   EXPECT_EQ(held_back(t_heap), 1u);
-  give(in_slot(1, 1));
+  give(in_slice(1, 1));
   EXPECT_EQ(held_back(t_heap), 2u);
-  deallocate_as<Claim::size>(in_slot(0, 1), kWide);
+  deallocate_as<Claim::size>(in_slice(0, 1), kWide);
   EXPECT_EQ(held_back(t_heap), 3u);
   EXPECT_EQ(remote_count(span), 0u);
   EXPECT_EQ(t_heap->inside.load(relaxed), kOutside);
-  deallocate_as<Claim::size>(in_slot(1, 2), kWide);
+  deallocate_as<Claim::size>(in_slice(1, 2), kWide);
   EXPECT_EQ(held_back(t_heap), 0u);
   EXPECT_EQ(remote_count(span), 4u);
   EXPECT_EQ(check_everything(), 0u);
@@ -454,9 +454,9 @@ FRESH_TEST(RemoteFree, OfAllBlocksEndsTheSpanWithTheMail) {
     const Stopped stopped(t_heap, kInSlowPath);
     other.run([&] { give_now(blocks, 0, kCapacity); });
   }
-  EXPECT_EQ(held_bytes(), 2 * kSlotBytes);
+  EXPECT_EQ(held_bytes(), 2 * kSliceBytes);
   take_mail(t_heap);
-  EXPECT_EQ(held_bytes(), kSlotBytes);
+  EXPECT_EQ(held_bytes(), kSliceBytes);
   EXPECT_EQ(span_of(blocks[0]), nullptr);
   EXPECT_EQ(check_everything(), 0u);
 }

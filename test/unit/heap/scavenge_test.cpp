@@ -15,11 +15,11 @@ namespace {
 
 using namespace test;
 
-// Two full spans of the class, the first floating; no slot is left.
+// Two full spans of the class, the first floating; no slice is left.
 std::vector<Blocks> full_and_exhausted() {
   start_heaps(0, usize{8} << 20);
   std::vector<Blocks> spans = {take_many(kCapacity), take_many(kCapacity)};
-  exhaust_slots();
+  exhaust_slices();
   return spans;
 }
 
@@ -61,7 +61,7 @@ FRESH_TEST(Scavenge, FindsABlockOfNobodysSpan) {
   const Blocks orphans = take_orphans();
   Span* span = span_of(orphans[0]);
   take_many(kCapacity);
-  exhaust_slots();
+  exhaust_slices();
   ASSERT_EQ(state_of(span), SpanState::shared);
   give_now({orphans[11]});
   ASSERT_EQ(state_of(span), SpanState::shared) << "one free block lists no span";
@@ -79,19 +79,19 @@ FRESH_TEST(Scavenge, GivesUpSpansThatAreKeptForSpeed) {
   give(take(kOther));
   Span* hot = t_heap->hot[compute_class(kOther)].get();
   const Blocks reusable = take_many(64, 128);
-  exhaust_slots();
+  exhaust_slices();
   Blocks mine;
   for (void* block = take(); block != nullptr && span_of(block) != hot && mine.size() < 2000; block = take()) {
     mine.push_back(block);
   }
-  EXPECT_EQ(t_heap->hot[compute_class(kOther)].get(), nullptr) << "its slot serves the class that asks";
+  EXPECT_EQ(t_heap->hot[compute_class(kOther)].get(), nullptr) << "its slice serves the class that asks";
   EXPECT_EQ(check_everything(), 0u);
 }
 
 FRESH_TEST(Scavenge, ALargerClassServesTheLastRequests) {
   start_heaps(0, usize{8} << 20);
   Blocks wide = take_many(1, 2 * kSize);
-  exhaust_slots();
+  exhaust_slices();
   // No span of the class can be had, but the other one's blocks are larger.
   void* block = allocate_any(kSize);
   ASSERT_NE(block, nullptr);
@@ -99,38 +99,38 @@ FRESH_TEST(Scavenge, ALargerClassServesTheLastRequests) {
   EXPECT_EQ(check_everything(), 0u);
 }
 
-FRESH_TEST(Scavenge, TheLastTwoSlotsServeAsALargeBlock) {
+FRESH_TEST(Scavenge, TheLastTwoSlicesServeAsALargeBlock) {
   start_heaps(0, usize{8} << 20);
   take_many(1);  // the heap exists
-  std::vector<SlotRun> runs = exhaust_slots();
-  // A class whose spans need two slots and more, but only two that are not aligned are left.
+  std::vector<SliceRun> runs = exhaust_slices();
+  // A class whose spans need two slices and more, but only two that are not aligned are left.
   constexpr usize kWide = 20 * 1024;
-  ASSERT_GT(kFlatLayout[compute_class(kWide)].slots_log2, 0u);
+  ASSERT_GT(kFlatLayout[compute_class(kWide)].slices_log2, 0u);
   EXPECT_EQ(allocate_any(kWide), nullptr);
-  give(reinterpret_cast<void*>(runs[5].arena->base + uptr{runs[5].slot} * kSlotBytes));
-  give(reinterpret_cast<void*>(runs[6].arena->base + uptr{runs[6].slot} * kSlotBytes));
+  give(reinterpret_cast<void*>(runs[5].arena->base + uptr{runs[5].slice} * kSliceBytes));
+  give(reinterpret_cast<void*>(runs[6].arena->base + uptr{runs[6].slice} * kSliceBytes));
   void* block = allocate_any(kWide);
   ASSERT_NE(block, nullptr);
   EXPECT_TRUE(is_large(span_of(block)));
-  EXPECT_EQ(Allocator::usable_size(block), 2 * kSlotBytes);
+  EXPECT_EQ(Allocator::usable_size(block), 2 * kSliceBytes);
   EXPECT_EQ(check_everything(), 0u);
   give(block);
 }
 
-FRESH_TEST(Scavenge, SingleSlotsServeAClassWhoseSpansTakeSeveral) {
+FRESH_TEST(Scavenge, SingleSlicesServeAClassWhoseSpansTakeSeveral) {
   start_heaps(0, usize{8} << 20);
   changeable_options().mixed = config::MixedPolicy::automatic;
   take_many(1);  // the heap exists
-  std::vector<SlotRun> runs = exhaust_slots();
+  std::vector<SliceRun> runs = exhaust_slices();
   constexpr usize kWide = 20 * 1024;
-  ASSERT_GT(kFlatLayout[compute_class(kWide)].slots_log2, 0u);
+  ASSERT_GT(kFlatLayout[compute_class(kWide)].slices_log2, 0u);
   std::vector<void*> freed;
   for (const u32 i : {5, 7, 9}) {
-    freed.push_back(reinterpret_cast<void*>(runs[i].arena->base + uptr{runs[i].slot} * kSlotBytes));
+    freed.push_back(reinterpret_cast<void*>(runs[i].arena->base + uptr{runs[i].slice} * kSliceBytes));
     give(freed.back());
   }
   Blocks blocks;
-  // The heap's first block lies in a mixed span of one slot, which has room, too.
+  // The heap's first block lies in a mixed span of one slice, which has room, too.
   for (usize i = 0; i <= freed.size(); ++i) {
     void* block = allocate_any(kWide);
     ASSERT_NE(block, nullptr) << i;
@@ -154,9 +154,9 @@ FRESH_TEST(Scavenge, ALargeBlockHasWhatAnEndedThreadsHeapKeeps) {
     give_many(blocks);
     return Blocks{};
   });
-  ASSERT_GE(ended.heap->empties.get(), 8 * kSlotBytes);
-  exhaust_slots();
-  void* block = allocate_any(4 * kSlotBytes);
+  ASSERT_GE(ended.heap->empties.get(), 8 * kSliceBytes);
+  exhaust_slices();
+  void* block = allocate_any(4 * kSliceBytes);
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(ended.heap->empties.get(), 0u);
   EXPECT_EQ(check_everything(), 0u);

@@ -17,12 +17,12 @@ namespace {
 
 using namespace test;
 
-// Full spans of the class, all but the last one floating; no slot is left, and a malloc has failed.
+// Full spans of the class, all but the last one floating; no slice is left, and a malloc has failed.
 std::vector<Blocks> full_and_failed(usize slack = usize{64} << 10) {
   start_heaps(slack, usize{8} << 20);
   std::vector<Blocks> spans;
   for (u32 i = 0; i < 4; ++i) spans.push_back(take_many(kCapacity));
-  exhaust_slots();
+  exhaust_slices();
   EXPECT_EQ(allocate_any(kSize), nullptr);
   return spans;
 }
@@ -48,7 +48,7 @@ FRESH_TEST(Shortage, AFreedBlockIsKnownAtOnce) {
 FRESH_TEST(Shortage, ABlockThatTheWalkFindsForASmallerClassIsKnown) {
   start_heaps(usize{64} << 10, usize{8} << 20);
   const Blocks small = take_many(kCapacity * 2), large = take_many(4, 2 * kSize);
-  exhaust_slots();
+  exhaust_slices();
   while (allocate_any(2 * kSize) != nullptr) {
   }
   give(small[3]);  // one of four that would make the span reusable, before anybody failed for the class
@@ -83,7 +83,7 @@ FRESH_TEST(Shortage, ABlockOfNobodysSpanListsIt) {
   const Blocks orphans = take_orphans();
   Span* span = span_of(orphans[0]);
   take_many(kCapacity);
-  exhaust_slots();
+  exhaust_slices();
   EXPECT_EQ(allocate_any(kSize), nullptr);
   ASSERT_EQ(state_of(span), SpanState::shared);
   give_now({orphans[11]});
@@ -155,7 +155,7 @@ FRESH_TEST(Shortage, AnAlignedFailureCostsNoMoreThanAPlainOne) {
     return std::array<u64, 3>{os::call_count() - calls, os::fake::calls_of(os::fake::kBarrier) - barriers,
                               u64{t_heap->chain_turn.get() - refills}};
   };
-  Sleeper sleeper;  // whose heap is robbed, by a barrier
+  Sleeper sleeper;  // whose heap is stolen from, by a barrier
   const std::array<u64, 3> plain = cost_of([] { return allocate_any(kSize); });
   EXPECT_EQ(plain[1], 1u);
   for (const usize alignment : {usize{32}, usize{64}, usize{256}, usize{4096}}) {
@@ -173,7 +173,7 @@ FRESH_TEST(Shortage, AnAlignedBlockIsFoundInALargerClass) {
   Blocks wide;
   for (u32 i = 0; i < 8; ++i) wide.push_back(Allocator::allocate_aligned(4096, 4096));
   const Blocks plain = take_many(kCapacity, 4096);
-  exhaust_slots();
+  exhaust_slices();
   while (Allocator::allocate_aligned(1024, 1024) != nullptr) {
   }
   give(plain[0]);  // not aligned, or by chance

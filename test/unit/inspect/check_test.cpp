@@ -11,7 +11,7 @@
 #include "policy/held_back.hpp"
 #include "policy/mixing.hpp"
 #include "pool/age.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "pool/tails.hpp"
 #include "span/class_use.hpp"
 
@@ -29,7 +29,7 @@ struct World {
   Blocks blocks;  // of kClass: two floating spans, two reusable ones, one mailed, and the hot one
   Span *floating, *floating_too, *reusable, *reusable_too, *hot;
   Span* mailed;
-  Span *listed, *shared, *wide, *slots, *chunks, *fallback;
+  Span *listed, *shared, *wide, *slices, *chunks, *fallback;
 };
 
 World make_world() {
@@ -60,9 +60,9 @@ World make_world() {
   give(world.blocks[4 * kCapacity]);
   give(world.blocks[4 * kCapacity + 1]);
   world.wide = span_of(take(kWideSize));
-  world.slots = span_of(take(100 * 1024));
+  world.slices = span_of(take(100 * 1024));
   for (u32 times = 0; times < 2; ++times) give(take(200 * 1024));
-  EXPECT_NE(t_heap->kept_slots.get(), 0u);
+  EXPECT_NE(t_heap->kept_slices.get(), 0u);
   world.chunks = span_of(take(3 * kChunkBytes));
   bool zero = false;
   const FallbackHeap fallback;
@@ -81,10 +81,10 @@ struct Case {
   std::function<void(World&)> seed;
 };
 
-u32 index_of(const Span* span) { return static_cast<u32>(span - g_arenas.arenas[0].spans) / kSlotsPerChunk; }
+u32 index_of(const Span* span) { return static_cast<u32>(span - g_arenas.arenas[0].spans) / kSlicesPerChunk; }
 Chunk& chunk_of(const Span* span) { return g_arenas.arenas[0].chunks[index_of(span)]; }
 u64 bit_of(const Span* span) {
-  return u64{1} << (static_cast<usize>(span - g_arenas.arenas[0].spans) % kSlotsPerChunk);
+  return u64{1} << (static_cast<usize>(span - g_arenas.arenas[0].spans) % kSlicesPerChunk);
 }
 
 // --- Lists of blocks. ---
@@ -99,7 +99,7 @@ const Case kBlockCases[] = {
      [](World& world) { set_next(next_of(world.reusable->local_free.get()), world.reusable->local_free.get()); }},
     {"the local list is not as long as the countdown says",
      [](World& world) { set_countdown(world.reusable, 1, 100); }},
-    {"absent pages do not hold the blocks that are not cut", [](World& world) { world.hot->cut.set(9); }},
+    {"absent pages do not hold the blocks that are not carved", [](World& world) { world.hot->carved.set(9); }},
     {"the remote list is not as long as its count", [](World& world) { set_word(world.hot, SpanState::owned, 1); }},
     {"a span has more free blocks than blocks",
      [](World& world) {
@@ -114,7 +114,7 @@ const Case kBlockCases[] = {
        const u32 unit = static_cast<u32>(12 * kSize / kQuantum + 1);
        span->remote.store(load_word(span, relaxed).with(SpanState::owned, kCapacity - 12, unit).bits(), relaxed);
      }},
-    {"a hot span has more free blocks than blocks", [](World& world) { world.hot->cut.set(0); }},
+    {"a hot span has more free blocks than blocks", [](World& world) { world.hot->carved.set(0); }},
 };
 
 // --- Spans. ---
@@ -152,7 +152,7 @@ const Case kHeapCases[] = {
      [](World&) { t_heap->hot[kClass].set(nullptr); }},
     {"a heap's slack is wrong", [](World&) { t_heap->slack.set(t_heap->slack.get() + 1); }},
     {"a heap's slack is wrong", [](World& world) { world.reusable->ring_slack.set(0); }},
-    {"a heap's slack is wrong", [](World&) { t_heap->empties.set(t_heap->empties.get() + kSlotBytes); }},
+    {"a heap's slack is wrong", [](World&) { t_heap->empties.set(t_heap->empties.get() + kSliceBytes); }},
     {"a reusable span has more free than its heap counts",
      [](World& world) {
        // Frees without an event.
@@ -241,31 +241,31 @@ const Case kTermCases[] = {
     {"mail waits at a heap without a thread", [](World&) { t_heap->attached.store(0, relaxed); }},
 };
 
-// --- Chunks, slots and sums. ---
+// --- Chunks, slices and sums. ---
 
 const Case kChunkCases[] = {
     {"a chunk is taken and not described",
      [](World& world) { chunk_of(world.hot).use.store(ChunkUse::none, relaxed); }},
-    {"a slot in use counts as free memory",
+    {"a slice in use counts as free memory",
      [](World& world) { chunk_of(world.hot).dirty.fetch_or(bit_of(world.hot), relaxed); }},
-    {"a free slot is described", [](World& world) { chunk_of(world.hot).free.fetch_or(bit_of(world.hot), relaxed); }},
-    {"a slot is lost", [](World& world) { world.floating->use.store(SlotUse::none, relaxed); }},
-    {"a slot is lost", [](World& world) { world.slots->use.store(SlotUse::none, relaxed); }},
-    {"a slot is lost", [](World& world) { world.slots->slots.set(1); }},
-    {"a slot is lost",
-     [](World&) { t_heap->kept_slots.set(t_heap->kept_slots.get() & (t_heap->kept_slots.get() - 1)); }},
-    {"a later slot has no first", [](World& world) { world.slots->use.store(SlotUse::span_rest, relaxed); }},
-    {"a later slot is wrong", [](World& world) { world.wide[3].first_distance.set(2); }},
-    {"a later slot is wrong", [](World& world) { world.wide[7].use.store(SlotUse::none, relaxed); }},
-    {"a later slot is wrong", [](World& world) { world.slots[1].use.store(SlotUse::span_rest, relaxed); }},
-    {"a slot of a span is free",
+    {"a free slice is described", [](World& world) { chunk_of(world.hot).free.fetch_or(bit_of(world.hot), relaxed); }},
+    {"a slice is lost", [](World& world) { world.floating->use.store(SliceUse::none, relaxed); }},
+    {"a slice is lost", [](World& world) { world.slices->use.store(SliceUse::none, relaxed); }},
+    {"a slice is lost", [](World& world) { world.slices->slices.set(1); }},
+    {"a slice is lost",
+     [](World&) { t_heap->kept_slices.set(t_heap->kept_slices.get() & (t_heap->kept_slices.get() - 1)); }},
+    {"a later slice has no first", [](World& world) { world.slices->use.store(SliceUse::span_rest, relaxed); }},
+    {"a later slice is wrong", [](World& world) { world.wide[3].first_distance.set(2); }},
+    {"a later slice is wrong", [](World& world) { world.wide[7].use.store(SliceUse::none, relaxed); }},
+    {"a later slice is wrong", [](World& world) { world.slices[1].use.store(SliceUse::span_rest, relaxed); }},
+    {"a slice of a span is free",
      [](World& world) { chunk_of(world.wide).free.fetch_or(bit_of(world.wide + 2), relaxed); }},
     {"a span of the partial pool is not listed", [](World& world) { set_state(world.listed, SpanState::shared); }},
     {"the bytes held are not what the counter says", [](World&) { counters().held.fetch_add(1, relaxed); }},
     {"the free resident bytes are not what the counter says", [](World&) { counters().dirty.fetch_sub(1, relaxed); }},
     {"the bytes held are not what the counter says", [](World& world) { set_large_bytes(world.chunks, 5); }},
-    {"what the heaps hold is not what they count", [](World&) { t_heap->held.fetch_add(kSlotBytes, relaxed); }},
-    {"the bytes of listed spans are not what was counted", [](World& world) { world.listed->slots.set(2); }},
+    {"what the heaps hold is not what they count", [](World&) { t_heap->held.fetch_add(kSliceBytes, relaxed); }},
+    {"the bytes of listed spans are not what was counted", [](World& world) { world.listed->slices.set(2); }},
     {"a tail is held, or ends behind its block's chunks",
      [](World& world) { hold_tail(&g_arenas.arenas[0], index_of(world.chunks)); }},
     {"a tail is held, or ends behind its block's chunks",
@@ -283,7 +283,7 @@ const Case kChunkCases[] = {
      }},
     {"mixed spans hold more than their bound",
      [](World&) {
-       for (usize bytes = 0; bytes <= kMixedFloor + kMiB; bytes += 8 * kSlotBytes) {
+       for (usize bytes = 0; bytes <= kMixedFloor + kMiB; bytes += 8 * kSliceBytes) {
          ASSERT_NE(g_mixed_pool.make(64, 8), nullptr);
          counters().mixed.store(0, relaxed);  // what its bound is judged by
        }
@@ -301,7 +301,7 @@ void expect_found(const Case (&cases)[kCount]) {
   ASSERT_EQ(life_of(world.hot), SpanLife::hot);
   ASSERT_EQ(state_of(world.listed), SpanState::listed);
   ASSERT_EQ(state_of(world.shared), SpanState::shared);
-  ASSERT_EQ(world.wide->slots.get(), 8u);
+  ASSERT_EQ(world.wide->slices.get(), 8u);
   ASSERT_EQ(t_heap->hot[kWide].get(), world.wide);
   ASSERT_TRUE(feeds_malloc(world.hot));
   ASSERT_NE(t_heap->blocks[kClass].get(), nullptr);
@@ -338,11 +338,11 @@ FRESH_TEST(Check, FindsWhatIsWrongWithHeaps) { expect_found(kHeapCases); }
 FRESH_TEST(Check, FindsWhatIsMoreThanItMayBe) { expect_found(kTermCases); }
 FRESH_TEST(Check, FindsWhatIsWrongWithChunksAndSums) { expect_found(kChunkCases); }
 
-// A thread that is not here stopped between taking a page to cut and counting its blocks.
+// A thread that is not here stopped between taking a page to carve and counting its blocks.
 FRESH_TEST(Check, LeavesOutAHeapThatIsAtWork) {
   const World world = make_world();
   ASSERT_EQ(check_everything(), 0u);
-  world.hot->cut.set(world.hot->cut.get() - 1);
+  world.hot->carved.set(world.hot->carved.get() - 1);
   world.reusable->ring_slack.set(0);
   t_heap->inside.store(kInSlowPath, relaxed);
   EXPECT_EQ(check_everything(), 0u);
@@ -373,7 +373,7 @@ usize pass_the_bound() {
   }
   for (Span* span : missed) EXPECT_TRUE(g_partial_pool.insert(span));
   const usize bound = class_bound(kClass);
-  const usize held = class_spans(kClass) * kSlotBytes;
+  const usize held = class_spans(kClass) * kSliceBytes;
   return held > bound ? held - bound : 0;
 }
 
@@ -381,7 +381,7 @@ FRESH_TEST(Check, JudgesByTheBoundWithAnyNumberOfShards) {
   for (const u32 shards : {1u, 2u, 8u}) {
     const Outcome outcome = outcome_of([&] {
       start_heaps();
-      slot_pool_start(shards);
+      slice_pool_start(shards);
       EXPECT_GT(pass_the_bound(), 0u);
       EXPECT_EQ(check_everything(), 1u);
     });

@@ -39,15 +39,15 @@ FRESH_TEST(Statistics, CountEveryLiveBlockOfTheCaller) {
   Statistics now = statistics();
   EXPECT_EQ(now.live, (2 * kCapacity + 3) * kSize) << "blocks on the heap's own list are free";
   EXPECT_EQ(now.spans, 3u);
-  EXPECT_EQ(now.held, 3 * kSlotBytes);
+  EXPECT_EQ(now.held, 3 * kSliceBytes);
   EXPECT_EQ(now.by_class[kClass].block_bytes, kSize);
   EXPECT_EQ(now.by_class[kClass].spans, 3u);
-  EXPECT_EQ(now.by_class[kClass].held, 3 * kSlotBytes);
+  EXPECT_EQ(now.by_class[kClass].held, 3 * kSliceBytes);
   EXPECT_EQ(now.by_class[kClass].live, now.live);
   EXPECT_EQ(now.by_class[kClass + 1].spans, 0u);
   EXPECT_EQ(now.heaps, 1u);
   EXPECT_EQ(now.chunks, 1u);
-  EXPECT_EQ(now.resident, 2 * kSlotBytes + kCarvePage + now.free_resident) << "of the third span one page is cut";
+  EXPECT_EQ(now.resident, 2 * kSliceBytes + kCarvePage + now.free_resident) << "of the third span one page is carved";
   // One free of each kind: hot, floating, reusable.
   give(blocks[2 * kCapacity]);
   give(blocks[0]);
@@ -126,9 +126,9 @@ FRESH_TEST(Statistics, CountTheFallbackHeap) {
 
 FRESH_TEST(Statistics, CountLargeBlocks) {
   start_heaps();
-  void* slots = take(100'000);
+  void* slices = take(100'000);
   void* chunks = take(3'000'000);
-  const usize bytes = 4 * kSlotBytes + round_up(3'000'000, kCarvePage);
+  const usize bytes = 4 * kSliceBytes + round_up(3'000'000, kCarvePage);
   Statistics now = statistics();
   EXPECT_EQ(now.large, bytes);
   EXPECT_EQ(now.large_blocks, 2u);
@@ -136,13 +136,13 @@ FRESH_TEST(Statistics, CountLargeBlocks) {
   EXPECT_EQ(now.held, bytes);
   EXPECT_EQ(now.spans, 0u);
   EXPECT_EQ(now.chunks, 3u);
-  give(slots);
+  give(slices);
   give(chunks);
   now = statistics();
   EXPECT_EQ(now.live, 0u);
   EXPECT_EQ(now.held, 0u);
   EXPECT_EQ(now.large_blocks, 0u);
-  EXPECT_EQ(now.free_resident, 4 * kSlotBytes + round_up(3'000'000, kSlotBytes)) << "chunks count by slots";
+  EXPECT_EQ(now.free_resident, 4 * kSliceBytes + round_up(3'000'000, kSliceBytes)) << "chunks count by slices";
   EXPECT_GE(now.peak_held, bytes);
 }
 
@@ -154,13 +154,13 @@ FRESH_TEST(Walks, SeeEveryChunkAndRecordOnce) {
   take(3'000'000);
   take_many(3);
   u32 spans = 0, chunks = 0, large = 0;
-  std::vector<std::pair<Span*, SlotUse>> records;
+  std::vector<std::pair<Span*, SliceUse>> records;
   for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
     spans += use == ChunkUse::spans ? 1 : 0;
     large += use == ChunkUse::large ? 1 : 0;
     ++chunks;
     if (use == ChunkUse::spans) {
-      for_each_record(arena, index, [&](Span* span, SlotUse slot_use) { records.emplace_back(span, slot_use); });
+      for_each_record(arena, index, [&](Span* span, SliceUse slice_use) { records.emplace_back(span, slice_use); });
     }
   });
   EXPECT_EQ(spans, 1u);
@@ -169,8 +169,8 @@ FRESH_TEST(Walks, SeeEveryChunkAndRecordOnce) {
   ASSERT_EQ(records.size(), 3u);
   u32 uses[5] = {};
   for (const auto& [span, use] : records) ++uses[static_cast<u32>(use)];
-  EXPECT_EQ(uses[static_cast<u32>(SlotUse::span)], 2u);
-  EXPECT_EQ(uses[static_cast<u32>(SlotUse::large)], 1u);
+  EXPECT_EQ(uses[static_cast<u32>(SliceUse::span)], 2u);
+  EXPECT_EQ(uses[static_cast<u32>(SliceUse::large)], 1u);
   EXPECT_GT(g_arenas.count.load(relaxed), 1u);
 }
 

@@ -61,7 +61,7 @@ inline Actor other(std::function<void()> run) {
 }
 // A thread without a heap that seizes every heap it can.
 inline Actor seizer(Take what = Take::pages) {
-  return {nullptr, [what] { rob_heaps(what); }};
+  return {nullptr, [what] { steal_from_heaps(what); }};
 }
 
 // Blocks that were handed out, and are not freed: no two are the same. They are freed.
@@ -84,7 +84,7 @@ class Life {
     start_tight(slack);
     own_heap();  // the exploring thread's heap comes first, and has nothing that could be taken from it
     baseline_ = held_bytes();
-    watch(g_arenas.arenas[0].spans, kSlotsPerChunk * sizeof(Span));
+    watch(g_arenas.arenas[0].spans, kSlicesPerChunk * sizeof(Span));
     watch(&g_partial_pool, sizeof(PartialPool));
     watch_heaps([](Heap* heap) { watch(&heap->mailbox, sizeof heap->mailbox); });
   }
@@ -97,8 +97,8 @@ class Life {
       ASSERT_EQ(attached_heaps(), 1u);
       expect_no_unseen_mail();
       free_the_rest();
-      rob_heaps(Take::pages);
-      rob_heaps(Take::pages);  // the chains that the first time closed filled boxes
+      steal_from_heaps(Take::pages);
+      steal_from_heaps(Take::pages);  // the chains that the first time closed filled boxes
       ASSERT_EQ(check_everything(), 0u);
       ASSERT_TRUE(listed_spans().empty());
       ASSERT_EQ(held_bytes(), baseline_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Slots between threads that claim, release and purge, and one that gives empty chunks back: in every order with a few
-// switches no slot has two holders, none is forgotten, and what is said to be zero is zero.
+// Slices between threads that claim, release and purge, and one that gives empty chunks back: in every order with a few
+// switches no slice has two holders, none is forgotten, and what is said to be zero is zero.
 #include <gtest/gtest.h>
 
 #include "fresh.hpp"
@@ -22,13 +22,13 @@ void watch_pool() {
   watch(&first_arena().lock, sizeof first_arena().lock);
 }
 
-u64* first_word(const SlotRun& run, u32 i) {
-  return reinterpret_cast<u64*>(run.arena->base + (uptr{run.slot} + i) * kSlotBytes);
+u64* first_word(const SliceRun& run, u32 i) {
+  return reinterpret_cast<u64*>(run.arena->base + (uptr{run.slice} + i) * kSliceBytes);
 }
 
 // Claims, writes, sees that nobody else writes, and releases.
-void use_slots(u32 count, u64 mark) {
-  const SlotRun run = acquire_slots(count, count, 0);
+void use_slices(u32 count, u64 mark) {
+  const SliceRun run = acquire_slices(count, count, 0);
   ASSERT_EQ(run.count, count);
   for (u32 i = 0; i < count; ++i) {
     if (((run.dirty >> i) & 1) == 0) {
@@ -37,8 +37,8 @@ void use_slots(u32 count, u64 mark) {
     *first_word(run, i) = mark;
   }
   schedule::step(nullptr);
-  for (u32 i = 0; i < count; ++i) ASSERT_EQ(*first_word(run, i), mark) << "two have one slot, or it was purged in use";
-  release_slots(run.arena, run.slot, count, low_mask(count));
+  for (u32 i = 0; i < count; ++i) ASSERT_EQ(*first_word(run, i), mark) << "two have one slice, or it was purged in use";
+  release_slices(run.arena, run.slice, count, low_mask(count));
 }
 
 void explore_pool(std::vector<std::function<void()>> threads, u32 switches = 2) {
@@ -47,9 +47,9 @@ void explore_pool(std::vector<std::function<void()>> threads, u32 switches = 2) 
   Scenario scenario;
   for (auto& thread : threads) scenario.actors.push_back({nullptr, thread});
   scenario.before = [] {
-    // A chunk with all slots free, of which one is dirty.
-    const SlotRun all = acquire_slots(4, 4, 0);
-    release_slots(all.arena, all.slot, 4, 0b10);
+    // A chunk with all slices free, of which one is dirty.
+    const SliceRun all = acquire_slices(4, 4, 0);
+    release_slices(all.arena, all.slice, 4, 0b10);
   };
   scenario.after = [] {
     ASSERT_EQ(counters().held.load(relaxed), 0u);
@@ -58,9 +58,9 @@ void explore_pool(std::vector<std::function<void()>> threads, u32 switches = 2) 
     for (u32 i = 0; i < first_arena().highest_chunk.load(relaxed); ++i) {
       const Chunk& chunk = first_arena().chunks[i];
       const bool taken = (first_arena().groups[0].taken.get() >> i) & 1;
-      ASSERT_EQ(chunk.free.load(relaxed), taken ? ~u64{0} : 0) << "a slot is lost";
+      ASSERT_EQ(chunk.free.load(relaxed), taken ? ~u64{0} : 0) << "a slice is lost";
       const u64 bits = chunk.dirty.load(relaxed);
-      dirty += count_bits(bits) * kSlotBytes;
+      dirty += count_bits(bits) * kSliceBytes;
       ASSERT_TRUE(bits == 0 || ((first_arena().groups[0].dirty.load(relaxed) >> i) & 1) != 0) << "no purge finds it";
     }
     ASSERT_EQ(counters().dirty.load(relaxed), dirty);
@@ -72,23 +72,23 @@ void explore_pool(std::vector<std::function<void()>> threads, u32 switches = 2) 
 }
 
 FRESH_TEST(PoolOrders, TwoClaimAndRelease) {
-  explore_pool({[] { use_slots(1, 11); }, [] { use_slots(2, 22); }}, 3);
+  explore_pool({[] { use_slices(1, 11); }, [] { use_slices(2, 22); }}, 3);
 }
 
 FRESH_TEST(PoolOrders, ThreeClaimAndRelease) {
-  explore_pool({[] { use_slots(1, 11); }, [] { use_slots(32, 22); }, [] { use_slots(1, 33); }});
+  explore_pool({[] { use_slices(1, 11); }, [] { use_slices(32, 22); }, [] { use_slices(1, 33); }});
 }
 
 FRESH_TEST(PoolOrders, OnePurges) {
-  explore_pool({[] { use_slots(2, 11); }, [] { purge_free(4 * kSlotBytes); }, [] { use_slots(1, 33); }});
+  explore_pool({[] { use_slices(2, 11); }, [] { purge_free(4 * kSliceBytes); }, [] { use_slices(1, 33); }});
 }
 
 FRESH_TEST(PoolOrders, TwoPurge) {
-  explore_pool({[] { use_slots(2, 11); }, [] { purge_free(4 * kSlotBytes); }, [] { purge_free(kSlotBytes); }});
+  explore_pool({[] { use_slices(2, 11); }, [] { purge_free(4 * kSliceBytes); }, [] { purge_free(kSliceBytes); }});
 }
 
 FRESH_TEST(PoolOrders, OneGivesEmptyChunksBack) {
-  explore_pool({[] { use_slots(2, 11); }, [] { return_empty_chunks(); }, [] { use_slots(1, 33); }});
+  explore_pool({[] { use_slices(2, 11); }, [] { return_empty_chunks(); }, [] { use_slices(1, 33); }});
 }
 
 FRESH_TEST(PoolOrders, EmptyChunksArePurgedAndTakenAsTheyGoBack) {
@@ -109,13 +109,13 @@ FRESH_TEST(PoolOrders, EmptyChunksArePurgedAndTakenAsTheyGoBack) {
 
 FRESH_TEST(PoolOrders, OneGrowsInPlace) {
   explore_pool({[] {
-                  const SlotRun run = acquire_slots(2, 2, 0);
+                  const SliceRun run = acquire_slices(2, 2, 0);
                   ASSERT_EQ(run.count, 2u);
                   u64 dirty = 0;
-                  const u32 count = acquire_slots_at(run.arena, run.slot + 2, 1, &dirty) ? 3 : 2;
-                  release_slots(run.arena, run.slot, count, low_mask(count));
+                  const u32 count = acquire_slices_at(run.arena, run.slice + 2, 1, &dirty) ? 3 : 2;
+                  release_slices(run.arena, run.slice, count, low_mask(count));
                 },
-                [] { use_slots(1, 22); }, [] { purge_free(2 * kSlotBytes); }});
+                [] { use_slices(1, 22); }, [] { purge_free(2 * kSliceBytes); }});
 }
 
 }  // namespace

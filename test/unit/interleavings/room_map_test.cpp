@@ -32,11 +32,11 @@ void clear(Arena* arena) {
 }
 
 // As the pool's put_back.
-void free_slots(Arena* arena, u32 chunk, u64 mask) {
+void free_slices(Arena* arena, u32 chunk, u64 mask) {
   note_room(arena, chunk, arena->chunks[chunk].free.fetch_or(mask, seq_cst) | mask);
 }
-// As its search of a chunk that the map names: takes a single slot, or says that there is none.
-void take_slot(Arena* arena, u32 chunk) {
+// As its search of a chunk that the map names: takes a single slice, or says that there is none.
+void take_slice(Arena* arena, u32 chunk) {
   Atomic<u64>& word = arena->chunks[chunk].free;
   u64 free = word.load(relaxed);
   while (free != 0) {
@@ -55,15 +55,15 @@ void expect_nothing_forgotten(std::vector<u32> free_at_first, std::vector<std::v
   Scenario scenario;
   scenario.before = [&] {
     clear(arena);
-    for (const u32 chunk : free_at_first) free_slots(arena, chunk, 1);
+    for (const u32 chunk : free_at_first) free_slices(arena, chunk, 1);
   };
   for (const auto& steps : actors) {
     scenario.actors.push_back({nullptr, [&, arena] {
                                  for (const Step& step : steps) {
                                    if (step.frees) {
-                                     free_slots(arena, step.chunk, 2);
+                                     free_slices(arena, step.chunk, 2);
                                    } else {
-                                     take_slot(arena, step.chunk);
+                                     take_slice(arena, step.chunk);
                                    }
                                  }
                                }});
@@ -100,7 +100,7 @@ FRESH_TEST(RoomMapOrders, OneFreesWhileTwoFindNoRoom) {
   // ... and where both clear the summary.
 }
 
-FRESH_TEST(RoomMapOrders, TwoTakeTheLastSlotsOfAGroup) {
+FRESH_TEST(RoomMapOrders, TwoTakeTheLastSlicesOfAGroup) {
   expect_nothing_forgotten({3, kNeighbour},
                            {{{false, 3}, {false, 3}}, {{false, kNeighbour}, {false, kNeighbour}}, {{true, 3}}}, 2);
 }

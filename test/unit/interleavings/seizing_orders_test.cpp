@@ -70,7 +70,7 @@ FRESH_TEST(SeizingOrders, AHeapIsEmptiedInTheMidstOfFree) {
 FRESH_TEST(SeizingOrders, ANoteIsLeftInTheMidstOfFree) {
   TornLife life(kMuch);
   Blocks blocks;
-  const auto look = [] { rob_idle_heaps(nullptr, 1024); };
+  const auto look = [] { steal_from_idle_heaps(nullptr, 1024); };
   life.explore(
       {{[&] { give_many(blocks = take_span(), 0, 12); }, [&] { give(blocks[12]); }}, other([&] { (look(), look()); })},
       [&] { give_many(blocks, 13); });
@@ -122,7 +122,7 @@ FRESH_TEST(SeizingOrders, AHotSpanIsSeizedAndAdoptedWhileItsOwnerAllocates) {
                    others.clear();
                  },
                  [&] {
-                   rob_heaps(Take::pages);
+                   steal_from_heaps(Take::pages);
                    for (u32 i = 0; i < 2; ++i) others.push_back(take(kBytes));
                  }}},
                [&] { give_different({from(blocks, 4), more, others}); });
@@ -133,7 +133,7 @@ FRESH_TEST(SeizingOrders, AHeapIsEmptiedWhileItsThreadFreesItsLastBlocks) {
   Blocks blocks;
   life.explore({{[&] { blocks = take_floating_span(); }, [&] { give_many(blocks, 12, 16); }}, other([&] {
                   push(blocks, 0, 12);
-                  rob_heaps(Take::pages);
+                  steal_from_heaps(Take::pages);
                 })},
                [&] { give_many(blocks, kBlocks); });
 }
@@ -216,16 +216,16 @@ FRESH_TEST(SeizingOrders, OneSpanIsPlacedWhileItsOwnerPlacesAnother) {
                });
 }
 
-// The record of a later slot is what the owner is at work on first.
-FRESH_TEST(SeizingOrders, ASpanIsCollectedWhileItsOwnerFreesInALaterSlot) {
+// The record of a later slice is what the owner is at work on first.
+FRESH_TEST(SeizingOrders, ASpanIsCollectedWhileItsOwnerFreesInALaterSlice) {
   constexpr usize kLarge = 20 * 1024;
   TornLife life;
   Blocks blocks;
   life.explore({{[&] {
                    blocks = take_many(kFlatLayout[class_of(kLarge)].capacity + 1, kLarge);
                    ASSERT_EQ(role_of(blocks[0]), SpanLife::floating);
-                   ASSERT_GT(span_of(blocks[0])->slots.get(), 1u);
-                   ASSERT_NE(slot_record(arena_of(address_of(blocks[3])), address_of(blocks[3])), span_of(blocks[3]));
+                   ASSERT_GT(span_of(blocks[0])->slices.get(), 1u);
+                   ASSERT_NE(slice_record(arena_of(address_of(blocks[3])), address_of(blocks[3])), span_of(blocks[3]));
                  },
                  [&] {
                    give(blocks[3]);
@@ -322,7 +322,7 @@ FRESH_TEST(SeizingOrders, ASpanIsClaimedWhileItsHeapIsEmptied) {
                    blocks = take_span();
                    give_many(blocks, 0, 3);
                  },
-                 [&] { rob_heaps(Take::pages); }},
+                 [&] { steal_from_heaps(Take::pages); }},
                 other([&] { push_each(blocks, 3, 12); })},
                [&] { give_many(blocks, 12); });
 }
@@ -388,7 +388,7 @@ FRESH_TEST(SeizingOrders, OneHasAHeapAtATime) {
 }
 
 // Two that are in their slow paths want each other's heap: none waits, and both get a block.
-FRESH_TEST(SeizingOrders, TwoRobEachOther) {
+FRESH_TEST(SeizingOrders, TwoStealFromEachOther) {
   SeizedLife life(kMuch);
   Blocks rest[2];
   void* got[2];
@@ -398,7 +398,7 @@ FRESH_TEST(SeizingOrders, TwoRobEachOther) {
                    give_many(rest[i], 0, 8);
                  },
                  [&, i] {
-                   rob_heaps(Take::empty_spans);
+                   steal_from_heaps(Take::empty_spans);
                    got[i] = take(kBytes);
                  }};
   };
@@ -491,7 +491,7 @@ FRESH_TEST(SeizingOrders, TheFallbackHeapIsSeizedWhileOneAllocatesFromIt) {
                  }},
                 other([&] {
                   if (!blocks.empty()) push(blocks, 0, ++pushed);
-                  rob_heaps(Take::pages);
+                  steal_from_heaps(Take::pages);
                 })},
                [&] { give_different({from(blocks, pushed)}); });
 }

@@ -220,8 +220,8 @@ class CountedLife : public Life {
     usize bytes = 0;
     for_each_chunk([&](Arena* arena, u32 index, ChunkUse use) {
       if (use != ChunkUse::spans) return;
-      for_each_record(arena, index, [&](const Span* span, SlotUse slot_use) {
-        if (slot_use == SlotUse::span && owner_of(span) == heap) bytes += span_bytes(span);
+      for_each_record(arena, index, [&](const Span* span, SliceUse slice_use) {
+        if (slice_use == SliceUse::span && owner_of(span) == heap) bytes += span_bytes(span);
       });
     });
     return bytes;

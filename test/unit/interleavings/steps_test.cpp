@@ -73,7 +73,7 @@ FRESH_TEST(RefusalSteps, OfGrowthAreFew) {
   for (u32 power = 36; power <= 46; ++power) {
     const u64 before = schedule::counted();
     const uptr address = reinterpret_cast<uptr>(block);
-    EXPECT_EQ(resize_large(block, slot_record(arena_of(address), address), usize{1} << power), nullptr);
+    EXPECT_EQ(resize_large(block, slice_record(arena_of(address), address), usize{1} << power), nullptr);
     EXPECT_LT(schedule::counted() - before, kMostLooks) << power;
   }
 }

@@ -29,7 +29,7 @@ inline void* allocate(usize size) {
 }
 inline Span* record(const void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
-  return slot_record(arena_of(address), address);
+  return slice_record(arena_of(address), address);
 }
 inline void* resize(void* block, usize size) { return resize_large(block, record(block), size); }
 inline bool free_block(void* block) { return free_large(block, record(block)); }

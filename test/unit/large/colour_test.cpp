@@ -20,7 +20,7 @@ using namespace test;
 namespace fake = os::fake;
 
 uptr address(const void* block) { return reinterpret_cast<uptr>(block); }
-usize offset_of(const void* block) { return address(block) % kSlotBytes; }
+usize offset_of(const void* block) { return address(block) % kSliceBytes; }
 usize index_of(const void* block) { return address(block) / kCacheLine % kCacheSets; }
 
 void* allocate_aligned(usize size, usize alignment) {
@@ -51,11 +51,11 @@ usize indices(usize size, u32 count) {
 
 constexpr usize kEnough = kCacheSets * 9 / 10;
 
-usize slots_of(usize size) {
-  return size <= kLargestSmall ? 0 : divide_up(size + slot_run_extra(size, kQuantum), kSlotBytes);
+usize slices_of(usize size) {
+  return size <= kLargestSmall ? 0 : divide_up(size + slice_run_extra(size, kQuantum), kSliceBytes);
 }
 
-FRESH_TEST(LargeColour, AreAsManyAsTheLastSlotHasRoomFor) {
+FRESH_TEST(LargeColour, AreAsManyAsTheLastSliceHasRoomFor) {
   start_ground();
   set_large_colours(true);
   for (usize size = 92 * 1024; size <= 96 * 1024; size += 256) {
@@ -96,7 +96,7 @@ FRESH_TEST(LargeColour, RunsStartOnDifferentPages) {
   for (const usize size : {usize{34} << 10, usize{65} << 10, kMiB}) {
     std::set<usize> pages;
     for (u32 i = 0; i < 32; ++i) pages.insert(offset_of(allocate(size)) / kCarvePage);
-    EXPECT_EQ(pages.size(), kSlotBytes / kCarvePage) << size;
+    EXPECT_EQ(pages.size(), kSliceBytes / kCarvePage) << size;
   }
 }
 
@@ -109,14 +109,14 @@ FRESH_TEST(LargeColour, SizesThatTakeTurnsTouchNoFurtherPages) {
     for (u32 i = 0; i < 8; ++i) blocks.push_back(static_cast<char*>(allocate(longest)));
     for (char* block : blocks) {
       char* run = block - offset_of(block);
-      const usize slots = record(block)->slots.get();
-      for (usize size = longest; slots_of(size) == slots; size -= 1000) {
+      const usize slices = record(block)->slices.get();
+      for (usize size = longest; slices_of(size) == slices; size -= 1000) {
         free_block(block);
         block = static_cast<char*>(allocate(size));
         ASSERT_EQ(block - offset_of(block), run) << size;
         std::memset(block, 7, size);
       }
-      EXPECT_LE(resident_pages(run, slots * kSlotBytes), divide_up(longest, kCarvePage) + 1) << longest;
+      EXPECT_LE(resident_pages(run, slices * kSliceBytes), divide_up(longest, kCarvePage) + 1) << longest;
     }
   }
 }
@@ -163,11 +163,11 @@ FRESH_TEST(LargeColour, TouchesAtMostOnePageMore) {
 
 std::vector<usize> border_sizes() {
   std::vector<usize> sizes;
-  for (const usize border : {kLargestSmall, 2 * kSlotBytes, 15 * kSlotBytes, 16 * kSlotBytes, 31 * kSlotBytes,
-                             kLargestSlotRun, kChunkBytes, 2 * kChunkBytes, 3 * kChunkBytes}) {
+  for (const usize border : {kLargestSmall, 2 * kSliceBytes, 15 * kSliceBytes, 16 * kSliceBytes, 31 * kSliceBytes,
+                             kLargestSliceRun, kChunkBytes, 2 * kChunkBytes, 3 * kChunkBytes}) {
     for (const usize off : {0, 1, 15, 16, 63, 64, 65, 4031, 4032, 4033, 4095, 4096, 4097, 28'672, 32'704}) {
       sizes.push_back(border + off);
-      if (border > 2 * kSlotBytes) sizes.push_back(border - off);
+      if (border > 2 * kSliceBytes) sizes.push_back(border - off);
     }
   }
   return sizes;
@@ -183,7 +183,7 @@ void check_every_size(bool coloured) {
       EXPECT_EQ(address(block) % alignment, 0u) << size << " aligned to " << alignment;
       EXPECT_EQ(large_offset(span), offset_of(block));
       EXPECT_GE(large_usable(span), size);
-      EXPECT_EQ(address(block) + large_usable(span), slot_address(&first_arena(), span) + coffer::large_bytes(span));
+      EXPECT_EQ(address(block) + large_usable(span), slice_address(&first_arena(), span) + coffer::large_bytes(span));
       EXPECT_EQ(held(), coffer::large_bytes(span)) << size << " aligned to " << alignment;
       EXPECT_EQ(large_bytes(), coffer::large_bytes(span));
       if (!coloured) {
@@ -194,7 +194,7 @@ void check_every_size(bool coloured) {
       block[large_usable(span) - 1] = 1;
       const uptr end = address(block) + large_usable(span) - 1;
       if (span->large_chunks.get() == 0) {
-        EXPECT_LT(slot_record(&first_arena(), end), span + span->slots.get());
+        EXPECT_LT(slice_record(&first_arena(), end), span + span->slices.get());
       } else {
         EXPECT_LT(chunk_index(reinterpret_cast<void*>(end)), chunk_index(block) + span->large_chunks.get());
       }
@@ -236,22 +236,22 @@ FRESH_TEST(LargeColour, CallocKnowsWhatIsZero) {
 
 // --- Through resizes. ---
 
-FRESH_TEST(LargeColour, SlotsGrowAndShrinkInPlace) {
+FRESH_TEST(LargeColour, SlicesGrowAndShrinkInPlace) {
   start_ground();
   set_large_colours(true);
   char* block = coloured_block(40'000);
   const usize offset = offset_of(block);
   std::memset(block, 7, large_usable(record(block)));
-  EXPECT_EQ(resize(block, 2 * kSlotBytes - offset), block);
-  EXPECT_EQ(record(block)->slots.get(), 2u);
-  EXPECT_EQ(resize(block, 2 * kSlotBytes), block) << "a third slot, for the colour";
-  EXPECT_EQ(record(block)->slots.get(), 3u);
-  EXPECT_EQ(large_usable(record(block)), 3 * kSlotBytes - offset);
-  EXPECT_TRUE(all_bytes(block, 2 * kSlotBytes - offset, 7));
+  EXPECT_EQ(resize(block, 2 * kSliceBytes - offset), block);
+  EXPECT_EQ(record(block)->slices.get(), 2u);
+  EXPECT_EQ(resize(block, 2 * kSliceBytes), block) << "a third slice, for the colour";
+  EXPECT_EQ(record(block)->slices.get(), 3u);
+  EXPECT_EQ(large_usable(record(block)), 3 * kSliceBytes - offset);
+  EXPECT_TRUE(all_bytes(block, 2 * kSliceBytes - offset, 7));
   EXPECT_EQ(resize(block, 40'000), block);
-  EXPECT_EQ(record(block)->slots.get(), 2u);
-  EXPECT_EQ(resize(block, kLargestSlotRun), nullptr) << "with its offset it would be too long";
-  EXPECT_EQ(record(block)->slots.get(), 2u);
+  EXPECT_EQ(record(block)->slices.get(), 2u);
+  EXPECT_EQ(resize(block, kLargestSliceRun), nullptr) << "with its offset it would be too long";
+  EXPECT_EQ(record(block)->slices.get(), 2u);
   EXPECT_TRUE(free_block(block));
 }
 
@@ -291,18 +291,18 @@ FRESH_TEST(LargeColour, ChunksGrowShrinkAndMoveWithIt) {
   EXPECT_EQ(fake::calls_of(fake::kMovePages), 2u);
 }
 
-// Sizes of 1 MiB and a little less are chunk runs with colours and slot runs without.
+// Sizes of 1 MiB and a little less are chunk runs with colours and slice runs without.
 FRESH_TEST(LargeColour, AMebibyteStaysWhereItIs) {
   start_ground();
   set_large_colours(true);
   void* block = allocate(kMiB);
   EXPECT_EQ(record(block)->large_chunks.get(), 1u);
   EXPECT_EQ(resize(block, kMiB), block);
-  EXPECT_EQ(resize(block, kLargestSlotRun - kMostLineColour + 1), block);
-  EXPECT_EQ(resize(block, kLargestSlotRun - kMostLineColour), nullptr) << "copying gives more back";
+  EXPECT_EQ(resize(block, kLargestSliceRun - kMostLineColour + 1), block);
+  EXPECT_EQ(resize(block, kLargestSliceRun - kMostLineColour), nullptr) << "copying gives more back";
 }
 
-// Of a single chunk it is known which slots hold old data: the tail counts only as far as they go.
+// Of a single chunk it is known which slices hold old data: the tail counts only as far as they go.
 FRESH_TEST(LargeColour, AMebibyteIsChargedOnce) {
   start_ground();
   set_large_colours(true);
@@ -310,9 +310,9 @@ FRESH_TEST(LargeColour, AMebibyteIsChargedOnce) {
   std::memset(block, 7, kMiB);
   for (u32 i = 0; i < 5; ++i) {
     EXPECT_TRUE(free_block(block));
-    EXPECT_LE(dirty(), kMiB + kSlotBytes);
+    EXPECT_LE(dirty(), kMiB + kSliceBytes);
     ASSERT_EQ(allocate(kMiB), block);
-    EXPECT_LE(coffer::large_bytes(record(block)) + tail_bytes(chunk_of(block)), kMiB + kSlotBytes);
+    EXPECT_LE(coffer::large_bytes(record(block)) + tail_bytes(chunk_of(block)), kMiB + kSliceBytes);
     EXPECT_EQ(dirty(), 0u);
   }
 }

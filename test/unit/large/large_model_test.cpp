@@ -4,7 +4,7 @@
 
 #include "fresh.hpp"
 #include "large/blocks.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "support/random.hpp"
 
 namespace coffer {
@@ -20,7 +20,7 @@ class Model {
     const u64 what = random_.below(10);
     if (what < 3 || blocks_.empty()) return add();
     if (what < 7) return change();
-    if (what == 7) return static_cast<void>(purge_free(random_.below(64) * kSlotBytes));
+    if (what == 7) return static_cast<void>(purge_free(random_.below(64) * kSliceBytes));
     remove(random_.below(blocks_.size()));
   }
   void check() {

@@ -10,7 +10,7 @@
 #include "large/blocks.hpp"
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "worker.hpp"
 
 namespace coffer {
@@ -19,42 +19,42 @@ namespace {
 using namespace test;
 namespace fake = os::fake;
 
-constexpr usize kSlotRunSizes[] = {kLargestSmall + 1,     2 * kSlotBytes,      2 * kSlotBytes + 1, 100'000,
-                                   kLargestSlotRun - 100, kLargestSlotRun - 1, kLargestSlotRun};
-constexpr usize kChunkRunSizes[] = {kLargestSlotRun + 1, kChunkBytes - 1, kChunkBytes, kChunkBytes + 1, 9'999'999};
+constexpr usize kSliceRunSizes[] = {kLargestSmall + 1,      2 * kSliceBytes,      2 * kSliceBytes + 1, 100'000,
+                                    kLargestSliceRun - 100, kLargestSliceRun - 1, kLargestSliceRun};
+constexpr usize kChunkRunSizes[] = {kLargestSliceRun + 1, kChunkBytes - 1, kChunkBytes, kChunkBytes + 1, 9'999'999};
 
-FRESH_TEST(SlotRun, IsDescribedByItsFirstSlot) {
+FRESH_TEST(SliceRun, IsDescribedByItsFirstSlice) {
   start_ground();
   usize large = 0;
-  for (const usize size : kSlotRunSizes) {
+  for (const usize size : kSliceRunSizes) {
     void* block = allocate(size);
     Span* span = record(block);
-    const usize bytes = round_up(size, kSlotBytes);
-    EXPECT_EQ(reinterpret_cast<uptr>(block) % kSlotBytes, 0u);
+    const usize bytes = round_up(size, kSliceBytes);
+    EXPECT_EQ(reinterpret_cast<uptr>(block) % kSliceBytes, 0u);
     EXPECT_TRUE(is_large(span));
     EXPECT_EQ(coffer::large_bytes(span), bytes);
     EXPECT_EQ(span->large_chunks.get(), 0u);
     EXPECT_EQ(span->owner.load(relaxed), nullptr);
     EXPECT_EQ(first_record(span), span);
-    for (usize i = 1; i < bytes / kSlotBytes; ++i)
+    for (usize i = 1; i < bytes / kSliceBytes; ++i)
       EXPECT_EQ(first_record(span + i), nullptr) << "in use, and not described";
     EXPECT_FALSE(is_block_start(span, reinterpret_cast<uptr>(block))) << "it is no block of a span";
     std::memset(block, 7, bytes);
     large += bytes;
   }
   EXPECT_EQ(large_bytes(), large);
-  EXPECT_EQ(large_blocks(), std::size(kSlotRunSizes));
+  EXPECT_EQ(large_blocks(), std::size(kSliceRunSizes));
   EXPECT_EQ(held(), large);
 }
 
-FRESH_TEST(SlotRun, GoesBackWhole) {
+FRESH_TEST(SliceRun, GoesBackWhole) {
   start_ground();
-  for (const usize size : kSlotRunSizes) {
+  for (const usize size : kSliceRunSizes) {
     void* block = allocate(size);
     Span* span = record(block);
-    const usize slots = round_up(size, kSlotBytes) / kSlotBytes;
+    const usize slices = round_up(size, kSliceBytes) / kSliceBytes;
     EXPECT_TRUE(free_large(block, span));
-    for (usize i = 0; i < slots; ++i) EXPECT_EQ(first_record(span + i), nullptr);
+    for (usize i = 0; i < slices; ++i) EXPECT_EQ(first_record(span + i), nullptr);
     EXPECT_EQ(first_arena().chunks[0].free.load(relaxed), ~u64{0});
     EXPECT_EQ(held(), 0u);
     EXPECT_EQ(large_bytes(), 0u);
@@ -105,7 +105,7 @@ FRESH_TEST(FreeLarge, RefusesWhatIsNoBlocksStart) {
     char* block = static_cast<char*>(allocate(size));
     Span* span = record(block);
     EXPECT_FALSE(free_large(block + 16, span));
-    EXPECT_FALSE(free_large(block + kSlotBytes, span));
+    EXPECT_FALSE(free_large(block + kSliceBytes, span));
     EXPECT_TRUE(is_large(span)) << "nothing was done";
     EXPECT_TRUE(free_large(block, span));
     EXPECT_FALSE(free_large(block, span)) << "it is free";
@@ -170,15 +170,15 @@ FRESH_TEST(Large, FailsWithoutMemoryAndChangesNothing) {
   EXPECT_NE(allocate(5'000'000), nullptr);
 }
 
-// Free slots are joined to chunks, and free chunks to runs, when a block wants one and finds none.
-FRESH_TEST(Large, TakesChunksThatHoldOnlyFreeSlots) {
+// Free slices are joined to chunks, and free chunks to runs, when a block wants one and finds none.
+FRESH_TEST(Large, TakesChunksThatHoldOnlyFreeSlices) {
   start_ground(usize{16} << 20);
   fake::set_address_space(1);
-  Blocks slots;
-  for (u32 i = 0; i < 16; ++i) slots.push_back(allocate(kLargestSlotRun));
+  Blocks slices;
+  for (u32 i = 0; i < 16; ++i) slices.push_back(allocate(kLargestSliceRun));
   bool zero = false;
   EXPECT_EQ(allocate_large(3 * kChunkBytes, 16, &zero), nullptr);
-  for (u32 i = 4; i < 10; ++i) EXPECT_TRUE(free_large(slots[i], record(slots[i])));
+  for (u32 i = 4; i < 10; ++i) EXPECT_TRUE(free_large(slices[i], record(slices[i])));
   void* block = allocate_large(3 * kChunkBytes, 16, &zero);
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(reinterpret_cast<uptr>(block), first_arena().base + 2 * kChunkBytes);
@@ -187,7 +187,7 @@ FRESH_TEST(Large, TakesChunksThatHoldOnlyFreeSlots) {
 
 // --- Content. ---
 
-FRESH_TEST(Large, SlotsAreZeroUntilTheyWereUsed) {
+FRESH_TEST(Large, SlicesAreZeroUntilTheyWereUsed) {
   start_ground();
   bool zero = false;
   void* block = allocate_large(300'000, 16, &zero);
@@ -211,7 +211,7 @@ FRESH_TEST(Large, ChunksAreZeroIfTheyWerePurged) {
   EXPECT_TRUE(zero);
   std::memset(block, 7, 5'000'000);
   EXPECT_TRUE(free_large(block, record(block)));
-  EXPECT_EQ(dirty(), round_up(5'000'000, kSlotBytes)) << "it may stay: the limit is far";
+  EXPECT_EQ(dirty(), round_up(5'000'000, kSliceBytes)) << "it may stay: the limit is far";
   EXPECT_EQ(allocate_large(5'000'000, 16, &zero), block);
   EXPECT_FALSE(zero);
   zero_large(block, 5'000'000);

@@ -10,7 +10,7 @@
 #include "os/probe.hpp"
 #include "pool/age.hpp"
 #include "pool/reclaimer.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 
 namespace coffer {
 namespace {
@@ -28,54 +28,54 @@ void fail(u32 kinds, fake::Duration duration) {
 void fail_once(u32 kinds) { fail(kinds, fake::Duration::once); }
 void fail_always(u32 kinds) { fail(kinds, fake::Duration::from_then_on); }
 
-// --- Runs of slots. ---
+// --- Runs of slices. ---
 
-FRESH_TEST(ResizeSlots, GrowsIntoTheFreeSlotsBehind) {
+FRESH_TEST(ResizeSlices, GrowsIntoTheFreeSlicesBehind) {
   start_ground();
   void* block = allocate(40'000);
-  std::memset(block, 7, 2 * kSlotBytes);
-  EXPECT_EQ(resize(block, 2 * kSlotBytes), block) << "it has them already";
-  EXPECT_EQ(large_bytes(), 2 * kSlotBytes);
+  std::memset(block, 7, 2 * kSliceBytes);
+  EXPECT_EQ(resize(block, 2 * kSliceBytes), block) << "it has them already";
+  EXPECT_EQ(large_bytes(), 2 * kSliceBytes);
   EXPECT_EQ(resize(block, 300'000), block);
   Span* span = record(block);
-  EXPECT_EQ(coffer::large_bytes(span), 10 * kSlotBytes);
-  EXPECT_EQ(span->slots.get(), 10u);
-  EXPECT_EQ(large_bytes(), 10 * kSlotBytes);
+  EXPECT_EQ(coffer::large_bytes(span), 10 * kSliceBytes);
+  EXPECT_EQ(span->slices.get(), 10u);
+  EXPECT_EQ(large_bytes(), 10 * kSliceBytes);
   EXPECT_EQ(large_blocks(), 1u);
-  EXPECT_EQ(held(), 10 * kSlotBytes);
-  EXPECT_TRUE(all_bytes(block, 2 * kSlotBytes, 7));
-  std::memset(block, 8, 10 * kSlotBytes);
+  EXPECT_EQ(held(), 10 * kSliceBytes);
+  EXPECT_TRUE(all_bytes(block, 2 * kSliceBytes, 7));
+  std::memset(block, 8, 10 * kSliceBytes);
   EXPECT_TRUE(free_block(block));
   EXPECT_EQ(held(), 0u);
-  EXPECT_EQ(dirty(), 10 * kSlotBytes);
+  EXPECT_EQ(dirty(), 10 * kSliceBytes);
 }
 
-FRESH_TEST(ResizeSlots, CannotGrowIntoAnother) {
+FRESH_TEST(ResizeSlices, CannotGrowIntoAnother) {
   start_ground();
   void* block = allocate(40'000);
   void* next = allocate(40'000);
   ASSERT_EQ(record(next), record(block) + 2);
   EXPECT_EQ(resize(block, 70'000), nullptr);
-  EXPECT_EQ(coffer::large_bytes(record(block)), 2 * kSlotBytes);
-  EXPECT_EQ(held(), 4 * kSlotBytes);
+  EXPECT_EQ(coffer::large_bytes(record(block)), 2 * kSliceBytes);
+  EXPECT_EQ(held(), 4 * kSliceBytes);
   EXPECT_TRUE(is_large(record(next)));
-  EXPECT_EQ(resize(block, kLargestSlotRun + 1), nullptr) << "that is for chunks";
-  EXPECT_EQ(large_bytes(), 4 * kSlotBytes);
+  EXPECT_EQ(resize(block, kLargestSliceRun + 1), nullptr) << "that is for chunks";
+  EXPECT_EQ(large_bytes(), 4 * kSliceBytes);
 }
 
-FRESH_TEST(ResizeSlots, ShrinksAndGivesTheTailBack) {
+FRESH_TEST(ResizeSlices, ShrinksAndGivesTheTailBack) {
   start_ground();
-  void* block = allocate(10 * kSlotBytes);
-  std::memset(block, 7, 10 * kSlotBytes);
-  EXPECT_EQ(resize(block, 3 * kSlotBytes - 5), block);
+  void* block = allocate(10 * kSliceBytes);
+  std::memset(block, 7, 10 * kSliceBytes);
+  EXPECT_EQ(resize(block, 3 * kSliceBytes - 5), block);
   Span* span = record(block);
-  EXPECT_EQ(coffer::large_bytes(span), 3 * kSlotBytes);
-  EXPECT_EQ(held(), 3 * kSlotBytes);
-  EXPECT_EQ(large_bytes(), 3 * kSlotBytes);
-  EXPECT_EQ(dirty(), 7 * kSlotBytes) << "they hold old data";
-  EXPECT_TRUE(all_bytes(block, 3 * kSlotBytes, 7));
+  EXPECT_EQ(coffer::large_bytes(span), 3 * kSliceBytes);
+  EXPECT_EQ(held(), 3 * kSliceBytes);
+  EXPECT_EQ(large_bytes(), 3 * kSliceBytes);
+  EXPECT_EQ(dirty(), 7 * kSliceBytes) << "they hold old data";
+  EXPECT_TRUE(all_bytes(block, 3 * kSliceBytes, 7));
   bool zero = true;
-  void* tail = allocate_large(7 * kSlotBytes, 16, &zero);
+  void* tail = allocate_large(7 * kSliceBytes, 16, &zero);
   EXPECT_EQ(record(tail), span + 3);
   EXPECT_FALSE(zero);
 }
@@ -192,7 +192,7 @@ FRESH_TEST(ResizeChunks, CopiesToWhereMemoryIs) {
   char* moved = static_cast<char*>(resize(block, 9'000'000));
   EXPECT_EQ(fake::calls_of(fake::kMovePages), 0u);
   EXPECT_TRUE(all_bytes(moved, 3'000'000, 7));
-  EXPECT_EQ(dirty(), before - 5 * kChunkBytes + round_up(3'000'000, kSlotBytes));
+  EXPECT_EQ(dirty(), before - 5 * kChunkBytes + round_up(3'000'000, kSliceBytes));
   EXPECT_EQ(held(), large_bytes());
 }
 
@@ -208,7 +208,7 @@ FRESH_TEST(ResizeChunks, WhatTheKernelCannotMoveIsCopied) {
   EXPECT_NE(moved, block);
   EXPECT_TRUE(all_bytes(moved, 3'000'000, 7));
   EXPECT_EQ(held(), large_bytes());
-  EXPECT_EQ(dirty(), round_up(3'000'000, kSlotBytes));
+  EXPECT_EQ(dirty(), round_up(3'000'000, kSliceBytes));
 }
 
 FRESH_TEST(ResizeChunks, ThatFindsNoPlaceChangesNothing) {
@@ -292,11 +292,11 @@ FRESH_TEST(ResizeChunks, WhatTheKernelWouldNotTakeStaysDirty) {
   EXPECT_FALSE(zero);
 }
 
-FRESH_TEST(ResizeChunks, IsNotForSizesOfSlotRuns) {
+FRESH_TEST(ResizeChunks, IsNotForSizesOfSliceRuns) {
   start_ground();
   char* block = static_cast<char*>(allocate(3'000'000));
-  EXPECT_EQ(resize(block, kLargestSlotRun), nullptr) << "copying gives more back";
-  EXPECT_EQ(resize(block, kLargestSlotRun + 1), block);
+  EXPECT_EQ(resize(block, kLargestSliceRun), nullptr) << "copying gives more back";
+  EXPECT_EQ(resize(block, kLargestSliceRun + 1), block);
   EXPECT_EQ(record(block)->large_chunks.get(), 1u);
   EXPECT_EQ(resize(block, ~usize{0} >> 1), nullptr);
 }
@@ -304,10 +304,10 @@ FRESH_TEST(ResizeChunks, IsNotForSizesOfSlotRuns) {
 // Who is copied because the kernel cannot move it takes as much as any other, and gives as much back.
 FRESH_TEST(Resize, OfACopiedBlockGivesBackAsMuchAsItTakes) {
   start_ground();
-  for (u32 i = 0; i < 40; ++i) acquire_slots(32, 32, 0);
+  for (u32 i = 0; i < 40; ++i) acquire_slices(32, 32, 0);
   fake::set_clock(1000 * kTickNs);
   end_tick(tick_began());
-  for (u32 i = 0; i < 40; i += 2) release_slots(&first_arena(), i * 32, 32, low_mask(32));
+  for (u32 i = 0; i < 40; i += 2) release_slices(&first_arena(), i * 32, 32, low_mask(32));
   void* const block = allocate(2 * kChunkBytes);
   allocate(kChunkBytes);
   changeable_options().free_limit = kMiB;

@@ -78,7 +78,7 @@ FRESH_TEST(Tails, GoWhenTheyAreOld) {
   purge_tails_that_wait();
   EXPECT_EQ(fake::calls_of(fake::kPurge), purges + 1) << "once";
   EXPECT_TRUE(free_block(block));
-  EXPECT_EQ(dirty(), round_up(kShort, kSlotBytes));
+  EXPECT_EQ(dirty(), round_up(kShort, kSliceBytes));
   expect_sums(0);
 }
 
@@ -269,7 +269,7 @@ FRESH_TEST(Tails, HoldTheirBlockWhileTheyGo) {
   g_other->join();
   EXPECT_TRUE(g_freed);
   expect_sums(0);
-  EXPECT_EQ(dirty(), round_up(kShort, kSlotBytes));
+  EXPECT_EQ(dirty(), round_up(kShort, kSliceBytes));
 }
 
 // Threads replace, shrink and grow blocks, and write all of them; one purges. No block loses anything.

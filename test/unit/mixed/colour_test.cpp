@@ -27,8 +27,8 @@ usize indices_of_first_blocks(u32 bytes, bool coloured) {
     Block* block = g_mixed_pool.make(bytes, 1);
     const uptr address = reinterpret_cast<uptr>(block);
     seen.insert(address / kCacheLine % kCacheSets);
-    EXPECT_LT(address % kSlotBytes, 2 * kCarvePage) << "few pages are touched";
-    Span* span = first_record(slot_record(arena_of(address), address));
+    EXPECT_LT(address % kSliceBytes, 2 * kCarvePage) << "few pages are touched";
+    Span* span = first_record(slice_record(arena_of(address), address));
     EXPECT_EQ(g_mixed_pool.check(span), MixedPool::Fault::none);
     EXPECT_NE(g_mixed_pool.release(span, block), 0u);
   }

@@ -17,7 +17,7 @@ using test::start_ground;
 
 Span* record_of(const void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
-  return first_record(slot_record(arena_of(address), address));
+  return first_record(slice_record(arena_of(address), address));
 }
 
 // For a thread that is not alone: what one call gives shares no line with what others hold, whatever the holes are.

@@ -27,21 +27,21 @@ using test::cut_page;
 using test::start_ground;
 using Fault = MixedPool::Fault;
 
-struct Cut {
+struct Carving {
   Span* span;
   std::vector<Block*> blocks;
 };
 
-// A span of the class in state hot, `pages` pages of it cut.
-Cut cut_span(ClassIndex size_class, u32 pages = ~0u) {
-  Cut cut{make_span(size_class, nullptr), {}};
+// A span of the class in state hot, `pages` pages of it carved.
+Carving carve_span(ClassIndex size_class, u32 pages = ~0u) {
+  Carving carved{make_span(size_class, nullptr), {}};
   bool zero = false;
   for (u32 i = 0; i < pages; ++i) {
-    Block* list = cut_page(cut.span, &zero);
+    Block* list = cut_page(carved.span, &zero);
     if (list == nullptr) break;
-    for (; list != nullptr; list = next_of(list)) cut.blocks.push_back(list);
+    for (; list != nullptr; list = next_of(list)) carved.blocks.push_back(list);
   }
-  return cut;
+  return carved;
 }
 
 void free_local(Span* span, Block* block) { test::push_own(span, block); }
@@ -69,7 +69,7 @@ FRESH_TEST(Mixed, ConversionKeepsEverySurvivor) {
   std::mt19937 random(1);
   for (ClassIndex c = 0; c < kClasses; ++c) {
     for (const u32 pages : {1u, 3u, ~0u}) {
-      const auto [span, blocks] = cut_span(c, pages);
+      const auto [span, blocks] = carve_span(c, pages);
       const usize bytes = span->block_bytes.get();
       std::vector<Block*> live;
       for (Block* block : blocks) {
@@ -107,11 +107,11 @@ FRESH_TEST(Mixed, ConversionKeepsEverySurvivor) {
       for (Block* block : others) ASSERT_TRUE(is_filled(block, 48));
       ASSERT_EQ(g_mixed_pool.check(span), Fault::none);
       const usize before = held();
-      const usize slots = span->slots.get();
+      const usize slices = span->slices.get();
       for (Block* block : others) ASSERT_TRUE(g_mixed_pool.release(span, block));
       for (Block* block : live) ASSERT_TRUE(g_mixed_pool.release(span, block));
-      ASSERT_EQ(span->use.load(relaxed), SlotUse::none);
-      ASSERT_EQ(held(), before - slots * kSlotBytes);
+      ASSERT_EQ(span->use.load(relaxed), SliceUse::none);
+      ASSERT_EQ(held(), before - slices * kSliceBytes);
       ASSERT_EQ(counters().mixed.load(relaxed), 0u);
     }
   }
@@ -141,7 +141,7 @@ FRESH_TEST(Mixed, ServesAndFreesAsAModelSays) {
     }
     const usize i = random() % order.size();
     void* block = reinterpret_cast<void*>(order[i]);
-    Span* span = first_record(slot_record(&g_arenas.arenas[0], order[i]));
+    Span* span = first_record(slice_record(&g_arenas.arenas[0], order[i]));
     usize& bytes = live[order[i]];
     ASSERT_EQ(g_mixed_pool.size_of(span, block), bytes);
     ASSERT_TRUE(is_filled(block, bytes));
@@ -164,7 +164,7 @@ FRESH_TEST(Mixed, ServesAndFreesAsAModelSays) {
     ASSERT_TRUE(!is_mixed(span) || g_mixed_pool.check(span) == Fault::none);
   }
   for (const uptr at : order) {
-    ASSERT_TRUE(g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], at)), reinterpret_cast<void*>(at)));
+    ASSERT_TRUE(g_mixed_pool.release(first_record(slice_record(&g_arenas.arenas[0], at)), reinterpret_cast<void*>(at)));
   }
   EXPECT_EQ(held(), 0u);
 }
@@ -172,7 +172,7 @@ FRESH_TEST(Mixed, ServesAndFreesAsAModelSays) {
 FRESH_TEST(Mixed, RefusesWhatIsNoBlock) {
   start_ground();
   auto* block = reinterpret_cast<char*>(g_mixed_pool.make(160, 2));
-  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
+  Span* span = first_record(slice_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
   Block* other = g_mixed_pool.take(48, 1);
   for (const usize offset : {1, 8, 16, 152}) {
     EXPECT_FALSE(g_mixed_pool.release(span, block + offset));
@@ -191,7 +191,7 @@ FRESH_TEST(Mixed, RefusesWhatIsNoBlock) {
 
 FRESH_TEST(Mixed, ASpanThatCannotBeConvertedStaysWhatItWas) {
   start_ground();
-  const auto [span, blocks] = cut_span(compute_class(64));
+  const auto [span, blocks] = carve_span(compute_class(64));
   for (usize i = 1; i < blocks.size(); ++i) free_local(span, blocks[i]);
   os::fake::Faults faults;
   faults.nth = 1;
@@ -209,7 +209,7 @@ FRESH_TEST(Mixed, ASpanThatCannotBeConvertedStaysWhatItWas) {
   EXPECT_FALSE(g_mixed_pool.convert(span));
   set_next(broken, broken);
   EXPECT_FALSE(g_mixed_pool.convert(span));
-  EXPECT_EQ(span->use.load(relaxed), SlotUse::span);
+  EXPECT_EQ(span->use.load(relaxed), SliceUse::span);
   set_next(broken, next);
   // The same among those that others freed: what can be told of them goes on the local list.
   const u32 local = local_count(span);
@@ -226,7 +226,7 @@ FRESH_TEST(Mixed, IdlePagesAreGivenBack) {
   start_ground();
   g_span_choices.flat.set(1);  // blocks of a page lie on pages
   Block* first = g_mixed_pool.make(4096, 1);
-  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
+  Span* span = first_record(slice_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
   std::vector<Block*> rest;
   while (Block* block = g_mixed_pool.take(4096, 1)) rest.push_back(block);
   ASSERT_EQ(rest.size(), 7u);
@@ -250,7 +250,7 @@ FRESH_TEST(Mixed, ASingleBlockIsNotTouched) {
   start_ground();
   g_mixed_pool.make(3 * 4096, 8);
   Block* block = g_mixed_pool.take(3 * 4096, 1);
-  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
+  Span* span = first_record(slice_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
   EXPECT_EQ(test::resident_pages(reinterpret_cast<void*>(span_start(span)), span_bytes(span)), 0u);
   fill(block, 3 * 4096);
   ASSERT_TRUE(g_mixed_pool.release(span, block));
@@ -266,12 +266,12 @@ FRESH_TEST(Mixed, HolesAreCountedWhenASpanIsAddedOrEnds) {
   Block* first = g_mixed_pool.make(16, 8);
   EXPECT_EQ(holes(), 0u) << "there was no span before";
   Block* second = g_mixed_pool.make(4096, 4);
-  EXPECT_EQ(holes(), 8 * kSlotBytes - 16);
+  EXPECT_EQ(holes(), 8 * kSliceBytes - 16);
   const auto release = [](Block* block) {
-    return g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block))), block);
+    return g_mixed_pool.release(first_record(slice_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block))), block);
   };
   ASSERT_EQ(release(first), 16u);
-  EXPECT_EQ(holes(), 4 * kSlotBytes - 4096);
+  EXPECT_EQ(holes(), 4 * kSliceBytes - 4096);
   ASSERT_EQ(release(second), 4096u);
   EXPECT_EQ(holes(), 0u);
 }
@@ -280,11 +280,11 @@ FRESH_TEST(Mixed, HolesAreCountedWhenASpanIsAddedOrEnds) {
 FRESH_TEST(Mixed, ASpanThatEndedIsStillCounted) {
   start_ground();
   Block* block = g_mixed_pool.make(4096, 2);
-  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
+  Span* span = first_record(slice_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
   ASSERT_TRUE(g_mixed_pool.release(span, block));
-  ASSERT_EQ(span->use.load(relaxed), SlotUse::none);
+  ASSERT_EQ(span->use.load(relaxed), SliceUse::none);
   span->absent.set(0b101);  // as a purge leaves it
-  EXPECT_LE(unbacked_bytes(span), 2 * kSlotBytes);
+  EXPECT_LE(unbacked_bytes(span), 2 * kSliceBytes);
 }
 
 // The sweep waits until nothing happened in a span for a whole tick, and then looks at it once.
@@ -292,7 +292,7 @@ FRESH_TEST(Mixed, IdlePagesWaitForAWholeTick) {
   start_ground();
   g_span_choices.flat.set(1);  // blocks of a page lie on pages
   auto* first = reinterpret_cast<char*>(g_mixed_pool.make(4096, 1));
-  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
+  Span* span = first_record(slice_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
   Block* second = g_mixed_pool.take(3 * 4096, 1);
   fill(second, 3 * 4096);
   EXPECT_EQ(unbacked_bytes(span), 4 * 4096u);
@@ -318,7 +318,7 @@ FRESH_TEST(Mixed, PagesThatTheKernelKeepsStayResident) {
   start_ground();
   g_span_choices.flat.set(1);  // blocks of a page lie on pages
   auto* first = reinterpret_cast<char*>(g_mixed_pool.make(4096, 1));
-  Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
+  Span* span = first_record(slice_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(first)));
   Block* second = g_mixed_pool.take(4096, 1);
   fill(second, 4096);
   ASSERT_TRUE(g_mixed_pool.release(span, second));
@@ -345,31 +345,31 @@ FRESH_TEST(Mixed, WhatTheyHoldHasALimit) {
   };
   const auto release = [](Block* block) {
     const uptr address = reinterpret_cast<uptr>(block);
-    ASSERT_TRUE(g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], address)), block));
+    ASSERT_TRUE(g_mixed_pool.release(first_record(slice_record(&g_arenas.arenas[0], address)), block));
   };
   const usize little = hold_little();
   EXPECT_LE(little, kMixedFloor + kMixedPerLive * few.size() * 16);
-  EXPECT_GT(little + 8 * kSlotBytes, kMixedFloor);
-  EXPECT_FALSE(g_mixed_pool.may_grow(8 * kSlotBytes));
-  const auto cut = cut_span(compute_class(1024));
-  free_local(cut.span, cut.blocks[0]);
+  EXPECT_GT(little + 8 * kSliceBytes, kMixedFloor);
+  EXPECT_FALSE(g_mixed_pool.may_grow(8 * kSliceBytes));
+  const auto carved = carve_span(compute_class(1024));
+  free_local(carved.span, carved.blocks[0]);
   // A span of one class does not become one then, and stays what it was.
   while (g_mixed_pool.make(16, 1) != nullptr) {
   }
-  EXPECT_FALSE(convert(cut.span));
-  EXPECT_EQ(cut.span->use.load(relaxed), SlotUse::span);
+  EXPECT_FALSE(convert(carved.span));
+  EXPECT_EQ(carved.span->use.load(relaxed), SliceUse::span);
   // They fill: there may be more of them.
   std::vector<Block*> large;
   while (Block* block = g_mixed_pool.take(16384, 1)) large.push_back(block);
-  EXPECT_TRUE(g_mixed_pool.may_grow(8 * kSlotBytes));
-  EXPECT_TRUE(g_mixed_pool.convert(cut.span));
+  EXPECT_TRUE(g_mixed_pool.may_grow(8 * kSliceBytes));
+  EXPECT_TRUE(g_mixed_pool.convert(carved.span));
   const usize limit = g_mixed_pool.limit();
   EXPECT_GE(limit, kMixedFloor + kMixedPerLive * large.size() * 16384);
   // What was live counts until there is no mixed span.
   for (Block* block : large) release(block);
   EXPECT_EQ(g_mixed_pool.limit(), limit);
   EXPECT_LE(hold_little(), limit);
-  EXPECT_TRUE(counters().mixed.load(relaxed) + 8 * kSlotBytes > limit);
+  EXPECT_TRUE(counters().mixed.load(relaxed) + 8 * kSliceBytes > limit);
 }
 
 // Once there is no mixed span what was live in them counts no more: one program's phase gives the next no room.
@@ -386,7 +386,7 @@ FRESH_TEST(Mixed, TheirLimitStartsAnew) {
   ASSERT_GT(counters().mixed.load(relaxed), at_first) << "they filled";
   for (Block* block : blocks) {
     const uptr address = reinterpret_cast<uptr>(block);
-    ASSERT_TRUE(g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], address)), block));
+    ASSERT_TRUE(g_mixed_pool.release(first_record(slice_record(&g_arenas.arenas[0], address)), block));
   }
   ASSERT_EQ(counters().mixed.load(relaxed), 0u);
   blocks.clear();
@@ -399,9 +399,9 @@ FRESH_TEST(Mixed, PushesDuringConversion) {
   start_ground();
   constexpr u32 kThreads = 3;
   for (int round = 0; round < 300; ++round) {
-    const auto cut = cut_span(compute_class(256));
-    Span* span = cut.span;
-    const std::vector<Block*>& blocks = cut.blocks;
+    const auto carved = carve_span(compute_class(256));
+    Span* span = carved.span;
+    const std::vector<Block*>& blocks = carved.blocks;
     for (usize i = kThreads; i < blocks.size(); i += kThreads + 1) free_local(span, blocks[i]);
     ASSERT_TRUE(claim(span));
     test::run_together(kThreads + 1, [&](u32 thread) {
@@ -439,7 +439,7 @@ FRESH_TEST(Mixed, ManyThreadsShareHoles) {
         const auto [block, bytes] = live.back();
         live.pop_back();
         ASSERT_TRUE(is_filled(block, bytes));
-        Span* span = first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
+        Span* span = first_record(slice_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block)));
         if (step % 100 == 0) g_mixed_pool.purge(span, 8 * 4096);
         ASSERT_TRUE(g_mixed_pool.release(span, block));
       }
@@ -447,7 +447,7 @@ FRESH_TEST(Mixed, ManyThreadsShareHoles) {
     for (const auto& [block, bytes] : live) {
       ASSERT_TRUE(is_filled(block, bytes));
       ASSERT_TRUE(
-          g_mixed_pool.release(first_record(slot_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block))), block));
+          g_mixed_pool.release(first_record(slice_record(&g_arenas.arenas[0], reinterpret_cast<uptr>(block))), block));
     }
   });
   EXPECT_EQ(held(), 0u);

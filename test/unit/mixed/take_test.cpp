@@ -17,13 +17,13 @@ namespace {
 
 using test::start_ground;
 
-// Of one call, which cuts from eight holes at most: records for each, and in each other shard that it locks; tables of
-// pages.
+// Of one call, which carves from eight holes at most: records for each, and in each other shard that it locks; tables
+// of pages.
 constexpr u64 kMostCuts = 8, kMostLooks = 9, kMostScans = kMostCuts;
 
 Span* record_of(const void* block) {
   const uptr address = reinterpret_cast<uptr>(block);
-  return first_record(slot_record(arena_of(address), address));
+  return first_record(slice_record(arena_of(address), address));
 }
 
 void release(void* block) { ASSERT_NE(g_mixed_pool.release(record_of(block), block), 0u); }
@@ -39,7 +39,7 @@ class Bounded {
     ASSERT_LE(after.looks - before.looks, kMostLooks * (shards + kMostCuts - 1));
     ASSERT_LE(after.scans - before.scans, kMostScans);
     if (list == nullptr || most == 1) {
-      blocks.push_back(list != nullptr ? list : g_mixed_pool.make(bytes, kMaxSpanSlots));
+      blocks.push_back(list != nullptr ? list : g_mixed_pool.make(bytes, kMaxSpanSlices));
       ASSERT_NE(blocks.back(), nullptr);
       return;
     }
@@ -100,7 +100,7 @@ FRESH_TEST(MixedSteps, AlignmentMakesNoTakeLookForLong) {
 FRESH_TEST(MixedSteps, HomesHaveShardsOfTheirOwn) {
   start_ground();
   std::vector<Block*> spans;
-  for (u32 i = 0; i < 8; ++i) spans.push_back(g_mixed_pool.make(64, kMaxSpanSlots));
+  for (u32 i = 0; i < 8; ++i) spans.push_back(g_mixed_pool.make(64, kMaxSpanSlices));
   for (u32 home = 0; home < 8; ++home) {
     Span* first = record_of(g_mixed_pool.take(256, 1, Lines::whole, home));
     for (u32 i = 0; i < 100; ++i) ASSERT_EQ(record_of(g_mixed_pool.take(256, 1, Lines::whole, home)), first);

@@ -13,12 +13,12 @@ namespace {
 
 // What is left when a thread stops between two words of a change: some of the words are of before it, some of after it.
 TEST(UnitMap, IsRestoredFromTheMiddleOfAChange) {
-  constexpr u32 kSlots = 2, kWords = kSlots * kMapWords;
+  constexpr u32 kSlices = 2, kWords = kSlices * kMapWords;
   std::mt19937 random(16);
   const auto below = [&](u32 limit) { return static_cast<u32>(random() % limit); };
   for (u32 round = 0; round < 2000; ++round) {
     std::vector<u64> before(kWords, 0);
-    UnitMap map(before.data(), kSlots);
+    UnitMap map(before.data(), kSlices);
     map.clear();
     std::vector<std::pair<u32, u32>> blocks;
     for (u32 unit = below(100); unit < map.units();) {
@@ -30,13 +30,13 @@ TEST(UnitMap, IsRestoredFromTheMiddleOfAChange) {
     }
     const auto [unit, count] = blocks[below(static_cast<u32>(blocks.size()))];
     std::vector<u64> after = before;
-    UnitMap changed(after.data(), kSlots);
+    UnitMap changed(after.data(), kSlices);
     const Hole hole = changed.remove(unit, count).hole;
-    if (below(2) == 0) before.swap(after);  // a block that is cut
+    if (below(2) == 0) before.swap(after);  // a block that is carved
     for (u32 i = 0; i < kWords; ++i) {
       if (below(2) == 0) before[i] = after[i];
     }
-    UnitMap torn(before.data(), kSlots);
+    UnitMap torn(before.data(), kSlices);
     torn.restore();
     ASSERT_TRUE(torn.is_whole());
     for (const auto& [start, length] : blocks) {
@@ -58,8 +58,8 @@ struct Model {
   std::vector<u64> words;
   UnitMap map;
 
-  explicit Model(u32 slots)
-      : block(slots * kUnitsPerSlot), words(slots * kMapWords, ~u64{0}), map(words.data(), slots) {
+  explicit Model(u32 slices)
+      : block(slices * kUnitsPerSlice), words(slices * kMapWords, ~u64{0}), map(words.data(), slices) {
     map.clear();
   }
   u32 size() const { return static_cast<u32>(block.size()); }
@@ -115,8 +115,8 @@ struct Model {
 
 TEST(UnitMap, IsWhatAByteAUnitSays) {
   std::mt19937 random(20);
-  for (const u32 slots : {1u, 2u, 8u}) {
-    Model model(slots);
+  for (const u32 slices : {1u, 2u, 8u}) {
+    Model model(slices);
     model.expect_same();
     std::vector<std::pair<u32, u32>> blocks;
     for (int step = 0; step < 1500; ++step) {

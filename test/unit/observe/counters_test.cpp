@@ -67,7 +67,7 @@ FRESH_TEST(Counters, ACellMayBeBelowNothing) {
   EXPECT_EQ(counters().held.load(relaxed), 5u);
 }
 
-// Between the looks at the two, another thread may have taken slots, freed and purged them: found is what was purged,
+// Between the looks at the two, another thread may have taken slices, freed and purged them: found is what was purged,
 // and not what was taken. Kept as the peak, a sum below nothing would be the highest for ever.
 FRESH_TEST(Counters, PeakIsNeverBelowNothing) {
   counters().held.store(100, relaxed);

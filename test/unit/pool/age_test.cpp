@@ -118,9 +118,9 @@ FRESH_TEST(Age, IsQuietAfterATickWithoutChange) {
   go_to(50 * kMiB);
   EXPECT_TRUE(is_quiet(held_now())) << "what is free at its highest it does not need";
   // The highest is noted in advance: held must not come to it by growing.
-  for (u32 slot = 0; slot < 64; ++slot) {
-    held_rises(kSlotBytes);
-    ASSERT_FALSE(is_quiet(held_now())) << slot;
+  for (u32 slice = 0; slice < 64; ++slice) {
+    held_rises(kSliceBytes);
+    ASSERT_FALSE(is_quiet(held_now())) << slice;
   }
 }
 
@@ -139,18 +139,18 @@ FRESH_TEST(Age, TailsOfLargeBlocksAreInUse) {
   EXPECT_NEAR(next_free_limit(held_now()), 70 * kMiB, kNear);
 }
 
-// Slots that turn from free and resident to held change both figures, and are seen as all others.
-FRESH_TEST(Age, SeesSlotsThatTurn) {
+// Slices that turn from free and resident to held change both figures, and are seen as all others.
+FRESH_TEST(Age, SeesSlicesThatTurn) {
   start();
   g_turn_cells.set(4);
   counters().dirty.store(100 * kMiB, relaxed);
   pass_tick();
-  for (u32 i = 0; i < 800; ++i) slots_rise(i, kMiB / 8, kMiB / 8);
+  for (u32 i = 0; i < 800; ++i) slices_rise(i, kMiB / 8, kMiB / 8);
   EXPECT_EQ(held(), 100 * kMiB);
   EXPECT_EQ(counters().dirty.load(relaxed), 0u);
-  for (u32 i = 0; i < 480; ++i) slots_fall(i, kMiB / 8, kMiB / 8);
+  for (u32 i = 0; i < 480; ++i) slices_fall(i, kMiB / 8, kMiB / 8);
   EXPECT_EQ(held(), 40 * kMiB);
-  for (u32 i = 0; i < 240; ++i) slots_rise(i, kMiB / 8, i % 2 == 0 ? 0 : kMiB / 8);
+  for (u32 i = 0; i < 240; ++i) slices_rise(i, kMiB / 8, i % 2 == 0 ? 0 : kMiB / 8);
   EXPECT_EQ(held(), 70 * kMiB);
   EXPECT_EQ(counters().dirty.load(relaxed), 45 * kMiB) << "every second one was clean";
   EXPECT_NEAR(next_free_limit(held_now()), 30 * kMiB + 100 * kMiB / 8, 2 * kNear) << "the clean ones are new";

@@ -8,9 +8,9 @@ namespace coffer::test {
 
 // The plain meaning of an aligned run, without a fold.
 inline bool has_aligned_run(u64 free, u32 order) {
-  const u32 slots = 1u << order;
-  for (u32 at = 0; at + slots <= kSlotsPerChunk; at += slots) {
-    if (((free >> at) & low_mask(slots)) == low_mask(slots)) return true;
+  const u32 slices = 1u << order;
+  for (u32 at = 0; at + slices <= kSlicesPerChunk; at += slices) {
+    if (((free >> at) & low_mask(slices)) == low_mask(slices)) return true;
   }
   return false;
 }

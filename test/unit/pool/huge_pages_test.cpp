@@ -10,7 +10,7 @@
 #include "options.hpp"
 #include "policy/taken.hpp"
 #include "pool/limit.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 
 namespace coffer {
 namespace {
@@ -21,13 +21,13 @@ constexpr u64 kNoLimit = u64{1} << 40;
 usize charged() { return budget().charged.load(relaxed) - counters().metadata.load(relaxed); }  // relaxed: one thread
 Chunk& chunk(u32 index) { return g_arenas.arenas[0].chunks[index]; }
 bool is_huge(u32 index) { return chunk(index).huge.get() != 0; }
-Span* record(u32 index, u32 slot) { return g_arenas.arenas[0].spans + usize{index} * kSlotsPerChunk + slot; }
+Span* record(u32 index, u32 slice) { return g_arenas.arenas[0].spans + usize{index} * kSlicesPerChunk + slice; }
 
 // Nothing is purged unless the test asks for it.
 void start(u32 shards) {
   test::changeable_options().free_limit = kNoLimit;
   ASSERT_TRUE(arenas_start(256 * kMiB));
-  slot_pool_start(shards);
+  slice_pool_start(shards);
 }
 
 constexpr u32 kChunkPages = kChunkBytes / kCarvePage;
@@ -36,50 +36,50 @@ void touch(uptr start, usize bytes) {
   for (usize i = 0; i < bytes; i += kCarvePage) *reinterpret_cast<volatile char*>(start + i) = 1;
 }
 
-// Chunks of slots in use, of which the first `pages` pages are touched.
+// Chunks of slices in use, of which the first `pages` pages are touched.
 void fill_chunks(u32 count, u32 shard = 0, u32 pages = kChunkPages) {
   for (u32 i = 0; i < 2 * count; ++i) {
-    const SlotRun run = acquire_slots(32, 32, shard);
-    const uptr chunk = round_down(g_arenas.arenas[0].base + usize{run.slot} * kSlotBytes, kChunkBytes);
+    const SliceRun run = acquire_slices(32, 32, shard);
+    const uptr chunk = round_down(g_arenas.arenas[0].base + usize{run.slice} * kSliceBytes, kChunkBytes);
     if (i % 2 == 1) touch(chunk, pages * kCarvePage);
   }
 }
 
-FRESH_TEST(HugeSlots, AreAskedForAsTheOptionSays) {
+FRESH_TEST(HugeSlices, AreAskedForAsTheOptionSays) {
   test::changeable_options().huge = config::HugePolicy::always;
   start(1);
-  acquire_slots(1, 1, 0);
+  acquire_slices(1, 1, 0);
   EXPECT_TRUE(is_huge(0));
 }
 
-FRESH_TEST(HugeSlots, AreNotAskedForWhereTheOptionForbidsThem) {
+FRESH_TEST(HugeSlices, AreNotAskedForWhereTheOptionForbidsThem) {
   test::changeable_options().huge = config::HugePolicy::never;
   start(1);
   fill_chunks(8);
   for (u32 i = 0; i < 8; ++i) EXPECT_FALSE(is_huge(i)) << i;
 }
 
-FRESH_TEST(HugeSlots, NeedFourTimesAsMuchHeldAsTheyMayWaste) {
+FRESH_TEST(HugeSlices, NeedFourTimesAsMuchHeldAsTheyMayWaste) {
   start(1);
   fill_chunks(5);
   EXPECT_FALSE(is_huge(3)) << "6 MiB are held";
   EXPECT_TRUE(is_huge(4)) << "8 MiB are held";
 }
 
-FRESH_TEST(HugeSlots, WasteAChunkForEachShard) {
+FRESH_TEST(HugeSlices, WasteAChunkForEachShard) {
   start(2);
   fill_chunks(9);
   EXPECT_FALSE(is_huge(7)) << "14 MiB are held";
 }
 
-FRESH_TEST(HugeSlots, DoNotDependOnTheNumberOfHeaps) {
+FRESH_TEST(HugeSlices, DoNotDependOnTheNumberOfHeaps) {
   start(1);
   counters().heaps.store(100, relaxed);  // relaxed: there is one thread
   fill_chunks(5);
   EXPECT_TRUE(is_huge(4));
 }
 
-FRESH_TEST(HugeSlots, AreNotForAProcessUnderALimit) {
+FRESH_TEST(HugeSlices, AreNotForAProcessUnderALimit) {
   start(1);
   set_limit(200 * kMiB);
   fill_chunks(8);
@@ -87,36 +87,36 @@ FRESH_TEST(HugeSlots, AreNotForAProcessUnderALimit) {
 }
 
 // A huge page is resident whole, so that nothing could be told any more if all had them.
-FRESH_TEST(HugeSlots, LeaveOneChunkOfFour) {
+FRESH_TEST(HugeSlices, LeaveOneChunkOfFour) {
   start(1);
   fill_chunks(13);
   for (u32 i = 4; i < 13; ++i) EXPECT_EQ(is_huge(i), i % 4 != 3) << i;
 }
 
 // Records tell of small blocks, also where there are huge pages.
-FRESH_TEST(HugeSlots, AreForAllChunksOfSmallBlocks) {
+FRESH_TEST(HugeSlices, AreForAllChunksOfSmallBlocks) {
   start(1);
   for (u32 i = 0; i < 13; ++i) {
     fill_chunks(1, 0, 0);
-    for (u32 slot = 0; slot < kSlotsPerChunk; ++slot) {
-      record(i, slot)->slots.set(1);
-      record(i, slot)->block_bytes.set(64);
-      record(i, slot)->absent.set(slot < 8 && i == 11 ? low_mask(kPagesPerSlot) : 0);
-      record(i, slot)->use.store(SlotUse::span, relaxed);  // relaxed: there is one thread
+    for (u32 slice = 0; slice < kSlicesPerChunk; ++slice) {
+      record(i, slice)->slices.set(1);
+      record(i, slice)->block_bytes.set(64);
+      record(i, slice)->absent.set(slice < 8 && i == 11 ? low_mask(kPagesPerSlice) : 0);
+      record(i, slice)->use.store(SliceUse::span, relaxed);  // relaxed: there is one thread
     }
   }
   for (u32 i = 4; i < 13; ++i) EXPECT_TRUE(is_huge(i)) << i;
-  record(12, 0)->absent.set(low_mask(kPagesPerSlot));
+  record(12, 0)->absent.set(low_mask(kPagesPerSlice));
   fill_chunks(1);
   EXPECT_TRUE(is_huge(13)) << "an eighth may be absent";
   record(12, 8)->absent.set(1);
-  for (u32 slot = 0; slot < 8; ++slot) record(12, slot)->absent.set(low_mask(kPagesPerSlot));
+  for (u32 slice = 0; slice < 8; ++slice) record(12, slice)->absent.set(low_mask(kPagesPerSlice));
   fill_chunks(1);
   EXPECT_FALSE(is_huge(14));
 }
 
 // 2,000 stacks of 256 KiB of which the upper 8 KiB were written took 502 MB, and 33 without huge pages.
-FRESH_TEST(HugeSlots, FollowTwoChunksThatAreTouchedButForAnEighth) {
+FRESH_TEST(HugeSlices, FollowTwoChunksThatAreTouchedButForAnEighth) {
   start(1);
   fill_chunks(2);
   fill_chunks(2, 0, kChunkPages * 7 / 8);
@@ -127,25 +127,25 @@ FRESH_TEST(HugeSlots, FollowTwoChunksThatAreTouchedButForAnEighth) {
   EXPECT_FALSE(is_huge(8)) << "the last one that can be looked at is the one before";
 }
 
-FRESH_TEST(HugeSlots, AreNotWhereAnEighthOfTheSlotsIsFree) {
+FRESH_TEST(HugeSlices, AreNotWhereAnEighthOfTheSlicesIsFree) {
   start(1);
   fill_chunks(4);
-  release_slots(&g_arenas.arenas[0], 3 * kSlotsPerChunk, 9, low_mask(9));
-  slot_pool_start(1);
+  release_slices(&g_arenas.arenas[0], 3 * kSlicesPerChunk, 9, low_mask(9));
+  slice_pool_start(1);
   counters().held.store(100 * kMiB, relaxed);  // relaxed: there is one thread
-  advise_slots(&g_arenas.arenas[0], 4);
+  advise_slices(&g_arenas.arenas[0], 4);
   EXPECT_FALSE(is_huge(4));
 }
 
-FRESH_TEST(HugeSlots, AreNotWhereAnEighthIsHolesOfMixedSpans) {
+FRESH_TEST(HugeSlices, AreNotWhereAnEighthIsHolesOfMixedSpans) {
   start(1);
   fill_chunks(4);
   for (const u32 live : {56u, 55u}) {
     Span* span = record(3, 0);
-    span->slots.set(64);
-    span->live_units.set(live * static_cast<u32>(kSlotBytes / kQuantum));
-    span->use.store(SlotUse::mixed, relaxed);  // relaxed: there is one thread
-    advise_slots(&g_arenas.arenas[0], live == 56 ? 4 : 5);
+    span->slices.set(64);
+    span->live_units.set(live * static_cast<u32>(kSliceBytes / kQuantum));
+    span->use.store(SliceUse::mixed, relaxed);  // relaxed: there is one thread
+    advise_slices(&g_arenas.arenas[0], live == 56 ? 4 : 5);
   }
   EXPECT_TRUE(is_huge(4));
   EXPECT_FALSE(is_huge(5));
@@ -236,7 +236,7 @@ FRESH_TEST(HugeLarge, EndWhereABlockIsCutShort) {
   test::changeable_options().huge = config::HugePolicy::always;
   start(1);
   const u32 first = hold(10 * kMiB);
-  char* block = static_cast<char*>(allocate(10 * kMiB - kSlotBytes));
+  char* block = static_cast<char*>(allocate(10 * kMiB - kSliceBytes));
   ASSERT_TRUE(is_huge(first + 2) && !is_huge(first + 4));
   Span* span = record(first, 0);
   ASSERT_NE(resize_chunk_run(reinterpret_cast<uptr>(block) - large_offset(span), span, 5 * kMiB), 0u);

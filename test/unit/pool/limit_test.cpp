@@ -12,7 +12,7 @@
 #include "os/fake/fake.hpp"
 #include "os/probe.hpp"
 #include "pool/age.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "worker.hpp"
 
 namespace coffer {
@@ -36,9 +36,9 @@ void refuse_purges() {
   fake::set_faults(faults);
 }
 
-// Slots [0, slots) as blocks that were used.
-void take(u32 slots) {
-  for (u32 i = 0; i < slots; ++i) ASSERT_EQ(acquire_slots(1, 1, 0).slot, i);
+// Slices [0, slices) as blocks that were used.
+void take(u32 slices) {
+  for (u32 i = 0; i < slices; ++i) ASSERT_EQ(acquire_slices(1, 1, 0).slice, i);
 }
 
 // --- The value. ---
@@ -64,65 +64,65 @@ FRESH_TEST(Limit, NoneByDefault) {
   EXPECT_FALSE(make_room()) << "without a limit there is nothing to make room for";
 }
 
-// --- Slots. ---
+// --- Slices. ---
 
-FRESH_TEST(LimitedSlots, CountMetadataSlotsAndFreeResidentOnes) {
+FRESH_TEST(LimitedSlices, CountMetadataSlicesAndFreeResidentOnes) {
   start_ground();
   const usize at_start = charged();
   EXPECT_EQ(at_start, metadata());
   take(4);
-  EXPECT_EQ(charged(), metadata() + 4 * kSlotBytes);
-  release_slots(&first_arena(), 1, 2, 0b01);
-  EXPECT_EQ(charged(), metadata() + 3 * kSlotBytes) << "the clean one counts no longer";
-  const SlotRun again = acquire_slots(1, 1, 0);
-  EXPECT_EQ(again.slot, 1u);
-  EXPECT_EQ(charged(), metadata() + 3 * kSlotBytes) << "it counted while it was free";
-  release_slots(&first_arena(), 1, 1, 1);
-  EXPECT_EQ(purge_free(kMiB), kSlotBytes);
-  EXPECT_EQ(charged(), metadata() + 2 * kSlotBytes);
+  EXPECT_EQ(charged(), metadata() + 4 * kSliceBytes);
+  release_slices(&first_arena(), 1, 2, 0b01);
+  EXPECT_EQ(charged(), metadata() + 3 * kSliceBytes) << "the clean one counts no longer";
+  const SliceRun again = acquire_slices(1, 1, 0);
+  EXPECT_EQ(again.slice, 1u);
+  EXPECT_EQ(charged(), metadata() + 3 * kSliceBytes) << "it counted while it was free";
+  release_slices(&first_arena(), 1, 1, 1);
+  EXPECT_EQ(purge_free(kMiB), kSliceBytes);
+  EXPECT_EQ(charged(), metadata() + 2 * kSliceBytes);
 }
 
-FRESH_TEST(LimitedSlots, FailAtTheLimitAndComeBackBelowIt) {
+FRESH_TEST(LimitedSlices, FailAtTheLimitAndComeBackBelowIt) {
   start_ground();
   take(1);
-  set_limit(charged() + 2 * kSlotBytes);
-  EXPECT_EQ(acquire_slots(4, 4, 0).count, 0u);
-  EXPECT_EQ(acquire_slots(2, 2, 0).count, 2u);
-  EXPECT_EQ(acquire_slots(1, 1, 0).count, 0u);
-  release_slots(&first_arena(), 2, 1, 0);
-  EXPECT_EQ(acquire_slots(1, 1, 0).count, 1u);
+  set_limit(charged() + 2 * kSliceBytes);
+  EXPECT_EQ(acquire_slices(4, 4, 0).count, 0u);
+  EXPECT_EQ(acquire_slices(2, 2, 0).count, 2u);
+  EXPECT_EQ(acquire_slices(1, 1, 0).count, 0u);
+  release_slices(&first_arena(), 2, 1, 0);
+  EXPECT_EQ(acquire_slices(1, 1, 0).count, 1u);
   set_limit(0);
-  EXPECT_EQ(acquire_slots(1, 1, 0).count, 1u);
+  EXPECT_EQ(acquire_slices(1, 1, 0).count, 1u);
 }
 
-FRESH_TEST(LimitedSlots, ResidentOnesAreTakenBeforeAnythingIsPurged) {
+FRESH_TEST(LimitedSlices, ResidentOnesAreTakenBeforeAnythingIsPurged) {
   start_ground();
   take(70);  // the second chunk, too
-  release_slots(&first_arena(), 3, 1, 0);
-  release_slots(&first_arena(), 66, 1, 1);
+  release_slices(&first_arena(), 3, 1, 0);
+  release_slices(&first_arena(), 66, 1, 1);
   set_limit(charged());
   const u64 purges = fake::calls_of(fake::kPurge);
-  const SlotRun run = acquire_slots(1, 1, 0);
-  EXPECT_EQ(run.slot, 66u) << "slot 3 would have to be paid for";
+  const SliceRun run = acquire_slices(1, 1, 0);
+  EXPECT_EQ(run.slice, 66u) << "slice 3 would have to be paid for";
   EXPECT_EQ(run.dirty, 1u);
   EXPECT_EQ(fake::calls_of(fake::kPurge), purges);
-  EXPECT_EQ(acquire_slots(1, 1, 0).count, 0u);
+  EXPECT_EQ(acquire_slices(1, 1, 0).count, 0u);
   EXPECT_EQ(first_arena().chunks[0].free.load(relaxed) >> 3 & 1, 1u) << "it was put back";
 }
 
-FRESH_TEST(LimitedSlots, FreeMemoryIsPurgedForARunThatNeedsIt) {
+FRESH_TEST(LimitedSlices, FreeMemoryIsPurgedForARunThatNeedsIt) {
   start_ground();
   take(64);
-  for (u32 slot = 0; slot < 64; slot += 2) release_slots(&first_arena(), slot, 1, 1);
+  for (u32 slice = 0; slice < 64; slice += 2) release_slices(&first_arena(), slice, 1, 1);
   set_limit(charged());
-  EXPECT_EQ(dirty(), 32 * kSlotBytes);
-  const SlotRun run = acquire_slots(8, 8, 0);
+  EXPECT_EQ(dirty(), 32 * kSliceBytes);
+  const SliceRun run = acquire_slices(8, 8, 0);
   EXPECT_EQ(run.count, 8u) << "no resident run of eight, but room for one";
   EXPECT_EQ(dirty(), 0u);
   EXPECT_LE(charged(), get_limit());
 }
 
-FRESH_TEST(LimitedSlots, MetadataThatDoesNotFitIsNoMemory) {
+FRESH_TEST(LimitedSlices, MetadataThatDoesNotFitIsNoMemory) {
   start_ground(usize{1} << 30);
   take(1);
   set_limit(charged() + 64 * kMiB);
@@ -134,44 +134,44 @@ FRESH_TEST(LimitedSlots, MetadataThatDoesNotFitIsNoMemory) {
   set_limit(0);
   ASSERT_TRUE(take_chunks(100, 1, false, &run));
   EXPECT_GT(charged(), before) << "metadata counts";
-  EXPECT_EQ(charged(), metadata() + kSlotBytes);
+  EXPECT_EQ(charged(), metadata() + kSliceBytes);
 }
 
-FRESH_TEST(LimitedSlots, GrowthInPlaceIsCharged) {
+FRESH_TEST(LimitedSlices, GrowthInPlaceIsCharged) {
   start_ground();
   take(2);
   const usize before = charged();
-  set_limit(before + kSlotBytes);
+  set_limit(before + kSliceBytes);
   u64 old = 0;
-  EXPECT_FALSE(acquire_slots_at(&first_arena(), 2, 2, &old));
+  EXPECT_FALSE(acquire_slices_at(&first_arena(), 2, 2, &old));
   EXPECT_EQ(charged(), before);
   EXPECT_EQ(first_arena().chunks[0].free.load(relaxed), ~u64{0} << 2) << "put back";
-  EXPECT_TRUE(acquire_slots_at(&first_arena(), 2, 1, &old));
-  EXPECT_EQ(charged(), before + kSlotBytes);
+  EXPECT_TRUE(acquire_slices_at(&first_arena(), 2, 1, &old));
+  EXPECT_EQ(charged(), before + kSliceBytes);
 }
 
-FRESH_TEST(LimitedSlots, ChunksThatJoinTheArenaStayWithinIt) {
+FRESH_TEST(LimitedSlices, ChunksThatJoinTheArenaStayWithinIt) {
   start_ground();
   take(64);
-  for (u32 slot = 0; slot < 64; ++slot) release_slots(&first_arena(), slot, 1, slot == 5);
-  EXPECT_EQ(charged(), metadata() + kSlotBytes);
+  for (u32 slice = 0; slice < 64; ++slice) release_slices(&first_arena(), slice, 1, slice == 5);
+  EXPECT_EQ(charged(), metadata() + kSliceBytes);
   set_limit(charged());
   return_empty_chunks();
-  EXPECT_EQ(dirty(), kSlotBytes) << "a free chunk counts by slots";
-  EXPECT_EQ(charged(), metadata() + kSlotBytes);
+  EXPECT_EQ(dirty(), kSliceBytes) << "a free chunk counts by slices";
+  EXPECT_EQ(charged(), metadata() + kSliceBytes);
   EXPECT_TRUE(make_room());
   EXPECT_EQ(charged(), metadata());
 }
 
-FRESH_TEST(LimitedSlots, WhatTheKernelKeepsIsCountedAllTheSame) {
+FRESH_TEST(LimitedSlices, WhatTheKernelKeepsIsCountedAllTheSame) {
   start_ground();
   take(64);
-  for (u32 slot = 0; slot < 64; ++slot) release_slots(&first_arena(), slot, 1, slot == 5);
+  for (u32 slice = 0; slice < 64; ++slice) release_slices(&first_arena(), slice, 1, slice == 5);
   set_limit(charged());
   refuse_purges();
   return_empty_chunks();
-  EXPECT_EQ(dirty(), kSlotBytes);
-  EXPECT_EQ(charged(), metadata() + kSlotBytes);
+  EXPECT_EQ(dirty(), kSliceBytes);
+  EXPECT_EQ(charged(), metadata() + kSliceBytes);
   EXPECT_FALSE(make_room());
   EXPECT_FALSE(make_room()) << "and it is not waited for a second time";
   fake::stop_faults();
@@ -182,31 +182,31 @@ FRESH_TEST(LimitedSlots, WhatTheKernelKeepsIsCountedAllTheSame) {
 FRESH_TEST(SetLimit, GivesFreeMemoryBackAtOnceIfItIsOver) {
   start_ground();
   take(8);
-  release_slots(&first_arena(), 2, 4, 0xf);
+  release_slices(&first_arena(), 2, 4, 0xf);
   set_limit(charged());
-  EXPECT_EQ(dirty(), 4 * kSlotBytes) << "not over it";
-  set_limit(kSlotBytes);
+  EXPECT_EQ(dirty(), 4 * kSliceBytes) << "not over it";
+  set_limit(kSliceBytes);
   EXPECT_EQ(dirty(), 0u);
-  EXPECT_EQ(charged(), metadata() + 4 * kSlotBytes) << "what is in use stays";
-  EXPECT_EQ(acquire_slots(1, 1, 0).count, 0u);
+  EXPECT_EQ(charged(), metadata() + 4 * kSliceBytes) << "what is in use stays";
+  EXPECT_EQ(acquire_slices(1, 1, 0).count, 0u);
 }
 
-FRESH_TEST(LimitedSlots, ThreadsNeverPassTheLimitTogether) {
+FRESH_TEST(LimitedSlices, ThreadsNeverPassTheLimitTogether) {
   start_ground();
-  constexpr u32 kSlots = 200;
-  set_limit(charged() + kSlots * kSlotBytes);
+  constexpr u32 kSlices = 200;
+  set_limit(charged() + kSlices * kSliceBytes);
   std::atomic<usize> highest{0};
   test::run_together(4, [&](unsigned number) {
-    SlotRun runs[80];
+    SliceRun runs[80];
     u32 count = 0;
     for (u32 i = 0; i < 4000; ++i) {
       const u32 want = 1u << (i * number % 3);
       if (i % 7 < 4 && count < 80) {
-        runs[count] = acquire_slots(want, want, number);
+        runs[count] = acquire_slices(want, want, number);
         if (runs[count].count != 0) ++count;
       } else if (count != 0) {
-        const SlotRun& run = runs[--count];
-        release_slots(run.arena, run.slot, run.count, i % 2 != 0 ? low_mask(run.count) : 0);
+        const SliceRun& run = runs[--count];
+        release_slices(run.arena, run.slice, run.count, i % 2 != 0 ? low_mask(run.count) : 0);
       }
       const usize now = charged();
       usize before = highest.load();
@@ -214,27 +214,27 @@ FRESH_TEST(LimitedSlots, ThreadsNeverPassTheLimitTogether) {
       }
     }
     while (count != 0) {
-      const SlotRun& run = runs[--count];
-      release_slots(run.arena, run.slot, run.count, 1);
+      const SliceRun& run = runs[--count];
+      release_slices(run.arena, run.slice, run.count, 1);
     }
   });
   EXPECT_LE(highest.load(), get_limit());
   EXPECT_EQ(charged(), metadata() + dirty());
   u32 got = 0;
-  while (acquire_slots(1, 1, 0).count != 0) ++got;
+  while (acquire_slices(1, 1, 0).count != 0) ++got;
   // Records of a second group may have been needed meanwhile.
-  EXPECT_GE(got, kSlots - (metadata() + kSlotBytes) / kSlotBytes);
-  EXPECT_LE(got, kSlots);
+  EXPECT_GE(got, kSlices - (metadata() + kSliceBytes) / kSliceBytes);
+  EXPECT_LE(got, kSlices);
 }
 
 // --- The cgroup's limits. ---
 
 // What of a claimed run is dirty counts as free until the run is paid for. Its claimer does not wait for that: nobody
 // else can give it back.
-FRESH_TEST(Limit, NobodyWaitsForHisOwnDirtySlots) {
+FRESH_TEST(Limit, NobodyWaitsForHisOwnDirtySlices) {
   start_ground();
   take(63);
-  release_slots(&first_arena(), 62, 1, 1);
+  release_slices(&first_arena(), 62, 1, 1);
   set_limit(charged());
   const auto cpu_ns = [] {
     timespec time;
@@ -242,9 +242,9 @@ FRESH_TEST(Limit, NobodyWaitsForHisOwnDirtySlots) {
     return static_cast<u64>(time.tv_sec) * 1'000'000'000 + static_cast<u64>(time.tv_nsec);
   };
   const u64 start = cpu_ns();
-  EXPECT_EQ(acquire_slots(2, 2, 0).count, 0u) << "one slot of the two is charged, the other does not fit";
+  EXPECT_EQ(acquire_slices(2, 2, 0).count, 0u) << "one slice of the two is charged, the other does not fit";
   u64 more = 0;
-  EXPECT_FALSE(acquire_slots_at(&first_arena(), 62, 2, &more));
+  EXPECT_FALSE(acquire_slices_at(&first_arena(), 62, 2, &more));
   EXPECT_LT(cpu_ns() - start, 10'000'000u) << "it waited";
 }
 
@@ -279,9 +279,9 @@ FRESH_TEST(Pressure, LimitsAreNotReadByFrees) {
   const u64 read = fake::limits_read();
   EXPECT_EQ(read, 2u) << "at 8 MiB and at 16";
   counters().held.fetch_add(100 * kMiB, relaxed);
-  for (u32 slot = 0; slot < 640; slot += 32) release_slots(&first_arena(), slot, 32, low_mask(32));
+  for (u32 slice = 0; slice < 640; slice += 32) release_slices(&first_arena(), slice, 32, low_mask(32));
   EXPECT_EQ(fake::limits_read(), read);
-  for (u32 i = 0; i < 641; ++i) EXPECT_NE(acquire_slots(1, 1, 0).count, 0u);
+  for (u32 i = 0; i < 641; ++i) EXPECT_NE(acquire_slices(1, 1, 0).count, 0u);
   EXPECT_EQ(fake::limits_read(), read + 1);
 }
 
@@ -309,7 +309,7 @@ FRESH_TEST(Pressure, LeavesLittleFreeMemoryResident) {
   start_ground();
   test::changeable_options().free_limit = 8 * kMiB;
   take(640);  // 20 MiB
-  release_slots(&first_arena(), 0, 32, low_mask(32));
+  release_slices(&first_arena(), 0, 32, low_mask(32));
   EXPECT_EQ(dirty(), kMiB) << "without pressure it stays";
   EXPECT_GE(free_limit(), 8 * kMiB);
   fake::set_memory_limit(20 * kMiB);
@@ -319,7 +319,7 @@ FRESH_TEST(Pressure, LeavesLittleFreeMemoryResident) {
   counters().held.fetch_sub(40 * kMiB, relaxed);
   EXPECT_TRUE(limit_pressure());
   EXPECT_EQ(free_limit(), kNegligible);
-  release_slots(&first_arena(), 32, 32, low_mask(32));
+  release_slices(&first_arena(), 32, 32, low_mask(32));
   EXPECT_LE(dirty(), kNegligible);
   test::changeable_options().free_limit = 0;
   EXPECT_EQ(free_limit(), 0u) << "the option may be less";
@@ -329,13 +329,13 @@ FRESH_TEST(Pressure, IsRelievedWhenNewMemoryIsTaken) {
   start_ground();
   test::changeable_options().cgroup = false;
   take(640);
-  release_slots(&first_arena(), 0, 32, low_mask(32));
+  release_slices(&first_arena(), 0, 32, low_mask(32));
   fake::set_memory_limit(22 * kMiB);
   relieve_pressure(kChunkBytes);
   EXPECT_EQ(dirty(), kMiB) << "switched off";
   test::changeable_options().cgroup = true;
   relieve_pressure(100);
-  EXPECT_EQ(dirty(), kMiB - kSlotBytes) << "twice what was taken, by slots";
+  EXPECT_EQ(dirty(), kMiB - kSliceBytes) << "twice what was taken, by slices";
   relieve_pressure(kChunkBytes);
   EXPECT_EQ(dirty(), kNegligible);
   relieve_pressure(kChunkBytes);

@@ -18,12 +18,12 @@ namespace {
 
 constexpr ClassIndex kClass = 7;
 
-// Records as spans of a shard and a class; the pool reads no more of them. Slots 0, 1, 2 ... of the first arena.
+// Records as spans of a shard and a class; the pool reads no more of them. Slices 0, 1, 2 ... of the first arena.
 class Records {
  public:
   explicit Records(u32 shards) {
     EXPECT_TRUE(arenas_start(usize{256} << 20));
-    slot_pool_start(shards);
+    slice_pool_start(shards);
     ChunkRun run;
     EXPECT_TRUE(take_chunks(1, 1, false, &run));
     spans_ = run.arena->spans;

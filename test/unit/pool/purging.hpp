@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of purges share: slots of a first arena, of which nothing is purged unless a test asks for it.
+// What the tests of purges share: slices of a first arena, of which nothing is purged unless a test asks for it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "options.hpp"
 #include "os/fake/fake.hpp"
 #include "pool/age.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 
 namespace coffer::test {
 
@@ -23,19 +23,19 @@ inline constexpr usize kPages = 64 * kCarvePage;  // what a call may purge besid
 inline usize dirty() { return counters().dirty.load(relaxed); }
 inline usize& free_limit_option() { return test::changeable_options().free_limit; }
 inline Arena& first_arena() { return g_arenas.arenas[0]; }
-inline char* slot_at(u32 slot) { return reinterpret_cast<char*>(first_arena().base + uptr{slot} * kSlotBytes); }
+inline char* slice_at(u32 slice) { return reinterpret_cast<char*>(first_arena().base + uptr{slice} * kSliceBytes); }
 
 inline void start() {
   free_limit_option() = u64{1} << 40;
   ASSERT_TRUE(arenas_start(512 * kMiB));
-  slot_pool_start(1);
+  slice_pool_start(1);
 }
 
-// Slots [0, slots), written to.
-inline void take_and_touch(u32 slots) {
-  for (u32 i = 0; i < slots; ++i) {
-    ASSERT_EQ(acquire_slots(1, 1, 0).slot, i);
-    std::memset(slot_at(i), 7, kSlotBytes);
+// Slices [0, slices), written to.
+inline void take_and_touch(u32 slices) {
+  for (u32 i = 0; i < slices; ++i) {
+    ASSERT_EQ(acquire_slices(1, 1, 0).slice, i);
+    std::memset(slice_at(i), 7, kSliceBytes);
   }
 }
 

@@ -38,25 +38,25 @@ u64 random_word(test::Random& random) {
 }
 
 TEST(Order, ServesAtLeastTheRun) {
-  for (u32 slots = 1; slots <= 32; ++slots) {
-    EXPECT_GE(1u << order_of(slots), slots);
-    if (slots > 1) {
-      EXPECT_LT(1u << (order_of(slots) - 1), slots);
+  for (u32 slices = 1; slices <= 32; ++slices) {
+    EXPECT_GE(1u << order_of(slices), slices);
+    if (slices > 1) {
+      EXPECT_LT(1u << (order_of(slices) - 1), slices);
     }
-    EXPECT_LT(order_of(slots), kOrders);
+    EXPECT_LT(order_of(slices), kOrders);
   }
 }
 
 TEST(Order, InsideIsTheLargestThatEveryRunHolds) {
-  for (u32 slots = 1; slots <= 32; ++slots) {
+  for (u32 slices = 1; slices <= 32; ++slices) {
     u32 least = kOrders;  // of the largest orders that the run holds, over all places
-    for (u32 start = 0; start + slots <= kSlotsPerChunk; ++start) {
+    for (u32 start = 0; start + slices <= kSlicesPerChunk; ++start) {
       u32 order = 0;
-      const u64 run = low_mask(slots) << start;
+      const u64 run = low_mask(slices) << start;
       while (order + 1 < kOrders && (run_starts(run, 2u << order) & aligned_positions(2u << order)) != 0) ++order;
       if (order < least) least = order;
     }
-    EXPECT_EQ(order_inside(slots), least) << slots;
+    EXPECT_EQ(order_inside(slices), least) << slices;
   }
 }
 
@@ -94,7 +94,7 @@ FRESH_TEST(RoomMap, KeepsTheBitsOfOtherChunks) {
   EXPECT_TRUE(summary_bit(*arena, 0, 5));
 }
 
-// A search that found nothing clears the bit; if slots came back meanwhile, the bit must be there afterwards.
+// A search that found nothing clears the bit; if slices came back meanwhile, the bit must be there afterwards.
 FRESH_TEST(RoomMap, ClearsNothingThatIsThere) {
   Arena* arena = arena_of_chunks(64);
   test::Random random(2);
@@ -151,7 +151,7 @@ FRESH_TEST(RoomMap, EndsAtTheHighestChunkEverTaken) {
   EXPECT_EQ(next_with_room(arena, 0, ~u64{0}, 3), 128u);
 }
 
-// Threads free slots and search for them as the pool does. In the end nothing that is free may be forgotten.
+// Threads free slices and search for them as the pool does. In the end nothing that is free may be forgotten.
 // (interleavings_test.cpp tries every order of the single steps.)
 FRESH_TEST(RoomMap, ForgetsNothingAmongThreads) {
   constexpr u32 kThreads = 4, kRounds = 50'000, kChunks = 3;

@@ -11,7 +11,7 @@
 namespace coffer {
 namespace {
 
-usize span_bytes_of(const ClassLayout& layout) { return kSlotBytes << layout.slots_log2; }
+usize span_bytes_of(const ClassLayout& layout) { return kSliceBytes << layout.slices_log2; }
 
 bool passes(const BlockTest& test, i64 offset) {
   return coffer::passes(static_cast<u64>(offset), test.multiplier, test.limit);
@@ -22,7 +22,7 @@ template <class Visit>
 void for_each_span(Visit&& visit) {
   for (const LayoutTable* table : {&kLayout, &kFlatLayout}) {
     for (ClassIndex c = 0; c < kClasses; ++c) {
-      for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlots; ++log2) visit(c, span_shape((*table)[c], log2));
+      for (u32 log2 = 0; (1u << log2) <= kMaxSpanSlices; ++log2) visit(c, span_shape((*table)[c], log2));
     }
   }
 }
@@ -52,8 +52,8 @@ TEST(Placement, BlockTestIsExactAtEveryByteOfEverySpan) {
         if (start) ++next;
         wrong += passes(layout.test, at - first) != start ? 1 : 0;
       }
-      EXPECT_EQ(next, starts.size()) << "class " << c << ", " << (1u << layout.slots_log2) << " slots";
-      EXPECT_EQ(wrong, 0u) << "class " << c << ", " << (1u << layout.slots_log2) << " slots, colour " << colour;
+      EXPECT_EQ(next, starts.size()) << "class " << c << ", " << (1u << layout.slices_log2) << " slices";
+      EXPECT_EQ(wrong, 0u) << "class " << c << ", " << (1u << layout.slices_log2) << " slices, colour " << colour;
     }
   });
 }
@@ -78,7 +78,7 @@ TEST(Placement, BlockTestOfFlatSpansIsExactFarBeyondThem) {
 // The tables of today have few block sizes; the test must hold for those of later ones.
 TEST(Placement, BlockTestIsExactForAnyMultipleOfTheQuantum) {
   for (u32 bytes = kQuantum; bytes <= kLargestSmall + kCacheLine; bytes += kQuantum) {
-    for (const u64 count : {u64{1}, u64{7}, kMaxSpanSlots * kSlotBytes / bytes}) {
+    for (const u64 count : {u64{1}, u64{7}, kMaxSpanSlices * kSliceBytes / bytes}) {
       const BlockTest test = block_test({bytes, kNoSpacers}, count);
       for (u64 i = 0; i < count + 3; ++i) {
         const i64 offset = static_cast<i64>(i * bytes);
@@ -123,7 +123,7 @@ TEST(Placement, BlocksLieInTheirSpan) {
     EXPECT_LE(layout.block_bytes, class_bytes(c) + kCacheLine);
     const usize end = layout.first + (layout.colours - 1) * kCacheLine + layout.stride().length(layout.capacity);
     EXPECT_LE(end, span_bytes_of(layout)) << c;
-    EXPECT_LT(layout.first + (layout.colours - 1) * kCacheLine, kSlotBytes) << "block 0 lies in the first slot";
+    EXPECT_LT(layout.first + (layout.colours - 1) * kCacheLine, kSliceBytes) << "block 0 lies in the first slice";
     EXPECT_GT(layout.stride().length(layout.capacity + 1), span_bytes_of(layout)) << "room for one more in " << c;
     EXPECT_EQ(std::gcd(layout.colours, layout.colours == 1 ? 1 : layout.colour_step), 1u) << "all colours come";
   });
@@ -151,24 +151,24 @@ TEST(Placement, TableIsTheGenerators) {
     const PlacementChoice choice = generator::choose(c);
     EXPECT_EQ(kPlacementTable[c].block_bytes, choice.block_bytes) << c;
     EXPECT_EQ(kPlacementTable[c].row_log2, choice.row_log2) << c;
-    EXPECT_EQ(kPlacementTable[c].slots_log2, choice.slots_log2) << c;
+    EXPECT_EQ(kPlacementTable[c].slices_log2, choice.slices_log2) << c;
     EXPECT_EQ(kPlacementTable[c].colour_step, choice.colour_step) << c;
-    if (class_bytes(c) <= kSlotBytes) wasted += generator::waste(c, kLayout[c]);
+    if (class_bytes(c) <= kSliceBytes) wasted += generator::waste(c, kLayout[c]);
   }
-  const u32 up_to_a_slot = compute_class(kSlotBytes) + 1;
-  EXPECT_LE(wasted, up_to_a_slot * generator::kWastePermille * 10) << "more than 2 % over all classes up to a slot";
+  const u32 up_to_a_slice = compute_class(kSliceBytes) + 1;
+  EXPECT_LE(wasted, up_to_a_slice * generator::kWastePermille * 10) << "more than 2 % over all classes up to a slice";
 }
 
-TEST(Placement, FewestSlotsThatKeepTheTailSmall) {
+TEST(Placement, FewestSlicesThatKeepTheTailSmall) {
   for (ClassIndex c = 0; c < kClasses; ++c) {
     const usize bytes = class_bytes(c);
     u32 fewest = 0;
-    for (; (1u << fewest) < kMaxSpanSlots; ++fewest) {
-      const usize span = kSlotBytes << fewest;
+    for (; (1u << fewest) < kMaxSpanSlices; ++fewest) {
+      const usize span = kSliceBytes << fewest;
       const usize blocks = span / bytes;
       if (blocks >= least_blocks(bytes) && (span - blocks * bytes) * 100 <= span * 2) break;
     }
-    EXPECT_EQ(kFlatLayout[c].slots_log2, fewest) << bytes;
+    EXPECT_EQ(kFlatLayout[c].slices_log2, fewest) << bytes;
   }
 }
 

@@ -22,7 +22,7 @@ FRESH_TEST(SpanChoices, TheTableDecidesByDefault) {
   span_choices_start();
   for (const ClassIndex c : {0u, 20u, 50u, kClasses - 1}) {
     const Span* span = make_span(c, nullptr);
-    EXPECT_EQ(span->slots.get(), 1u << kLayout[c].slots_log2);
+    EXPECT_EQ(span->slices.get(), 1u << kLayout[c].slices_log2);
     EXPECT_EQ(span->capacity.get(), kLayout[c].capacity);
     EXPECT_EQ(span->limit, kLayout[c].test.limit);
   }
@@ -32,11 +32,11 @@ FRESH_TEST(SpanChoices, SizesBetweenPowersOfTwoRoundUp) {
   for (const auto& [bytes, log2] :
        {std::pair{32768, 0}, {32769, 1}, {65536, 1}, {65537, 2}, {131073, 3}, {262144, 3}}) {
     choose_span(static_cast<usize>(bytes));
-    EXPECT_EQ(g_span_choices.least_slots_log2.get(), static_cast<u32>(log2)) << bytes;
+    EXPECT_EQ(g_span_choices.least_slices_log2.get(), static_cast<u32>(log2)) << bytes;
   }
 }
 
-// All of a longer span can be cut, written, and ended; no more than that.
+// All of a longer span can be carved, written, and ended; no more than that.
 FRESH_TEST(SpanChoices, LongerSpansAreCutToTheirLastBlock) {
   test::start_ground();
   for (const usize bytes : {64 * 1024, 128 * 1024, 256 * 1024}) {
@@ -52,7 +52,7 @@ FRESH_TEST(SpanChoices, LongerSpansAreCutToTheirLastBlock) {
         for (Block* block = list; block != nullptr;) {
           Block* next = next_of(block);
           ASSERT_TRUE(is_block_start(span, reinterpret_cast<uptr>(block)));
-          ASSERT_EQ(first_record(slot_record(&test::first_arena(), reinterpret_cast<uptr>(block))), span);
+          ASSERT_EQ(first_record(slice_record(&test::first_arena(), reinterpret_cast<uptr>(block))), span);
           std::memset(static_cast<void*>(block), 1, kLayout[c].block_bytes);
           ++blocks;
           block = next;

@@ -14,12 +14,12 @@ namespace {
 using test::start_ground;
 
 constexpr ClassIndex kClass = 3;  // 64 bytes, 512 blocks
-constexpr usize kBytes = kSlotBytes;
+constexpr usize kBytes = kSliceBytes;
 
 // A claimed span of which `local` blocks are on its local list, by the count, and the others live.
 Span* make_claimed(u32 local) {
   Span* span = make_span(kClass, nullptr);
-  span->cut.set(span->capacity.get());
+  span->carved.set(span->capacity.get());
   set_countdown(span, local, kNever);
   EXPECT_TRUE(claim(span));
   return span;

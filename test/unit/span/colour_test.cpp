@@ -44,7 +44,7 @@ void expect_whole(Span* span) {
   EXPECT_EQ(span->absent.get(), 0u);
   EXPECT_EQ(blocks[0], reinterpret_cast<uptr>(block_at(span, start)));
   if (span->block_bytes.get() <= 1024) {
-    EXPECT_LT(blocks[0], span_start(span) + kSlotBytes) << "where frees are fast";
+    EXPECT_LT(blocks[0], span_start(span) + kSliceBytes) << "where frees are fast";
   }
   std::set<uptr> wanted;
   for (u32 i = 0; i < span->capacity.get(); ++i) wanted.insert(reinterpret_cast<uptr>(block_at(span, i)));
@@ -53,7 +53,7 @@ void expect_whole(Span* span) {
   for (usize i = 0; i < blocks.size(); ++i) {
     const uptr page = blocks[i] / kCarvePage;
     if (i != 0 && blocks[i - 1] / kCarvePage == page) continue;
-    EXPECT_TRUE(pages.insert(page).second) << "a page is cut once";
+    EXPECT_TRUE(pages.insert(page).second) << "a page is carved once";
   }
 }
 
@@ -166,15 +166,15 @@ TEST(Colour, ProcessesDiffer) {
 
 // Three or four blocks a span, each span on 64 pages: without pages 256 blocks of 64 KiB took 15 ns a step of a ring in
 // random order, with them 2.4.
-FRESH_TEST(PageColour, SpansOfBlocksOverASlotBeginOnDifferentPages) {
+FRESH_TEST(PageColour, SpansOfBlocksOverASliceBeginOnDifferentPages) {
   start_coloured();
-  const ClassIndex wide = compute_class(2 * kSlotBytes);
+  const ClassIndex wide = compute_class(2 * kSliceBytes);
   std::set<uptr> pages;
   for (u32 i = 0; i < 64; ++i) {
     const Span* span = make_span(wide, nullptr);
     const usize first = first_offset(span);
     EXPECT_EQ(span->first_block, span_start(span) + first);
-    EXPECT_LE(first + stride_of(span).length(span->capacity.get()), span->slots.get() * kSlotBytes);
+    EXPECT_LE(first + stride_of(span).length(span->capacity.get()), span->slices.get() * kSliceBytes);
     pages.insert(first / kCarvePage);
   }
   EXPECT_EQ(pages.size(), 4u);
@@ -183,7 +183,7 @@ FRESH_TEST(PageColour, SpansOfBlocksOverASlotBeginOnDifferentPages) {
 FRESH_TEST(PageColour, OfOtherSpansIsNone) {
   start_coloured();
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    if (class_layout(c).block_bytes > kSlotBytes && c < kSizeClasses) continue;
+    if (class_layout(c).block_bytes > kSliceBytes && c < kSizeClasses) continue;
     for (u32 place = 0; place < 16; ++place) EXPECT_EQ(page_colour(class_layout(c), place), 0u) << c;
   }
 }

@@ -120,7 +120,7 @@ TEST(Emptiness, HeapsShareWhatTheProcessMayKeep) {
 
 // Half of what the owner holds beyond the option, up to a limit; an eighth of it where that is more.
 TEST(Emptiness, MailMayWaitForAnOwnerThatHoldsMuch) {
-  EXPECT_EQ(mail_budget(0, 0), kSlotBytes) << "it is divided by";
+  EXPECT_EQ(mail_budget(0, 0), kSliceBytes) << "it is divided by";
   EXPECT_EQ(mail_budget(65536, 0), 65536u);
   EXPECT_EQ(mail_budget(65536, 100), 65586u);
   EXPECT_EQ(mail_budget(0, 2 * kMostMail), kMostMail);
@@ -147,11 +147,11 @@ TEST(Emptiness, ASpanIsClaimedAStepLaterOrAtTheLastBlock) {
 TEST(Emptiness, WhatWasTakenIsClaimedAtHalfOfWhatWasCut) {
   for (u32 capacity = 1; capacity <= 300; ++capacity) {
     const u32 least = reuse_threshold(capacity);
-    for (u32 cut = 0; cut <= capacity; ++cut) {
-      const u32 at = claim_in_use(least, cut);
+    for (u32 carved = 0; carved <= capacity; ++carved) {
+      const u32 at = claim_in_use(least, carved);
       ASSERT_GE(at, least);
-      ASSERT_GE(at, cut / 2);
-      ASSERT_TRUE(at == least || at == cut / 2);
+      ASSERT_GE(at, carved / 2);
+      ASSERT_TRUE(at == least || at == carved / 2);
     }
   }
 }

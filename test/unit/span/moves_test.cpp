@@ -45,7 +45,7 @@ Moves seen_by(std::initializer_list<SpanState> states, const std::function<void(
     for (const u32 count : {0u, 1u, threshold - 1, threshold, capacity / 2, capacity - 1, capacity}) {
       Span* span = make_span(kClass, &g_heap);
       // Of a span in use, others hold blocks; the rest of an owned one's are out, too.
-      span->cut.set(capacity);
+      span->carved.set(capacity);
       set_countdown(span, 0, kNever);
       set_word(span, state, count);
       span->claim_at.store(claim_at != 0 ? claim_at : threshold, relaxed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which empty spans are cut again, and what is known of their memory then.
+// Which empty spans are carved again, and what is known of their memory then.
 #include "span/order.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using test::start_ground;
 
 using Order = std::vector<u32>;  // of blocks by their numbers
 
-// A span of which all blocks were cut, and those of `order` lie on the local list.
+// A span of which all blocks were carved, and those of `order` lie on the local list.
 Span* make_freed(ClassIndex size_class, const Order& order) {
   Span* span = make_span(size_class, nullptr);
   bool zero = false;
@@ -66,7 +66,7 @@ void expect_kept(ClassIndex size_class, const Order& order) {
   restore_order(span);
   EXPECT_EQ(span->local_free.get(), first) << "class " << size_class;
   EXPECT_EQ(local_count(span), order.size());
-  EXPECT_EQ(span->cut.get(), span->capacity.get());
+  EXPECT_EQ(span->carved.get(), span->capacity.get());
   EXPECT_EQ(span->absent.get(), 0u);
   end_span(span);
 }

@@ -115,7 +115,7 @@ FRESH_TEST(PurgeSpan, GivesBackThePagesWithoutALiveBlock) {
   shared.check();
 }
 
-// The next owner cuts them again, in address order, and knows them to be zero.
+// The next owner carves them again, in address order, and knows them to be zero.
 FRESH_TEST(PurgeSpan, WhatWentIsCutAgain) {
   start();
   Shared shared(3);
@@ -137,11 +137,11 @@ FRESH_TEST(PurgeSpan, WhatWentIsCutAgain) {
   }
   bool zero = false;
   EXPECT_EQ(cut_page(span, &zero), nullptr);
-  EXPECT_EQ(span->cut.get(), span->capacity.get());
+  EXPECT_EQ(span->carved.get(), span->capacity.get());
 }
 
 // A block that reaches over a page's end keeps both pages; one that starts before an idle page and ends in it stays on
-// the list, and what is cut anew may end in a page that is not zero.
+// the list, and what is carved anew may end in a page that is not zero.
 FRESH_TEST(PurgeSpan, BlocksOverTwoPages) {
   start();
   const ClassIndex size_class = class_of(48);
@@ -177,10 +177,10 @@ FRESH_TEST(PurgeSpan, BlocksOfSeveralPages) {
   EXPECT_EQ(push_remote(shared.span, block_at(shared.span, 7), block_at(shared.span, 7), 1), PushDuty::take_off);
   ASSERT_TRUE(g_partial_pool.remove(shared.span));
   end_span(shared.span);
-  EXPECT_EQ(counters().dirty.load(relaxed) - dirty, 3 * kSlotBytes) << "slot 1 was purged whole";
+  EXPECT_EQ(counters().dirty.load(relaxed) - dirty, 3 * kSliceBytes) << "slice 1 was purged whole";
 }
 
-// The pages in which no block starts hold the last one's content, too, though they were never cut.
+// The pages in which no block starts hold the last one's content, too, though they were never carved.
 FRESH_TEST(PurgeSpan, TheLastBlockOfSeveralPagesGoesWhole) {
   start();
   g_span_choices.flat.set(1);
@@ -191,7 +191,7 @@ FRESH_TEST(PurgeSpan, TheLastBlockOfSeveralPagesGoesWhole) {
   for (u32 page = 32; page < 64; ++page) EXPECT_FALSE(page_resident(shared.span, page)) << page;
   EXPECT_EQ(unbacked_bytes(shared.span), 32 * kCarvePage);
   shared.check();
-  // What is cut again there is as zero as it is said to be.
+  // What is carved again there is as zero as it is said to be.
   ASSERT_NE(shared.span, nullptr);
   bool zero = false;
   const Block* block = cut_page(shared.span, &zero);
@@ -306,16 +306,16 @@ void follow_the_model(bool flat, bool coloured) {
     if (last == PushDuty::take_off) {
       ASSERT_TRUE(g_partial_pool.remove(shared.span));
     }
-    // Whoever gets these slots next finds zeros where zeros are said to be.
-    const u32 slots = shared.span->slots.get();
+    // Whoever gets these slices next finds zeros where zeros are said to be.
+    const u32 slices = shared.span->slices.get();
     const u32 first = static_cast<u32>(shared.span - test::first_arena().spans);
     end_span(shared.span);
-    for (u32 slot = first; slot < first + slots; ++slot) {
-      const Chunk& chunk = test::first_arena().chunks[slot / kSlotsPerChunk];
-      if ((chunk.dirty.load(relaxed) >> (slot % kSlotsPerChunk)) & 1) continue;
-      const uptr start = test::first_arena().base + uptr{slot} * kSlotBytes;
-      ASSERT_TRUE(test::all_bytes(reinterpret_cast<void*>(start), kSlotBytes, 0))
-          << "class " << size_class << " slot " << slot - first << " round " << round;
+    for (u32 slice = first; slice < first + slices; ++slice) {
+      const Chunk& chunk = test::first_arena().chunks[slice / kSlicesPerChunk];
+      if ((chunk.dirty.load(relaxed) >> (slice % kSlicesPerChunk)) & 1) continue;
+      const uptr start = test::first_arena().base + uptr{slice} * kSliceBytes;
+      ASSERT_TRUE(test::all_bytes(reinterpret_cast<void*>(start), kSliceBytes, 0))
+          << "class " << size_class << " slice " << slice - first << " round " << round;
     }
   }
   EXPECT_EQ(counters().held.load(relaxed), 0u);

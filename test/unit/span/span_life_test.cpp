@@ -19,7 +19,7 @@ using test::first_arena;
 using test::start_ground;
 
 constexpr ClassIndex kClass = 3;            // 64 bytes, 512 blocks
-constexpr ClassIndex kWide = kClasses - 1;  // 32 KiB, eight slots
+constexpr ClassIndex kWide = kClasses - 1;  // 32 KiB, eight slices
 Heap g_heap;
 
 u32 claim_at_of(const Span* span) { return span->claim_at.load(relaxed); }
@@ -45,7 +45,7 @@ void push(Span* span, u32 from, u32 count) {
 Span* make_filled(u32 local, u32 uncut = 0) {
   Span* span = make_span(kClass, nullptr);
   span->owner.store(&g_heap, relaxed);
-  span->cut.set(span->capacity.get() - uncut);
+  span->carved.set(span->capacity.get() - uncut);
   set_countdown(span, local, kNever);
   return span;
 }
@@ -56,7 +56,7 @@ FRESH_TEST(SpanLife, BeginsOwned) {
     Span* span = make_span(c, &g_heap);
     ASSERT_NE(span, nullptr);
     const ClassLayout& layout = kLayout[c];
-    const u32 slots = 1u << layout.slots_log2;
+    const u32 slices = 1u << layout.slices_log2;
     EXPECT_EQ(state_of(span), SpanState::owned);
     EXPECT_EQ(load_word(span, relaxed).count(), 0u);
     EXPECT_EQ(load_word(span, relaxed).first(), 0u);
@@ -67,16 +67,16 @@ FRESH_TEST(SpanLife, BeginsOwned) {
     EXPECT_EQ(span->capacity.get(), layout.capacity);
     EXPECT_EQ(span->local_free.get(), nullptr);
     EXPECT_EQ(local_count(span), 0u);
-    EXPECT_EQ(absent_count(span), layout.capacity) << "no page is cut";
+    EXPECT_EQ(absent_count(span), layout.capacity) << "no page is carved";
     EXPECT_EQ(claim_at_of(span), reuse_threshold(layout.capacity));
-    EXPECT_EQ(span->absent.get(), low_mask(slots * kPagesPerSlot));
+    EXPECT_EQ(span->absent.get(), low_mask(slices * kPagesPerSlice));
     EXPECT_EQ(absent_are(span), AbsentPages::zero);
     const uptr start = span_start(span);
-    EXPECT_EQ(start % (slots * kSlotBytes), 0u) << "on its own size";
-    EXPECT_EQ(span_bytes(span), slots * kSlotBytes);
-    for (u32 i = 0; i < slots; ++i) {
+    EXPECT_EQ(start % (slices * kSliceBytes), 0u) << "on its own size";
+    EXPECT_EQ(span_bytes(span), slices * kSliceBytes);
+    for (u32 i = 0; i < slices; ++i) {
       EXPECT_EQ(first_record(span + i), span);
-      EXPECT_EQ(slot_record(&first_arena(), start + i * kSlotBytes), span + i);
+      EXPECT_EQ(slice_record(&first_arena(), start + i * kSliceBytes), span + i);
     }
     EXPECT_FALSE(is_large(span));
   }
@@ -100,7 +100,7 @@ FRESH_TEST(SpanLife, DoesNotBeginWithoutMemory) {
   u32 spans = 0;
   os::fake::set_address_space(1);
   while (make_span(kWide, nullptr) != nullptr) ++spans;
-  EXPECT_EQ(spans, 4 * kSlotsPerChunk / 8);
+  EXPECT_EQ(spans, 4 * kSlicesPerChunk / 8);
 }
 
 // --- The owner's transitions. ---
@@ -178,7 +178,7 @@ FRESH_TEST(SpanLife, WhatGetsHotIsClaimedNoEarlierThanBefore) {
   start_ground();
   Span* span = make_filled(5);
   set_word(span, SpanState::owned, 2, 9);
-  const u32 half = span->cut.get() / 2;
+  const u32 half = span->carved.get() / 2;
   for (const u32 before : {half - 1, half, half + 1}) {
     span->claim_at.store(before, relaxed);
     const u64 word = span->remote.load(relaxed);
@@ -360,16 +360,16 @@ FRESH_TEST(SpanLife, EndsFreeWithANewTag) {
   for (const ClassIndex c : {ClassIndex{0}, kClass, kWide}) {
     Span* span = make_span(c, nullptr);
     span->owner.store(&g_heap, relaxed);
-    const u32 slots = span->slots.get();
+    const u32 slices = span->slices.get();
     const uptr first = span->first_block;
     const u32 tag = load_word(span, relaxed).tag();
-    EXPECT_EQ(counters().held.load(relaxed), slots * kSlotBytes);
+    EXPECT_EQ(counters().held.load(relaxed), slices * kSliceBytes);
     set_word(span, SpanState::shared, span->capacity.get(), 1);
     end_span(span);
     EXPECT_EQ(load_word(span, relaxed).bits(), RemoteWord::make(tag + 1, SpanState::free, 0, 0).bits());
     EXPECT_EQ(span->owner.load(relaxed), nullptr);
     EXPECT_FALSE(is_block_start(span, first)) << "no pointer passes for a block of it";
-    for (u32 i = 0; i < slots; ++i) EXPECT_EQ(first_record(span + i), nullptr);
+    for (u32 i = 0; i < slices; ++i) EXPECT_EQ(first_record(span + i), nullptr);
     EXPECT_EQ(first_arena().chunks[0].free.load(relaxed), ~u64{0});
     EXPECT_EQ(counters().held.load(relaxed), 0u);
     // The same record again, for another: a stale word never matches.

@@ -67,9 +67,9 @@ bool use(struct coffer_heap* heap, int calls) {
   int refused = 0;
   for (int call = 0; call < calls; ++call) {
     random = random * 6364136223846793005u + 1442695040888963407u;
-    const unsigned slot = static_cast<unsigned>(random >> 33) % kBlocks;
+    const unsigned slice = static_cast<unsigned>(random >> 33) % kBlocks;
     const size_t size = 1 + (random >> 40) % (call % 64 == 0 ? 60'000 : 600);
-    unsigned char*& block = g_blocks[slot];
+    unsigned char*& block = g_blocks[slice];
     switch ((random >> 60) % 4) {
       case 0: {
         auto* const moved = static_cast<unsigned char*>(coffer_heap_realloc(heap, block, size));
@@ -96,8 +96,8 @@ bool use(struct coffer_heap* heap, int calls) {
       ++refused;
       continue;
     }
-    g_sizes[slot] = size;
-    std::memset(block, static_cast<int>(slot), size);
+    g_sizes[slice] = size;
+    std::memset(block, static_cast<int>(slice), size);
     if (coffer_heap_usable_size(heap, block) < size) return false;
   }
   if (coffer_heap_free(heap, heap) == 0) return false;  // a wrong call is told without the kernel's help, too

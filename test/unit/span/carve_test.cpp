@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Absent pages: the order in which they are cut, what is known to be zero, and which slots a span leaves resident.
+// Absent pages: the order in which they are carved, what is known to be zero, and which slices a span leaves resident.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,7 +9,7 @@
 #include "ground.hpp"
 #include "observe/counters.hpp"
 #include "os/probe.hpp"
-#include "pool/slot_pool.hpp"
+#include "pool/slice_pool.hpp"
 #include "span/span.hpp"
 #include "support/random.hpp"
 
@@ -20,8 +20,8 @@ using test::cut_page;
 using test::first_arena;
 using test::start_ground;
 
-// Blocks of the page that is cut next; their links are checked.
-std::vector<uptr> cut(Span* span, bool* zero) {
+// Blocks of the page that is carved next; their links are checked.
+std::vector<uptr> carved(Span* span, bool* zero) {
   std::vector<uptr> blocks;
   for (const Block* block = cut_page(span, zero); block != nullptr; block = next_of(block)) {
     blocks.push_back(reinterpret_cast<uptr>(block));
@@ -29,7 +29,7 @@ std::vector<uptr> cut(Span* span, bool* zero) {
   return blocks;
 }
 
-FRESH_TEST(Cut, GoesThroughTheSpanInAddressOrder) {
+FRESH_TEST(Carved, GoesThroughTheSpanInAddressOrder) {
   start_ground();
   for (ClassIndex c = 0; c < kClasses; ++c) {
     Span* span = make_span(c, nullptr);
@@ -37,7 +37,7 @@ FRESH_TEST(Cut, GoesThroughTheSpanInAddressOrder) {
     u32 seen = 0;
     for (;;) {
       bool zero = false;
-      const std::vector<uptr> blocks = cut(span, &zero);
+      const std::vector<uptr> blocks = carved(span, &zero);
       if (blocks.empty()) break;
       EXPECT_TRUE(zero);
       // All blocks that start in one page, and no other.
@@ -49,7 +49,7 @@ FRESH_TEST(Cut, GoesThroughTheSpanInAddressOrder) {
       }
       const uptr next = reinterpret_cast<uptr>(block_at(span, seen));
       ASSERT_TRUE(round_down(next, kCarvePage) != page || seen == capacity) << "one was forgotten";
-      ASSERT_EQ(span->cut.get(), seen);
+      ASSERT_EQ(span->carved.get(), seen);
       ASSERT_EQ(absent_count(span), capacity - seen);
       ASSERT_EQ(span->absent.get() >> ((page - span_start(span)) / kCarvePage) & 1, 0u);
     }
@@ -63,13 +63,13 @@ FRESH_TEST(Cut, GoesThroughTheSpanInAddressOrder) {
 }
 
 // The program, and not malloc, takes the page fault.
-FRESH_TEST(Cut, WritesNothingToABlockAlone) {
+FRESH_TEST(Carved, WritesNothingToABlockAlone) {
   start_ground();
   for (ClassIndex c = 0; c < kClasses; ++c) {
     Span* span = make_span(c, nullptr);
     if (span->block_bytes.get() >= kCarvePage) {
       bool zero = false;
-      const Linked blocks = cut_blocks(span, &zero);
+      const Linked blocks = carve_blocks(span, &zero);
       ASSERT_NE(blocks.first, nullptr);
       EXPECT_EQ(blocks.first, blocks.last);
       EXPECT_TRUE(zero);
@@ -81,30 +81,30 @@ FRESH_TEST(Cut, WritesNothingToABlockAlone) {
   }
 }
 
-// Blocks that one cut is to give where all slots are resident, but for the span's first.
+// Blocks that one carved is to give where all slices are resident, but for the span's first.
 u32 wanted_at_once(const Span* span) {
   const u32 blocks = 64 * 1024 / span->block_bytes.get();
   return blocks < 1 ? 1 : blocks < 8 ? blocks : 8;
 }
 
-FRESH_TEST(Cut, OfSlotsThatHoldOldDataGivesSeveralBlocksAtOnce) {
+FRESH_TEST(Carved, OfSlicesThatHoldOldDataGivesSeveralBlocksAtOnce) {
   start_ground();
   for (ClassIndex c = 0; c < kClasses; ++c) {
     Span* span = make_span(c, nullptr);
     bool zero = false;
-    while (!cut(span, &zero).empty()) {
+    while (!carved(span, &zero).empty()) {
     }
     end_span(span);
     for (const Start start : {Start::first, Start::coloured}) {
       span = make_span(c, nullptr, start);
-      // Blocks over a slot may leave the last one.
-      if (class_bytes(c) <= kSlotBytes) {
-        ASSERT_EQ(span->dirty_slots_at_start.get(), low_mask(span->slots.get())) << "class " << c;
+      // Blocks over a slice may leave the last one.
+      if (class_bytes(c) <= kSliceBytes) {
+        ASSERT_EQ(span->dirty_slices_at_start.get(), low_mask(span->slices.get())) << "class " << c;
       }
       std::vector<bool> seen(span->capacity.get());
       u32 left = span->capacity.get();
       u32 rounds = 0;
-      for (auto blocks = cut(span, &zero); !blocks.empty(); blocks = cut(span, &zero), ++rounds) {
+      for (auto blocks = carved(span, &zero); !blocks.empty(); blocks = carved(span, &zero), ++rounds) {
         for (const uptr block : blocks) {
           const u32 index = static_cast<u32>(stride_of(span).at_or_before(block - span->first_block));
           ASSERT_EQ(reinterpret_cast<uptr>(block_at(span, index)), block);
@@ -126,21 +126,21 @@ FRESH_TEST(Cut, OfSlotsThatHoldOldDataGivesSeveralBlocksAtOnce) {
   }
 }
 
-// Of a span whose slots were resident in part, a page of the others is touched only when a block of it is wanted.
-FRESH_TEST(Cut, DoesNotReachIntoFreshSlots) {
+// Of a span whose slices were resident in part, a page of the others is touched only when a block of it is wanted.
+FRESH_TEST(Carved, DoesNotReachIntoFreshSlices) {
   start_ground();
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    const u32 slots = 1u << kLayout[c].slots_log2;
-    if (slots < 2) continue;
-    const SlotRun run = acquire_slots(slots, slots, 0);
-    const u64 old = 0b10101011 & low_mask(slots);
-    release_slots(run.arena, run.slot, slots, old);
+    const u32 slices = 1u << kLayout[c].slices_log2;
+    if (slices < 2) continue;
+    const SliceRun run = acquire_slices(slices, slices, 0);
+    const u64 old = 0b10101011 & low_mask(slices);
+    release_slices(run.arena, run.slice, slices, old);
     Span* span = make_span(c, nullptr);
-    ASSERT_EQ(span->dirty_slots_at_start.get(), old);
-    const auto is_old = [&](uptr address) { return (old >> ((address - span_start(span)) / kSlotBytes) & 1) != 0; };
+    ASSERT_EQ(span->dirty_slices_at_start.get(), old);
+    const auto is_old = [&](uptr address) { return (old >> ((address - span_start(span)) / kSliceBytes) & 1) != 0; };
     u32 left = span->capacity.get();
     bool zero = false;
-    for (auto blocks = cut(span, &zero); !blocks.empty(); blocks = cut(span, &zero)) {
+    for (auto blocks = carved(span, &zero); !blocks.empty(); blocks = carved(span, &zero)) {
       for (const uptr block : blocks) {
         const bool first_page = round_down(block, kCarvePage) == round_down(blocks[0], kCarvePage);
         ASSERT_TRUE(first_page || is_old(block)) << "class " << c;
@@ -153,33 +153,34 @@ FRESH_TEST(Cut, DoesNotReachIntoFreshSlots) {
   }
 }
 
-FRESH_TEST(Cut, TouchesOnlyThePageItCuts) {
+FRESH_TEST(Carved, TouchesOnlyThePageItCuts) {
   start_ground();
   Span* span = make_span(3, nullptr);
   void* start = reinterpret_cast<void*>(span_start(span));
-  EXPECT_EQ(test::resident_pages(start, kSlotBytes), 0u);
-  for (usize pages = 1; pages <= kPagesPerSlot; ++pages) {
+  EXPECT_EQ(test::resident_pages(start, kSliceBytes), 0u);
+  for (usize pages = 1; pages <= kPagesPerSlice; ++pages) {
     bool zero = false;
-    cut(span, &zero);
-    EXPECT_EQ(test::resident_pages(start, kSlotBytes) * os::page_size(), round_up(pages * kCarvePage, os::page_size()));
+    carved(span, &zero);
+    EXPECT_EQ(test::resident_pages(start, kSliceBytes) * os::page_size(),
+              round_up(pages * kCarvePage, os::page_size()));
   }
 }
 
-FRESH_TEST(Cut, KnowsZerosOnlyWhenEverySlotIsFresh) {
+FRESH_TEST(Carved, KnowsZerosOnlyWhenEverySliceIsFresh) {
   start_ground();
-  const ClassIndex wide = aligned_class(kSlotBytes, kSlotBytes);  // eight slots
+  const ClassIndex wide = aligned_class(kSliceBytes, kSliceBytes);  // eight slices
   Span* span = make_span(wide, nullptr);
-  ASSERT_EQ(span->slots.get(), 8u);
+  ASSERT_EQ(span->slices.get(), 8u);
   bool zero = false;
   cut_page(span, &zero);
   EXPECT_TRUE(zero);
   end_span(span);
-  ASSERT_EQ(counters().dirty.load(relaxed), kSlotBytes) << "the first block";
+  ASSERT_EQ(counters().dirty.load(relaxed), kSliceBytes) << "the first block";
   span = make_span(wide, nullptr);
   EXPECT_EQ(absent_are(span), AbsentPages::unknown);
   zero = true;
   cut_page(span, &zero);
-  EXPECT_FALSE(zero) << "some of its slots hold old data";
+  EXPECT_FALSE(zero) << "some of its slices hold old data";
   end_span(span);
   purge_free(~usize{0} / 2);
   span = make_span(wide, nullptr);
@@ -189,35 +190,35 @@ FRESH_TEST(Cut, KnowsZerosOnlyWhenEverySlotIsFresh) {
 
 // --- What is left resident. ---
 
-// Cuts `pages` times and ends the span; returns its slots' dirty bits and, in *least, those its blocks lie in.
+// Cuts `pages` times and ends the span; returns its slices' dirty bits and, in *least, those its blocks lie in.
 u64 dirty_after(ClassIndex c, u32 pages, u64* least) {
   Span* span = make_span(c, nullptr);
   EXPECT_EQ(span, first_arena().spans) << "it starts its chunk";
   *least = 0;
   for (u32 i = 0; i < pages; ++i) {
     bool zero = false;
-    for (const uptr block : cut(span, &zero)) {
-      const uptr from = (block - span_start(span)) / kSlotBytes;
-      const uptr to = (block + span->block_bytes.get() - 1 - span_start(span)) / kSlotBytes;
-      for (uptr slot = from; slot <= to; ++slot) *least |= u64{1} << slot;
+    for (const uptr block : carved(span, &zero)) {
+      const uptr from = (block - span_start(span)) / kSliceBytes;
+      const uptr to = (block + span->block_bytes.get() - 1 - span_start(span)) / kSliceBytes;
+      for (uptr slice = from; slice <= to; ++slice) *least |= u64{1} << slice;
     }
   }
   end_span(span);
   return first_arena().chunks[0].dirty.load(relaxed);
 }
 
-FRESH_TEST(EndSpan, LeavesTheSlotsDirtyThatItsBlocksReachInto) {
+FRESH_TEST(EndSpan, LeavesTheSlicesDirtyThatItsBlocksReachInto) {
   start_ground();
   for (ClassIndex c = 0; c < kClasses; ++c) {
-    const u32 slots = 1u << kLayout[c].slots_log2;
-    for (u32 pages = 0; pages <= slots * kPagesPerSlot; ++pages) {
+    const u32 slices = 1u << kLayout[c].slices_log2;
+    for (u32 pages = 0; pages <= slices * kPagesPerSlice; ++pages) {
       u64 least = 0;
       const u64 dirty = dirty_after(c, pages, &least);
       ASSERT_EQ(dirty & least, least) << "class " << c << " after " << pages << " pages";
-      ASSERT_EQ(dirty & ~low_mask(slots), 0u);
-      // At most one slot more: the last page is counted whole, and the block that could start at its end.
+      ASSERT_EQ(dirty & ~low_mask(slices), 0u);
+      // At most one slice more: the last page is counted whole, and the block that could start at its end.
       ASSERT_LE(count_bits(dirty), count_bits(least) + 1) << "class " << c << " after " << pages << " pages";
-      ASSERT_EQ(counters().dirty.load(relaxed), count_bits(dirty) * kSlotBytes);
+      ASSERT_EQ(counters().dirty.load(relaxed), count_bits(dirty) * kSliceBytes);
       if (pages == 0) {
         ASSERT_EQ(dirty, 0u) << "nobody touched it";
       }
@@ -229,15 +230,15 @@ FRESH_TEST(EndSpan, LeavesTheSlotsDirtyThatItsBlocksReachInto) {
 
 FRESH_TEST(EndSpan, KeepsInMindWhatWasDirtyBefore) {
   start_ground();
-  const SlotRun run = acquire_slots(8, 8, 0);
-  ASSERT_EQ(run.slot, 0u);
-  release_slots(run.arena, 0, 8, 0b1010'0000);
+  const SliceRun run = acquire_slices(8, 8, 0);
+  ASSERT_EQ(run.slice, 0u);
+  release_slices(run.arena, 0, 8, 0b1010'0000);
   u64 least = 0;
-  EXPECT_EQ(dirty_after(aligned_class(kSlotBytes, kSlotBytes), 0, &least), 0b1010'0000u);
-  EXPECT_EQ(dirty_after(aligned_class(kSlotBytes, kSlotBytes), 1, &least), 0b1010'0001u);
+  EXPECT_EQ(dirty_after(aligned_class(kSliceBytes, kSliceBytes), 0, &least), 0b1010'0000u);
+  EXPECT_EQ(dirty_after(aligned_class(kSliceBytes, kSliceBytes), 1, &least), 0b1010'0001u);
 }
 
-// The point of all this: what is said to be zero is zero, whoever had the slots before.
+// The point of all this: what is said to be zero is zero, whoever had the slices before.
 FRESH_TEST(EndSpan, NoOldDataPassesForZeros) {
   start_ground();
   test::Random random(5);
@@ -246,9 +247,9 @@ FRESH_TEST(EndSpan, NoOldDataPassesForZeros) {
     const ClassIndex c = static_cast<ClassIndex>(random.below(kClasses));
     Span* span = make_span(c, nullptr);
     const u32 bytes = span->block_bytes.get();
-    for (u64 pages = random.below(1 + span->slots.get() * kPagesPerSlot); pages > 0; --pages) {
+    for (u64 pages = random.below(1 + span->slices.get() * kPagesPerSlice); pages > 0; --pages) {
       bool zero = false;
-      std::vector<uptr> blocks = cut(span, &zero);
+      std::vector<uptr> blocks = carved(span, &zero);
       fresh += zero ? 1 : 0;
       for (const uptr block : blocks) {
         char* memory = reinterpret_cast<char*>(block);
@@ -259,7 +260,7 @@ FRESH_TEST(EndSpan, NoOldDataPassesForZeros) {
       }
     }
     end_span(span);
-    if (random.below(4) == 0) purge_free(random.below(16) * kSlotBytes);
+    if (random.below(4) == 0) purge_free(random.below(16) * kSliceBytes);
   }
   EXPECT_GT(fresh, 100u) << "the test has to see both";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The slot pool against a model of it, and under threads. (Single claims: slot_pool_test.cpp.)
-#include "pool/slot_pool.hpp"
+// The slice pool against a model of it, and under threads. (Single claims: slice_pool_test.cpp.)
+#include "pool/slice_pool.hpp"
 
 #include <gtest/gtest.h>
 
@@ -29,10 +29,12 @@ Arena& first_arena() { return g_arenas.arenas[0]; }
 void start(u32 shards, usize bytes) {
   test::changeable_options().free_limit = u64{1} << 40;
   ASSERT_TRUE(arenas_start(bytes));
-  slot_pool_start(shards);
+  slice_pool_start(shards);
 }
 
-char* address_of(const SlotRun& run) { return reinterpret_cast<char*>(run.arena->base + uptr{run.slot} * kSlotBytes); }
+char* address_of(const SliceRun& run) {
+  return reinterpret_cast<char*>(run.arena->base + uptr{run.slice} * kSliceBytes);
+}
 
 class Pool {
  public:
@@ -41,34 +43,34 @@ class Pool {
   void acquire() {
     const u32 count = 1 + static_cast<u32>(random_.below(random_.below(4) == 0 ? 32 : 8));
     const u32 alignment = 1u << random_.below(random_.below(3) == 0 ? 6 : 1);
-    const SlotRun run = acquire_slots(count, alignment, static_cast<u32>(random_.below(shard_count())));
+    const SliceRun run = acquire_slices(count, alignment, static_cast<u32>(random_.below(shard_count())));
     ASSERT_EQ(run.count, count);
-    ASSERT_EQ(run.slot % alignment, 0u);
+    ASSERT_EQ(run.slice % alignment, 0u);
     add(run);
   }
   void grow() {
     if (runs_.empty()) return;
-    SlotRun& run = runs_[random_.below(runs_.size())];
+    SliceRun& run = runs_[random_.below(runs_.size())];
     const u32 more = 1 + static_cast<u32>(random_.below(3));
     u64 old_data = 0;
-    if (run.count + more > 32 || !acquire_slots_at(run.arena, run.slot + run.count, more, &old_data)) return;
-    check_content({run.arena, run.slot + run.count, more, old_data});
+    if (run.count + more > 32 || !acquire_slices_at(run.arena, run.slice + run.count, more, &old_data)) return;
+    check_content({run.arena, run.slice + run.count, more, old_data});
     run.count += more;
-    held_ += more * kSlotBytes;
+    held_ += more * kSliceBytes;
     touch(run);
   }
   void release() {
     if (runs_.empty()) return;
-    SlotRun& run = runs_[random_.below(runs_.size())];
+    SliceRun& run = runs_[random_.below(runs_.size())];
     if (run.count > 1 && random_.below(3) == 0) {  // the tail only
       const u32 keep = 1 + static_cast<u32>(random_.below(run.count - 1));
-      release_slots(run.arena, run.slot + keep, run.count - keep, low_mask(run.count - keep));
-      held_ -= (run.count - keep) * kSlotBytes;
+      release_slices(run.arena, run.slice + keep, run.count - keep, low_mask(run.count - keep));
+      held_ -= (run.count - keep) * kSliceBytes;
       run.count = keep;
       return;
     }
-    release_slots(run.arena, run.slot, run.count, low_mask(run.count));
-    held_ -= run.count * kSlotBytes;
+    release_slices(run.arena, run.slice, run.count, low_mask(run.count));
+    held_ -= run.count * kSliceBytes;
     run = runs_.back();
     runs_.pop_back();
   }
@@ -77,7 +79,7 @@ class Pool {
     if (what < 3) return acquire();
     if (what == 3) return grow();
     if (what == 4 && random_.below(20) == 0) return return_empty_chunks();
-    if (what == 4 && random_.below(4) == 0) return static_cast<void>(purge_free(random_.below(8) * kSlotBytes));
+    if (what == 4 && random_.below(4) == 0) return static_cast<void>(purge_free(random_.below(8) * kSliceBytes));
     release();
   }
   void check() {
@@ -88,38 +90,38 @@ class Pool {
       const Chunk& chunk = first_arena().chunks[i];
       const bool taken = (first_arena().groups[0].taken.get() >> i) & 1;
       const u64 free = chunk.free.load(relaxed), resident = chunk.dirty.load(relaxed);
-      ASSERT_EQ(free & resident, taken ? resident : 0) << "a slot in use counts as free memory";
-      dirty_bytes += count_bits(resident) * kSlotBytes;
+      ASSERT_EQ(free & resident, taken ? resident : 0) << "a slice in use counts as free memory";
+      dirty_bytes += count_bits(resident) * kSliceBytes;
     }
     ASSERT_EQ(dirty(), dirty_bytes);
-    for (const SlotRun& run : runs_) {
-      for (u32 i = 0; i < run.count; ++i) ASSERT_EQ(mark_of(run, i), run.slot + i + 1) << "somebody wrote to a slot";
+    for (const SliceRun& run : runs_) {
+      for (u32 i = 0; i < run.count; ++i) ASSERT_EQ(mark_of(run, i), run.slice + i + 1) << "somebody wrote to a slice";
     }
   }
 
  private:
-  static u64& mark_of(const SlotRun& run, u32 i) {
-    return *reinterpret_cast<u64*>(address_of(run) + usize{i + 1} * kSlotBytes - sizeof(u64));
+  static u64& mark_of(const SliceRun& run, u32 i) {
+    return *reinterpret_cast<u64*>(address_of(run) + usize{i + 1} * kSliceBytes - sizeof(u64));
   }
-  static void check_content(const SlotRun& run) {
+  static void check_content(const SliceRun& run) {
     for (u32 i = 0; i < run.count; ++i) {
       if (((run.dirty >> i) & 1) == 0) {
-        ASSERT_EQ(mark_of(run, i), 0u) << "a slot said to be clean holds data";
+        ASSERT_EQ(mark_of(run, i), 0u) << "a slice said to be clean holds data";
       }
     }
   }
-  static void touch(const SlotRun& run) {
-    for (u32 i = 0; i < run.count; ++i) mark_of(run, i) = run.slot + i + 1;
+  static void touch(const SliceRun& run) {
+    for (u32 i = 0; i < run.count; ++i) mark_of(run, i) = run.slice + i + 1;
   }
-  void add(const SlotRun& run) {
+  void add(const SliceRun& run) {
     check_content(run);
     touch(run);
-    held_ += run.count * kSlotBytes;
+    held_ += run.count * kSliceBytes;
     runs_.push_back(run);
   }
 
   test::Random random_;
-  std::vector<SlotRun> runs_;
+  std::vector<SliceRun> runs_;
   usize held_ = 0;
 };
 
@@ -133,8 +135,8 @@ void run_pool_model(u32 shards, u64 seed) {
   }
 }
 
-FRESH_TEST(SlotPool, FollowsTheModelWithOneShard) { run_pool_model(1, 11); }
-FRESH_TEST(SlotPool, FollowsTheModelWithFourShards) { run_pool_model(4, 12); }
+FRESH_TEST(SlicePool, FollowsTheModelWithOneShard) { run_pool_model(1, 11); }
+FRESH_TEST(SlicePool, FollowsTheModelWithFourShards) { run_pool_model(4, 12); }
 
 // --- Threads. ---
 
@@ -145,14 +147,14 @@ void contend(u32 shards, usize arena_bytes) {
   // It grows by further arenas where the first is too small: no claim may fail.
   const auto work = [&](u64 seed) {
     test::Random random(seed);
-    std::vector<SlotRun> runs;
+    std::vector<SliceRun> runs;
     for (u32 round = 0; round < kRounds; ++round) {
       if (runs.size() < 12 && random.below(5) < 3) {
         const u32 count = 1u << random.below(5);
-        const SlotRun run = acquire_slots(count, count, static_cast<u32>(seed) % shard_count());
+        const SliceRun run = acquire_slices(count, count, static_cast<u32>(seed) % shard_count());
         ASSERT_EQ(run.count, count);
         for (u32 i = 0; i < count; ++i) {
-          u64* word = reinterpret_cast<u64*>(address_of(run) + usize{i} * kSlotBytes);
+          u64* word = reinterpret_cast<u64*>(address_of(run) + usize{i} * kSliceBytes);
           if (((run.dirty >> i) & 1) == 0) {
             ASSERT_EQ(*word, 0u);
           }
@@ -160,26 +162,26 @@ void contend(u32 shards, usize arena_bytes) {
         }
         runs.push_back(run);
       } else if (!runs.empty()) {
-        const SlotRun run = runs[random.below(runs.size())];
-        for (SlotRun& other : runs) {
-          if (other.slot == run.slot && other.arena == run.arena) {
+        const SliceRun run = runs[random.below(runs.size())];
+        for (SliceRun& other : runs) {
+          if (other.slice == run.slice && other.arena == run.arena) {
             other = runs.back();
             runs.pop_back();
             break;
           }
         }
         for (u32 i = 0; i < run.count; ++i) {
-          ASSERT_EQ(*reinterpret_cast<u64*>(address_of(run) + usize{i} * kSlotBytes), seed) << "two have one slot";
+          ASSERT_EQ(*reinterpret_cast<u64*>(address_of(run) + usize{i} * kSliceBytes), seed) << "two have one slice";
         }
-        release_slots(run.arena, run.slot, run.count, low_mask(run.count));
+        release_slices(run.arena, run.slice, run.count, low_mask(run.count));
       }
     }
-    for (const SlotRun& run : runs) release_slots(run.arena, run.slot, run.count, low_mask(run.count));
+    for (const SliceRun& run : runs) release_slices(run.arena, run.slice, run.count, low_mask(run.count));
   };
   test::run_together(kThreads + 1, [&](u32 self) {
     if (self <= kThreads) return work(self);
     for (u32 round = 0; round < 500; ++round) {
-      purge_free(4 * kSlotBytes);
+      purge_free(4 * kSliceBytes);
       if (round % 8 == 0) return_empty_chunks();
     }
   });
@@ -187,9 +189,9 @@ void contend(u32 shards, usize arena_bytes) {
   for (u32 i = 0; i < g_arenas.count.load(relaxed); ++i) EXPECT_EQ(test::forgotten_room(g_arenas.arenas[i]), 0u);
 }
 
-FRESH_TEST(SlotPool, ThreadsOfOneShardContend) { contend(1, 64 * kMiB); }
-FRESH_TEST(SlotPool, ThreadsOfFourShardsContend) { contend(4, 64 * kMiB); }
-FRESH_TEST(SlotPool, ThreadsContendOverSeveralArenas) { contend(4, 8 * kMiB); }
+FRESH_TEST(SlicePool, ThreadsOfOneShardContend) { contend(1, 64 * kMiB); }
+FRESH_TEST(SlicePool, ThreadsOfFourShardsContend) { contend(4, 64 * kMiB); }
+FRESH_TEST(SlicePool, ThreadsContendOverSeveralArenas) { contend(4, 8 * kMiB); }
 
 }  // namespace
 }  // namespace coffer

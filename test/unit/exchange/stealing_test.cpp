@@ -16,9 +16,9 @@ namespace {
 using namespace test;
 namespace fake = os::fake;
 
-// --- Robbing all heaps. ---
+// --- Stealing all heaps. ---
 
-FRESH_TEST(RobHeaps, TakesWhatHoldsNoLiveBlock) {
+FRESH_TEST(StealFromHeaps, TakesWhatHoldsNoLiveBlock) {
   start_heaps(usize{1} << 20);
   Sleeper sleeper;
   const std::vector<Blocks> spans = sleeper.fill(2);
@@ -31,7 +31,7 @@ FRESH_TEST(RobHeaps, TakesWhatHoldsNoLiveBlock) {
     hot = take_many(1, 2048);
   });
   push_blocks(spans[0], 0, kThreshold);
-  rob_heaps(Take::empty_spans);
+  steal_from_heaps(Take::empty_spans);
   EXPECT_EQ(mail_of(sleeper.heap), 0u);
   EXPECT_EQ(life_of(span_of(spans[0][kThreshold])), SpanLife::reusable) << "the sleeper's, still";
   EXPECT_EQ(state_of(idle), SpanState::free);
@@ -39,14 +39,14 @@ FRESH_TEST(RobHeaps, TakesWhatHoldsNoLiveBlock) {
   EXPECT_EQ(sleeper.heap->hot[compute_class(512)].get(), nullptr);
   EXPECT_EQ(life_of(span_of(hot[0])), SpanLife::reusable);
   EXPECT_TRUE(listed_spans().empty());
-  EXPECT_EQ(held_bytes(), 4 * kSlotBytes);
+  EXPECT_EQ(held_bytes(), 4 * kSliceBytes);
   EXPECT_EQ(check_everything(), 0u);
 }
 
-FRESH_TEST(RobHeaps, ForTheirPagesTakesAllButWhatFloats) {
+FRESH_TEST(StealFromHeaps, ForTheirPagesTakesAllButWhatFloats) {
   start_heaps(usize{1} << 20);
   Full full;
-  rob_heaps(Take::pages);
+  steal_from_heaps(Take::pages);
   EXPECT_EQ(state_of(full.mailed), SpanState::listed);
   EXPECT_EQ(state_of(full.reusable), SpanState::listed);
   EXPECT_EQ(state_of(full.its_hot), SpanState::listed);
@@ -54,7 +54,7 @@ FRESH_TEST(RobHeaps, ForTheirPagesTakesAllButWhatFloats) {
   full.expect_to_go_on();
 }
 
-FRESH_TEST(RobHeaps, TrimTakesTheCallersOwnToo) {
+FRESH_TEST(StealFromHeaps, TrimTakesTheCallersOwnToo) {
   start_heaps(usize{1} << 20);
   Full full;
   const Blocks mine = take_many(8);
@@ -73,29 +73,29 @@ FRESH_TEST(RobHeaps, TrimTakesTheCallersOwnToo) {
 }
 
 // A thread inside is asked a few times.
-FRESH_TEST(RobHeaps, DoesNotWait) {
+FRESH_TEST(StealFromHeaps, DoesNotWait) {
   start_heaps(usize{1} << 20);
   Full full;
   const Stopped stopped(full.heap, kInSlowPath);
-  rob_heaps(Take::pages);
+  steal_from_heaps(Take::pages);
   full.expect_untouched();
 }
 
-FRESH_TEST(RobHeaps, IsDoneBeforeANull) {
+FRESH_TEST(StealFromHeaps, IsDoneBeforeANull) {
   start_heaps(usize{1} << 20, usize{8} << 20);
   own_heap();
   Sleeper sleeper;
   Blocks theirs;
   sleeper.thread.run([&] { give(take(512)); });
-  exhaust_slots();
-  EXPECT_NE(take(), nullptr) << "the slot of the sleeper's hot span";
+  exhaust_slices();
+  EXPECT_NE(take(), nullptr) << "the slice of the sleeper's hot span";
   EXPECT_EQ(sleeper.heap->hot[compute_class(512)].get(), nullptr);
   EXPECT_EQ(check_everything(), 0u);
 }
 
 // --- Heaps that sleep while the process grows. ---
 
-FRESH_TEST(RobIdle, TakesMailAndHalfEmptySpansOfAHeapThatSleeps) {
+FRESH_TEST(StealFromIdle, TakesMailAndHalfEmptySpansOfAHeapThatSleeps) {
   start_heaps(usize{1} << 20);
   own_heap();
   Full full;
@@ -111,27 +111,28 @@ FRESH_TEST(RobIdle, TakesMailAndHalfEmptySpansOfAHeapThatSleeps) {
   ASSERT_EQ(life_of(span_of(fuller.back())), SpanLife::reusable);
   ASSERT_EQ(held_back(full.heap), 1u);
   ASSERT_EQ(attached_heaps(), 2u);
-  EXPECT_FALSE(rob_idle_heaps(t_heap, 1)) << "it leaves a note";
-  EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots - 1)) << "not enough was taken since";
+  EXPECT_FALSE(steal_from_idle_heaps(t_heap, 1)) << "it leaves a note";
+  EXPECT_FALSE(steal_from_idle_heaps(t_heap, kIdleSlices - 1)) << "not enough was taken since";
   full.expect_untouched();
   EXPECT_EQ(held_back(full.heap), 1u);
-  EXPECT_TRUE(rob_idle_heaps(t_heap, 1));
+  EXPECT_TRUE(steal_from_idle_heaps(t_heap, 1));
   EXPECT_EQ(state_of(full.mailed), SpanState::listed);
   EXPECT_EQ(state_of(full.reusable), SpanState::listed);
-  EXPECT_EQ(life_of(full.its_hot), SpanLife::hot) << "what was cut of it is live";
+  EXPECT_EQ(life_of(full.its_hot), SpanLife::hot) << "what was carved of it is live";
   EXPECT_EQ(life_of(full.floating), SpanLife::floating);
   EXPECT_EQ(reusable_of(full.heap), std::vector<Span*>{span_of(fuller.back())});
   EXPECT_EQ(full.heap->slack.get(), kCapacity / 4 * kSize) << "as counted at its last event";
   EXPECT_EQ(held_back(full.heap), 0u);
   EXPECT_EQ(remote_count(span_of(mine[0])), 1u) << "its chains are closed";
   EXPECT_EQ(check_everything(), 0u);
-  EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots - 1)) << "not again so soon";
+  EXPECT_FALSE(steal_from_idle_heaps(t_heap, kIdleSlices - 1)) << "not again so soon";
   empty_own_heap();
   full.expect_to_go_on();
 }
 
-// Others would put their blocks beside the thread's, and save nothing: what was never cut is no better than a new span.
-FRESH_TEST(RobIdle, LeavesASpanThatTheThreadHasBegunWith) {
+// Others would put their blocks beside the thread's, and save nothing: what was never carved is no better than a new
+// span.
+FRESH_TEST(StealFromIdle, LeavesASpanThatTheThreadHasBegunWith) {
   start_heaps(usize{1} << 20);
   own_heap();
   Sleeper sleeper;
@@ -141,38 +142,38 @@ FRESH_TEST(RobIdle, LeavesASpanThatTheThreadHasBegunWith) {
     while (t_heap->blocks[kClass].get() != nullptr || live.size() <= kBlocksPerPage);
   });
   Span* span = span_of(live[0]);
-  ASSERT_EQ(span->cut.get(), live.size());
-  ASSERT_LT(span->cut.get(), kCapacity / 2);
-  const u32 half = half_of(span->cut.get());
+  ASSERT_EQ(span->carved.get(), live.size());
+  ASSERT_LT(span->carved.get(), kCapacity / 2);
+  const u32 half = half_of(span->carved.get());
   push_blocks(live, 0, half - 1);
-  rob_idle_heaps(t_heap, 1);
-  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
+  steal_from_idle_heaps(t_heap, 1);
+  EXPECT_TRUE(steal_from_idle_heaps(t_heap, kIdleSlices));
   EXPECT_EQ(life_of(span), SpanLife::hot);
   push_blocks(live, half - 1, half);
-  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
-  EXPECT_EQ(state_of(span), SpanState::listed) << "half of what was cut is free";
+  EXPECT_TRUE(steal_from_idle_heaps(t_heap, kIdleSlices));
+  EXPECT_EQ(state_of(span), SpanState::listed) << "half of what was carved is free";
   EXPECT_EQ(check_everything(), 0u);
 }
 
 // The barrier would be in vain: it waits for the same locks and lines as all.
-FRESH_TEST(RobIdle, AsksForNoBarrierWhereTheThreadIsInASlowPath) {
+FRESH_TEST(StealFromIdle, AsksForNoBarrierWhereTheThreadIsInASlowPath) {
   start_heaps(usize{1} << 20);
   own_heap();
   Full full;
-  rob_idle_heaps(t_heap, 1);
+  steal_from_idle_heaps(t_heap, 1);
   {
     const Stopped stopped(full.heap, kInSlowPath);
     const u64 barriers = fake::calls_of(fake::kBarrier);
-    EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots));
+    EXPECT_FALSE(steal_from_idle_heaps(t_heap, kIdleSlices));
     EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
   }
-  EXPECT_FALSE(rob_idle_heaps(t_heap, 1)) << "the call is over";
-  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
+  EXPECT_FALSE(steal_from_idle_heaps(t_heap, 1)) << "the call is over";
+  EXPECT_TRUE(steal_from_idle_heaps(t_heap, kIdleSlices));
   EXPECT_EQ(state_of(full.mailed), SpanState::listed);
 }
 
 // Each attached heap may grow by so much before.
-FRESH_TEST(RobIdle, WaitsLongerWhereThereAreMoreHeaps) {
+FRESH_TEST(StealFromIdle, WaitsLongerWhereThereAreMoreHeaps) {
   start_heaps(usize{1} << 20);
   own_heap();
   Worker others[15];
@@ -180,70 +181,70 @@ FRESH_TEST(RobIdle, WaitsLongerWhereThereAreMoreHeaps) {
   Full full;
   ASSERT_EQ(attached_heaps(), 17u);
   // One call looks at four of them.
-  const auto grow = [](u32 slots) {
-    bool any = rob_idle_heaps(t_heap, slots);
-    for (u32 i = 0; i < 4; ++i) any = rob_idle_heaps(t_heap, 0) || any;
+  const auto grow = [](u32 slices) {
+    bool any = steal_from_idle_heaps(t_heap, slices);
+    for (u32 i = 0; i < 4; ++i) any = steal_from_idle_heaps(t_heap, 0) || any;
     return any;
   };
   EXPECT_FALSE(grow(1));
-  EXPECT_FALSE(grow(kIdleSlots + 1)) << "64 KiB for each of 17";
+  EXPECT_FALSE(grow(kIdleSlices + 1)) << "64 KiB for each of 17";
   full.expect_untouched();
   EXPECT_TRUE(grow(1));
   EXPECT_EQ(state_of(full.reusable), SpanState::listed);
 }
 
 // The barrier is for what is there to be taken.
-FRESH_TEST(RobIdle, LeavesAHeapAloneThatHasNothing) {
+FRESH_TEST(StealFromIdle, LeavesAHeapAloneThatHasNothing) {
   start_heaps(usize{1} << 20);
   own_heap();
   Sleeper sleeper;
   sleeper.thread.run([&] { give(take()); });
-  EXPECT_FALSE(rob_idle_heaps(t_heap, 1));
-  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
+  EXPECT_FALSE(steal_from_idle_heaps(t_heap, 1));
+  EXPECT_TRUE(steal_from_idle_heaps(t_heap, kIdleSlices));
   ASSERT_EQ(held_by(sleeper.heap), 0u);
   const u64 barriers = fake::calls_of(fake::kBarrier);
-  EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots));
+  EXPECT_FALSE(steal_from_idle_heaps(t_heap, kIdleSlices));
   EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
   EXPECT_NE(sleeper.heap->inside.load(relaxed) & kNothingFound, 0u) << "the next look is at the note alone";
   // A chain is all that it has.
   const Blocks mine = take_many(1);
   sleeper.thread.run([&] { give(mine[0]); });
   ASSERT_EQ(held_back(sleeper.heap), 1u);
-  for (u32 i = 0; i < 2; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+  for (u32 i = 0; i < 2; ++i) steal_from_idle_heaps(t_heap, kIdleSlices);
   EXPECT_EQ(held_back(sleeper.heap), 0u);
   EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers + 1);
 }
 
-FRESH_TEST(RobIdle, LeavesAHotSpanWithoutRoom) {
+FRESH_TEST(StealFromIdle, LeavesAHotSpanWithoutRoom) {
   start_heaps(usize{1} << 20);
   own_heap();
   Sleeper sleeper;
   Blocks full;
   sleeper.thread.run([&] { full = take_many(kCapacity / 2 + 1); });
-  for (u32 i = 0; i < 3; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+  for (u32 i = 0; i < 3; ++i) steal_from_idle_heaps(t_heap, kIdleSlices);
   EXPECT_EQ(life_of(span_of(full[0])), SpanLife::hot);
   EXPECT_EQ(sleeper.heap->hot[kClass].get(), span_of(full[0]));
   sleeper.thread.run([&] { give_many(full, 0, 7); });
-  EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots)) << "it was awake";
-  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
-  EXPECT_EQ(state_of(span_of(full[7])), SpanState::listed) << "three on its list, too: half of what was cut";
+  EXPECT_FALSE(steal_from_idle_heaps(t_heap, kIdleSlices)) << "it was awake";
+  EXPECT_TRUE(steal_from_idle_heaps(t_heap, kIdleSlices));
+  EXPECT_EQ(state_of(span_of(full[7])), SpanState::listed) << "three on its list, too: half of what was carved";
 }
 
-FRESH_TEST(RobIdle, LeavesAHeapAtWorkAndTheCallers) {
+FRESH_TEST(StealFromIdle, LeavesAHeapAtWorkAndTheCallers) {
   start_heaps(usize{1} << 20);
   const Blocks mine = take_many(kCapacity + 1);
   give_many(mine, 0, kCapacity / 2);
   Sleeper busy;
   busy.fill(1);
   for (u32 i = 0; i < 40; ++i) {
-    EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots));
+    EXPECT_FALSE(steal_from_idle_heaps(t_heap, kIdleSlices));
     busy.thread.run([] { take_many(2 * kBlocksPerPage + 1, 512); });  // a slow refill now and then
   }
   EXPECT_EQ(life_of(span_of(mine[kCapacity / 2])), SpanLife::reusable);
 }
 
 // One that lives on its lists, and one that only frees.
-FRESH_TEST(RobIdle, LeavesAThreadThatWorksInPlace) {
+FRESH_TEST(StealFromIdle, LeavesAThreadThatWorksInPlace) {
   start_heaps(usize{1} << 20);
   own_heap();
   Sleeper allocates, frees;
@@ -253,20 +254,20 @@ FRESH_TEST(RobIdle, LeavesAThreadThatWorksInPlace) {
   Span* hot = allocates.heap->hot[kClass].get();
   const u64 barriers = fake::calls_of(fake::kBarrier);
   for (void* block : blocks) {
-    EXPECT_FALSE(rob_idle_heaps(t_heap, kIdleSlots));
+    EXPECT_FALSE(steal_from_idle_heaps(t_heap, kIdleSlices));
     allocates.thread.run([] { give(take()); });
     frees.thread.run([=] { give(block); });
   }
   EXPECT_EQ(fake::calls_of(fake::kBarrier), barriers);
   EXPECT_EQ(allocates.heap->hot[kClass].get(), hot);
-  for (u32 i = 0; i < 2; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+  for (u32 i = 0; i < 2; ++i) steal_from_idle_heaps(t_heap, kIdleSlices);
   EXPECT_EQ(state_of(hot), SpanState::free);
   EXPECT_EQ(held_by(frees.heap), 0u);
   EXPECT_EQ(check_everything(), 0u);
 }
 
 // What is fuller than half stays, and a second look would find no more.
-FRESH_TEST(RobIdle, LeavesAHeapAloneWhereItFoundNothing) {
+FRESH_TEST(StealFromIdle, LeavesAHeapAloneWhereItFoundNothing) {
   start_heaps(usize{1} << 20);
   own_heap();
   Sleeper sleeper;
@@ -274,7 +275,7 @@ FRESH_TEST(RobIdle, LeavesAHeapAloneWhereItFoundNothing) {
   sleeper.thread.run([&] { blocks = take_many(2 * kCapacity + 3); });
   const auto barriers_of_looks = [] {
     const u64 before = fake::calls_of(fake::kBarrier);
-    for (u32 i = 0; i < 4; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+    for (u32 i = 0; i < 4; ++i) steal_from_idle_heaps(t_heap, kIdleSlices);
     return fake::calls_of(fake::kBarrier) - before;
   };
   EXPECT_EQ(barriers_of_looks(), 1u);
@@ -291,14 +292,14 @@ FRESH_TEST(RobIdle, LeavesAHeapAloneWhereItFoundNothing) {
 }
 
 // Of a thread that was stopped in a fast path nothing else can be had.
-FRESH_TEST(RobIdle, TakesTheMailOfAThreadInAFastPathIfItHasSome) {
+FRESH_TEST(StealFromIdle, TakesTheMailOfAThreadInAFastPathIfItHasSome) {
   start_heaps(usize{1} << 20);
   own_heap();
   Full full;
   const Stopped stopped(full.heap, at_work_on(full.reusable));
   const auto barriers_of_looks = [] {
     const u64 before = fake::calls_of(fake::kBarrier);
-    for (u32 i = 0; i < 4; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+    for (u32 i = 0; i < 4; ++i) steal_from_idle_heaps(t_heap, kIdleSlices);
     return fake::calls_of(fake::kBarrier) - before;
   };
   EXPECT_EQ(barriers_of_looks(), 1u);
@@ -308,7 +309,7 @@ FRESH_TEST(RobIdle, TakesTheMailOfAThreadInAFastPathIfItHasSome) {
 }
 
 // Who allocates from it is inside by another record: it may have something at any time.
-FRESH_TEST(RobIdle, TheFallbackHeapIsRobbedAlsoAfterNothingWasFound) {
+FRESH_TEST(StealFromIdle, TheFallbackHeapIsRobbedAlsoAfterNothingWasFound) {
   start_heaps(usize{1} << 20);
   own_heap();
   Blocks blocks;
@@ -319,45 +320,45 @@ FRESH_TEST(RobIdle, TheFallbackHeapIsRobbedAlsoAfterNothingWasFound) {
   }
   Worker other;
   other.run([] { own_heap(); });
-  for (u32 i = 0; i < 3; ++i) rob_idle_heaps(t_heap, kIdleSlots);
+  for (u32 i = 0; i < 3; ++i) steal_from_idle_heaps(t_heap, kIdleSlices);
   EXPECT_EQ(life_of(span_of(blocks[0])), SpanLife::hot);
   push_blocks(blocks, 0, kBlocksPerPage / 2);
   ASSERT_EQ(mail_of(heap_by_index(0)), 0u);
-  EXPECT_TRUE(rob_idle_heaps(t_heap, kIdleSlots));
-  EXPECT_EQ(state_of(span_of(blocks[0])), SpanState::listed) << "half of what was cut";
+  EXPECT_TRUE(steal_from_idle_heaps(t_heap, kIdleSlices));
+  EXPECT_EQ(state_of(span_of(blocks[0])), SpanState::listed) << "half of what was carved";
 }
 
-FRESH_TEST(RobIdle, TakesMuchMailAtOnce) {
-  start_heaps(kSlotBytes);
+FRESH_TEST(StealFromIdle, TakesMuchMailAtOnce) {
+  start_heaps(kSliceBytes);
   own_heap();
   Sleeper sleeper;
   const std::vector<Blocks> spans = sleeper.fill(6);
   push_blocks(spans[0], 0, Full::kMany);
-  EXPECT_FALSE(rob_idle_heaps(t_heap, 1)) << "the option";
+  EXPECT_FALSE(steal_from_idle_heaps(t_heap, 1)) << "the option";
   push_blocks(spans[1], 0, Full::kMany);
-  ASSERT_EQ(mail_of(sleeper.heap), 2 * kSlotBytes);
-  EXPECT_TRUE(rob_idle_heaps(t_heap, 1));
+  ASSERT_EQ(mail_of(sleeper.heap), 2 * kSliceBytes);
+  EXPECT_TRUE(steal_from_idle_heaps(t_heap, 1));
   EXPECT_EQ(mail_of(sleeper.heap), 0u);
   EXPECT_EQ(listed_spans().size(), 2u);
   EXPECT_EQ(check_everything(), 0u);
 }
 
-FRESH_TEST(RobIdle, LeavesMailWhileFreeMemoryIsAtHand) {
-  start_heaps(kSlotBytes);
+FRESH_TEST(StealFromIdle, LeavesMailWhileFreeMemoryIsAtHand) {
+  start_heaps(kSliceBytes);
   own_heap();
   Sleeper sleeper;
   const std::vector<Blocks> spans = sleeper.fill(6);
   for (u32 i = 0; i < 2; ++i) push_blocks(spans[i], 0, Full::kMany);
-  const SlotRun run = acquire_slots(16, 1, 0);
-  release_slots(run.arena, run.slot, run.count, low_mask(run.count));
-  EXPECT_FALSE(rob_idle_heaps(t_heap, 1));
-  EXPECT_EQ(mail_of(sleeper.heap), 2 * kSlotBytes);
+  const SliceRun run = acquire_slices(16, 1, 0);
+  release_slices(run.arena, run.slice, run.count, low_mask(run.count));
+  EXPECT_FALSE(steal_from_idle_heaps(t_heap, 1));
+  EXPECT_EQ(mail_of(sleeper.heap), 2 * kSliceBytes);
   purge_free(usize{1} << 20);
-  EXPECT_TRUE(rob_idle_heaps(t_heap, 1));
+  EXPECT_TRUE(steal_from_idle_heaps(t_heap, 1));
   EXPECT_EQ(mail_of(sleeper.heap), 0u);
 }
 
-FRESH_TEST(RobIdle, IsDoneBeforeANewSpanIsMade) {
+FRESH_TEST(StealFromIdle, IsDoneBeforeANewSpanIsMade) {
   start_heaps(usize{1} << 20);
   own_heap();
   bool zero = false;
