@@ -4,7 +4,8 @@
 set(COFFER_ARCH x86_64 CACHE STRING "x86_64, aarch64 or riscv64")
 set(COFFER_ZIG zig CACHE FILEPATH "The program zig")
 set(COFFER_MUSL_LIBC "" CACHE FILEPATH "musl's libc.so for that architecture, which is its loader, too")
-set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES COFFER_ARCH COFFER_ZIG COFFER_MUSL_LIBC)
+set(COFFER_MUSL_STUB "" CACHE FILEPATH "A library of musl's names, of the name that wheels need (tools/wheels.py)")
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES COFFER_ARCH COFFER_ZIG COFFER_MUSL_LIBC COFFER_MUSL_STUB)
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR ${COFFER_ARCH})
 set(CMAKE_C_COMPILER ${COFFER_ZIG} cc -target ${COFFER_ARCH}-linux-musl)
@@ -24,8 +25,11 @@ set(COFFER_DYNAMIC_LINK -dynamic -pie)
 if(COFFER_MUSL_LIBC)
   list(APPEND COFFER_DYNAMIC_LINK -Wl,-dynamic-linker,${COFFER_MUSL_LIBC})
 endif()
-# zig's linker knows neither version scripts nor initfirst. What links here takes nothing of its own C library.
-if(COFFER_MUSL_LIBC)
+# zig's linker knows neither scripts of sections nor initfirst. What links here takes nothing of its own C library.
+if(COFFER_MUSL_STUB)
+  set(libraries ${COFFER_MUSL_STUB})
+  set(CMAKE_USER_MAKE_RULES_OVERRIDE ${CMAKE_CURRENT_LIST_DIR}/zig-linker.cmake)
+elseif(COFFER_MUSL_LIBC)
   # By its name, which musl's loader knows in every place: Debian's has none inside.
   get_filename_component(folder ${COFFER_MUSL_LIBC} DIRECTORY)
   set(libraries "-L${folder} -l:libc.so")

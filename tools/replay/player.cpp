@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "player.hpp"
 
+#include <initializer_list>
+#include <new>
+
 namespace coffer::replay {
 
 namespace {
