@@ -167,7 +167,8 @@ def verify_library(allocator: Allocator, reported: str) -> None:
     the loader; here it is an error."""
     real = Path(reported).resolve()
     if allocator.library is None:
-        if not re.match(r"libc[.-]", real.name):
+        # musl's loader is its C library.
+        if not re.match(r"libc[.-]|ld-musl-", real.name):
             raise BenchError(f"glibc was to be measured, but malloc came from {real}")
     elif real != allocator.library.resolve():
         raise BenchError(f"{allocator.name} was not loaded: malloc came from {real}, not {allocator.library}")

@@ -108,6 +108,17 @@ def test_a_musl_program_starts_without(tmp_path: Path) -> None:
         assert "cannot see into it" in run(*command, "--", "./program", status=1, cwd=tmp_path).stderr
 
 
+def test_a_python_of_musl_takes_programs_of_musl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the wheels for musl."""
+    program = compiled(tmp_path)
+    other = Path(shutil.copy(program, tmp_path / "other"))
+    with_loader(program, b"ld-musl-any.so.1")
+    monkeypatch.setattr(loading.sys, "executable", str(program))
+    assert loading._of_file(program, "it") is None
+    found = loading._of_file(other, "it")
+    assert found is not None and "linked with glibc (/lib" in found.reason and found.reason.endswith("Coffer with musl")
+
+
 @pytest.mark.parametrize("line", ["#!{}", "#!/usr/bin/env -S A=1 {} -x"])
 def test_a_script_is_its_interpreter(tmp_path: Path, line: str) -> None:
     program = compiled(tmp_path, "-static")

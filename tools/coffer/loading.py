@@ -87,8 +87,9 @@ def _of_file(path: Path, said: str) -> Obstacle | None:
         if loader is None and not path.name.startswith(("ld-", "ld.so")) and not _contains(file, _LINKED_IN):
             kind_of_file = "a static Go program" if is_go else "linked statically"
             return Obstacle(f"{said} is {kind_of_file}, and LD_PRELOAD has no effect on such a program")
-        if loader is not None and Path(loader).name.startswith("ld-musl"):
-            return Obstacle(f"{said} is linked with musl ({loader}), and this Coffer with glibc", breaks=True)
+        if loader is not None and _has_musl(loader) != _has_musl(_loader(own)):
+            its, ours = ("musl", "glibc") if _has_musl(loader) else ("glibc", "musl")
+            return Obstacle(f"{said} is linked with {its} ({loader}), and this Coffer with {ours}", breaks=True)
         if loader is not None and is_go:
             return Obstacle(f"{said} is a Go program, and Go has an allocator of its own",
                             "Coffer serves only what is C in it")
@@ -102,6 +103,10 @@ def _kind(file: BinaryIO) -> tuple[int, int] | None:
     if head[:4] != b"\x7fELF" or len(head) < 20:
         return None
     return head[4], struct.unpack_from("<H", head, 18)[0]
+
+
+def _has_musl(loader: str | None) -> bool:
+    return loader is not None and Path(loader).name.startswith("ld-musl")
 
 
 def _loader(file: BinaryIO) -> str | None:
