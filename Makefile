@@ -35,7 +35,7 @@ build_dir = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 build_sets = build $(if $(findstring clang,$(PRESET)),clang)
 
 .DEFAULT_GOAL := build
-.PHONY: build tools run test test-long test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel test-packages uninstall clean help setup mutants trial soak outside test-arch
+.PHONY: build tools run test test-long test-rt test-tools test-hw hw-report models bench figures bench-quick bench-memory bench-index bench-sweep bench-policy traces format lint install dist deb wheel wheels test-packages uninstall clean help setup mutants trial soak outside test-arch
 .NOTPARALLEL:
 
 help:  ## this list
@@ -182,8 +182,12 @@ deb wheel: dist  ## the Debian packages, the wheel; in build/dist
 	@tools/setup.sh packages
 	@tools/package.sh $@ $(build_dir) $(build_dir)/dist
 
+wheels: dist  ## wheels for glibc 2.28 and musl, x86-64 and aarch64; in build/dist: a quarter of an hour
+	@tools/setup.sh packages arch
+	@tools/package.sh wheels $(build_dir) $(build_dir)/dist --jobs $(JOBS)
+
 test-packages:  ## builds every package as a user does, and runs programs under each: some minutes
-	@tools/setup.sh build tools test packages
+	@tools/setup.sh build tools test packages arch
 	@tools/build.sh --tests release $(JOBS) coffer_libraries coffer_command
 	@COFFER_LONG=1 COFFER_BUILD_DIR=build $(firstword $(wildcard /usr/bin/python3) python3) -B -m pytest -p no:cacheprovider test/install
 

@@ -41,7 +41,7 @@ def newest(arch: str, work: Path, pattern: str) -> str | None:
         "-", ".").split(".")], default=None)
 
 
-def unpacked(arch: str, pattern: str, root: Path, only: str = "") -> Path | None:
+def unpacked(arch: str, pattern: str, root: Path, only: str = "", suite: str = SUITE) -> Path | None:
     """The package for that processor, in `root`; None where it cannot be had. `only`: of its files."""
     if root.is_dir():
         return root
@@ -53,7 +53,7 @@ def unpacked(arch: str, pattern: str, root: Path, only: str = "") -> Path | None
     for folder in ("state/lists/partial", "cache/archives/partial", "root"):
         (work / folder).mkdir(parents=True, exist_ok=True)
     (work / "status").touch()
-    (work / "sources").write_text(f"deb [signed-by={KEYS}] {uri} {SUITE} main\n")
+    (work / "sources").write_text(f"deb [signed-by={KEYS}] {uri} {suite} main\n")
     apt = ["apt-get", "-qq", *options(arch, work)]
     if subprocess.run([*apt, "update"]).returncode != 0:
         return None

@@ -38,21 +38,31 @@ def test_it_is_for_systems_as_old_as_this_one(wheel: Path) -> None:
     assert f'"manylinux_2_{tag[1]}_{platform.machine()}"' in said
 
 
-@long
-def test_a_program_runs_under_it(wheel: Path, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "venv", tmp_path / "venv")
-    python = tmp_path / "venv/bin/python"
+def installed(wheel: Path, folder: Path) -> Path:
+    """A Python with the wheel."""
+    run(sys.executable, "-m", "venv", folder / "venv")
+    python = folder / "venv/bin/python"
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", wheel)
     # What it needs besides is pip's to fetch; here it comes from the build directory.
-    (packages,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
+    (packages,) = (folder / "venv").glob("lib/python3*/site-packages")
     (built,) = (BUILD_DIR / "venv").glob("lib/python3*/site-packages")
     (packages / "needed.pth").write_text(f"{built}\n")
-    (tmp_path / "app.py").write_text(APP)
+    return python
+
+
+def works(python: Path, folder: Path) -> None:
+    """The command of an environment, with the libraries and programs that auditwheel has rewritten."""
+    (folder / "app.py").write_text(APP)
     coffer = [python, "-m", "coffer"]
-    assert run(*coffer, "run", "--", python, "app.py", "x", cwd=tmp_path) == "40 coffer x\n"
-    assert run(python, "app.py", "x", cwd=tmp_path) == "40 foreign x\n"
-    # auditwheel has rewritten the programs.
-    said = run(*coffer, "record", "-o", "app.trace", "--", python, "app.py", "x", cwd=tmp_path)
+    assert run(*coffer, "run", "--", python, "app.py", "x", cwd=folder) == "40 coffer x\n"
+    assert run(python, "app.py", "x", cwd=folder) == "40 foreign x\n"
+    said = run(*coffer, "record", "-o", "app.trace", "--", python, "app.py", "x", cwd=folder)
     assert said.startswith("40 ") and "records" in said
-    assert "threads" in run(*coffer, "trace", "info", "app.trace", cwd=tmp_path)
-    assert "coffer" in run(*coffer, "replay", "app.trace", "-a", "coffer,glibc", cwd=tmp_path)
+    assert "threads" in run(*coffer, "trace", "info", "app.trace", cwd=folder)
+    assert "coffer" in run(*coffer, "replay", "app.trace", "-a", "coffer,glibc", cwd=folder)
+    assert "leak" in run(*coffer, "leaks", "--", python, "app.py", "x", cwd=folder)
+
+
+@long
+def test_a_program_runs_under_it(wheel: Path, tmp_path: Path) -> None:
+    works(installed(wheel, tmp_path), tmp_path)
