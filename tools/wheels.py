@@ -97,11 +97,10 @@ class Wheel:
         return max((self.work / "zig-cache" / self.target).glob(f"o/*/{name}"), key=lambda path: path.stat().st_mtime)
 
     def zstd(self, sources: Path) -> list[str]:
-        """CMake's options for zstd as an archive. Without what asks the processor, which zig lacks the runtime for."""
+        """CMake's options for zstd as an archive. Its assembler is in files that the package has not."""
         folder = self.place / "zstd"
         folder.mkdir()
-        self.zig("-fvisibility=hidden", "-DDYNAMIC_BMI2=0", "-DZSTD_DISABLE_ASM", "-c", sources / "zstd.c", "-o",
-                 folder / "zstd.o")
+        self.zig("-fvisibility=hidden", "-DZSTD_DISABLE_ASM", "-c", sources / "zstd.c", "-o", folder / "zstd.o")
         run(f"{self.arch}-linux-gnu-ar", "rc", folder / "libzstd.a", folder / "zstd.o")
         return [f"-DCOFFER_ZSTD_INCLUDE={sources}", f"-DCOFFER_ZSTD={folder / 'libzstd.a'}"]
 
@@ -116,7 +115,10 @@ class Wheel:
     def compiled(self, zstd: Path) -> Path:
         """A folder as a build directory, with all that the wheel takes from one (cmake/CofferWheel.cmake)."""
         stubs = self.stubs()
-        options = [f"-DCOFFER_ZIG={zig()}", *self.zstd(zstd), "-DCMAKE_EXE_LINKER_FLAGS=-s"]
+        # zig has nothing that __builtin_cpu_supports needs at run time; of GCC's archive no more is taken.
+        gcc = subprocess.check_output([f"{self.arch}-linux-gnu-gcc", "-print-libgcc-file-name"], text=True).strip()
+        options = [f"-DCOFFER_ZIG={zig()}", *self.zstd(zstd), "-DCMAKE_EXE_LINKER_FLAGS=-s",
+                   f"-DCMAKE_CXX_STANDARD_LIBRARIES={gcc}"]
         if self.musl:
             programs = self.build("programs", "musl", (*LIBRARIES, "coffer_tools"), *options,
                                   f"-DCOFFER_MUSL_STUB={stubs}/libc.musl-{self.arch}.so.1")

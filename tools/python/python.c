@@ -396,6 +396,20 @@ static int find_object(struct dl_phdr_info* object, size_t size, void* unused) {
   return 1;
 }
 
+// Of a function; 0: not known. musl does not say, and Python's functions have no names there.
+static size_t size_of(void* function) {
+#ifdef __GLIBC__
+  Dl_info unused;
+  const ElfW(Sym)* symbol = NULL;
+  if (function != NULL && dladdr1(function, &unused, (void**)&symbol, RTLD_DL_SYMENT) != 0 && symbol != NULL) {
+    return symbol->st_size;
+  }
+#else
+  (void)function;
+#endif
+  return 0;
+}
+
 __attribute__((constructor)) static void begin(void) {
   const char* runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
   if (runtime == NULL) {
@@ -414,15 +428,13 @@ __attribute__((constructor)) static void begin(void) {
   g_code_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyCode_Type");
   g_text_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyUnicode_Type");
   g_bytes_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyBytes_Type");
-  Dl_info unused;
-  const ElfW(Sym)* symbol = NULL;
-  if (eval == NULL || get_version == NULL || g_this_thread == NULL || g_running_thread == NULL || g_code_type == 0 ||
-      g_text_type == 0 || g_bytes_type == 0 || dladdr1(eval, &unused, (void**)&symbol, RTLD_DL_SYMENT) == 0 ||
-      symbol == NULL) {
+  const size_t size = size_of(eval);
+  if (size == 0 || get_version == NULL || g_this_thread == NULL || g_running_thread == NULL || g_code_type == 0 ||
+      g_text_type == 0 || g_bytes_type == 0) {
     return;
   }
   g_eval = (uintptr_t)eval;
-  g_eval_end = g_eval + symbol->st_size;
+  g_eval_end = g_eval + size;
   dl_iterate_phdr(&find_object, NULL);
   g_main_thread = pthread_self();
   g_ready = find_offsets(get_version(), runtime);

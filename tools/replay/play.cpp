@@ -13,11 +13,11 @@ using namespace coffer::replay;
 
 const PlanHead& map_plan(const char* path) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) stop(kUsage, "%s: %s", path, strerrorname_np(errno));
+  if (file < 0) stop(kUsage, "%s: %s", path, strerror(errno));
   const off_t bytes = lseek(file, 0, SEEK_END);
   if (bytes < static_cast<off_t>(sizeof(PlanHead))) stop(kUsage, "%s: not a plan", path);
   void* const memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
-  if (memory == MAP_FAILED) stop(kFailed, "%s: %s", path, strerrorname_np(errno));
+  if (memory == MAP_FAILED) stop(kFailed, "%s: %s", path, strerror(errno));
   close(file);
   own_bytes += static_cast<size_t>(bytes);
   const auto* const head = static_cast<const PlanHead*>(memory);

@@ -289,7 +289,7 @@ void Player::start(Worker& worker) {
   pthread_attr_destroy(&attributes);
   if (failure != 0) {
     stop(kFailed, "thread %zu of the trace cannot be started: %s", static_cast<size_t>(worker.thread->number),
-         strerrorname_np(failure));
+         strerror(failure));
   }
 }
 
