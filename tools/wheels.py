@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -137,21 +138,40 @@ class Wheel:
         shutil.copytree(programs / "libexec", tree / "libexec", symlinks=True)
         if (libraries / "libexec").is_dir():
             shutil.copytree(libraries / "libexec", tree / "libexec", dirs_exist_ok=True)
+        # zig leaves debug information in what it compiles: half of the wheel.
+        for file in (*tree.glob("lib/*.so*"), *tree.glob("libexec/coffer/*.so")):
+            if not file.is_symlink():
+                run(f"{self.arch}-linux-gnu-strip", "--strip-debug", file)
         shutil.copy(programs / "version", tree)
         shutil.copytree(self.release / "share", tree / "share")
         return tree
+
+    def packed(self, tree: Path, to: Path) -> None:
+        plain = self.place / "plain"
+        run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--wheel-dir", plain,
+            "--config-settings", f"cmake.define.COFFER_WHEEL_FROM={tree}", self.release)
+        # pip can pack for this machine alone.
+        (made,) = plain.glob("*.whl")
+        run("wheel", "tags", "--remove", "--platform-tag", self.tag, made)
+        (made,) = plain.glob("*.whl")
+        said = subprocess.check_output(["auditwheel", "show", made], text=True, stderr=subprocess.DEVNULL)
+        found = re.search(rf'"([a-z]+)_(\d+)_(\d+)_{self.arch}"', said)
+        if found is None or [found[1], *map(int, found.groups()[1:])] > promised(self.tag):
+            raise SystemExit(f"wheels: auditwheel takes {made.name} for another tag:\n{said}")
+        shutil.move(made, to / made.name)
 
     def make(self, zstd: Path, to: Path) -> None:
         shutil.rmtree(self.place, ignore_errors=True)
         self.place.mkdir(parents=True)
         tree = self.compiled(zstd)
-        run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--wheel-dir",
-            self.place / "plain", "--config-settings", f"cmake.define.COFFER_WHEEL_FROM={tree}", self.release,
-            env=os.environ | {"_PYTHON_HOST_PLATFORM": f"linux-{self.arch}"})
-        # It fails if a file needs more than the tag promises.
-        run("auditwheel", "repair", "--plat", self.tag, "--only-plat", "--wheel-dir", to,
-            *(self.place / "plain").glob("*.whl"))
+        self.packed(tree, to)
         shutil.rmtree(self.place)
+
+
+def promised(tag: str) -> list[str | int]:
+    """What of the tag can be compared: system and version."""
+    system, major, minor, _ = tag.split("_", 3)
+    return [system, int(major), int(minor)]
 
 
 def zstd_sources(work: Path) -> Path:

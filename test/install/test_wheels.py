@@ -39,10 +39,21 @@ def wheel_of(wheels: Path, tag: str) -> Path:
     return wheels / f"coffer-{VERSION}-py3-none-{tag}.whl"
 
 
+class Systems(dict[str, wheel_systems.System]):
+    """By tag, each made when it is first asked for."""
+
+    def __init__(self, wheels: Path, folder: Path) -> None:
+        super().__init__()
+        self.wheels, self.folder = wheels, folder
+
+    def __missing__(self, tag: str) -> wheel_systems.System:
+        self[tag] = wheel_systems.system(tag, wheel_of(self.wheels, tag), self.folder / tag)
+        return self[tag]
+
+
 @pytest.fixture(scope="session")
-def systems(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, wheel_systems.System]:
-    folder = tmp_path_factory.mktemp("systems")
-    return {tag: wheel_systems.system(tag, wheel_of(wheels, tag), folder / tag) for tag in TAGS}
+def systems(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Systems:
+    return Systems(wheels, tmp_path_factory.mktemp("systems"))
 
 
 @long
@@ -62,7 +73,7 @@ def test_tag_size_and_files(wheels: Path, tag: str) -> None:
 
 @long
 @each
-def test_what_they_need(systems: dict[str, wheel_systems.System], tag: str) -> None:
+def test_what_they_need(systems: Systems, tag: str) -> None:
     """Of the C library alone, and nothing that is newer than the tag says."""
     system = systems[tag]
     files = [file for file in (system.root / wheel_systems.BOX).rglob("*") if file.is_file()
@@ -84,7 +95,7 @@ def test_what_they_need(systems: dict[str, wheel_systems.System], tag: str) -> N
 @long
 @each
 @pytest.mark.parametrize("library", ["coffer", "coffer_hardened", "hoard", "scalloc", "cif"])
-def test_preloaded(systems: dict[str, wheel_systems.System], tag: str, library: str) -> None:
+def test_preloaded(systems: Systems, tag: str, library: str) -> None:
     system = systems[tag]
     path = system.path(f"{wheel_systems.BOX}/lib/lib{library}.so")
     assert system.run("threads", LD_PRELOAD=path) == f"malloc of lib{library}.so\n"
@@ -93,7 +104,7 @@ def test_preloaded(systems: dict[str, wheel_systems.System], tag: str, library: 
 
 @long
 @each
-def test_record_and_replay(systems: dict[str, wheel_systems.System], tag: str) -> None:
+def test_record_and_replay(systems: Systems, tag: str) -> None:
     system = systems[tag]
     programs, libraries = f"{wheel_systems.BOX}/libexec/coffer", f"{wheel_systems.BOX}/lib"
     coffer = system.path(f"{libraries}/libcoffer.so")

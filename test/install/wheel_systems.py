@@ -40,13 +40,15 @@ class System(NamedTuple):
         return f"{self.root}/{path}" if self.emulated else f"/{path}"
 
     def run(self, program: str, *words: str, **variables: str) -> str:
-        """What a program of it prints."""
+        """What a program of it prints. This machine's own loader says of each library that it is not for it."""
         if self.emulated:
             given = (word for name, value in variables.items() for word in ("-E", f"{name}={value}"))
-            return run(*EMULATED, self.root, *given, self.path(program), *words, limit=300)
-        script = 'mkdir -p "$1/proc" && mount --bind /proc "$1/proc" && exec chroot "$@"'
-        return run("unshare", "--mount", "sh", "-c", script, "-", self.root, self.path(program), *words, limit=300,
-                   **variables)
+            said = run(*EMULATED, self.root, *given, self.path(program), *words, limit=300)
+        else:
+            script = 'mkdir -p "$1/proc" "$1/tmp" && mount --bind /proc "$1/proc" && exec chroot "$@"'
+            said = run("unshare", "--mount", "sh", "-c", script, "-", self.root, self.path(program), *words,
+                       limit=300, **variables)
+        return "".join(line for line in said.splitlines(keepends=True) if not line.startswith("ERROR: ld.so: object"))
 
     def started(self, program: str) -> list[str]:
         """The command by which a program of it starts another."""
