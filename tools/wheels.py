@@ -28,6 +28,9 @@ FLAGS = ("-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS_RELEASE=-
 LIBRARIES = ("coffer_shared", "coffer_hardened_shared", "hoard_shared", "scalloc_shared", "cif_shared")
 PRELOADED = ("coffer_record", "coffer_record_malloc", "coffer_moments", "coffer_python_frames")
 COUNTING = ("coffer_record_count", "coffer_record_malloc_count", "coffer_count_tool")
+PROGRAMS = ("coffer_trace_c", "coffer_trace_program", "coffer_collector", "coffer_replay_plan", "coffer_replay_play",
+            "coffer_survey", "coffer_spread", "coffer_simulate")
+PROGRAMS_OF_X86 = ("coffer_attach", "coffer_retain_program")
 STUBS = ("libc.so.6", "libpthread.so.0", "libdl.so.2")
 # Of these the C library's loader finds the allocator that is preloaded: no program of musl may be static that has one.
 DYNAMIC = ("replay_play", "survey", "libcoffer_trace.so")
@@ -131,7 +134,8 @@ class Wheel:
             counting = COUNTING if self.arch == os.uname().machine == "x86_64" else ()
             libraries = self.build("libraries", "manylinux-libraries", (*LIBRARIES, *PRELOADED, *counting),
                                    f"-DCOFFER_STUBS={stubs}")
-            programs = self.build("programs", "manylinux-programs", ("coffer_tools",), *options,
+            of_x86 = PROGRAMS_OF_X86 if self.arch == "x86_64" else ()
+            programs = self.build("programs", "manylinux-programs", (*PROGRAMS, *of_x86), *options,
                                   f"-DCOFFER_GLIBC={GLIBC}")
         tree = self.place / "tree"
         shutil.copytree(libraries / "lib", tree / "lib", symlinks=True)
@@ -148,8 +152,8 @@ class Wheel:
 
     def packed(self, tree: Path, to: Path) -> None:
         plain = self.place / "plain"
-        run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--wheel-dir", plain,
-            "--config-settings", f"cmake.define.COFFER_WHEEL_FROM={tree}", self.release)
+        run(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--no-build-isolation",
+            "--wheel-dir", plain, "--config-settings", f"cmake.define.COFFER_WHEEL_FROM={tree}", self.release)
         # pip can pack for this machine alone.
         (made,) = plain.glob("*.whl")
         run("wheel", "tags", "--remove", "--platform-tag", self.tag, made)
