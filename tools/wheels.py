@@ -101,10 +101,12 @@ class Wheel:
         return max((self.work / "zig-cache" / self.target).glob(f"o/*/{name}"), key=lambda path: path.stat().st_mtime)
 
     def zstd(self, sources: Path) -> list[str]:
-        """CMake's options for zstd as an archive. Its assembler is in files that the package has not."""
+        """CMake's options for zstd as an archive. Its assembler is in files that the package has not; qsort_r, for
+        dictionaries, is not in musl 1.2.0."""
         folder = self.place / "zstd"
         folder.mkdir()
-        self.zig("-fvisibility=hidden", "-DZSTD_DISABLE_ASM", "-c", sources / "zstd.c", "-o", folder / "zstd.o")
+        self.zig("-fvisibility=hidden", "-DZSTD_DISABLE_ASM", "-DZDICT_QSORT=ZDICT_QSORT_C90", "-c",
+                 sources / "zstd.c", "-o", folder / "zstd.o")
         run(f"{self.arch}-linux-gnu-ar", "rc", folder / "libzstd.a", folder / "zstd.o")
         return [f"-DCOFFER_ZSTD_INCLUDE={sources}", f"-DCOFFER_ZSTD={folder / 'libzstd.a'}"]
 

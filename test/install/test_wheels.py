@@ -112,9 +112,9 @@ def test_record_and_replay(systems: Systems, tag: str) -> None:
     system.run(f"{programs}/record", "--output", trace, "--preload",
                f"{system.path(f'{libraries}/libcoffer_record.so')}:{coffer}", "--", *system.started("threads"))
     found = json.loads(system.run(f"{programs}/trace", "survey", f"in={trace}"))
-    assert found["operations"]["malloc"] > 60000 and len(found["threads"]) == 4
+    assert found["operations"]["malloc"] >= 60000 and len(found["threads"]) == 4
     said = json.loads(system.run(f"{programs}/replay_plan", trace, plan))
-    assert said["complete"] and said["operations"] > 120000
+    assert said["complete"] and said["operations"] >= 120000
     played = json.loads(system.run(f"{programs}/replay_play", f"plan={plan}", "touch=all", "lead=0", LD_PRELOAD=coffer))
     assert played["library"] == coffer and played["operations"]["all"] == said["operations"]
 
