@@ -205,7 +205,7 @@ def main() -> None:
     parser.add_argument("tags", nargs="*", metavar="TAG", help=", ".join(TAGS))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--quick", action="store_true", help="a folder's sources compiled as one: for trials")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if unknown := set(options.tags) - set(TAGS):
         parser.error(f"no wheel {', '.join(unknown)}; there are {', '.join(TAGS)}")
     work = options.work.resolve()
