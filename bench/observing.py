@@ -220,7 +220,8 @@ def main() -> int:
     if arguments.report:
         loads = "\n".join(f"- {one.name}: {one.what}." for one in chosen)
         explained = ("Time of a fixed load, over that of the same load with what stands under *over*: the median of"
-                     f" {arguments.rounds} rounds in turn, with its interval of 95 %. Both record whole stacks."
+                     f" {arguments.rounds} rounds in turn, with its interval of 95 %. Stacks have at most 32 frames,"
+                     " heaptrack's 64."
                      " heaptrack writes its raw file here, which it interprets and compresses afterwards;"
                      " `coffer record` does both on the way.")
         arguments.report.write_text(markdown_page("What it costs to be looked at", "python3 bench/observing.py --report"

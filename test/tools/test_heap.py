@@ -357,6 +357,13 @@ def place(function: str, module: str = "prog") -> stacks.Place:
     (["<alloc::raw_vec::RawVecInner>::try_allocate_in", "<u8 as alloc::vec::SpecFromElem>::from_elem", "store"],
      (owners.PROGRAM, 2)),
     (["<prog::Shape as core::clone::Clone>::clone", "store"], (owners.PROGRAM, 0)),
+    # What the program gave is a part of a function of the library's templates.
+    ([("operator new", "libcoffer.so.0"), "std::vector<int>::push_back",
+      "std::thread::_State_impl<std::thread::_Invoker<std::tuple<main::{lambda()#1}> > >::_M_run",
+      ("execute_native_thread_routine", "libstdc++.so.6"), ("start_thread", "libc.so.6")], (owners.PROGRAM, 2)),
+    ([("operator new", "libstdc++.so.6"), ("std::locale::_Impl<x>::install", "libstdc++.so.6"),
+      ("start_thread", "libc.so.6")], (owners.RUNTIME, 0)),
+    (["std::rt::lang_start::<()>", ("__libc_start_main", "libc.so.6")], (owners.RUNTIME, 0)),
     (["xmalloc", "store"], (owners.PROGRAM, 1)),
     (["g_malloc", "g_strdup", "store"], (owners.PROGRAM, 2)),
     (["ztrymalloc_usable_internal", "zmalloc", "store"], (owners.PROGRAM, 2)),

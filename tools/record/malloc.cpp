@@ -209,7 +209,7 @@ RECORD_EXPORT void* realloc(void* block, std::size_t size) {
     note_allocation<Op::malloc>(seen, size, fresh);
     return fresh;
   }
-  const Realloc before = begin_realloc(block);
+  const Realloc before = begin_realloc(block, __builtin_frame_address(0));
   void* const result = g_next.realloc(block, size);
   note_realloc(before, block, size, result);
   return result;

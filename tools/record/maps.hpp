@@ -59,17 +59,19 @@ class MapsLine {
   const char* end_;
 };
 
+inline constexpr u64 kMapsText = 4096;  // bytes
+
 // Calls visit(mapping) for each, in the order of addresses, until it says false. false: they cannot be read to the end.
+// The buffer, of kMapsText bytes, is the caller's: on a small stack there is no room for it.
 template <class Visit>
-bool for_each_mapping(Visit&& visit) {
+bool for_each_mapping(char* buffer, Visit&& visit) {
   const long file = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
-  char buffer[4096];
   u64 have = 0;
   bool at_start = true, wanted = true;
   long got = 0;
   while (wanted) {
-    got = syscall(SYS_read, file, buffer + have, sizeof buffer - have);
+    got = syscall(SYS_read, file, buffer + have, kMapsText - have);
     if (got <= 0) break;
     const char* const end = buffer + have + got;
     const char* line = buffer;
@@ -81,7 +83,7 @@ bool for_each_mapping(Visit&& visit) {
       line = at + 1;
     }
     have = static_cast<u64>(end - line);
-    if (have == sizeof buffer) {
+    if (have == kMapsText) {
       // A path longer than the buffer. What is asked for stands before it, and the rest is no start of a line.
       Mapping mapping;
       if (at_start && MapsLine(line, end).read(mapping)) wanted = visit(mapping);

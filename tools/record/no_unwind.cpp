@@ -6,6 +6,6 @@ namespace coffer::record {
 
 bool start_unwinding() { return false; }
 void note_unloading() {}
-u32 unwind(u64, StackBounds, u32, u64*, u32, u64&) { return 0; }
+u32 unwind(u64, StackBounds, u32, Walker&, u32, u64&) { return 0; }
 
 }  // namespace coffer::record

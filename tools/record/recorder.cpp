@@ -240,11 +240,13 @@ void note_free_slow(void* block, std::size_t stated) {
   finish(thread);
 }
 
-Realloc begin_realloc(void* block) {
+Realloc begin_realloc(void* block, const void* frame) {
   Thread* thread = ready(Asks::may);
+  // Before the stamp: a stack that is new has a record of its own.
+  const u32 stack = thread != nullptr && g_stacks != Stacks::none ? stack_number(thread, frame) : 0;
   if (thread != nullptr) own(thread, reinterpret_cast<u64>(block));
   thread = t_thread;
-  return {stamp_before(), thread->base.block, place()};
+  return {stamp_before(), thread->base.block, place(), stack};
 }
 
 void note_realloc(const Realloc& before, void* block, std::size_t size, void* result) {
@@ -266,6 +268,7 @@ void note_realloc(const Realloc& before, void* block, std::size_t size, void* re
     record.a = size;
     record.b = reinterpret_cast<u64>(result);
     record.old = reinterpret_cast<u64>(block);
+    if (result != nullptr) record.stack = before.stack;
     own(thread, record.b);
     const u64 ended = stamp_after();
     record.duration = ended > before.begun ? ended - before.begun : 0;

@@ -16,6 +16,7 @@
 namespace coffer::record {
 
 using trace::Op;
+class Walker;
 
 // A thread's state. It lies in memory that a fork child finds full of zeros, so that the child's threads come to the
 // slow path at their next record. `limit` is where fast records must end. It is nullptr in states that cannot take a
@@ -40,6 +41,7 @@ struct alignas(64) Thread {
   u64 system_bytes;       // of records of take and give
   const u8* stack_low;
   const u8* stack_high;
+  Walker* walker;  // of stacks; nullptr: none was asked for so far
 };
 inline u8* const kAlwaysSlow = reinterpret_cast<u8*>(1);
 
@@ -215,8 +217,9 @@ __attribute__((noinline)) void note_free_slow(void* block, std::size_t stated);
 struct Realloc {
   u64 begun, last_block;
   Place seen;
+  u32 stack;
 };
-Realloc begin_realloc(void* block);
+Realloc begin_realloc(void* block, const void* frame);
 void note_realloc(const Realloc& before, void* block, std::size_t size, void* result);
 
 // Both fast records are one store: a control word that says two bytes of size and four of distance, and these.

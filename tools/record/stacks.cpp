@@ -36,11 +36,22 @@ u32 follow(u64 at, u64 high, u64* frames) {
   return count;
 }
 
-u32 walk(Thread* thread, const void* frame, u64* frames, u64& hash) {
+// A thread's own, made at its first stack. nullptr: no memory. In a fork child threads begin anew, without one.
+Walker* walker_of(Thread* thread) {
+  if (thread->walker == nullptr) {
+    const long made = syscall(SYS_mmap, nullptr, sizeof(Walker), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made < 0 && made > -4096) return nullptr;
+    thread->walker = reinterpret_cast<Walker*>(made);
+  }
+  return thread->walker;
+}
+
+u32 walk(Thread* thread, const void* frame, Walker& walker, u64& hash) {
   const u64 at = reinterpret_cast<u64>(frame);
   if (at < reinterpret_cast<u64>(thread->stack_low) || at >= reinterpret_cast<u64>(thread->stack_high)) {
     // A first look, or the thread is on another stack (a signal's, a coroutine's).
-    const StackBounds found = stack_at(at);
+    const StackBounds found = stack_at(at, walker.text);
     if (found.high == 0) return 0;
     thread->stack_low = reinterpret_cast<const u8*>(found.low);
     thread->stack_high = reinterpret_cast<const u8*>(found.high);
@@ -48,11 +59,34 @@ u32 walk(Thread* thread, const void* frame, u64* frames, u64& hash) {
   const StackBounds bounds{reinterpret_cast<u64>(thread->stack_low), reinterpret_cast<u64>(thread->stack_high)};
   // relaxed: a coarse clock.
   if (g_stacks == Stacks::unwind) {
-    return unwind(at, bounds, thread->beat->load(std::memory_order_relaxed), frames, g_depth, hash);
+    return unwind(at, bounds, thread->beat->load(std::memory_order_relaxed), walker, g_depth, hash);
   }
-  const u32 count = follow(at, bounds.high, frames);
-  hash = hash_of_stack(frames, count);
+  const u32 count = follow(at, bounds.high, walker.frames);
+  hash = hash_of_stack(walker.frames, count);
   return count;
+}
+
+u32 number_of(Thread*& thread, const void* frame, Walker& walker) {
+  u64 hash = 0;
+  const u32 count = walk(thread, frame, walker, hash);
+  if (count == 0) return 0;
+  hash |= 1;  // 0 is a free cell
+  for (u32 i = 0; i < 16; ++i) {
+    Cell& cell = g_cells[(hash + i) % kCells];
+    // acquire: pairs with the release of the number. A number is published after its hash, so 0 may be seen.
+    u64 seen = cell.hash.load(std::memory_order_relaxed);
+    if (seen == hash) return cell.number.load(std::memory_order_acquire);
+    if (seen != 0) continue;
+    if (!cell.hash.compare_exchange_strong(seen, hash, std::memory_order_relaxed)) {
+      if (seen == hash) return cell.number.load(std::memory_order_acquire);
+      continue;
+    }
+    const u32 number = static_cast<u32>(new_stack_number());
+    emit_stack(thread, number, walker.frames, count);
+    if (thread != nullptr) cell.number.store(number, std::memory_order_release);
+    return number;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -63,10 +97,10 @@ u64 hash_of_stack(const u64* frames, u32 count) {
   return hash;
 }
 
-StackBounds stack_at(u64 address) {
+StackBounds stack_at(u64 address, char* buffer) {
   const int saved = errno;
   StackBounds bounds;
-  for_each_mapping([&](const Mapping& mapping) {
+  for_each_mapping(buffer, [&](const Mapping& mapping) {
     if (address >= mapping.end) return true;
     if (address >= mapping.begin) bounds = {mapping.begin, mapping.end};
     return false;
@@ -90,27 +124,11 @@ bool start_stacks(Stacks kind, u32 depth) {
 }
 
 u32 stack_number(Thread*& thread, const void* frame) {
-  u64 frames[trace::kMaxFrames];
-  u64 hash = 0;
-  const u32 count = walk(thread, frame, frames, hash);
-  if (count == 0) return 0;
-  hash |= 1;  // 0 is a free cell
-  for (u32 i = 0; i < 16; ++i) {
-    Cell& cell = g_cells[(hash + i) % kCells];
-    // acquire: pairs with the release of the number. A number is published after its hash, so 0 may be seen.
-    u64 seen = cell.hash.load(std::memory_order_relaxed);
-    if (seen == hash) return cell.number.load(std::memory_order_acquire);
-    if (seen != 0) continue;
-    if (!cell.hash.compare_exchange_strong(seen, hash, std::memory_order_relaxed)) {
-      if (seen == hash) return cell.number.load(std::memory_order_acquire);
-      continue;
-    }
-    const u32 number = static_cast<u32>(new_stack_number());
-    emit_stack(thread, number, frames, count);
-    if (thread != nullptr) cell.number.store(number, std::memory_order_release);
-    return number;
-  }
-  return 0;
+  Walker* const walker = walker_of(thread);
+  if (walker == nullptr || !walker->enter()) return 0;
+  const u32 number = number_of(thread, frame, *walker);
+  walker->leave();
+  return number;
 }
 
 }  // namespace coffer::record

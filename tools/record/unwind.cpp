@@ -42,10 +42,10 @@ struct Unwinding {
   List lists[2];
   Tables tables;
   Cached cached[kCached];
+  char text[kMapsText];  // of what is mapped, for who looks
 };
 
 Unwinding* g_unwinding = nullptr;
-__thread LastWalk t_last_walk;
 std::atomic<u32> g_locked{0};
 std::atomic<u32> g_writing{0};    // numbers of lists: that which is being written or was last
 std::atomic<u32> g_published{0};  // that which counts
@@ -87,7 +87,7 @@ bool look() {
   Mapping object;  // the last one that was an object's first
   u32 count = 0;
   bool is_new = false;
-  const bool read = for_each_mapping([&](const Mapping& mapping) {
+  const bool read = for_each_mapping(g_unwinding->text, [&](const Mapping& mapping) {
     if (mapping.offset == 0 && mapping.file != 0) object = mapping;
     if (!mapping.executable || count == kMostParts) return true;
     const u64 base = mapping.file != 0 && mapping.file == object.file ? object.begin : 0;
@@ -210,7 +210,7 @@ bool by_frame_pointer(const StackBounds& bounds, Registers& now) {
 }
 
 // The registers where the signal came, as the kernel left them. They may be another stack's.
-bool before_signal(StackBounds& bounds, Registers& now) {
+bool before_signal(StackBounds& bounds, Registers& now, char* buffer) {
   const u64 registers = now.sp + __builtin_offsetof(ucontext_t, uc_mcontext);
   const u64 bytes = sizeof(mcontext_t::gregs);
   if (!bounds.holds(registers) || !bounds.holds(registers + bytes - 8)) return false;
@@ -218,12 +218,12 @@ bool before_signal(StackBounds& bounds, Registers& now) {
   const u64 sp_before = now.sp;
   now = {saved(REG_RIP), saved(REG_RSP), saved(REG_RBP), kNotFixed};
   if (now.sp > sp_before && now.sp < bounds.high) return true;
-  bounds = stack_at(now.sp);
+  bounds = stack_at(now.sp, buffer);
   return bounds.high != 0;
 }
 
 // From a frame to its caller's. false: it was the last.
-bool step(StackBounds& bounds, const Rule& rule, Registers& now) {
+bool step(StackBounds& bounds, const Rule& rule, Registers& now, char* buffer) {
   const auto offset = static_cast<u64>(i64{rule.offset});
   u64 cfa = 0;
   bool is_fixed = true;
@@ -233,7 +233,7 @@ bool step(StackBounds& bounds, const Rule& rule, Registers& now) {
     case Cfa::end:
       return false;
     case Cfa::signal:
-      return before_signal(bounds, now);
+      return before_signal(bounds, now, buffer);
     case Cfa::sp:
       cfa = now.sp + offset;
       break;
@@ -277,62 +277,64 @@ Rule rule_at(u64 at, u32 beat) {
   return rule;
 }
 
-// A walk, and what is known of it from the last one, if `last` is given.
+// A walk, and what is known of it from the last one.
 class Walk {
  public:
-  Walk(LastWalk* last, u64* frames, u32 most) : last_(last), frames_(frames), most_(most) {}
+  Walk(Walker& walker, u32 most) : walker_(walker), most_(most) {}
 
+  // It goes on where enough frames were found, to the end of the stack, so that the next one knows all of it.
   u32 run(Registers now, StackBounds bounds, u32 beat, u64& hash) {
     bool is_return = true;  // the address is behind a call, not where a signal came
     bool is_whole = true, is_plain = true;
     while (now.pc >= LastWalk::kLeastCode) {
-      if (last_ != nullptr && is_plain && take_known(now)) break;
-      if (count_ == most_) {
+      if (is_plain && take_known(now)) break;
+      if (new_ == LastWalk::kMost - 1 || (!is_plain && count_ == most_)) {
         is_whole = false;
         break;
       }
       note(now);
-      frames_[count_++] = now.pc;
+      if (count_ < most_) walker_.frames[count_++] = now.pc;
       const Rule rule = rule_at(is_return ? now.pc - 1 : now.pc, beat);
       is_return = rule.cfa != Cfa::signal;
       is_plain = is_plain && is_return;
-      if (!step(bounds, rule, now)) break;
+      if (!step(bounds, rule, now, walker_.text)) break;
       // The end of the stack is known as such, too.
       if (now.pc < LastWalk::kLeastCode) note(now);
     }
-    hash = finish(is_whole && is_plain);
+    hash = finish(is_plain, is_whole);
     return count_;
   }
 
  private:
-  void note(const Registers& now) {
-    if (new_ < LastWalk::kMost) inner_[new_] = {now.pc, now.sp, now.bp, now.bp_cell};
-    ++new_;
-  }
+  void note(const Registers& now) { walker_.inner[new_++] = {now.pc, now.sp, now.bp, now.bp_cell}; }
 
   bool take_known(const Registers& now) {
-    const u32 entries = last_->known(now.pc, now.sp, now.bp);
-    if (entries == 0 || count_ + entries > most_) return false;
+    // One at least, also where there are frames enough: then the rest is kept for the next walk.
+    const u32 wanted = count_ < most_ ? most_ - count_ : 1;
+    const u32 entries = walker_.last.known(now.pc, now.sp, now.bp, wanted);
+    if (entries == 0) return false;
     kept_ = entries;
-    for (u32 i = entries; i-- != 0;) {
-      const u64 pc = last_->frame(i).pc;
-      if (pc >= LastWalk::kLeastCode) frames_[count_++] = pc;
+    for (u32 i = entries; i-- != 0 && count_ < most_;) {
+      const u64 pc = walker_.last.frame(i).pc;
+      if (pc >= LastWalk::kLeastCode) walker_.frames[count_++] = pc;
     }
     return true;
   }
 
-  u64 finish(bool is_kept) {
-    if (last_ == nullptr) return hash_of_stack(frames_, count_);
-    if (is_kept && kept_ + new_ <= LastWalk::kMost) return last_->keep(kept_, inner_, new_);
-    last_->forget();
-    return hash_of_stack(frames_, count_);
+  u64 finish(bool is_plain, bool is_whole) {
+    if (!is_plain) {
+      walker_.last.forget();
+      return hash_of_stack(walker_.frames, count_);
+    }
+    walker_.last.keep(kept_, walker_.inner, new_, is_whole);
+    // What was cut off is in the last walk's hash, and not in the stack's.
+    const bool is_all = walker_.last.is_whole() && kept_ + new_ <= most_;
+    return is_all ? walker_.last.hash() : hash_of_stack(walker_.frames, count_);
   }
 
-  LastWalk* last_;
-  u64* frames_;
+  Walker& walker_;
   u32 most_, count_ = 0;
   u32 kept_ = 0, new_ = 0;  // entries of the last walk that hold; frames that are new, and the stack's end
-  WalkedFrame inner_[LastWalk::kMost];
 };
 
 }  // namespace
@@ -351,7 +353,7 @@ bool start_unwinding() {
 
 void note_unloading() { g_unloaded.store(1, std::memory_order_relaxed); }  // relaxed: by the thread that walks next
 
-u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most, u64& hash) {
+u32 unwind(u64 frame, StackBounds bounds, u32 beat, Walker& walker, u32 most, u64& hash) {
   // relaxed, both: see try_look, note_unloading.
   if (static_cast<std::int32_t>(beat - g_look_at.load(std::memory_order_relaxed)) > 0) try_look(beat);
   if (g_unloaded.load(std::memory_order_relaxed) != 0 && g_unloaded.exchange(0, std::memory_order_relaxed) != 0) {
@@ -359,13 +361,9 @@ u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most, u64& 
   }
   // The recorder's own function keeps a frame pointer.
   if (!bounds.holds(frame) || !bounds.holds(frame + 8)) return 0;
-  LastWalk* const last = t_last_walk.enter() ? &t_last_walk : nullptr;
   // relaxed: an older list's walk is taken for another's.
-  if (last != nullptr) last->begin(bounds, g_published.load(std::memory_order_relaxed));
-  const Registers first{word_at(frame + 8), frame + 16, word_at(frame), frame};
-  const u32 count = Walk(last, frames, most).run(first, bounds, beat, hash);
-  if (last != nullptr) last->leave();
-  return count;
+  walker.last.begin(bounds, g_published.load(std::memory_order_relaxed));
+  return Walk(walker, most).run({word_at(frame + 8), frame + 16, word_at(frame), frame}, bounds, beat, hash);
 }
 
 }  // namespace coffer::record

@@ -17,16 +17,18 @@ struct StackBounds {
 
   bool holds(u64 at) const { return (at & 7) == 0 && at >= low && at < high && high - at >= 8; }
 };
-// The stack that this address is on; empty if there is none. Keeps errno.
-StackBounds stack_at(u64 address);
+// The stack that this address is on; empty if there is none. Keeps errno. The buffer: see for_each_mapping.
+StackBounds stack_at(u64 address, char* buffer);
 
 // Reads the tables of what is mapped. Again in a fork child. false: not possible here.
 bool start_unwinding();
 // Something was unloaded: tables may be of what is not there any more.
 void note_unloading();
-// Return addresses from that of the function whose frame pointer this is, at most `most`, and their hash
-// (last_walk.hpp). `beat`: a clock that goes every few milliseconds.
-u32 unwind(u64 frame, StackBounds bounds, u32 beat, u64* frames, u32 most, u64& hash);
+class Walker;
+
+// Return addresses from that of the function whose frame pointer this is, at most `most`, in the walker, which was
+// entered; and their hash (last_walk.hpp). `beat`: a clock that goes every few milliseconds.
+u32 unwind(u64 frame, StackBounds bounds, u32 beat, Walker& walker, u32 most, u64& hash);
 // The same hash of any return addresses, the innermost first.
 u64 hash_of_stack(const u64* frames, u32 count);
 

@@ -78,11 +78,11 @@ bool Blocks::is_free(const char* block, usize bytes) const {
   return trailer == 0;
 }
 
-void Blocks::walk_span(const Memory& memory, const Arena& arena, const Span& span, u32 slot, Found* found) const {
+void Blocks::walk_span(const Memory& memory, const Arena& arena, const Span& span, u32 slice, Found* found) const {
   const Stride stride{span.block_bytes.get(), span.row_log2.get()};
-  const u32 slots = span.slots.get(), capacity = span.capacity.get();
-  const u64 begin = arena.base + u64{slot} * kSliceBytes, length = u64{slots} * kSliceBytes;
-  if (stride.bytes < 16 || stride.bytes % 16 != 0 || slots == 0 || slots > kMaxSpanSlices || stride.row_log2 > 31)
+  const u32 slices = span.slices.get(), capacity = span.capacity.get();
+  const u64 begin = arena.base + u64{slice} * kSliceBytes, length = u64{slices} * kSliceBytes;
+  if (stride.bytes < 16 || stride.bytes % 16 != 0 || slices == 0 || slices > kMaxSpanSlices || stride.row_log2 > 31)
     return;
   if (span.first_block - begin >= length || capacity > length / 16) return;
   const u64 absent = span.absent.get();
@@ -104,12 +104,12 @@ void Blocks::walk_span(const Memory& memory, const Arena& arena, const Span& spa
   }
 }
 
-void Blocks::walk_mixed(const Memory& memory, const Arena& arena, const Span& span, u32 slot, Found* found) const {
-  const u32 slots = span.slots.get();
-  if (slots == 0 || slots > kMaxSpanSlices) return;
-  const u64 begin = arena.base + u64{slot} * kSliceBytes, length = u64{slots} * kSliceBytes;
+void Blocks::walk_mixed(const Memory& memory, const Arena& arena, const Span& span, u32 slice, Found* found) const {
+  const u32 slices = span.slices.get();
+  if (slices == 0 || slices > kMaxSpanSlices) return;
+  const u64 begin = arena.base + u64{slice} * kSliceBytes, length = u64{slices} * kSliceBytes;
   u64 words[kMaxSpanSlices * kMapWords];
-  memory.read(reinterpret_cast<u64>(arena.unit_maps) + u64{slot} * kUnitMapBytes, words, slots * kUnitMapBytes);
+  memory.read(reinterpret_cast<u64>(arena.unit_maps) + u64{slice} * kUnitMapBytes, words, slices * kUnitMapBytes);
   thread_local std::vector<char> content;
   content.resize(length);
   memory.read(begin, content.data(), length);
@@ -123,7 +123,7 @@ void Blocks::walk_mixed(const Memory& memory, const Arena& arena, const Span& sp
     }
     is_open = false;
   };
-  for (u32 unit = 0; unit < slots * kUnitsPerSlice; unit += 64) {
+  for (u32 unit = 0; unit < slices * kUnitsPerSlice; unit += 64) {
     const u64* pair = words + unit / kUnitsPerSlice * kMapWords + 2 * (unit / 64 % kMapPairs);
     for (u64 starts = pair[0] | pair[1]; starts != 0; starts &= starts - 1) {
       const u32 bit = static_cast<u32>(__builtin_ctzll(starts));
@@ -132,7 +132,7 @@ void Blocks::walk_mixed(const Memory& memory, const Arena& arena, const Span& sp
       open = unit + bit;
     }
   }
-  close_at(slots * kUnitsPerSlice);
+  close_at(slices * kUnitsPerSlice);
 }
 
 void Blocks::walk_large(const Memory& memory, const Span& span, Found* found) const {
@@ -174,15 +174,15 @@ std::vector<u32> Blocks::taken_chunks(const Memory& memory, const Arena& arena, 
 void Blocks::walk_chunk(const Memory& memory, const Arena& arena, u32 index, Found* found) const {
   const auto chunk = copy<Chunk>(memory, arena.chunks + index, 1);
   const u64 free = chunk[0].free.load(relaxed);
-  const u32 slots = chunk[0].use.load(relaxed) == ChunkUse::large ? 1 : kSlicesPerChunk;
-  const auto records = copy<Span>(memory, arena.spans + usize{index} * kSlicesPerChunk, slots);
-  for (u32 i = 0; i < slots; ++i) {
+  const u32 slices = chunk[0].use.load(relaxed) == ChunkUse::large ? 1 : kSlicesPerChunk;
+  const auto records = copy<Span>(memory, arena.spans + usize{index} * kSlicesPerChunk, slices);
+  for (u32 i = 0; i < slices; ++i) {
     if (((free >> i) & 1) != 0) continue;
     const Span& span = records[i];
-    const u32 slot = index * kSlicesPerChunk + i;
+    const u32 slice = index * kSlicesPerChunk + i;
     const SliceUse use = span.use.load(relaxed);
-    if (use == SliceUse::span) walk_span(memory, arena, span, slot, found);
-    if (use == SliceUse::mixed) walk_mixed(memory, arena, span, slot, found);
+    if (use == SliceUse::span) walk_span(memory, arena, span, slice, found);
+    if (use == SliceUse::mixed) walk_mixed(memory, arena, span, slice, found);
     if (use == SliceUse::large) walk_large(memory, span, found);
   }
 }

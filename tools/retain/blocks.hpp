@@ -79,8 +79,8 @@ class Blocks {
   bool find_description(const Memory& memory, const std::vector<Mapping>& mappings, std::string* problem);
   std::vector<u32> taken_chunks(const Memory& memory, const Arena& arena, u32 end) const;
   void walk_chunk(const Memory& memory, const Arena& arena, u32 index, Found* found) const;
-  void walk_span(const Memory& memory, const Arena& arena, const Span& span, u32 slot, Found* found) const;
-  void walk_mixed(const Memory& memory, const Arena& arena, const Span& span, u32 slot, Found* found) const;
+  void walk_span(const Memory& memory, const Arena& arena, const Span& span, u32 slice, Found* found) const;
+  void walk_mixed(const Memory& memory, const Arena& arena, const Span& span, u32 slice, Found* found) const;
   void walk_large(const Memory& memory, const Span& span, Found* found) const;
   bool is_free(const char* block, usize bytes) const;
   void index_arena(u64 base, u64 bytes, u32 first);

@@ -72,6 +72,15 @@ def test_without_stacks(leak: Path, tmp_path: Path) -> None:
     assert "coffer record --stacks unwind" in page.read_text()
 
 
+def test_what_is_missing_is_told(leak: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.trace"
+    cut.write_bytes(leak.read_bytes()[: leak.stat().st_size * 2 // 3])
+    shown = " ".join(coffer("heap", cut, status=0).split()) if json.loads(coffer(
+        "trace", "info", "--json", cut))["summary"]["allocations"] else coffer("heap", cut, status=1)
+    assert "missing" in shown and ("did not end by itself" in shown or "no allocation" in shown)
+    assert "stands alone; --diff compares two" in coffer("heap", leak, cut, status=1)
+
+
 def test_what_cannot_be_told(leak: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.trace"
     damaged.write_bytes(leak.read_bytes()[:200])

@@ -71,6 +71,61 @@ def test_a_stack_names_the_callers(tmp_path: Path) -> None:
     assert names[:3] == ["inner", "outer", "main"]
 
 
+SMALL_STACKS = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+static struct { unsigned char guard[16384]; char stack[8192]; } s __attribute__((aligned(4096)));
+static void* volatile kept;
+static ucontext_t back, there;
+static void take(int signal) { kept = malloc(100 + signal); free(kept); }
+static void body(void) { take(7); }
+int main(void) {
+  memset(&s.guard, 0xAA, sizeof s.guard);
+  stack_t stack = {.ss_sp = s.stack, .ss_size = sizeof s.stack};
+  struct sigaction action = {.sa_handler = take, .sa_flags = SA_ONSTACK};
+  if (sigaltstack(&stack, 0) != 0 || sigaction(SIGUSR1, &action, 0) != 0) return 2;
+  for (int i = 0; i < 3; ++i) raise(SIGUSR1);
+  getcontext(&there);
+  there.uc_stack.ss_sp = s.stack;
+  there.uc_stack.ss_size = 4096;
+  there.uc_link = &back;
+  makecontext(&there, body, 0);
+  swapcontext(&back, &there);
+  int changed = 0;
+  for (unsigned i = 0; i < sizeof s.guard; ++i) changed += s.guard[i] != 0xAA;
+  printf("%d bytes below the stack changed\\n", changed);
+}
+"""
+
+
+@pytest.mark.parametrize("stacks", ["unwind", "frames"])
+def test_small_stacks_have_room_for_a_walk(tmp_path: Path, stacks: str) -> None:
+    """Of a signal handler, 8 KiB as SIGSTKSZ was for long, and of a coroutine, 4 KiB."""
+    (tmp_path / "small.c").write_text(SMALL_STACKS)
+    subprocess.run(["cc", "-g", "-o", tmp_path / "small", tmp_path / "small.c"], check=True)
+    done = record(tmp_path / "t", "--stacks", stacks, "--", tmp_path / "small")
+    assert done.stdout == "0 bytes below the stack changed\n"
+    assert str(100 + signal.SIGUSR1) in map(str, read(tmp_path / "t")["of_size"])
+
+
+def test_a_realloc_has_its_own_stack(tmp_path: Path) -> None:
+    (tmp_path / "grow.c").write_text("""
+#include <stdlib.h>
+static void* volatile kept;
+__attribute__((noinline)) static void begin(void) { kept = malloc(16); }
+__attribute__((noinline)) static void grow(void) { kept = realloc(kept, 500000); }
+int main(void) { begin(); grow(); }
+""")
+    subprocess.run(["cc", "-g", "-O1", "-o", tmp_path / "grow", tmp_path / "grow.c"], check=True)
+    record(tmp_path / "t", "--", tmp_path / "grow")
+    done = subprocess.run([COMMAND, "heap", "--json", tmp_path / "t"], capture_output=True, text=True, check=True)
+    site = json.loads(done.stdout)["sites"][0]
+    assert (site["function"], site["bytes"]) == ("grow", 500_000)
+
+
 def names_of(trace: dict, frames: list[int], path: Path) -> list[str]:
     """The functions of those frames that lie in this file."""
     for modules in reversed(trace["modules"]):

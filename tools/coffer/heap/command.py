@@ -217,7 +217,8 @@ def show_difference(target: list[str] | None, view: View, files: Files, top: int
         raise CofferError("--diff: two moments do not tell what grows all the time; give three profiles without it")
     measure = MEASURES[view]
     files.check([Path(one) for one in target])
-    profiles = [taken.read(Path(one)) for one in target]
+    read = [taken.read(Path(one)) for one in target]
+    profiles, told = [one for one, _ in read], [text for _, texts in read for text in texts]
     before, after = stacks.named(profiles)
     if view == "peak" and None in (before.peak_ns, after.peak_ns):
         raise CofferError(NO_PEAK)
@@ -231,7 +232,8 @@ def show_difference(target: list[str] | None, view: View, files: Files, top: int
         print_json("diff", verdicts, grown, more, sites.groups(grown, sites.LIVE), top, depth)
     else:
         tree = show.tree_of(more, "what grew, by who allocated it", top, depth) if more else None
-        show.show(consoles.console(), verdicts, show.notes_on(after, more) + sampling_note(after, measure), tree)
+        notes = told + show.notes_on(after, more) + sampling_note(after, measure)
+        show.show(consoles.console(), verdicts, notes, tree)
 
 
 def heap(

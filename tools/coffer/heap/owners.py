@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from coffer.trace.symbols import is_wrapper
+from coffer.trace.symbols import WRAPPER_FILES, is_wrapper
 
 PROGRAM, RUNTIME, INTERPRETER = "the program", "the C library", "Python itself"
 
@@ -34,6 +34,9 @@ LOADING = re.compile(r"^<frozen (importlib|zipimport)|/importlib/\w+\.py$")
 # The Rust library; also what it does for types that are no program's: numbers, strings, parameters.
 RUST = re.compile(r"^_?<?(&?(mut )?)?(alloc|core|std|hashbrown|__rustc)::|^__(rust|rdl|rg)_"
                   r"|^<[&\[]*([A-Z]|[ui](8|16|32|64|128|size)|f32|f64|bool|char|str)\b.* as (alloc|core|std)::")
+# A function of the C++ library's templates that calls what the program gave it, as a thread's does: with optimisation
+# the program's own function may be a part of it. (Rust writes `::<` before arguments.)
+CALLS_BACK = re.compile(r"^(std|__gnu_cxx)::(\w+(<.*>)?::)*\w*(?<!:)<")
 # Functions of programs and other libraries that are malloc by another name.
 OWN_NAMES = re.compile(
     r"^(xx?|z|ztry|g_|g_try_|git__|safe_?|Perl_safesys|sqlite3_?|OPENSSL_|CRYPTO_|av_|my_|uv__|mem_?|ngx_|apr_)"
@@ -121,6 +124,7 @@ def owner(places: Sequence[Named], program: str) -> tuple[str, int]:
     """The group, and which place is the one to name."""
     entry, is_python = "", False  # entry: the function of the C library that the program called
     in_library: int | None = None  # the first place in a language's library
+    inlined_into: int | None = None  # the last place in the program's code that may have a function of it inside
     has_language_here = has_language(places)
     for at, place in enumerate(places):
         if place.module in (INTERPRETED, COMPILED):
@@ -139,6 +143,8 @@ def owner(places: Sequence[Named], program: str) -> tuple[str, int]:
             if plain(entry) in HANDS_OUT:  # what it hands on is for the caller; the rest, such as a thread's, is not
                 entry = ""
         elif passes_on(places, at):
+            if CALLS_BACK.match(place.function) and not place.module.startswith(WRAPPER_FILES):
+                inlined_into = at
             continue
         elif is_python and place.module == program:
             break  # a program that has an interpreter in it
@@ -146,8 +152,8 @@ def owner(places: Sequence[Named], program: str) -> tuple[str, int]:
             return RUNTIME, at
         else:
             return PROGRAM, at
-    if in_library is not None:
-        return PROGRAM, in_library
+    if in_library is not None or inlined_into is not None:
+        return PROGRAM, in_library if in_library is not None else inlined_into or 0
     if is_python:
         return INTERPRETER, 0
     return (RUNTIME if places else PROGRAM), 0

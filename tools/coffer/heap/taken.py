@@ -152,22 +152,29 @@ def of_program(command: str, program: list[str], rate: str, looks: bool, kind: s
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def read(path: Path) -> proto.Profile:
-    """Of a profile, or of the end of a trace."""
-    return of_trace.record_of(path).profile() if of_trace.is_trace(path) else proto.read(path)
+def read(path: Path) -> tuple[proto.Profile, list[str]]:
+    """Of a profile, or of the end of a trace; and what there is to say of that."""
+    if not of_trace.is_trace(path):
+        return proto.read(path), []
+    recorded = of_trace.record_of(path)
+    return recorded.profile(), [f"{path.name}: {text}" for text in recorded.notes()]
 
 
 def of_trace_file(path: Path) -> Taken:
     """It knows all moments."""
     recorded = of_trace.record_of(path)
-    return Taken(end=recorded.profile(), moments=recorded.moments(), is_program=recorded.has_ended)
+    return Taken(end=recorded.profile(), moments=recorded.moments(), is_program=recorded.has_ended,
+                 notes=recorded.notes())
 
 
 def of_files(paths: list[Path]) -> Taken:
     """In order of their times."""
-    if len(paths) == 1 and of_trace.is_trace(paths[0]):
+    if traces := [path for path in paths if of_trace.is_trace(path)]:
+        if len(paths) > 1:
+            raise CofferError(f"{traces[0]}: a trace has all moments of its process, and stands alone; --diff compares"
+                              " two")
         return of_trace_file(paths[0])
-    profiles = sorted(((read(path), path) for path in paths), key=lambda one: one[0].time_ns)
+    profiles = sorted(((proto.read(path), path) for path in paths), key=lambda one: one[0].time_ns)
     taken = Taken(end=profiles[-1][0])
     if len(profiles) > 1:
         taken.moments = [profile for profile, _ in profiles]

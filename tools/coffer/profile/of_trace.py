@@ -17,6 +17,7 @@ TYPES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "peak_o
 UNITS = {"objects": "count", "space": "bytes"}
 PARTS = 120  # of a trace's time: as many as can be told apart on a screen
 MOMENTS = 16  # that show what grows
+LEAST_NS = 1_000_000_000
 MAGIC = b"\x89COFTR\r\n"
 
 
@@ -122,13 +123,27 @@ class Recorded:
     def has_ended(self) -> bool:
         return "end" in self.description["footer"]
 
+    def notes(self) -> list[str]:
+        """What whoever reads its figures has to know."""
+        texts = [f"{text[0].upper()}{text[1:]}." for text in tables.notes(self.description)]
+        if self.description["footer"].get("end") != "exited":
+            texts.append("The program did not end by itself in the trace: what is told as left was live then.")
+        if not self.description["stacks"]:
+            texts.append("It was recorded without call stacks (--stacks none).")
+        elif not self.description["modules"]:
+            texts.append("It is anonymized: places are numbers.")
+        return texts
+
     def profile(self) -> proto.Profile:
         return proto.parse(content(self.description, self.survey["duration_ns"], self.survey["peak_ns"],
                                    self.flows.stacks))
 
     def moments(self, count: int = MOMENTS) -> list[proto.Profile]:
-        """In equal steps, the last one is the end. Each has what was live then, and what was allocated until then."""
-        made = []
+        """In equal steps, the last one is the end. Each has what was live then, and what was allocated until then. None
+        of less than a second, in which nothing can be said to grow all the time."""
+        made: list[proto.Profile] = []
+        if self.survey["duration_ns"] < LEAST_NS:
+            return made
         for number in range(1, count + 1):
             until = self.flows.parts * number // count
             stacks = [{**stack, "flows": rows} for stack in self.flows.stacks
@@ -142,5 +157,6 @@ class Recorded:
 def record_of(trace: Path) -> Recorded:
     found = program.survey(trace)
     if not tables.has_calls(found):
-        raise CofferError(f"{trace}: the trace has no allocation and no free")
+        missing = tables.describe(trace)["shortfall"]
+        raise CofferError(f"{trace}: the trace has no allocation and no free{f'; {missing}' if missing else ''}")
     return Recorded(tables.describe(trace), found, flows(trace))

@@ -104,9 +104,9 @@ def read_symbols(mapping: Mapping) -> Symbols | None:
 
 
 def is_another(mapping: Mapping) -> bool:
-    """Whether the file is there, and was built anew since it ran."""
+    """Whether the file is there, and was built anew since it ran. Of one whose build-id is not known nobody can say."""
     symbols = symbols_of(mapping.path)
-    return symbols is not None and symbols.build_id != mapping.build_id
+    return symbols is not None and bool(mapping.build_id) and symbols.build_id != mapping.build_id
 
 
 def demangled(names: list[str]) -> list[str]:

@@ -97,9 +97,12 @@ function draw() {
   drawPicture(view, weights);
   drawTable(bytes);
 }
-function drawRange() {
+function drawFields() {
   at("from").value = (from * data.width).toFixed(3);
   at("to").value = Math.min(data.duration, to * data.width).toFixed(3);
+}
+function drawRange() {
+  drawFields();
   drawSays();
   draw();
   drawBars("sizes", data.sizes, "calls", "bytes asked for, from ... on", (step) => step.toLocaleString("en"));
@@ -115,12 +118,14 @@ function drawTime() {
       rangeslider: { range: [0, data.duration], thickness: 0.12, bordercolor: colour("--edge"), borderwidth: 1 } },
     yaxis: { title: { text: "memory" }, automargin: true, rangemode: "tozero", fixedrange: true, gridcolor: colour("--grid"), zerolinecolor: colour("--grid"), ...data.time.ticks } }, options);
 }
-function choose(first, last) {
+function choose(one, other) {
+  const [first, last] = [Math.min(one, other), Math.max(one, other)];
   const begin = Math.max(0, Math.min(parts - 1, Math.floor(first / data.width + 1e-6)));
   const end = Math.max(begin + 1, Math.min(parts, Math.ceil(last / data.width - 1e-6)));
-  if (begin === from && end === to) return;
+  const isSame = begin === from && end === to;
   [from, to] = [begin, end];
-  drawRange();
+  if (isSame) drawFields();
+  else drawRange();
 }
 // Pictures that the page has had drawn before.
 function restyle() {
