@@ -31,6 +31,7 @@ from coffer_bench.tables import format_table, markdown_page, markdown_table
 
 HEAPTRACK = Path("/usr/lib/heaptrack/libheaptrack_preload.so")
 START_SECONDS = 30
+LEAST_BYTES = 16384
 PROFILE = "profile:true,profile_to:{home}/profile"
 
 
@@ -44,6 +45,11 @@ class Way:
     words: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
     follows_forks: bool = True
+    leaves: str = ""  # a file of more than a few KiB, by which is seen that it was at work
+
+    def check(self, home: Path) -> None:
+        if self.leaves and (home / self.leaves).stat().st_size < LEAST_BYTES:
+            raise BenchError(f"{self.name}: {self.leaves} says that nothing was looked at")
 
     def environment(self, home: Path) -> dict[str, str]:
         own = {key: value.format(home=home) for key, value in self.variables.items()}
@@ -63,12 +69,13 @@ def ways(build: Path) -> list[Way]:
         Way("coffer", "", coffer.library),
         Way("always-on profile, 512K", "coffer", coffer.library, (), {"COFFER_CONF": PROFILE}),
         Way("coffer heap, 16K", "coffer", coffer.library, (), {"COFFER_CONF": f"{PROFILE},profile_rate:16K"}),
-        Way("coffer record, with stacks", "coffer", coffer.library, record),
+        Way("coffer record, with stacks", "coffer", coffer.library, record, leaves="trace"),
         Way("glibc", "", None),
     ]
     if HEAPTRACK.exists():
-        found.append(Way("heaptrack, raw", "glibc", HEAPTRACK, (),
-                         {"DUMP_HEAPTRACK_OUTPUT": "{home}/heaptrack.raw"}, follows_forks=False))
+        # It looks at the first program that it is loaded into, so nothing may be started before that.
+        words = ("/usr/bin/env", f"LD_PRELOAD={HEAPTRACK}", "DUMP_HEAPTRACK_OUTPUT={home}/heaptrack.raw")
+        found.append(Way("heaptrack, raw", "glibc", None, words, follows_forks=False, leaves="heaptrack.raw"))
     return found
 
 
@@ -115,7 +122,11 @@ def timed(command: list[str | Path], environment: dict[str, str], home: Path, us
 
 
 class Redis(Looked):
-    name, what = "redis", "redis-benchmark: strings, lists, sets and hashes of 200 bytes, 20 clients"
+    def __init__(self, name: str, pipelined: int, requests: int) -> None:
+        self.name, self.pipelined, self.requests = name, pipelined, requests
+        self.what = "redis-benchmark: strings, lists, sets and hashes of 200 bytes, 20 clients" + (
+            f", {pipelined} requests at a time: the server, its client and the recorder want three processors"
+            if pipelined > 1 else "")
 
     def seconds(self, way: Way, inputs: Path, quick: bool) -> float:
         with directory() as home:
@@ -123,11 +134,14 @@ class Redis(Looked):
             server: list[str | Path] = [find_program("redis-server", "redis-server"), "--port", "0", "--unixsocket",
                                         socket, "--dir", home, "--save", ""]
             ask: list[str | Path] = [client, "-e", "-s", socket]
+            requests = str(self.requests // 12 if quick else self.requests)
             load: list[str | Path] = [
-                find_program("redis-benchmark", "redis-tools"), "-s", socket, "-c", "20", "-P", "8", "-r", "20000",
-                "-q", "-n", "5000" if quick else "60000", "-d", "200", "-t", "set,get,incr,lpush,lpop,sadd,spop,hset"]
+                find_program("redis-benchmark", "redis-tools"), "-s", socket, "-c", "20", "-P", str(self.pipelined),
+                "-r", "20000", "-q", "-n", requests, "-d", "200", "-t", "set,get,incr,lpush,lpop,sadd,spop,hset"]
             with running(way, server, home, [*ask, "PING"], [*ask, "SHUTDOWN", "NOSAVE"]):
-                return timed(load, {"PATH": PATH}, home)
+                seconds = timed(load, {"PATH": PATH}, home)
+            way.check(home)
+            return seconds
 
 
 class PostgreSql(Looked):
@@ -163,12 +177,14 @@ class Python(Looked):
             program = TOP / "tools" / "traces" / "programs" / "text.py"
             words = str(self.words // 20 if quick else self.words)
             command = way.command([find_program("python3", "python3"), "-S", "-B", program, words], home)
-            return timed(command, {**way.environment(home), "PYTHONHASHSEED": "0", **self.variables}, home)
+            seconds = timed(command, {**way.environment(home), "PYTHONHASHSEED": "0", **self.variables}, home)
+            way.check(home)
+            return seconds
 
 
 TEXT = "CPython: words counted and sorted, JSON written and read (tools/traces/programs/text.py)"
 PROGRAMS: list[Looked] = [
-    Redis(), PostgreSql(), Python("python", TEXT, 1_000_000, {}),
+    Redis("redis", 1, 20_000), Redis("redis_pipelined", 8, 60_000), PostgreSql(), Python("python", TEXT, 1_000_000, {}),
     Python("python_malloc", "the same with PYTHONMALLOC=malloc, 6 million calls of malloc a second", 300_000,
            {"PYTHONMALLOC": "malloc"})]
 
