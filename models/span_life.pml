@@ -220,7 +220,7 @@ inline insert() {
  * seized. A thread with a heap is in need before it makes a span. */
 proctype Thread(byte h; byte mallocs; byte frees_left; byte exits; byte needs) provided (!frozen) {
   byte g = 0, v = 0, before = 0, ws = 0, wc = 0, ret = 0, duty = 0;
-  bit got = 0, all = 0, ended = 0, steals from = 0;
+  bit got = 0, all = 0, ended = 0, steals = 0;
 #ifdef SHORT
   byte number = 0;
   bit looks = 0;
@@ -344,7 +344,7 @@ adopt:
 
 new_span:
   if
-  :: atomic { needs > 0 -> needs--; steals from = 1; all = 1; v = 3 - h }; goto seize /* steal_from_idle_heaps */
+  :: atomic { needs > 0 -> needs--; steals = 1; all = 1; v = 3 - h }; goto seize /* steal_from_idle_heaps */
   :: needs == 0
   fi;
   /* make_span, if its slices are free; else another span serves. */
@@ -628,7 +628,7 @@ give_back:
     if :: !attached[v] && mailed == v -> all = 0; goto seize :: else -> v = 0; all = 0 fi
   }
 seized:
-  atomic { if :: steals from -> steals from = 0; g = h; ret = R_MALLOC :: else -> goto leave fi }
+  atomic { if :: steals -> steals = 0; g = h; ret = R_MALLOC :: else -> goto leave fi }
   goto adopt;
 
 back:
