@@ -7,7 +7,7 @@
 //               (colours, made of the tail) do it together
 //   punctuated  a spacer line after each row of blocks (CIF, section 3)
 //   odd         blocks longer by one line, so that they are an odd number of lines (CIF, appendix B)
-// Of those that spread well, the one in the fewest slots at which tail, spacers and added lines stay within 2 %; of
+// Of those that spread well, the one in the fewest slices at which tail, spacers and added lines stay within 2 %; of
 // several, the one that wastes least.
 #pragma once
 

@@ -17,7 +17,7 @@ constexpr const char* kHead =
     "// SPDX-License-"
     "Identifier: MIT\n"
     "// Made by tools/placement_table; what the columns are: placement_table.hpp.\n"
-    "// bytes        row slots step  request way        slots blocks colours   waste indices "
+    "// bytes        row slice step  request way       slices blocks colours   waste indices "
     "even  without\n";
 
 const char* way(ClassIndex size_class, const ClassLayout& layout) {
