@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -53,10 +51,9 @@ class Way:
 
     def environment(self, home: Path) -> dict[str, str]:
         own = {key: value.format(home=home) for key, value in self.variables.items()}
-        base = Allocator("", self.library).program_environment(home)
-        if self.words:
-            del base["LD_PRELOAD"]  # it is the command's to say
-        return {**base, "LD_PRELOAD": base.get("LD_PRELOAD", ""), **own}
+        # Where words stand before the program, what is preloaded is theirs to say.
+        preloaded = {"LD_PRELOAD": ""} if self.words else {}
+        return {**Allocator("", self.library).program_environment(home), **preloaded, **own}
 
     def command(self, words: list[str | Path], home: Path) -> list[str | Path]:
         return [*(word.format(home=home) for word in self.words), *words]

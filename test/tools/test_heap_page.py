@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import chromium
+from chromium import chromium, opened
 from coffer import places
 
 COMMAND = places.build_dir() / "bin" / "coffer"
@@ -35,18 +35,6 @@ def browser() -> Iterator[Any]:
 
 
 WIDTHS = pytest.mark.parametrize("width, scheme", [(1280, "light"), (390, "dark")])
-
-
-def opened(browser: Any, path: Path, width: int, scheme: str, problems: list[str]) -> Any:
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.on("console",
-            lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda request: None if request.url.startswith(("file:", "data:", "blob:"))
-            else problems.append(f"asks for {request.url}"))
-    page.goto(path.as_uri())
-    page.wait_for_selector("#picture .slice", timeout=60_000)
-    return page
 
 
 @WIDTHS

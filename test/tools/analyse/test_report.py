@@ -11,7 +11,7 @@ from typing import Any
 
 import pictures
 import pytest
-from chromium import chromium
+from chromium import chromium, opened
 from conftest import coffer
 
 
@@ -69,18 +69,6 @@ def browser() -> Iterator[Any]:
         pytest.skip("Ubuntu has Chromium as a snap only, which needs a running snapd")
     with chromium() as opened:
         yield opened
-
-
-def opened(browser: Any, path: Path, width: int, scheme: str, problems: list[str]) -> Any:
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.on("console",
-            lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda request: None if request.url.startswith(("file:", "data:", "blob:"))
-            else problems.append(f"asks for {request.url}"))
-    page.goto(path.as_uri())
-    page.wait_for_selector("#picture .slice", timeout=60_000)
-    return page
 
 
 def light(colour: tuple[int, ...]) -> float:

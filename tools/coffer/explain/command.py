@@ -22,6 +22,7 @@ from coffer.errors import CofferError
 from coffer.explain import mappings, picture, reasons
 from coffer.explain.survivors import survivors
 from coffer.heap import show, stacks, taken
+from coffer.heap.outputs import Files
 from coffer.live import page, processes
 from coffer.profile import proto
 from coffer.profile.command import is_rate
@@ -182,8 +183,7 @@ def explain(
         raise CofferError(f"--rate {rate}: a size from 1 to 1T, such as 512K")
     if (pid is None) == (not target):
         raise CofferError("a process or a program: one of them is needed")
-    if html is not None and (html.is_dir() or not html.absolute().parent.is_dir()):
-        raise CofferError(f"{html}: {'is a directory' if html.is_dir() else 'no such directory'}")
+    Files(None, html, None, None).check([])
     status, title, knows_all = 0, "", True
     if pid is None and target and len(target) == 1 and target[0].isascii() and target[0].isdigit():
         pid = int(target[0])
